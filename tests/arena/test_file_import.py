@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -219,6 +220,10 @@ def test_hostile_zip_files_are_refused(tmp_path: Path) -> None:
         _zip(path, *entries)  # type: ignore[arg-type]
         with pytest.raises(BankError, match=said), opened_source(path, 1_000_000):
             raise AssertionError(said)
+    _zip(tmp_path / "nul.zip", ("cQd/sun.svg", b"x"))
+    (tmp_path / "nul.zip").write_bytes((tmp_path / "nul.zip").read_bytes().replace(b"cQd", b"c\0d"))
+    with pytest.raises(BankError, match="leads out of the zip"), opened_source(tmp_path / "nul.zip", 1_000_000):
+        raise AssertionError("a NUL in a name")
     data = bytearray((tmp_path / "bad.zip").read_bytes())
     (tmp_path / "cut.zip").write_bytes(data[:20])
     with pytest.raises(BankError, match="not a zip file"), opened_source(tmp_path / "cut.zip", 1000):
@@ -233,3 +238,59 @@ def test_a_zip_that_lies_about_its_sizes_is_stopped(tmp_path: Path) -> None:
     with pytest.raises(BankError), opened_source(path, 1_000_000):
         raise AssertionError
     assert [p.name for p in tmp_path.iterdir()] == ["liar.zip"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("file", "leads out of"), ("folder", "leads out of"), ("pipe", "is not a file"), ("inside", "is not a file")],
+)
+def test_a_folder_with_something_else_than_files_is_refused(
+    sqlite_url: str, tmp_path: Path, name: str, said: str
+) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    drawings(given)
+    (tmp_path / "secret.txt").write_text("a secret", encoding="utf-8")
+    match name:
+        case "file":
+            (given / MODELS[0] / "p9.txt").symlink_to(tmp_path / "secret.txt")
+        case "folder":
+            (given / "zz").symlink_to(tmp_path)
+        case "pipe":
+            os.mkfifo(given / MODELS[0] / "p9.txt")
+        case "inside":
+            (given / MODELS[0] / "more").mkdir()
+    with open_arena(sqlite_url) as arena, pytest.raises(BankError, match=said) as error:
+        bring(arena, given)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a\u202eb", "control character (U+202E)"),
+        ("a\x1b[31m", "control character (U+001B)"),
+        ("a\nb", "control character (U+000A)"),
+        (os.fsdecode(b"a\xff"), "half a surrogate pair"),
+        ("garc\u0327on", "two spellings of one model's name"),
+    ],
+)
+def test_a_name_that_could_pass_for_another_is_refused_before_anything_is_written(
+    sqlite_url: str, tmp_path: Path, name: str, said: str
+) -> None:
+    drawings(tmp_path)
+    (tmp_path / MODELS[0]).rename(tmp_path / "gar\u00e7on")
+    (tmp_path / MODELS[1]).rename(tmp_path / name)
+    with open_arena(sqlite_url) as arena, pytest.raises(TiltyardError) as error:
+        prepare_import(arena, bank=tmp_path / "prompts.jsonl", responses=tmp_path)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_accents_written_apart_in_a_file_name_are_those_of_the_prompt(sqlite_url: str, tmp_path: Path) -> None:
+    drawings(tmp_path)
+    (tmp_path / "prompts.jsonl").write_text('{"prompt_id": "gar\u00e7on", "text": "x"}\n', encoding="utf-8")
+    for model in MODELS[:2]:
+        (tmp_path / model / "p0.svg").rename(tmp_path / model / "garc\u0327on.svg")
+    with open_arena(sqlite_url) as arena:
+        assert bring(arena, tmp_path).answers == 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import unicodedata
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
@@ -336,6 +337,8 @@ def check_voter(name: str) -> None:
         raise voting.NotYours(f"{name[:40]!r} is not the key of a voter. Come back without the cookie.")
 
 
+UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp"})
+"""Unicode's categories of control characters, marks of direction and line breaks."""
 ABOUT_A_PROMPT = (e.ResponseAdded, e.PromptEnabled, e.PromptDisabled, e.PromptReserved)
 
 
@@ -386,7 +389,9 @@ def _check_content(body: e.AnyBody) -> None:
         case e.PhaseChanged() if body.phase not in PHASES:
             raise ArenaError(f"there is no phase {body.phase}; the phases are 1 to {PHASES[-1]}.")
         case e.ModelAdded():
-            _check_texts(f"model {body.model!r}", body.model, body.display_name, body.provider, body.licence, body.link)
+            said = (body.model, body.display_name, body.provider, body.licence, body.link)
+            _check_texts(f"model {body.model!r}", *said)
+            _check_seen(f"model {body.model!r}", said)
         case e.PromptAdded():
             _check_texts(
                 f"prompt {body.prompt_id!r}", body.prompt_id, body.text, body.subject or "", body.language, *body.tags
@@ -416,6 +421,13 @@ def _check_votes_exist(matchup_ids: tuple[str, ...], state: ArenaState) -> None:
 def _check_answer_exists(response_id: str, state: ArenaState) -> None:
     if response_id not in state.catalog.response_ids.values():
         raise ArenaError(f"there is no current answer {response_id[:40]!r} in this arena. Check the id.")
+
+
+def _check_seen(what: str, texts: Iterable[str]) -> None:
+    """Refuse letters that change what is around them without being seen: a name could look like another's."""
+    for letter in "".join(texts):
+        if unicodedata.category(letter) in UNSEEN:
+            raise ArenaError(f"{what} has a control character (U+{ord(letter):04X}) in what is shown of it. Remove it.")
 
 
 def _check_texts(what: str, name: str, *texts: str) -> None:

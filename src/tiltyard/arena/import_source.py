@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 import tempfile
+import unicodedata
 import zipfile
 import zlib
 from contextlib import contextmanager
@@ -95,7 +96,7 @@ def _check_entries(entries: list[zipfile.ZipInfo], name: str, most_bytes: int) -
     for entry in entries:
         path = PurePosixPath(entry.filename)
         outside = path.is_absolute() or ".." in path.parts or "\\" in entry.filename or ":" in path.parts[0]
-        if outside or "\0" in entry.filename:
+        if outside or "\0" in entry.orig_filename:
             raise BankError(f"{name}: {entry.filename[:80]!r} leads out of the zip file. Pack it again.")
         if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG):
             raise BankError(f"{name}: {entry.filename[:80]!r} is a link, not a file. Pack the file itself.")
@@ -149,12 +150,8 @@ def models_in(folder: Path) -> list[str]:
     rows = sorted(file.name[len(PREFIX) : -len(SUFFIX)] for file in folder.glob(f"{PREFIX}*{SUFFIX}"))
     if rows:
         return rows
-    hidden = (".", "_")
-    return sorted(
-        place.name
-        for place in folder.iterdir()
-        if place.is_dir() and not place.name.startswith(hidden) and any(_answers_in(place))
-    )
+    places = (place for place in folder.iterdir() if place.is_dir() and not place.name.startswith((".", "_")))
+    return sorted(place.name for place in places if any(not path.is_dir() for path in _seen(place)))
 
 
 def read_answers(folder: Path, model: str) -> dict[str, Response]:
@@ -162,24 +159,36 @@ def read_answers(folder: Path, model: str) -> dict[str, Response]:
     if responses_path(folder, model).exists() or not (folder / model).is_dir():
         return read_responses(folder, model)
     found: dict[str, Response] = {}
-    for path in _answers_in(folder / model):
-        if path.stem in found:
-            raise BankError(f"{path}: there are two answers to {path.stem!r} in this folder. Keep one.")
-        found[path.stem] = _response(path, model)
+    for path in _answers_in(folder / model, folder):
+        name = unicodedata.normalize("NFC", path.stem)  # some systems write accents apart
+        if name in found:
+            raise BankError(f"{path}: there are two answers to {name!r} in this folder. Keep one.")
+        found[name] = _response(path, model, name)
     return found
 
 
-def _answers_in(folder: Path) -> Iterator[Path]:
-    yield from sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+def _answers_in(place: Path, folder: Path) -> list[Path]:
+    """The files of a model's folder, which are all in the folder that is imported, also where links lead."""
+    found = _seen(place)
+    for path in (place, *found):
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise BankError(f"{path}: is a link that leads out of {folder}. Put the file itself there.")
+        if path != place and not path.is_file():
+            raise BankError(f"{path}: is not a file, and a model's folder holds nothing else. Take it out.")
+    return found
 
 
-def _response(path: Path, model: str) -> Response:
+def _seen(place: Path) -> list[Path]:
+    return sorted(path for path in place.iterdir() if not path.name.startswith(".") and path.name not in LEFT_OUT)
+
+
+def _response(path: Path, model: str, prompt_id: str) -> Response:
     if path.suffix.lower() in TEXTS:
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             raise BankError(f"{path}: is not UTF-8. Save it as UTF-8.") from None
-        return Response(entrant_id=model, prompt_id=path.stem, response_text=text)
+        return Response(entrant_id=model, prompt_id=prompt_id, response_text=text)
     with path.open("rb") as file:
         head = file.read(1 << 18)
     kind = KINDS.get(format_of(head))
@@ -190,5 +199,5 @@ def _response(path: Path, model: str) -> Response:
         raise BankError(f"{path}: {what}. Convert it, or take it out.")
     if kind is AnswerKind.VIDEO and path.suffix.lower() in SOUND_ONLY:
         kind = AnswerKind.AUDIO
-    row = Response(entrant_id=model, prompt_id=path.stem, response_text="")
+    row = Response(entrant_id=model, prompt_id=prompt_id, response_text="")
     return msgspec.structs.replace(row, kind=kind, file=f"{model}/{path.name}")

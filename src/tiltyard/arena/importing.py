@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import math
 import secrets
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import msgspec
 import yaml
 
 from tiltyard.arena import events as e
-from tiltyard.arena.commands import kinds_differ
+from tiltyard.arena.commands import check_events, kinds_differ
 from tiltyard.arena.file_intake import FileIntake
 from tiltyard.arena.import_source import PREFIX, SUFFIX, models_in, read_answers
 from tiltyard.arena.integrity import AnswerFlag, events_of, flag_answers, flag_words
@@ -169,7 +170,10 @@ def plan_import(
         known |= _plan_prompts(plan, catalog, prompt_texts, bank, reserve=reserve)
     described = {} if cards is None else read_cards(cards)
     files = {} if responses is None else response_files(responses)
+    spelled = {unicodedata.normalize("NFC", model.model): model.model for model in catalog.models}
     for name in dict.fromkeys([*files, *described]):
+        if (same := spelled.setdefault(unicodedata.normalize("NFC", name), name)) != name:
+            raise BankError(f"{name!a} and {same!a} are two spellings of one model's name. Use one for both.")
         _plan_model(plan, catalog, name, described.get(name), given=name in files)
     for name, folder in files.items():
         _plan_answers(plan, catalog, answer_texts, name, folder, known)
@@ -359,7 +363,7 @@ def prepare_import(
     catalog, rules = arena.read(lambda state: (copy.deepcopy(state.catalog), state.policy.media))
     intake = FileIntake(rules, arena.store)
     try:
-        return plan_import(
+        plan = plan_import(
             *(catalog, all_prompt_texts(arena.store), texts_of_answers(arena.store)),
             bank=bank,
             responses=responses,
@@ -367,9 +371,11 @@ def prepare_import(
             reserve=reserve,
             intake=intake,
         )
+        arena.read(lambda state: check_events(plan.bodies, state))
     except BaseException:
         intake.close()
         raise
+    return plan
 
 
 def carry_out(arena: Arena, plan: Import) -> None:
