@@ -1,4 +1,6 @@
-"""Write `docs/reference/python.md` from signatures and docstrings; a test fails when the page is not up to date.
+"""Write `docs/reference/python.md` and a page for each module from signatures and docstrings.
+
+A test fails when a page is not up to date.
 
 What a parameter means is read from the `Parameters:` list of the docstring, or from the text below the field.
 """
@@ -22,15 +24,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 from settings_reference import attribute_docs, parameter_docs, table
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "python.md"
+FOLDER = PAGE.with_suffix("")
+"""Where the page of each module is."""
 WIDTH = 100
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`“(])")
 NO_DEFAULT = inspect.Parameter.empty
 
 HEAD = """# Python
 
-Every public name: what it is, its parameters, their defaults. This page is made from the code by `make docs`.
-`import tiltyard as ty` gives the names of the first section and loads nothing heavy until they are used; the others
-come from their own module. What is not on this page may change without notice.
+Every public name, on a page for each module: what it is, its parameters, their defaults. The pages are made from the
+code by `make docs`. `import tiltyard as ty` gives the names of the first page and loads nothing heavy until they are
+used; the others come from their own module. What is not here may change without notice.
 
 How to use them is shown in [ratings](../ratings.md#in-python), [battles](../battles.md) and [judging](../judging.md).
 """
@@ -142,22 +146,35 @@ class Parameter:
     default: Any
 
 
-def reference() -> str:
-    """The page's text."""
-    parts, seen = [HEAD], {}
+def pages() -> dict[Path, str]:
+    """The text of every page: the overview, and one for each module."""
+    texts: dict[Path, str] = {}
+    explained: list[Any] = []
+    rows = []
     for module, (text, names) in sections().items():
-        own = [name for name in names if public(module, name) not in seen.values()]
-        parts.append(f"## `{module}`\n\n{text}\n")
-        elsewhere = [f"`{name}`" for name in names if name not in own]
-        if elsewhere:
-            parts.append(f"Also here: {', '.join(elsewhere)}.\n")
-        for name in own:
-            seen[f"{module}.{name}"] = public(module, name)
-            parts.append(entry(module, name))
-    rows = [(f"`{name}`", _module_docs(module)[name]) for name, module in TYPES.items()]
-    rows.append(("`Floats`", "A NumPy array of floats; `Ints`, `Int32s`, `Int8s`, `Bools` likewise."))
-    intro = "Names that signatures use for types:\n"
-    return "\n".join([*parts, "## Names of types\n", intro, table("name | what", rows)])
+        own = [name for name in names if public(module, name) not in explained]
+        explained += [public(module, name) for name in own]
+        path = FOLDER / f"{module.rpartition('.')[2]}.md"
+        texts[path] = _module_page(module, text, own, [name for name in names if name not in own])
+        shown = ", ".join(f"[`{name}`](python/{path.name}#{anchor(name)})" for name in own)
+        rows.append((f"[`{module}`](python/{path.name})", first_sentence(text), shown))
+    types = [(f"`{name}`", _module_docs(module)[name]) for name, module in TYPES.items()]
+    types.append(("`Floats`", "A NumPy array of floats; `Ints`, `Int32s`, `Int8s`, `Bools` likewise."))
+    overview = [HEAD, table("module | what it is about | names", rows), "## Names of types\n"]
+    texts[PAGE] = "\n".join([*overview, "Names that signatures use for types:\n", table("name | what", types)])
+    return texts
+
+
+def _module_page(module: str, text: str, own: list[str], elsewhere: list[str]) -> str:
+    parts = [f"# `{module}`\n\n{text} [All modules](../python.md).\n"]
+    if elsewhere:
+        parts.append(f"Also here, explained elsewhere: {', '.join(f'`{name}`' for name in elsewhere)}.\n")
+    return "\n".join([*parts, *(entry(module, name) for name in own)])
+
+
+def anchor(name: str) -> str:
+    """Where a name is on its page: how the manual's site names the heading."""
+    return re.sub(r"[^\w-]", "", name.lower())
 
 
 def sections() -> dict[str, tuple[str, list[str]]]:
@@ -180,7 +197,7 @@ def public(module: str, name: str) -> Any:
 def entry(module: str, name: str) -> str:
     """One name: signature, what it is, parameters, methods."""
     thing, last = public(module, name), name.rpartition(".")[2]
-    title = f"### `{name}`\n"
+    title = f"## `{name}`\n"
     if not callable(thing):
         return f"{title}\n{_constant(module, last, thing)}\n"
     parts = [title, f"```text\n{signature(last, thing)}\n```\n", text_of(thing) + "\n"]
@@ -371,6 +388,10 @@ def _with_parameters() -> list[tuple[str, Any]]:
 if __name__ == "__main__":
     for problem in (*unexplained(), *stale()):
         sys.stderr.write(f"no words for, or words for nothing: {problem}\n")
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(reference(), encoding="utf-8")
-    sys.stdout.write(f"wrote {PAGE.name}\n")
+    made = pages()
+    for left in {*FOLDER.glob("*.md")} - {*made}:
+        left.unlink()
+    for path, text in made.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    sys.stdout.write(f"wrote {PAGE.name} and {len(made) - 1} pages of modules\n")

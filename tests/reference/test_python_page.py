@@ -1,4 +1,4 @@
-"""Every public name of Python is on its page, with every parameter, its default and what it means."""
+"""Every public name of Python is on the page of its module, with every parameter, its default and what it means."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 import tiltyard as ty
 from tests.reference.pages import REFERENCE, ROOT, code, sections
 
-PAGE = REFERENCE / "python.md"
+OVERVIEW = REFERENCE / "python.md"
+PAGES = REFERENCE / "python"
 EXPORTING = ("tiltyard", "tiltyard.battles", "tiltyard.boards", "tiltyard.bank", "tiltyard.judging", "tiltyard.report")
 
 
@@ -27,8 +28,10 @@ def generator() -> Iterator[ModuleType]:
         sys.path.pop(0)
 
 
-def test_the_page_is_up_to_date(generator: ModuleType) -> None:
-    assert PAGE.read_text(encoding="utf-8") == generator.reference(), "run `make docs`"
+def test_the_pages_are_up_to_date(generator: ModuleType) -> None:
+    made = generator.pages()
+    assert set(made) == {OVERVIEW, *PAGES.glob("*.md")}, "run `make docs`"
+    assert [path.name for path, text in made.items() if path.read_text(encoding="utf-8") != text] == []
 
 
 def test_every_parameter_has_words_and_no_words_are_left_over(generator: ModuleType) -> None:
@@ -60,14 +63,16 @@ def test_a_parameter_that_nobody_explains_is_found(generator: ModuleType) -> Non
 
 
 @pytest.mark.parametrize("module", EXPORTING)
-def test_every_exported_name_is_on_the_page(module: str) -> None:
-    titles = {part.title.strip("`") for part in sections(PAGE) if part.level == 3}
+def test_every_exported_name_is_on_a_page_and_in_the_overview(module: str) -> None:
+    titles = {part.title.strip("`") for page in PAGES.glob("*.md") for part in sections(page) if part.level == 2}
     assert set(import_module(module).__all__) <= titles
+    overview = OVERVIEW.read_text(encoding="utf-8")
+    assert [name for name in import_module(module).__all__ if f"[`{name}`]" not in overview] == []
 
 
 @pytest.mark.parametrize("name", ["rate", "read_battles", "BradleyTerry", "PermutationElo", "Leaderboard"])
 def test_parameters_and_defaults_are_those_of_the_signature(name: str) -> None:
-    (part,) = [part for part in sections(PAGE) if part.title == f"`{name}`"]
+    (part,) = [part for part in sections(PAGES / "tiltyard.md") if part.title == f"`{name}`"]
     rows = {code(row["parameter"])[0]: row["default"] for row in part.rows if "parameter" in row}
     signature = inspect.signature(getattr(ty, name))
     assert list(rows) == list(signature.parameters)

@@ -53,14 +53,15 @@ def _named(entries: list[Any]) -> list[str]:
 
 
 def _unfolded(entries: list[Any], pages: list[str]) -> list[Any]:
+    """The entries with pages for folders; a section in which nothing is left is left out."""
     result: list[Any] = []
     for entry in entries:
         if isinstance(entry, dict):
-            result.append(
-                {title: _unfolded(value, pages) if isinstance(value, list) else value for title, value in entry.items()}
-            )
-        elif entry.endswith("*"):
-            result += fnmatch.filter(pages, entry)
+            ((title, value),) = entry.items()
+            inside = _unfolded(value, pages) if isinstance(value, list) else value
+            result += [{title: inside}] if inside else []
+        elif entry.endswith("/*"):
+            result += [page for page in pages if posixpath.dirname(page) == entry.removesuffix("/*")]
         else:
             result.append(entry)
     return result
