@@ -92,6 +92,7 @@ docs: $(READY)
 	$(BIN)/python tools/command_reference.py
 	$(BIN)/python tools/settings_reference.py
 	$(BIN)/python tools/python_reference.py
+	$(BIN)/python tools/schemas.py
 	$(BIN)/mkdocs build --quiet --strict
 
 claims: $(READY)

@@ -9,6 +9,8 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 
 from tests.reference import made as make
 from tests.reference.fields import documented, never_made, sometimes_missing, undocumented
@@ -20,6 +22,7 @@ from tiltyard.arena.store.tables import PROJECTIONS, metadata
 from tiltyard.bank import Prompt
 from tiltyard.demo.builders import build, voxel_file
 from tiltyard.llm import journal
+from tiltyard.schemas import schema_text
 
 PAGE = REFERENCE / "artifacts.md"
 PARTS = (
@@ -90,10 +93,30 @@ def add_more_than_text(found: make.Made) -> None:
         "Matches": {
             "prompt_system": "s", "prompt_turns": turns, "prompt_images": shown, "images_a": [], "images_b": []
         },
-        "Tournament manifest": {"transcripts": {"shown": 1, "cut": 1, "characters_cut": 9, "limit": 1000}},
+        "Tournament manifest": {
+            "transcripts": {"shown": 1, "cut": 1, "characters_cut": 9, "limit": 1000}, "entrants_without_answers": ["x"]
+        },
     }  # fmt: skip
     for title, fields in more.items():
         found[title].append({**found[title][0], **fields})
+
+
+SCHEMA_OF = {
+    "Battle row": "battle",
+    "Arena export": "battle",
+    "Prompt bank": "prompt",
+    "Response file": "response",
+    "Ratings file": "ratings",
+    "Tournament manifest": "run-manifest",
+    "Placement manifest": "placement-manifest",
+}
+
+
+@pytest.mark.parametrize("title", SCHEMA_OF)
+def test_every_artifact_that_is_made_is_valid_by_its_schema(title: str, artifacts: make.Made) -> None:
+    validator = Draft202012Validator(json.loads(schema_text(SCHEMA_OF[title])))
+    wrong = [best_match(validator.iter_errors(row)) for row in json.loads(json.dumps(artifacts[title]))]
+    assert [f"{error.json_path}: {error.message}" for error in wrong if error is not None][:3] == []
 
 
 def test_every_artifact_that_is_made_has_its_section(artifacts: make.Made) -> None:

@@ -40,6 +40,7 @@ Around them
   tiltyard judge check --help        compare a judge with people
   tiltyard report RUN_DIR            write a run's report again
   tiltyard verify FILE-or-URL        recompute what somebody published
+  tiltyard schema [NAME]             JSON Schemas of files, for editors
 
 `tiltyard COMMAND --help` explains a command; `tiltyard --install-completion`
 sets up completion in your shell.
@@ -66,6 +67,7 @@ COMMANDS = {
     "place": "place.place_command",
     "report": "tournament.report_command",
     "verify": "verify.verify_command",
+    "schema": "schema.schema_command",
     "judge": "judge.app",
     "arena": "arena.app",
 }

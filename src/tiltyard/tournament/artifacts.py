@@ -22,6 +22,8 @@ from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, w
 from tiltyard.judging.panel import panel_members
 from tiltyard.judging.records import to_battle
 from tiltyard.judging.run_folder import versions
+from tiltyard.tournament.config import Mode, OpponentSettings
+from tiltyard.tournament.more_than_text import TranscriptCounts  # noqa: TC001
 from tiltyard.tournament.ratings import EloLine, PairTally
 from tiltyard.tournament.summary import failed_questions, own_counts
 
@@ -223,52 +225,144 @@ MOST_NAMED = 20
 """How many failed questions of a dimension the manifest names; the verdict files have them all."""
 
 
+class AnswerCells(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of the answers (one per entrant and prompt) are there."""
+
+    present: int
+    """Answers there are."""
+    expected: int
+    """Answers there should be."""
+
+
+class DroppedPrompts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run could not judge, and why."""
+
+    prompts_without_every_answer: list[str]
+    """Prompts that not every entrant answered."""
+    answers_missing: dict[str, int]
+    """How many answers each entrant lacks."""
+    prompts_without_gold_answer: dict[str, int]
+    """By dimension, the prompts skipped because they have no gold answer."""
+
+
+class InputHashes(msgspec.Struct, frozen=True, kw_only=True):
+    """SHA-256 of everything that a run read."""
+
+    config: str
+    """Hash of the tournament file."""
+    bank: str
+    """Hash of the bank."""
+    rubrics: dict[str, str]
+    """Hash of each rubric, by dimension."""
+    responses: dict[str, str]
+    """Hash of each response file, by entrant."""
+
+
+class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The contents of a run's `manifest.json`, in the order of the file; a field that is not set is not written."""
+
+    note: str | msgspec.UnsetType = msgspec.UNSET
+    """The note of the tournament file."""
+    mode: Mode
+    """`pilot` or `headline`."""
+    config_path: str
+    """The tournament file."""
+    judge_model: str
+    """The judge, or the panel by the names of its judges."""
+    combine: str | msgspec.UnsetType = msgspec.UNSET
+    """How the votes of a panel become battles: `majority`, `weight` or `rows`."""
+    repeats: int | msgspec.UnsetType = msgspec.UNSET
+    """How often every question was asked, if more than once."""
+    entrants: list[str]
+    """The entrants, in the order of the file."""
+    entrants_without_answers: list[str] | msgspec.UnsetType = msgspec.UNSET
+    """Entrants of the file that were left out because they have no answers."""
+    opponents: OpponentSettings | msgspec.UnsetType = msgspec.UNSET
+    """The baseline that all others were judged against, if there was one."""
+    dimensions: list[str]
+    """What was judged, in the order of the file."""
+    bank_size: int
+    """Prompts of the bank."""
+    selected_prompt_count: int
+    """Prompts of this run."""
+    n_perms: int
+    """Shuffles of permutation Elo."""
+    shuffle_seed: int
+    """Their seed."""
+    pilot_seed: int
+    """Seed of the pilot's draw."""
+    started_at: str
+    """When the run started, UTC."""
+    finished_at: str | None
+    """When it ended, UTC; null while it runs, or if it was interrupted."""
+    limit_pairs: int | None
+    """At most so many pairs a dimension were judged, or null."""
+    skip_judging: bool
+    """Whether only verdicts that were there before were used."""
+    until: str | msgspec.UnsetType = msgspec.UNSET
+    """What adaptive rounds went on for."""
+    selected_prompts: list[str]
+    """Ids of the prompts."""
+    pairs: dict[str, int]
+    """Matches by dimension."""
+    cells: AnswerCells
+    """How many of the answers are there."""
+    dropped: DroppedPrompts
+    """What could not be judged."""
+    transcripts: TranscriptCounts | msgspec.UnsetType = msgspec.UNSET
+    """Answers of agents that were shown as steps, and what was cut of them."""
+    rubric_versions: dict[str, str]
+    """Version of each rubric, by dimension."""
+    sha256: InputHashes
+    """Hashes of everything that was read."""
+    versions: dict[str, str]
+    """The versions of Tiltyard and Python."""
+    results: dict[str, Any] | None
+    """What is only known at the end; null until then."""
+
+
 def manifest(
     plan: RunPlan, *, started_at: str, finished_at: str | None, results: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """The manifest of a run; `results` is what is only known at the end."""
-    setup, matches = plan.setup, plan.matches
-    return {
-        **({"note": setup.config.note} if setup.config.note else {}),
-        "mode": plan.options.mode,
-        "config_path": str(setup.path),
-        "judge_model": plan.judge_model,
-        **_asked(plan),
-        "entrants": list(setup.entrant_ids),
-        **({"entrants_without_answers": list(plan.left_out)} if plan.left_out else {}),
-        **({"opponents": {"baseline": plan.baseline}} if plan.baseline is not None else {}),
-        "dimensions": [rubric.dimension for rubric in plan.rubrics],
-        "bank_size": len(plan.bank),
-        "selected_prompt_count": len(plan.selected),
-        "n_perms": plan.elo.n_perms,
-        "shuffle_seed": plan.elo.shuffle_seed,
-        "pilot_seed": setup.config.prompts.pilot_seed,
-        "started_at": started_at,
-        "finished_at": finished_at,
-        "limit_pairs": plan.options.limit_pairs,
-        "skip_judging": plan.options.skip_judging,
-        **({"until": str(plan.rounds.goal)} if plan.rounds is not None else {}),
-        "selected_prompts": [prompt.prompt_id for prompt in plan.selected],
-        "pairs": {dimension: len(cases) for dimension, cases in matches.by_dimension.items()},
-        "cells": {"present": matches.cells_present, "expected": matches.cells_expected},
-        "dropped": {
-            "prompts_without_every_answer": list(matches.dropped_prompts),
-            "answers_missing": dict(matches.missing_cells),
-            "prompts_without_gold_answer": dict(matches.without_gold),
-        },
-        **({"transcripts": asdict(plan.transcripts)} if plan.transcripts else {}),
-        "rubric_versions": {rubric.dimension: rubric.version for rubric in plan.rubrics},
-        "sha256": _hashes(plan),
-        "versions": versions(),
-        "results": dict(results) if results is not None else None,
-    }
-
-
-def _asked(plan: RunPlan) -> dict[str, Any]:
-    """How a panel's votes are combined, and how often questions are repeated; nothing for an ordinary run."""
-    judge = plan.setup.config.judge
-    panel = {"combine": judge.combine} if panel_members(plan.judge_model) else {}
-    return {**panel, **({"repeats": judge.repeats} if judge.repeats > 1 else {})}
+    setup, matches, judge = plan.setup, plan.matches, plan.setup.config.judge
+    unset = msgspec.UNSET
+    said = RunManifest(
+        note=setup.config.note or unset,
+        mode=plan.options.mode,
+        config_path=str(setup.path),
+        judge_model=plan.judge_model,
+        combine=judge.combine if panel_members(plan.judge_model) else unset,
+        repeats=judge.repeats if judge.repeats > 1 else unset,
+        entrants=list(setup.entrant_ids),
+        entrants_without_answers=list(plan.left_out) or unset,
+        opponents=OpponentSettings(baseline=plan.baseline) if plan.baseline is not None else unset,
+        dimensions=[rubric.dimension for rubric in plan.rubrics],
+        bank_size=len(plan.bank),
+        selected_prompt_count=len(plan.selected),
+        n_perms=plan.elo.n_perms,
+        shuffle_seed=plan.elo.shuffle_seed,
+        pilot_seed=setup.config.prompts.pilot_seed,
+        started_at=started_at,
+        finished_at=finished_at,
+        limit_pairs=plan.options.limit_pairs,
+        skip_judging=plan.options.skip_judging,
+        until=str(plan.rounds.goal) if plan.rounds is not None else unset,
+        selected_prompts=[prompt.prompt_id for prompt in plan.selected],
+        pairs={dimension: len(cases) for dimension, cases in matches.by_dimension.items()},
+        cells=AnswerCells(present=matches.cells_present, expected=matches.cells_expected),
+        dropped=DroppedPrompts(
+            prompts_without_every_answer=list(matches.dropped_prompts),
+            answers_missing=dict(matches.missing_cells),
+            prompts_without_gold_answer=dict(matches.without_gold),
+        ),
+        transcripts=plan.transcripts or unset,
+        rubric_versions={rubric.dimension: rubric.version for rubric in plan.rubrics},
+        sha256=_hashes(plan),
+        versions=versions(),
+        results=None,
+    )
+    return {**msgspec.to_builtins(said), "results": dict(results) if results is not None else None}
 
 
 def run_results(judged: JudgingResult, standings: Mapping[str, DimensionRatings]) -> dict[str, Any]:
@@ -292,11 +386,11 @@ def run_results(judged: JudgingResult, standings: Mapping[str, DimensionRatings]
     return rows
 
 
-def _hashes(plan: RunPlan) -> dict[str, Any]:
+def _hashes(plan: RunPlan) -> InputHashes:
     setup = plan.setup
-    return {
-        "config": file_sha256(setup.path),
-        "bank": file_sha256(setup.bank_path),
-        "rubrics": {dimension: file_sha256(path) for dimension, path in setup.rubric_paths.items()},
-        "responses": {name: file_sha256(responses_path(setup.responses_dir, name)) for name in setup.entrant_ids},
-    }
+    return InputHashes(
+        config=file_sha256(setup.path),
+        bank=file_sha256(setup.bank_path),
+        rubrics={dimension: file_sha256(path) for dimension, path in setup.rubric_paths.items()},
+        responses={name: file_sha256(responses_path(setup.responses_dir, name)) for name in setup.entrant_ids},
+    )
