@@ -191,19 +191,18 @@ def _timed(run: Callable[[], object]) -> float:
 
 def _folded(url: str, votes: int) -> None:
     """The state from the log alone, without any table: read, decoded and applied."""
-    from tiltyard.arena.events import Event, decode_body
+    from tiltyard.arena.events import decode_events
+    from tiltyard.arena.folding import apply_all
     from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.rebuild import links
+    from tiltyard.arena.store import Store, log
     from tiltyard.arena.votes import MemoryVoteBook
 
     store, state = Store.open(url), ArenaState(MemoryVoteBook())
     state.track.expect(votes)
     try:
         with store.database.read() as connection:
-            for page in links(connection):
-                for link in page:
-                    state.apply(link.seq, Event(link.at or 0, decode_body(link.text or "")))
+            for page in log.chained_after(connection, 0):
+                apply_all(state, decode_events((row.at for row in page), (row.text for row in page)))
         assert state.track.now.seq
     finally:
         store.close()

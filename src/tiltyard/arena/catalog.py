@@ -12,9 +12,13 @@ from tiltyard.bank import AnswerKind
 from tiltyard.errors import ArenaError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from tiltyard.arena.events import ModelAdded, PromptAdded, ResponseAdded
+
+    Codes = NDArray[np.int64]
 
 
 class Catalog:
@@ -54,6 +58,16 @@ class Catalog:
         """A number that grows whenever it changes which answers are not served."""
         self._model_numbers: dict[str, int] = {}
         self._prompt_numbers: dict[str, int] = {}
+
+    def numbers(
+        self, models_a: Sequence[str], models_b: Sequence[str], prompts: Sequence[str]
+    ) -> tuple[list[int], list[int], list[int]] | None:
+        """The numbers of many models and prompts; None if one of them was never added."""
+        model, prompt = self._model_numbers.__getitem__, self._prompt_numbers.__getitem__
+        try:
+            return list(map(model, models_a)), list(map(model, models_b)), list(map(prompt, prompts))
+        except KeyError:
+            return None
 
     def model(self, name: str) -> int:
         """The number of a model."""
@@ -163,6 +177,12 @@ class Catalog:
         shown[a, prompt] += 1
         shown[b, prompt] += 1
         return int(max(shown[a, prompt], shown[b, prompt]))
+
+    def count_all_shown(self, a: Codes, b: Codes, prompt: Codes) -> None:
+        """Count many served matchups."""
+        self.matchups += len(a)
+        for model in (a, b):
+            self.shown.add(model, prompt, 1)
 
     def was_shown(self, prompt: int) -> bool:
         """Whether a current answer to this prompt was ever shown."""

@@ -24,9 +24,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from typing import Final, Literal, NamedTuple
+from itertools import count
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Version = Literal[1, 2]
 
@@ -121,6 +125,42 @@ def link(previous: str, seq: int, hour: int, label: Label, leaf: str) -> str:
 def link_event(previous: str, seq: int, at: int, text: str, salt: str) -> str:
     """The link of version 2 of an event that is known."""
     return link(previous, seq, at // HOUR, label_of(text), leaf_of(at, text, salt).hash())
+
+
+_SERVED: Final = '{"kind":"matchup_served","matchup_id":"'
+_VOTED: Final = '{"kind":"voted","matchup_id":"'
+_rest, _leaf, _link = (hashlib.sha256(f"tiltyard {name} 2\n".encode()) for name in ("rest", "leaf", "link"))
+
+
+def link_events(
+    previous: Iterable[str], seq: int, times: Iterable[int], texts: Iterable[str], salts: Iterable[str]
+) -> list[str]:
+    """The links of version 2 of many events, which follow number `seq`; `previous` has the link before each.
+
+    The same as `link_event`, in half the time: matchups served and votes, of which long logs consist, are taken apart
+    here, and a copy of a hash that was begun is cheaper than a new one.
+    """
+    links = list[str]()
+    begin_rest, begin_leaf, begin_link = _rest.copy, _leaf.copy, _link.copy
+    for before, place, at, text, salt in zip(previous, count(seq + 1), times, texts, salts, strict=False):
+        if text.startswith(_SERVED):
+            kind, start = "matchup_served", 39
+        elif text.startswith(_VOTED):
+            kind, start = "voted", 30
+        else:
+            links.append(link_event(before, place, at, text, salt))
+            continue
+        name = text[start : text.find('"', start)]
+        if "\\" in name:
+            kind, name = label_of(text)
+        public, private = split(text)
+        half = len(salt) // 2
+        rest, leaf, link = begin_rest(), begin_leaf(), begin_link()
+        rest.update(f"{salt[half:]}\n{at}\n{private}".encode())
+        leaf.update(f"{salt[:half]}\n{rest.hexdigest()}\n{public}".encode())
+        link.update(f"{before}\n{place}\n{at // HOUR}\n{kind}\n{name}\n{leaf.hexdigest()}".encode())
+        links.append(link.hexdigest())
+    return links
 
 
 def split(text: str) -> tuple[str, str]:

@@ -6,13 +6,16 @@ The log of these events is the only source of truth; everything else is computed
 from __future__ import annotations
 
 import enum
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from tiltyard.arena.policy import Policy  # noqa: TC001 - msgspec resolves it
 from tiltyard.bank import AnswerKind
 from tiltyard.battles import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Choice(enum.StrEnum):
@@ -287,6 +290,11 @@ _decoder = msgspec.json.Decoder(AnyBody)
 def encode_body(body: Body) -> str:
     """The body as the text that is stored and hashed: always the same bytes for the same event."""
     return _encoder.encode(body).decode()
+
+
+def decode_events(times: Iterable[int], texts: Iterable[str]) -> list[Event]:
+    """The events of stored texts."""
+    return list(map(Event, times, map(_decoder.decode, texts)))
 
 
 def decode_body(text: str | bytes) -> AnyBody:

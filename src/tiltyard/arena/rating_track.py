@@ -75,6 +75,14 @@ class Votes:
     def __len__(self) -> int:
         return len(self.seq)
 
+    def part(self, start: int, end: int) -> Votes:
+        """The votes of these places."""
+        return Votes(self.seq[start:end], self.a[start:end], self.b[start:end], self.score_a[start:end])
+
+    def rows(self) -> Iterable[Vote]:
+        """The votes one by one."""
+        return zip(self.seq.tolist(), self.a.tolist(), self.b.tolist(), self.score_a.tolist(), strict=True)
+
 
 class VoteHistory(Protocol):
     """Where older votes can be read again."""
@@ -141,6 +149,11 @@ class RatingTrack:
         if len(self._waiting) >= SETTLED_AT:
             self._settle()
 
+    def vote_all(self, votes: Votes) -> None:
+        """Rate many votes, which follow those before."""
+        self._settle()
+        self._take(votes)
+
     def change(self, seqs: Collection[int]) -> None:
         """Votes with these numbers were removed or restored: re-rate what followed the first of them.
 
@@ -181,18 +194,21 @@ class RatingTrack:
         self._keep_only_now()
 
     def _settle(self) -> None:
-        """Rate the queued votes. Intermediate ratings are saved only where an undo might still need them."""
-        waiting, self._waiting = self._waiting, []
-        older = len(waiting) - KEPT_EVERY * KEPT_TIMES
-        if older > 0:
-            self._rate(_votes(waiting[:older]))
+        """Rate the queued votes."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self._take(_votes(waiting))
+
+    def _take(self, votes: Votes) -> None:
+        """Rate votes. Intermediate ratings are saved only where an undo might still need them."""
+        done = max(len(votes) - KEPT_EVERY * KEPT_TIMES, 0)
+        if done:
+            self._rate(votes.part(0, done))
             self._keep_only_now()
-            waiting = waiting[older:]
-        done = 0
-        while done < len(waiting):
-            part = waiting[done : done + KEPT_EVERY - len(self._recent) % KEPT_EVERY]
-            self._recent.extend(part)
-            self._rate(_votes(part))
+        while done < len(votes):
+            part = votes.part(done, done + KEPT_EVERY - len(self._recent) % KEPT_EVERY)
+            self._recent.extend(part.rows())
+            self._rate(part)
             if len(self._recent) % KEPT_EVERY == 0:
                 self._keep()
             done += len(part)
@@ -203,9 +219,10 @@ class RatingTrack:
         now, rules = self._now, self.rules
         played = votes.score_a >= 0.0
         a, b, score = votes.a[played], votes.b[played], votes.score_a[played]
-        rate = rate_one_by_one.run(max(len(a), self._ahead) * PLAIN_SECONDS_PER_BATTLE)
+        plain_seconds = max(len(votes), self._ahead) * PLAIN_SECONDS_PER_BATTLE
+        rate = rate_one_by_one.run(plain_seconds)
         rate(a, b, score, EVERY_ONE, now.rating, now.deviation, now.volatility, self._glicko2, NO_HISTORY)
-        legacy = rate_with_baseline.run(max(len(votes), self._ahead) * 1e-6)
+        legacy = rate_with_baseline.run(plain_seconds)  # where one loop is compiled, so is the other
         legacy(votes.a, votes.b, votes.score_a, now.legacy, rules.legacy_k, LOGITS_PER_POINT, rules.legacy_baseline)
         self._now = Ratings(int(votes.seq[-1]), *now.columns())
 

@@ -8,6 +8,7 @@ again after them. So the counts are always those of the log, in log order, plus 
 from __future__ import annotations
 
 from collections import Counter, deque
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -46,6 +47,15 @@ class Early(NamedTuple):
     served: Reserved
     from_window: tuple[int, int, str] | None
     from_meetings: int | None
+
+
+class ServedRun(NamedTuple):
+    """Served matchups one after the other, as columns: models by side, prompts and lanes."""
+
+    a: list[int]
+    b: list[int]
+    prompt: list[int]
+    lane: list[str]
 
 
 class Schedule:
@@ -114,11 +124,12 @@ class Schedule:
     def grow(self, models: int, prompts: int) -> None:
         """Make room for more models and prompts."""
         missing = models - len(self.shown)
-        for counts in (self.shown, self.shown_as_a):
-            counts += [0] * missing
-        self.in_window = np.concatenate([self.in_window, np.zeros(missing, dtype=np.int64)])
-        self.by_contender_lane = np.concatenate([self.by_contender_lane, np.zeros(missing, dtype=np.int64)])
-        self._revised = np.concatenate([self._revised, np.zeros(missing, dtype=np.int64)])
+        if missing:
+            for counts in (self.shown, self.shown_as_a):
+                counts += [0] * missing
+            self.in_window = np.concatenate([self.in_window, np.zeros(missing, dtype=np.int64)])
+            self.by_contender_lane = np.concatenate([self.by_contender_lane, np.zeros(missing, dtype=np.int64)])
+            self._revised = np.concatenate([self._revised, np.zeros(missing, dtype=np.int64)])
         self._in_flight_on.grow(models, prompts)
         self._in_flight_pairs.grow(models, models)
 
@@ -159,6 +170,40 @@ class Schedule:
                 self.reserve(later)
         elif served.matchup_id not in self.in_flight:
             self._count(served)
+
+    def take_run(self, served: ServedRun, closed: Iterable[str], opened: Iterable[Reserved]) -> None:
+        """Count many matchups at their position in the log, none of them early; `opened` are those still in flight.
+
+        `closed` are the matchups from before that were resolved meanwhile.
+        """
+        window, new = self.window, list(zip(served.a, served.b, served.lane, strict=True))
+        room = window.maxlen if window.maxlen is not None else len(window) + len(new)
+        out = max(len(window) + len(new) - room, 0)
+        dropped = [*islice(window, out), *new[: max(out - len(window), 0)]]
+        window.extend(new)
+        self.in_window += self._exposures(new) - self._exposures(dropped)
+        by_contender = [[one for one in part if one[2] == CONTENDER] for part in (new, dropped)]
+        self.by_contender_lane += self._exposures(by_contender[0]) - self._exposures(by_contender[1])
+        self.contender_revision += len(by_contender[0]) + len(by_contender[1])
+        for counts, models in ((self.shown, served.a + served.b), (self.shown_as_a, served.a)):
+            more = np.bincount(np.array(models, dtype=np.int64), minlength=len(counts))
+            counts[:] = (np.array(counts, dtype=np.int64) + more).tolist()
+        self.lanes.update(served.lane)
+        self._note_meetings(served)
+        for name in closed:
+            self.in_flight.pop(name, None)
+        self.in_flight.update((one.matchup_id, one) for one in opened)
+        self._flights.clear()
+        self._recount = True
+
+    def _note_meetings(self, served: ServedRun) -> None:
+        meetings, length = self.meetings, self._last_meetings
+        for a, b, prompt in zip(served.a, served.b, served.prompt, strict=True):
+            pair = (a, b) if a < b else (b, a)
+            prompts = meetings.get(pair)
+            if prompts is None:
+                prompts = meetings[pair] = deque(maxlen=length)
+            prompts.append(prompt)
 
     def resolve(self, matchup_id: str) -> Reserved | None:
         """Release and return a reservation that was voted on, skipped or expired; None if it was not in flight."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 from copy import copy
-from typing import TYPE_CHECKING, Protocol
+from itertools import repeat
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -52,11 +53,36 @@ class CastVote(msgspec.Struct, frozen=True, gc=False):
     """Which answers the voter said could not be shown: `A`, `B` or `AB`."""
 
 
+class CastRun(NamedTuple):
+    """Votes one after the other, all of which count, as columns: what `CastVote` says of each."""
+
+    seq: list[int]
+    at: list[int]
+    matchup_id: list[str]
+    voter: list[str]
+    a: list[int]
+    b: list[int]
+    prompt: list[int]
+    choice: list[e.Choice]
+    block: list[str]
+    lane: list[str]
+    unrendered: list[str]
+
+    def votes(self) -> list[CastVote]:
+        """The votes one by one."""
+        counted = repeat(VoteStanding.COUNTED, len(self.seq))
+        return list(map(CastVote, *self[:8], counted, *self[8:]))
+
+
 class VoteBook(VoteHistory, Protocol):
     """Stores every vote, and finds it again when it is removed or restored."""
 
     def cast(self, vote: CastVote) -> None:
         """Keep a new vote."""
+        ...
+
+    def cast_all(self, votes: CastRun) -> None:
+        """Keep many new votes."""
         ...
 
     def find(self, matchup_ids: Iterable[str]) -> list[CastVote]:

@@ -45,12 +45,19 @@ class Grid:
 
     def grow(self, rows: int, columns: int) -> None:
         """Make the table this large, keeping its counts."""
+        if (rows, columns) == (self._rows, self._columns):
+            return
         if rows > self._room.shape[0] or columns > self._room.shape[1]:
             room = np.zeros((_room(rows, self._room.shape[0]), _room(columns, self._room.shape[1])), dtype=np.int32)
             room[: self._rows, : self._columns] = self.view
             self._room = room
         self._rows, self._columns = rows, columns
         self.view = self._room[:rows, :columns]
+
+    def add(self, rows: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.int64] | int) -> None:
+        """Add values to cells, some of which may occur more than once."""
+        width = self._room.shape[1]
+        np.add.at(self._room.reshape(-1), rows * width + columns, np.asarray(values, dtype=np.int32))
 
 
 def _room(needed: int, there: int) -> int:
@@ -76,7 +83,8 @@ class Tallies:
 
     def grow(self, models: int, prompts: int) -> None:
         """Make room for more models and prompts."""
-        self._revised = np.concatenate([self._revised, np.zeros(models - len(self._revised), dtype=np.int64)])
+        if models > len(self._revised):
+            self._revised = np.concatenate([self._revised, np.zeros(models - len(self._revised), dtype=np.int64)])
         for grid in (self._wins, self._ties, self._both_bad):
             grid.grow(models, models)
         for grid in (self._decisive_on, self._rated_on, self._both_bad_on, self._half_points_on):
@@ -87,6 +95,13 @@ class Tallies:
         self._waiting.append((a, b, prompt, CODES[choice], sign))
         if len(self._waiting) >= SETTLED_AT:
             self._settle()
+
+    def count_all(self, votes: NDArray[np.int64]) -> None:
+        """Count many votes: columns are both models, prompt, code of the choice (`CODES`) and sign."""
+        self._settle()
+        if len(votes):
+            self._revision += len(votes)
+            self._count_arrays(votes)
 
     @property
     def revision(self) -> int:
@@ -210,24 +225,29 @@ class Tallies:
         bad, tied, decisive = code == FAILED_BOTH, code == TIED, code <= WON_BY_B
         for here, pairs, on in ((bad, self._both_bad, self._both_bad_on), (tied, self._ties, self._half_points_on)):
             for i, j in ((a, b), (b, a)):
-                np.add.at(pairs.view, (i[here], j[here]), sign[here])
-                np.add.at(on.view, (i[here], prompt[here]), sign[here])
+                pairs.add(i[here], j[here], sign[here])
+                on.add(i[here], prompt[here], sign[here])
         for i in (a, b):
-            np.add.at(self._rated_on.view, (i[~bad], prompt[~bad]), sign[~bad])
-            np.add.at(self._decisive_on.view, (i[decisive], prompt[decisive]), sign[decisive])
+            self._rated_on.add(i[~bad], prompt[~bad], sign[~bad])
+            self._decisive_on.add(i[decisive], prompt[decisive], sign[decisive])
         winner, loser = np.where(code == WON_BY_A, a, b)[decisive], np.where(code == WON_BY_A, b, a)[decisive]
-        np.add.at(self._wins.view, (winner, loser), sign[decisive])
-        np.add.at(self._half_points_on.view, (winner, prompt[decisive]), 2 * sign[decisive])
+        self._wins.add(winner, loser, sign[decisive])
+        self._half_points_on.add(winner, prompt[decisive], 2 * sign[decisive])
         self._count_pairs(_summed(winner, loser, prompt[decisive], sign[decisive]))
 
     def _count_pairs(self, counts: Iterable[tuple[int, int, int, int]]) -> None:
+        by_pair = self._pair_prompts
         for low, high, prompt, n in counts:
-            prompts = self._pair_prompts.setdefault((low, high), Counter())
-            prompts[prompt] += n
-            if not prompts[prompt]:
-                del prompts[prompt]
+            prompts = by_pair.get((low, high))
+            if prompts is None:
+                prompts = by_pair[low, high] = Counter()
+            found = prompts.get(prompt, 0) + n
+            if found:
+                prompts[prompt] = found
+                continue
+            prompts.pop(prompt, None)
             if not prompts:
-                del self._pair_prompts[low, high]
+                del by_pair[low, high]
 
 
 def _summed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.catalog import Catalog
     from tiltyard.arena.policy import DefenceRules
-    from tiltyard.arena.state import CastVote
+    from tiltyard.arena.state import CastRun
 
 HOUR = 3600
 
@@ -44,6 +45,11 @@ class MemoryVoteBook:
         """Keep a new vote."""
         self._places[vote.matchup_id] = len(self.votes)
         self.votes.append(vote)
+
+    def cast_all(self, votes: CastRun) -> None:
+        """Keep many new votes."""
+        self._places.update(zip(votes.matchup_id, count(len(self.votes)), strict=False))
+        self.votes += votes.votes()
 
     def find(self, matchup_ids: Iterable[str]) -> list[CastVote]:
         """The votes on these matchups, in the order of the log."""

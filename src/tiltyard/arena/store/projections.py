@@ -39,10 +39,17 @@ _MODEL_FACTS = ("model", "display_name", "provider", "licence", "link")
 
 
 class Projections:
-    """Writes the tables derived from a state, event by event, in the projector's transaction."""
+    """Writes the tables derived from a state, event by event, in the projector's transaction.
 
-    def __init__(self, checkpoint_every: int = CHECKPOINT_EVERY) -> None:
+    Parameters:
+        checkpoint_every: Events between two checkpoints of the state.
+        until: The last event of a log that is known to its end: checkpoints that would be deleted again before that
+            are not made.
+    """
+
+    def __init__(self, checkpoint_every: int = CHECKPOINT_EVERY, until: int = 0) -> None:
         self._every = checkpoint_every
+        self._kept_from = until // checkpoint_every * checkpoint_every - checkpoint_every * (CHECKPOINTS_KEPT - 1)
         self._standings: list[Standing] | None = None
         """The current rows of `standings`."""
         self._models: set[int] = set()
@@ -81,8 +88,16 @@ class Projections:
             case e.ResponseAdded():
                 self._responses.append(body)
 
+    def after_run(self, connection: sa.Connection, state: ArenaState) -> None:
+        """The same after a run of matchups and votes (`arena/folding.py`)."""
+        if state.seq % self._every == 0:
+            self._keep(connection, state)
+        self._moved = True
+
     def _keep(self, connection: sa.Connection, state: ArenaState) -> None:
         connection.execute(sa.insert(marks), {"seq": state.seq, "ratings": encode_ratings(state.track.now)})
+        if state.seq < self._kept_from:
+            return
         connection.execute(sa.insert(checkpoints), {"seq": state.seq, "state": encode_state(state)})
         oldest = state.seq - self._every * (CHECKPOINTS_KEPT - 1)
         connection.execute(sa.delete(checkpoints).where(checkpoints.c.seq < oldest))

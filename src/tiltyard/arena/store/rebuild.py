@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import numpy as np
 import sqlalchemy as sa
 
 from tiltyard.arena import events as e
+from tiltyard.arena.folding import IN_RUNS, apply_all
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.bulk import Row, fetch, insert_rows
 from tiltyard.arena.store.log import PAGE
@@ -17,7 +19,7 @@ from tiltyard.arena.store.vote_book import SqlVoteBook
 from tiltyard.arena.voting import MatchupStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from tiltyard.arena.catalog import Catalog
 
@@ -46,23 +48,25 @@ _unchained = (
     .where(chain.c.seq.is_(None))
     .order_by(events.c.id)
 )
+COLUMNS = {name: place for place, name in enumerate(matchups.c.keys())}
+"""The places of the columns in a row of `matchups`."""
+
 _STATUS, _CHOICE, _CLOSED, _UNDO_UNTIL, _UNRENDERED = (
-    list(matchups.c.keys()).index(name) for name in ("status", "choice", "closed_at", "undo_until", "unrendered")
+    COLUMNS[name] for name in ("status", "choice", "closed_at", "undo_until", "unrendered")
 )
-_reopen = (
-    sa.update(matchups)
-    .where(matchups.c.id == sa.bindparam("of"))
-    .values(status=sa.bindparam("now"), closed_at=sa.bindparam("closed"))
-)
-_reveal = sa.update(matchups).where(matchups.c.id == sa.bindparam("of")).values(undo_until=None)
 
 
-def links(connection: sa.Connection) -> Iterator[list[Link]]:
-    """The chain from its beginning, in pages, with the events that exist."""
-    seq = 0
-    while rows := list(map(Link._make, fetch(connection, _links, {"after": seq}))):
+def links(connection: sa.Connection, seq: int = 0) -> Iterator[list[Link]]:
+    """The chain after a number, in pages, with the events that exist."""
+    for rows in link_rows(connection, seq):
+        yield list(map(Link._make, rows))
+
+
+def link_rows(connection: sa.Connection, seq: int = 0) -> Iterator[list[Row]]:
+    """The same as plain rows, with the columns of `Link`."""
+    while rows := fetch(connection, _links, {"after": seq}):
         yield rows
-        seq = rows[-1].seq
+        seq = rows[-1][0]
 
 
 def tail(connection: sa.Connection) -> list[tuple[int, int, str]]:
@@ -70,116 +74,183 @@ def tail(connection: sa.Connection) -> list[tuple[int, int, str]]:
     return [(row.id, row.at, row.body) for row in connection.execute(_unchained)]
 
 
-class TableRebuild:
-    """Folds a log into empty tables: feed it every event in order, then `finish` with the pending ones."""
+class MatchupSink(Protocol):
+    """Where the rows of closed matchups go."""
 
-    def __init__(self, target: sa.Connection, checkpoint_every: int, votes_expected: int = 0) -> None:
+    def insert(self, rows: list[Row]) -> None:
+        """Take new rows."""
+        ...
+
+    def change(self, matchup_id: str, values: dict[str, object]) -> None:
+        """Change columns of a row that was inserted."""
+        ...
+
+
+class MatchupTable:
+    """The table of matchups in a database, as a sink."""
+
+    def __init__(self, target: sa.Connection) -> None:
         self._target = target
-        self._book = SqlVoteBook(target, writes=True)
-        self.state = ArenaState(self._book)
-        self.state.track.expect(votes_expected)
-        self._projections = Projections(checkpoint_every)
-        self._matchups = MatchupRows(target, self.state.catalog)
 
-    def take(self, page: list[tuple[int, e.Event]]) -> None:
+    def insert(self, rows: list[Row]) -> None:
+        """Insert new rows."""
+        insert_rows(self._target, matchups, rows)
+
+    def change(self, matchup_id: str, values: dict[str, object]) -> None:
+        """Change columns of a row."""
+        self._target.execute(sa.update(matchups).where(matchups.c.id == matchup_id).values(values))
+
+
+class TableRebuild:
+    """Folds a log into empty tables: feed it every event in order, then `finish` with the pending ones.
+
+    Parameters:
+        target: A transaction that writes to the tables.
+        checkpoint_every: Events between two checkpoints of the state.
+        until: How many events there are.
+        book: Where votes go; None: to the tables.
+        sink: Where matchups go; None: to the tables.
+    """
+
+    def __init__(
+        self,
+        target: sa.Connection,
+        checkpoint_every: int,
+        until: int = 0,
+        book: SqlVoteBook | None = None,
+        sink: MatchupSink | None = None,
+    ) -> None:
+        self._target = target
+        self._every = checkpoint_every
+        self._book = SqlVoteBook(target, writes=True) if book is None else book
+        self.state = ArenaState(self._book)
+        self.state.track.expect(until // 2)
+        self._projections = Projections(checkpoint_every, until)
+        self._matchups = MatchupRows(MatchupTable(target) if sink is None else sink, self.state.catalog)
+
+    def take(self, events: Sequence[e.Event]) -> None:
         """Take in the next events."""
-        state, book, projections, rows = self.state, self._book, self._projections, self._matchups
-        target, handlers = self._target, rows.handlers
-        for seq, event in page:
-            projections.before(target, state, event)
-            book.seq, book.rules_since = seq, state.rules_since
-            state.apply(seq, event)
-            projections.after(target, state, event.body)
-            handler = handlers.get(type(event.body))
-            if handler is not None:
-                handler(event)
-        book.flush()
-        rows.flush()
-        projections.flush(target, state)
+        start = 0
+        for end in (*(n for n, event in enumerate(events) if type(event.body) not in IN_RUNS), len(events)):
+            self._take_run(events[start:end])
+            if end < len(events):
+                self._take_one(events[end])
+            start = end + 1
+        self._book.flush()
+        self._matchups.flush()
+        self._projections.flush(self._target, self.state)
+
+    def _take_one(self, event: e.Event) -> None:
+        state, book = self.state, self._book
+        self._projections.before(self._target, state, event)
+        book.seq, book.rules_since = state.seq + 1, state.rules_since
+        state.apply(state.seq + 1, event)
+        self._projections.after(self._target, state, event.body)
+        self._matchups.note(event)
+
+    def _take_run(self, run: Sequence[e.Event]) -> None:
+        """Take in events that can be folded together, up to where something is written of the state in between."""
+        state, book, start = self.state, self._book, 0
+        for end in self._stops(run):
+            part = run[start:end]
+            self._projections.before(self._target, state, part[0])
+            book.seq, book.rules_since = state.seq + len(part), state.rules_since
+            apply_all(state, part)
+            self._projections.after_run(self._target, state)
+            start = end
+        self._matchups.take(run)
+
+    def _stops(self, run: Sequence[e.Event]) -> list[int]:
+        """Where parts of a run end: at checkpoints, and before an event that begins a period of the history."""
+        if not run:
+            return []
+        seq, period = self.state.seq, self.state.policy.snapshot_seconds * 1_000_000
+        latest = np.array([self.state.latest, *(event.at for event in run)], dtype=np.int64)
+        periods = np.maximum.accumulate(latest) // period
+        begun = np.flatnonzero(np.diff(periods) > 0)
+        kept = np.arange(self._every - seq % self._every, len(run) + 1, self._every)
+        return sorted({*begun.tolist(), *kept.tolist(), len(run)} - {0})
 
     def finish(self, unplaced: list[e.Event]) -> None:
         """Write what is left; pending events affect only the matchups."""
-        for event in unplaced:
-            self._matchups.note(event)
+        self._matchups.take(unplaced)
         self._matchups.flush(everything=True)
 
 
 class MatchupRows:
-    """The table of matchups according to the log. Closed ones are written out; open ones stay in memory."""
+    """The table of matchups according to the log. Closed ones are handed on; open ones stay in memory."""
 
-    def __init__(self, target: sa.Connection, catalog: Catalog) -> None:
-        self._target = target
+    def __init__(self, sink: MatchupSink, catalog: Catalog) -> None:
+        self._sink = sink
         self._catalog = catalog
-        self._open: dict[str, list[Any]] = {}
+        self._open: dict[str, e.Event] = {}
         self._closed: dict[str, list[Any]] = {}
-        self.handlers: dict[type, Callable[[e.Event], None]] = {
-            e.MatchupServed: self._served,
-            e.Voted: self._voted,
-            e.Revealed: self._revealed,
-            e.Skipped: self._skipped,
-            e.Expired: self._expired,
-            e.Undone: self._undone,
-        }
+
+    def take(self, events: Sequence[e.Event]) -> None:
+        """Take in events, of which those about matchups matter."""
+        served = self._open
+        for event in events:
+            body = event.body
+            kind = type(body)
+            if kind is e.MatchupServed:
+                served[body.matchup_id] = event  # type: ignore[union-attr]
+            elif kind is e.Voted:
+                self._voted(body, event.at)  # type: ignore[arg-type]
+            elif kind in e.OF_MATCHUPS:
+                self.note(event)
 
     def note(self, event: e.Event) -> None:
         """Take in an event, if it is about a matchup."""
-        handler = self.handlers.get(type(event.body))
-        if handler is not None:
-            handler(event)
+        match event.body:
+            case e.MatchupServed(matchup_id=name):
+                self._open[name] = event
+            case e.Voted() as body:
+                self._voted(body, event.at)
+            case e.Revealed(matchup_id=name):
+                self._change(name, {"undo_until": None})
+            case e.Skipped(matchup_id=name):
+                self._close(name, MatchupStatus.SKIPPED, event.at)
+            case e.Expired(matchup_id=name):
+                self._close(name, MatchupStatus.EXPIRED, event.at)
+            case e.Undone(matchup_id=name):
+                self._change(name, {"status": MatchupStatus.UNDONE.value, "closed_at": event.at})
 
     def flush(self, *, everything: bool = False) -> None:
-        """Write the rows that are closed, or all."""
+        """Hand on the rows that are closed, or all."""
         rows: list[Row] = [tuple(row) for row in self._closed.values()]
         self._closed.clear()
         if everything:
-            rows += [tuple(row) for row in self._open.values()]
+            rows += [self._served_row(event) for event in self._open.values()]
             self._open.clear()
-        insert_rows(self._target, matchups, rows)
+        if rows:
+            self._sink.insert(rows)
 
-    def _served(self, event: e.Event) -> None:
-        body = event.body
-        assert isinstance(body, e.MatchupServed)
-        self._open[body.matchup_id] = list(served_row(body, event.at, self._catalog))
+    def _served_row(self, event: e.Event) -> Row:
+        assert isinstance(event.body, e.MatchupServed)
+        return served_row(event.body, event.at, self._catalog)
 
-    def _voted(self, event: e.Event) -> None:
-        body = event.body
-        assert isinstance(body, e.Voted)
-        if body.unrendered and (row := self._open.get(body.matchup_id)) is not None:
-            row[_UNRENDERED] = body.unrendered
-        self._close(body.matchup_id, MatchupStatus.VOTED, event.at, body.choice._value_, body.undo_until)
-
-    def _revealed(self, event: e.Event) -> None:
-        assert isinstance(event.body, e.Revealed)
-        row = self._closed.get(event.body.matchup_id)
-        if row is None:
-            self._target.execute(_reveal, {"of": event.body.matchup_id})
-        else:
-            row[_UNDO_UNTIL] = None
-
-    def _skipped(self, event: e.Event) -> None:
-        assert isinstance(event.body, e.Skipped)
-        self._close(event.body.matchup_id, MatchupStatus.SKIPPED, event.at, None)
-
-    def _expired(self, event: e.Event) -> None:
-        assert isinstance(event.body, e.Expired)
-        self._close(event.body.matchup_id, MatchupStatus.EXPIRED, event.at, None)
-
-    def _undone(self, event: e.Event) -> None:
-        assert isinstance(event.body, e.Undone)
-        row = self._closed.get(event.body.matchup_id)
-        if row is None:
-            values = {"of": event.body.matchup_id, "now": MatchupStatus.UNDONE.value, "closed": event.at}
-            self._target.execute(_reopen, values)
-        else:
-            row[_STATUS], row[_CLOSED] = MatchupStatus.UNDONE.value, event.at
-
-    def _close(
-        self, name: str, status: MatchupStatus, at: int, choice: str | None, undo_until: int | None = None
-    ) -> None:
-        row = self._open.pop(name, None)
+    def _voted(self, body: e.Voted, at: int) -> None:
+        row = self._close(body.matchup_id, MatchupStatus.VOTED, at)
         if row is not None:
-            row[_STATUS], row[_CHOICE], row[_CLOSED], row[_UNDO_UNTIL] = status._value_, choice, at, undo_until
-            self._closed[name] = row
+            row[_CHOICE], row[_UNDO_UNTIL] = body.choice._value_, body.undo_until
+            if body.unrendered:
+                row[_UNRENDERED] = body.unrendered
+
+    def _close(self, name: str, status: MatchupStatus, at: int) -> list[Any] | None:
+        served = self._open.pop(name, None)
+        if served is None:
+            return None
+        row = self._closed[name] = list(self._served_row(served))
+        row[_STATUS], row[_CLOSED] = status._value_, at
+        return row
+
+    def _change(self, name: str, values: dict[str, object]) -> None:
+        row = self._closed.get(name)
+        if row is None:
+            self._sink.change(name, values)
+            return
+        for column, value in values.items():
+            row[COLUMNS[column]] = value
 
 
 def empty_projections(connection: sa.Connection) -> None:

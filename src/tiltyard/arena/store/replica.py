@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from tiltyard.arena.events import OF_MATCHUPS, ChainUpgraded, Event, decode_body
+from tiltyard.arena.events import OF_MATCHUPS, ChainUpgraded, Event, decode_events
+from tiltyard.arena.folding import IN_RUNS, apply_all
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import log
 from tiltyard.arena.store.projections import Projections
@@ -72,10 +73,13 @@ class Replica:
         self.book.connection, self.book.writes = connection, False
         for page in log.chained_after(connection, self.state.seq, until):
             self.projections.forget()
-            events = [Event(row.at, decode_body(row.text)) for row in page]
-            for row, event in zip(page, events, strict=True):
-                self._apply(row.seq, event)
-                self.hash = row.hash
+            events = decode_events((row.at for row in page), (row.text for row in page))
+            if page[-1].seq - self.state.seq == len(page) and self.on_matchup is _ignored:
+                self._apply_all(events)
+            else:
+                for row, event in zip(page, events, strict=True):
+                    self._apply(row.seq, event)
+            self.hash = page[-1].hash
             if follow is not None:
                 follow(events)
 
@@ -101,6 +105,16 @@ class Replica:
                 f"the log ends with event {seq}, and this process is at {self.state.seq} with another hash. "
                 "Run `tiltyard arena verify`."
             )
+
+    def _apply_all(self, events: list[Event]) -> None:
+        """Apply many events: those that can be folded together in one go, all others one by one."""
+        start = 0
+        for end in (*(n for n, event in enumerate(events) if type(event.body) not in IN_RUNS), len(events)):
+            self.book.seq = self.state.seq + end - start
+            apply_all(self.state, events[start:end])
+            if end < len(events):
+                self._apply(self.state.seq + 1, events[end])
+            start = end + 1
 
     def _apply(self, seq: int, event: Event) -> None:
         self.book.seq = seq

@@ -9,34 +9,33 @@ from __future__ import annotations
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import sqlalchemy as sa
 
-from tiltyard.arena.chain import FIRST_HASH, chain_hash, link_event
-from tiltyard.arena.events import ChainUpgraded, Event, decode_body
+from tiltyard.arena.chain import FIRST_HASH, chain_hash, link_event, link_events
+from tiltyard.arena.events import ChainUpgraded, Event, decode_body, decode_events
 from tiltyard.arena.heads import Head
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.bulk import Row, insert_rows, ordered_rows
+from tiltyard.arena.store import Store, log
+from tiltyard.arena.store.bulk import insert_rows
+from tiltyard.arena.store.comparing import ComparedMatchups, ComparedVotes, compare_tables
 from tiltyard.arena.store.explanations import changed_comments
 from tiltyard.arena.store.files import damaged_files
 from tiltyard.arena.store.projections import CHECKPOINT_EVERY
 from tiltyard.arena.store.publications import latest_publication, recomputed
-from tiltyard.arena.store.rebuild import TableRebuild, empty_projections, links, tail
-from tiltyard.arena.store.state_bytes import is_of_another_version
-from tiltyard.arena.store.tables import PROJECTIONS, chain, checkpoints, metadata, pending
+from tiltyard.arena.store.rebuild import Link, TableRebuild, empty_projections, link_rows, tail
 from tiltyard.arena.store.tables import heads as head_table
+from tiltyard.arena.store.tables import metadata, pending
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tiltyard.arena.catalog import Catalog
     from tiltyard.arena.chain import Version
-    from tiltyard.arena.store.rebuild import Link
+    from tiltyard.arena.store.bulk import Row
 
 NAMED_PER_TABLE = 20
 """How many differences are listed individually; the rest are counted."""
@@ -85,11 +84,14 @@ def verify(url: str, checkpoint_every: int = CHECKPOINT_EVERY, heads: Iterable[H
             checked = _Checked()
             checked.expect(heads, "the head that was kept")
             checked.expect(published_heads(source), "the head in the table `heads`")
-            fold = TableRebuild(target, checkpoint_every, _rows(source, chain) // 2)
+            book, sink = ComparedVotes(source, target), ComparedMatchups(source)
+            fold = TableRebuild(target, checkpoint_every, log.head(source)[0], book, sink)
             unplaced = _refold(source, fold, checked)
             checked.check_end()
             if not checked.broken:
-                _compare(source, target, checked)
+                sink.report(checked)
+                book.report(checked)
+                compare_tables(source, target, checked)
             if not checked.problems:
                 _check_publication(store, source, fold.state.catalog, checked)
             for name in changed_comments(source):
@@ -113,7 +115,7 @@ def rebuild(url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> None:
             store.database.lock_projector(connection, wait=True)
             empty_projections(connection)
             checked = _Checked()
-            fold = TableRebuild(connection, checkpoint_every, _rows(connection, chain) // 2)
+            fold = TableRebuild(connection, checkpoint_every, log.head(connection)[0])
             unplaced = _refold(connection, fold, checked)
             if checked.problems:
                 raise StoreError(f"{checked.problems[0]}. Nothing was rebuilt: restore the log from a backup first.")
@@ -168,12 +170,14 @@ class _Checked:
 def _refold(source: sa.Connection, fold: TableRebuild, checked: _Checked) -> list[tuple[int, int, str]]:
     """Check the chain and fold it; returns the events that are not in it."""
     unplaced = tail(source)
-    for page in links(source):
-        good = _check_links(page, checked)
+    for rows in link_rows(source):
+        good = rows if _fit_together(rows, checked) else _check_links(list(map(Link._make, rows)), checked)
         if checked.broken:
             continue
         try:
-            fold.take([(link.seq, Event(link.at or 0, decode_body(link.text or ""))) for link in good])
+            if good:
+                _, _, _, times, texts, _ = zip(*good, strict=True)
+                fold.take(decode_events(times, texts))
         except (ArenaError, msgspec.DecodeError) as error:
             checked.broken = True
             checked.find("events", f"after number {fold.state.seq}", f"cannot be taken in: {error}")
@@ -182,7 +186,23 @@ def _refold(source: sa.Connection, fold: TableRebuild, checked: _Checked) -> lis
     return unplaced
 
 
-def _check_links(page: list[Link], checked: _Checked) -> list[Link]:
+def _fit_together(page: list[Row], checked: _Checked) -> bool:
+    """Whether nothing at all is wrong with the links of a page of version 2. If not, nothing is concluded here."""
+    seqs, _, hashes, times, texts, salts = zip(*page, strict=True)
+    seq, head = checked.head
+    if checked.version != 2 or seqs[0] != seq + 1 or seqs[-1] != seq + len(page):
+        return False
+    if None in texts or None in times or None in salts or any(text.startswith(_UPGRADED) for text in texts):
+        return False
+    if tuple(link_events((head, *hashes), seq, times, texts, salts)) != hashes:
+        return False
+    for number in [number for number in checked.expected if seq < number <= seqs[-1]]:
+        checked.check_head(Link._make(page[number - seq - 1]))
+    checked.head = (seqs[-1], hashes[-1])
+    return True
+
+
+def _check_links(page: list[Link], checked: _Checked) -> Sequence[Row]:
     """The links up to the first whose event is missing. After a wrong hash, checking goes on from the stored one."""
     for place, link in enumerate(page):
         seq, _ = checked.head
@@ -239,57 +259,6 @@ def published_heads(connection: sa.Connection) -> list[Head]:
     return [Head(seq, digest) for seq, digest in connection.execute(sa.select(head_table.c.seq, head_table.c.hash))]
 
 
-def _compare(source: sa.Connection, target: sa.Connection, checked: _Checked) -> None:
-    """Compare every projection, row by row, both sorted by their keys."""
-    for table in PROJECTIONS:
-        width = len(table.primary_key)
-        there, made = ordered_rows(source, table), ordered_rows(target, table)
-        for ours, fresh in _side_by_side(there, made, width):
-            if fresh is None and ours is not None:
-                checked.find(table.name, _key(table, ours), "does not follow from the log")
-            elif ours is None and fresh is not None:
-                checked.find(table.name, _key(table, fresh), "is missing")
-            elif table is checkpoints and ours is not None and is_of_another_version(ours[1]):
-                continue
-            elif ours is not None and fresh is not None:
-                names = [c.name for c, x, y in zip(table.columns, ours, fresh, strict=True) if x != y]
-                checked.find(table.name, _key(table, ours), f"{', '.join(names)} differ from what the log says")
-
-
-def _side_by_side(
-    there: Iterator[list[Row]], made: Iterator[list[Row]], width: int
-) -> Iterator[tuple[Row | None, Row | None]]:
-    """Rows that differ, or are on one side only. Equal chunks are skipped as a whole."""
-    left: list[Row] = []
-    right: list[Row] = []
-    for piece, other in zip_longest(there, made, fillvalue=list[Row]()):
-        left += piece
-        right += other
-        if left == right:
-            left, right = [], []
-            continue
-        i = j = 0
-        while i < len(left) and j < len(right):
-            mine, fresh = left[i], right[j]
-            if mine[:width] == fresh[:width]:
-                if mine != fresh:
-                    yield mine, fresh
-                i, j = i + 1, j + 1
-            elif mine[:width] < fresh[:width]:
-                yield mine, None
-                i += 1
-            else:
-                yield None, fresh
-                j += 1
-        left, right = left[i:], right[j:]
-    yield from ((row, None) for row in left)
-    yield from ((None, row) for row in right)
-
-
-def _key(table: sa.Table, row: Row) -> str:
-    return ", ".join(f"{c.name} {value}" for c, value in zip(table.primary_key, row, strict=False))
-
-
 def _check_publication(store: Store, source: sa.Connection, catalog: Catalog, checked: _Checked) -> None:
     """Compute the weights and ratings of the latest publication once more."""
     published = latest_publication(source)
@@ -310,10 +279,6 @@ def _check_pending(source: sa.Connection, unplaced: set[int], checked: _Checked)
         checked.find("pending", f"event id {event_id}", "is not in the chain, and not pending either")
     for event_id in sorted(noted - unplaced):
         checked.find("pending", f"event id {event_id}", "is in the chain already, or is missing")
-
-
-def _rows(connection: sa.Connection, table: sa.Table) -> int:
-    return int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
 
 
 @contextmanager

@@ -7,6 +7,7 @@ number `seq`.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,8 @@ from tiltyard.arena.store.tables import changes, marks, votes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from tiltyard.arena.state import CastRun
 
 PAGE = 100_000
 
@@ -75,6 +78,15 @@ class SqlVoteBook:
             self._cast.append(vote)
         if self.on_cast is not None:
             self.on_cast(vote)
+
+    def cast_all(self, cast: CastRun) -> None:
+        """Keep many new votes."""
+        if self.writes:
+            self.flush()
+            self.keep(rows_of(cast))
+        if self.on_cast is not None:
+            for vote in cast.votes():
+                self.on_cast(vote)
 
     def find(self, matchup_ids: Iterable[str]) -> list[CastVote]:
         """The votes on these matchups, in log order, as they were before event `seq`."""
@@ -148,7 +160,11 @@ class SqlVoteBook:
         """Write the votes that were cast."""
         if self._cast:
             cast, self._cast = self._cast, []
-            insert_rows(self._open, votes, [_row(vote) for vote in cast])
+            self.keep([_row(vote) for vote in cast])
+
+    def keep(self, rows: list[Row]) -> None:
+        """Write the rows of new votes."""
+        insert_rows(self._open, votes, rows)
 
     def forget(self) -> None:
         """Discard what was not written: its transaction failed."""
@@ -172,6 +188,13 @@ def votes_as_of(connection: sa.Connection, matchup_ids: Iterable[str], seq: int)
     book = SqlVoteBook(connection)
     book.seq = seq + 1  # the book answers as of just before its event
     return book.find(matchup_ids)
+
+
+def rows_of(cast: CastRun) -> list[Row]:
+    """The rows of new votes."""
+    choices = [choice._value_ for choice in cast.choice]
+    counted = repeat(VoteStanding.COUNTED.value, len(choices))
+    return list(zip(*cast[:7], choices, counted, cast.block, cast.unrendered, strict=True))
 
 
 def _row(vote: CastVote) -> Row:

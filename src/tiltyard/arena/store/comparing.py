@@ -1,0 +1,205 @@
+"""Comparing an arena's tables with what follows from its log, bit for bit.
+
+Votes and matchups, which grow with the log, are compared while it is folded, page by page, and never written a second
+time. Their status may still change later in the log, so a row that differs is kept until the end. All other tables are
+made anew in a scratch database and compared as a whole.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Protocol
+
+import sqlalchemy as sa
+
+from tiltyard.arena.chain import label_of
+from tiltyard.arena.store.bulk import Row, fetch, one_of, ordered_rows
+from tiltyard.arena.store.rebuild import COLUMNS
+from tiltyard.arena.store.state_bytes import is_of_another_version
+from tiltyard.arena.store.tables import PROJECTIONS, checkpoints, events, matchups, votes
+from tiltyard.arena.store.vote_book import SqlVoteBook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+KEPT_DIFFERENCES = 100_000
+"""Rows that may differ at a time and be found equal later; in a table with more of them, the rest are not looked at."""
+
+ROWS_AT_ONCE = 10_000
+
+_matchups = sa.select(matchups).where(one_of(matchups.c.id, "ids"))
+_votes = sa.select(votes).where(votes.c.seq > sa.bindparam("after"), votes.c.seq <= sa.bindparam("until"))
+_votes = _votes.order_by(votes.c.seq)
+_not_counted = sa.select(votes).where(votes.c.standing != "counted").order_by(votes.c.seq)
+_ids = sa.select(matchups.c.id).where(matchups.c.id > sa.bindparam("after")).order_by(matchups.c.id).limit(ROWS_AT_ONCE)
+_served = sa.select(events.c.id, events.c.body).where(events.c.id > sa.bindparam("after")).order_by(events.c.id)
+_served = _served.limit(ROWS_AT_ONCE)
+
+
+class Finder(Protocol):
+    """Takes down what is wrong."""
+
+    def find(self, table: str, where: str, what: str) -> None:
+        """Take down one difference: table, row, and what is wrong."""
+        ...
+
+
+class ComparedVotes(SqlVoteBook):
+    """A book that writes to scratch tables and compares each new vote with the row that the arena has of it.
+
+    Parameters:
+        source: The arena.
+        target: The scratch tables.
+    """
+
+    def __init__(self, source: sa.Connection, target: sa.Connection) -> None:
+        super().__init__(target, writes=True)
+        self._source = source
+        self._until = 0
+        self._differ: dict[int, tuple[Row | None, Row | None]] = {}
+        """By number: the row that the arena has, and the one that follows from the log."""
+
+    def keep(self, rows: list[Row]) -> None:
+        """Write new rows, and compare them."""
+        super().keep(rows)
+        self._compare(rows, rows[-1][0])
+
+    def report(self, found: Finder) -> None:
+        """Name the votes that differ after the whole log."""
+        self.flush()
+        self._compare([], None)
+        changed = {row[0]: row for row in fetch(self._open, _not_counted)}
+        for seq in changed.keys() - self._differ.keys():  # they were equal while they still counted
+            there = fetch(self._source, _votes, {"after": seq - 1, "until": seq})
+            self._differ[seq] = (there[0] if there else None, None)
+        for seq, (ours, fresh) in sorted(self._differ.items()):
+            name_difference(votes, ours, changed.get(seq, fresh), found)
+
+    def _compare(self, rows: list[Row], until: int | None) -> None:
+        span = {"after": self._until, "until": 2**62 if until is None else until}
+        there = fetch(self._source, _votes, span)
+        self._until = self._until if until is None else until
+        if there == rows or len(self._differ) > KEPT_DIFFERENCES:
+            return
+        known, fresh = {row[0]: row for row in there}, {row[0]: row for row in rows}
+        for seq in known.keys() | fresh.keys():
+            if known.get(seq) != fresh.get(seq):
+                self._differ[seq] = (known.get(seq), fresh.get(seq))
+
+
+class ComparedMatchups:
+    """A sink that compares the rows of matchups with those that the arena has.
+
+    Parameters:
+        source: The arena.
+    """
+
+    def __init__(self, source: sa.Connection) -> None:
+        self._source = source
+        self._count = 0
+        self._differ: dict[str, tuple[Row | None, list[Any]]] = {}
+        """By matchup: the row that the arena has, and the one that follows from the log."""
+
+    def insert(self, rows: list[Row]) -> None:
+        """Compare new rows."""
+        self._count += len(rows)
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            part = rows[start : start + ROWS_AT_ONCE]
+            there = {row[0]: row for row in fetch(self._source, _matchups, {"ids": [row[0] for row in part]})}
+            for row in part:
+                if there.get(row[0]) != row and len(self._differ) <= KEPT_DIFFERENCES:
+                    self._differ[row[0]] = (there.get(row[0]), list(row))
+
+    def change(self, matchup_id: str, values: dict[str, object]) -> None:
+        """A matchup changed after it was compared."""
+        if matchup_id not in self._differ:
+            there = fetch(self._source, _matchups, {"ids": [matchup_id]})
+            if not there:
+                return
+            self._differ[matchup_id] = (there[0], list(there[0]))  # they were equal so far
+        for name, value in values.items():
+            self._differ[matchup_id][1][COLUMNS[name]] = value
+
+    def report(self, found: Finder) -> None:
+        """Name the matchups that differ after the whole log."""
+        missing = 0
+        for _, (there, fresh) in sorted(self._differ.items()):
+            missing += there is None
+            name_difference(matchups, there, tuple(fresh), found)
+        if len(self._differ) > KEPT_DIFFERENCES:
+            found.find("matchups", f"beyond {KEPT_DIFFERENCES:,} rows", "further ones were not compared")
+            return
+        number = fetch(self._source, sa.select(sa.func.count()).select_from(matchups))[0][0]
+        if number != self._count - missing:
+            for name in self._unknown():
+                found.find("matchups", f"id {name}", "does not follow from the log")
+
+    def _unknown(self) -> Iterator[str]:
+        """The matchups of which the log knows nothing. All its served matchups are read again."""
+        known, last_event, last = set[str](), 0, ""
+        while rows := fetch(self._source, _served, {"after": last_event}):
+            known.update(name for kind, name in (label_of(text) for _, text in rows) if kind == "matchup_served")
+            last_event = rows[-1][0]
+        while names := [row[0] for row in fetch(self._source, _ids, {"after": last})]:
+            yield from (name for name in names if name not in known)
+            last = names[-1]
+
+
+def compare_tables(source: sa.Connection, target: sa.Connection, found: Finder) -> None:
+    """Compare all other projections, row by row, both sorted by their keys."""
+    for table in PROJECTIONS:
+        if table in (votes, matchups):
+            continue
+        width = len(table.primary_key)
+        there, made = ordered_rows(source, table), ordered_rows(target, table)
+        for ours, fresh in _side_by_side(there, made, width):
+            if not (table is checkpoints and ours is not None and fresh and is_of_another_version(ours[1])):
+                name_difference(table, ours, fresh, found)
+
+
+def name_difference(table: sa.Table, ours: Row | None, fresh: Row | None, found: Finder) -> None:
+    """Say what is wrong with a row, if anything: `ours` is what the arena has, `fresh` what follows from the log."""
+    if ours == fresh:
+        return
+    if fresh is None and ours is not None:
+        found.find(table.name, _key(table, ours), "does not follow from the log")
+    elif ours is None and fresh is not None:
+        found.find(table.name, _key(table, fresh), "is missing")
+    elif ours is not None and fresh is not None:
+        names = [c.name for c, x, y in zip(table.columns, ours, fresh, strict=True) if x != y]
+        found.find(table.name, _key(table, ours), f"{', '.join(names)} differ from what the log says")
+
+
+def _side_by_side(
+    there: Iterator[list[Row]], made: Iterator[list[Row]], width: int
+) -> Iterator[tuple[Row | None, Row | None]]:
+    """Rows that differ, or are on one side only. Equal chunks are skipped as a whole."""
+    left: list[Row] = []
+    right: list[Row] = []
+    for piece, other in zip_longest(there, made, fillvalue=list[Row]()):
+        left += piece
+        right += other
+        if left == right:
+            left, right = [], []
+            continue
+        i = j = 0
+        while i < len(left) and j < len(right):
+            mine, fresh = left[i], right[j]
+            if mine[:width] == fresh[:width]:
+                if mine != fresh:
+                    yield mine, fresh
+                i, j = i + 1, j + 1
+            elif mine[:width] < fresh[:width]:
+                yield mine, None
+                i += 1
+            else:
+                yield None, fresh
+                j += 1
+        left, right = left[i:], right[j:]
+    yield from ((row, None) for row in left)
+    yield from ((None, row) for row in right)
+
+
+def _key(table: sa.Table, row: Row) -> str:
+    return ", ".join(f"{c.name} {value}" for c, value in zip(table.primary_key, row, strict=False))
