@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -60,8 +61,11 @@ def test_reasons_are_public_and_a_comment_can_be_forgotten(sqlite_site: SmallSit
         connection.execute(sa.text("UPDATE comments SET comment = comment || '!'"))
     assert [str(problem.table) for problem in verify(site.url).problems] == ["comments"]
 
+    files = list(Path(site.url.removeprefix("sqlite:///")).parent.glob("*.db*"))
+    assert any(b"Jane Roe" in file.read_bytes() for file in files)
     client.post("/me/forget", data=hidden_fields(client.get("/me").text))
     assert sql(site.url, "SELECT count(*) FROM comments") == [(0,)]
+    assert not any(b"Jane Roe" in file.read_bytes() for file in files)  # nor in the log of writes
     assert verify(site.url).clean
 
 
@@ -97,6 +101,8 @@ def test_only_the_voter_of_a_final_vote_gives_reasons_that_are_offered(sqlite_si
     assert client.post("/reasons", data={**TAGS, "matchup_id": fields["matchup_id"]}).status_code == 403
     assert sql(sqlite_site.url, "SELECT count(*) FROM events WHERE kind = 'explained'") == [(0,)]
     fields = form_in(client.get(vote_once(client)).text)
+    refused = [client.post("/reasons", data={**fields, "reason-1": "nicer"}).status_code for _ in range(13)]
+    assert refused == [400] * 13  # and none of them uses up the twelve
     answers = [client.post("/reasons", data={**fields, **TAGS}).status_code for _ in range(13)]
     assert answers == [303] * 12 + [429]
     with pytest.raises(Exception, match="not written by hand"):

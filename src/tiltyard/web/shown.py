@@ -48,7 +48,8 @@ INERT = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
 
 NOT_FOUND = "there is no answer at this address. Open it from the page that showed it."
 
-RANGE = re.compile(r"bytes=([0-9]{0,15})-([0-9]{0,15})\Z")
+RANGE = re.compile(r"bytes=([0-9]{0,15})-([0-9]{0,15})\Z", re.IGNORECASE)
+GZIP = re.compile(r"(?:x-)?gzip\s*(?:;\s*q=([01](?:\.[0-9]{0,3})?))?\s*\Z", re.IGNORECASE)
 
 WITH_RANGES = frozenset({AnswerKind.AUDIO.value, AnswerKind.VIDEO.value})
 COMPRESSED = frozenset({AnswerKind.SVG.value, AnswerKind.HTML.value, AnswerKind.VOXEL.value, AnswerKind.MODEL3D.value})
@@ -124,7 +125,7 @@ def answer_with(request: Request, store: Store, found: StoredFile) -> Response:
     headers = headers_of(found)
     if request.headers.get("sec-fetch-dest") == "document":
         headers["content-security-policy"] = INERT  # opened by its address, a page could go elsewhere
-    if found.kind in COMPRESSED and "gzip" in request.headers.get("accept-encoding", ""):
+    if found.kind in COMPRESSED and takes_gzip(request.headers.get("accept-encoding", "")):
         headers["content-encoding"] = "gzip"
         body = _zipped(_whole(store, found))
         return Response(headers=headers) if request.state.is_head else StreamingResponse(body, headers=headers)
@@ -136,9 +137,9 @@ def answer_with(request: Request, store: Store, found: StoredFile) -> Response:
             else StreamingResponse(_whole(store, found), headers=headers)
         )
     start, end, status = 0, found.size, 200
-    if found.kind in WITH_RANGES and (asked := request.headers.get("range")) is not None:
-        part = range_of(asked, found.size)
-        if part is None:
+    part = range_of(request.headers.get("range", ""), found.size) if found.kind in WITH_RANGES else None
+    if part is not None:
+        if part[0] >= part[1]:
             headers["content-range"] = f"bytes */{found.size}"
             return Response(status_code=416, headers=headers)
         start, end, status = *part, 206
@@ -165,15 +166,23 @@ def headers_of(found: StoredFile) -> dict[str, str]:
 
 
 def range_of(asked: str, size: int) -> tuple[int, int] | None:
-    """The bytes from and up to which a header asks for; None if there are none such, or it asks for several ranges."""
+    """The bytes from and up to which a header asks for, which may be none.
+
+    None: the whole file, also where the header asks in another unit, for several ranges, or for nothing that can be
+    understood; such a header is ignored (RFC 9110, 14.2).
+    """
     found = RANGE.match(asked.strip())
-    if found is None or found[1] == found[2] == "":
+    if found is None or found[1] == found[2] == "" or (found[1] and found[2] and int(found[1]) > int(found[2])):
         return None
     if found[1] == "":
-        start, end = max(0, size - int(found[2])), size
-    else:
-        start, end = int(found[1]), size if found[2] == "" else min(size, int(found[2]) + 1)
-    return (start, end) if start < end else None
+        return max(0, size - int(found[2])), size
+    return int(found[1]), size if found[2] == "" else min(size, int(found[2]) + 1)
+
+
+def takes_gzip(accepted: str) -> bool:
+    """Whether a browser's `Accept-Encoding` names gzip, and not to refuse it."""
+    found = (GZIP.match(part.strip()) for part in accepted.split(","))
+    return any(float(part[1] or 1) > 0 for part in found if part)
 
 
 @cache

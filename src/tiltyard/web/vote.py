@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from tiltyard.arena.commands import SAFE_ID, ExplainVote, ReportAnswer, RevealNames, SkipMatchup, SubmitVote, UndoVote
 from tiltyard.arena.events import Choice
-from tiltyard.arena.reasons import CHANGES_PER_VOTE
+from tiltyard.arena.reasons import CHANGES_PER_VOTE, checked_comment, checked_tags
 from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store.explanations import own_explanation
 from tiltyard.arena.store.reports import add_report
@@ -198,6 +198,9 @@ async def explain_vote(request: Request) -> Response:
     site = site_of(request)
     matchup_id, visitor, form = await _asked(request)
     tags = [value for name, value in form.items() if name.startswith("reason-")]
+    rules = site.observatory.snapshot.policy.ballot
+    checked_tags(tags, rules)  # what is refused anyway does not count
+    checked_comment(form.get("comment", ""), rules)
     changes = Quota(f"reasons:{visitor.voter}:{matchup_id[:200]}", CHANGES_PER_VOTE, DAY_SECONDS)
     await site.engine.run(ExplainVote(matchup_id, visitor.voter, tags, form.get("comment", ""), (changes,)))
     return _redirect(f"/votes/{matchup_id}?explained=1#reasons")

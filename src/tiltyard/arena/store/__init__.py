@@ -121,7 +121,9 @@ class Store:
         Whether there was a link.
         """
         with self.database.write() as connection:
-            return forget_voter(connection, cookie_hash)
+            found = forget_voter(connection, cookie_hash)
+        self.database.purge_deleted()
+        return found
 
     def close(self) -> None:
         """Close the database."""

@@ -106,7 +106,9 @@ def forget_comment(connection: sa.Connection, matchup_id: str) -> bool:
 def delete_comment(store: Store, matchup_id: str) -> bool:
     """The same, in a transaction of its own."""
     with store.database.write() as connection:
-        return "\x00" not in matchup_id and forget_comment(connection, matchup_id)
+        found = "\x00" not in matchup_id and forget_comment(connection, matchup_id)
+    store.database.purge_deleted()
+    return found
 
 
 def tags_by_matchup(store: Store, until: int, most: int = 2**31) -> dict[str, tuple[str, ...]]:
