@@ -55,6 +55,7 @@ def main() -> None:
         database = fill_arena(folder)
         with chromium() as browser, served(database) as address:
             shoot(browser, run.joinpath("report.html").as_uri(), "report", height=900)
+            shoot(browser, compare_versions(folder).as_uri(), "compare", height=600)
             shoot(browser, address, "vote", height=640)
             shoot(browser, address, "vote-phone-dark", width=390, height=720, dark=True)
             shoot(browser, address, "vote-result", height=760, votes=True)
@@ -73,6 +74,13 @@ def main() -> None:
 def draw_chart(path: Path) -> None:
     """The board of the README as a chart."""
     ty.rate(ROOT / "examples" / "birds.jsonl").plot(path)
+
+
+def compare_versions(folder: Path) -> Path:
+    """The README's comparison as a page."""
+    page = folder / "compare.html"
+    tiltyard("compare", "v2", "v1", "--in", str(ROOT / "examples" / "versions" / "today.jsonl"), "--out", str(page))
+    return page
 
 
 def judge_tournament(folder: Path) -> Path:
