@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from tests.sizes import size
 
 from tiltyard.battles import Codes, read_battles, write_battles
+from tiltyard.battles.fast import session
 from tiltyard.battles.layout import ReadOptions
 from tiltyard.battles.problems import BadRows
 from tiltyard.battles.sources import find_sources
-from tiltyard.battles.table import dense_codes
+from tiltyard.battles.table import dense_codes, hash_text
 
 # Text that every kind of file can carry: anything but lone surrogates, which are not UTF-8, and NUL, which is not text.
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00", exclude_categories=["Cs"]), max_size=8)
@@ -147,3 +148,25 @@ def test_a_table_with_soft_scores_and_weights_survives_every_kind_of_file(tmp_pa
     for kind in ("jsonl", "csv", "tsv", "parquet"):
         write_battles(tmp_path / f"battles.{kind}", table)
         assert same(read_battles(tmp_path / f"battles.{kind}"), table)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), max_size=20))
+def test_a_text_has_the_hash_that_duckdb_gives_it(texts: list[str]) -> None:
+    with session() as connection:
+        by_duckdb = [connection.execute("SELECT hash(?::VARCHAR)", [text]).fetchall()[0][0] for text in texts]
+    assert [hash_text(text) for text in texts] == by_duckdb
+
+
+@settings(max_examples=size(20, soak=200))
+@given(st.lists(CLEAN_ROWS, min_size=1, max_size=12))
+def test_both_readers_number_clusters_alike(rows: list[dict[str, Any]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_raw(Path(folder) / "battles.jsonl", rows)
+        (source,) = find_sources(path, ReadOptions(columns=(), hashed=frozenset({"question_id"})))
+        fast, careful = source.fast(), source.careful(BadRows(examples_each=0), stop=True)
+    assert fast is not None
+    one, other = fast.columns.get("question_id"), careful.columns.get("question_id")
+    assert (one is None) == (other is None)
+    if isinstance(one, Codes) and isinstance(other, Codes):
+        assert one.codes.tolist() == other.codes.tolist()
+        assert list(one.labels) == list(other.labels)

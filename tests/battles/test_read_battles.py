@@ -4,7 +4,7 @@ import io
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 HASHED = ReadOptions(hashed=frozenset({"question_id"}))
-"""Clusters are numbered by hash, and resamples depend on the numbers: DuckDB reads them, also from a small file."""
+"""Clusters are numbered by hash, and resamples depend on the numbers."""
 
 
 def texts(table: BattleTable, name: str) -> list[str | None]:
@@ -65,13 +65,14 @@ def test_a_small_file_is_read_without_duckdb_unless_it_is_zipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zipped: bool
 ) -> None:
     path = write_raw(tmp_path / ("battles.jsonl.gz" if zipped else "battles.jsonl"), rows())
-    by_duckdb = read_battles(path)
+    ways: list[dict[str, Any]] = [{}, {"counted": True, "columns": ["category"]}, {"hashed": ["question_id"]}]
+    by_duckdb = [read_battles(path, **way) for way in ways]
     monkeypatch.setattr(sources, "SMALL_BYTES", path.stat().st_size)
 
-    assert (find_sources(path, ReadOptions())[0].fast() is None) is not zipped
-    for other in (ReadOptions(where="weight = 2"), ReadOptions(counted=True), HASHED):
-        assert find_sources(path, other)[0].fast() is not None
-    assert same(read_battles(path), by_duckdb)
+    for options in (ReadOptions(), ReadOptions(counted=True), HASHED):
+        assert (find_sources(path, options)[0].fast() is None) is not zipped
+    assert find_sources(path, ReadOptions(where="weight = 2"))[0].fast() is not None
+    assert all(same(read_battles(path, **way), table) for way, table in zip(ways, by_duckdb, strict=True))
     monkeypatch.setattr(sources, "SMALL_BYTES", path.stat().st_size - 1)
     assert find_sources(path, ReadOptions())[0].fast() is not None
 

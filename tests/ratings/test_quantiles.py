@@ -18,9 +18,15 @@ from tiltyard.ratings.quantiles import (
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99])
 def test_normal_and_t_are_scipys(level):
-    degrees = np.array([1.0, 2.0, 12.0, 100.0, 1e6])
+    degrees = np.array([0.3, 1.0, 1.5, 2.0, 12.0, 100.0, 999.0, 1001.0, 1e6])
     np.testing.assert_allclose(t_quantile(level, degrees), stats.t.ppf(0.5 + level / 2, degrees), rtol=1e-9)
     assert normal_quantile(level) == pytest.approx(stats.norm.ppf(0.5 + level / 2), rel=1e-12)
+
+
+def test_student_without_degrees_has_no_cut_and_with_hardly_any_none_that_is_finite():
+    assert np.isnan(t_quantile(0.95, np.array([0.0, -1.0, np.nan]))).all()
+    assert np.isposinf(t_quantile(0.95, np.array([0.01]))).all()
+    assert len(t_quantile(0.95, np.array([]))) == 0
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 5, 12, 60, 142, 1000])

@@ -26,7 +26,7 @@ from tiltyard.battles.layout import STRICT_NUMBERS, Field, FieldKind, Layout, re
 from tiltyard.battles.problems import BadRows, RowProblem, explain, shown, value_of
 from tiltyard.battles.query import Rows, filtered, identifier, literal
 from tiltyard.battles.settle import LabelColumn, RawBatch, Reason, settle
-from tiltyard.battles.table import MISSING, BattleTable, concat
+from tiltyard.battles.table import MISSING, BattleTable, Hashes, concat, hash_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -103,7 +103,8 @@ def raw_batch(rows: list[Mapping[str, Any]], layout: Layout) -> RawBatch:
             strict = item.name in STRICT_NUMBERS
             read = [read_number(value, from_text=from_text, strict=strict) for value in values]
         numbers[item.name] = np.array(read, dtype=np.float64)
-    return RawBatch(len(rows), labels, numbers)
+    hashes = {item.name: _hashes(labels[item.name], item) for item in layout.labels if item.hashed}
+    return RawBatch(len(rows), labels, numbers, hashes)
 
 
 def _label_column(rows: list[Mapping[str, Any]], item: Field) -> LabelColumn:
@@ -122,6 +123,14 @@ def _label_column(rows: list[Mapping[str, Any]], item: Field) -> LabelColumn:
             values.append(value)
         codes[at] = place[reading]
     return LabelColumn(codes, values)
+
+
+def _hashes(column: LabelColumn, item: Field) -> Hashes:
+    """The hashes of a column's texts, 0 for missing ones."""
+    texts = [read_label(value, item.kind) for value in column.values]
+    known = [hash_text(text) if isinstance(text, str) else 0 for text in texts]
+    hashes: Hashes = np.array([*known, 0], dtype=np.uint64)[column.codes]
+    return hashes
 
 
 def _where(lines: list[RawRow], layout: Layout) -> set[int]:

@@ -29,6 +29,11 @@ def is_frame(data: object) -> bool:
     return bool(homes & {"pandas", "polars", "duckdb", "_duckdb"}) and hasattr(type(data), "columns")
 
 
+def is_spark_frame(data: object) -> bool:
+    """True for a DataFrame of Spark, whose battles stay where they are."""
+    return "pyspark" in _homes(data)
+
+
 class ReusableFrame:
     """A frame that can be read any number of times.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -61,7 +62,16 @@ class Header:
 
 
 def file_header(part: Part) -> Header:
-    """The columns of a text file, from its first lines (and some further in, where that is cheap)."""
+    """The columns of a text file, from its first lines (and some further in, where that is cheap).
+
+    A file is looked at once, however often it is asked about, until it changes.
+    """
+    seen = part.path.stat()
+    return _file_header(part, (seen.st_size, seen.st_mtime_ns, seen.st_ino))
+
+
+@lru_cache(maxsize=64)
+def _file_header(part: Part, version: tuple[int, int, int]) -> Header:  # noqa: ARG001 - a changed file is another one
     if part.kind is FileKind.ZIP:
         raise BattleError(f"{part.name} is a zip archive. Unpack it, or name its format if it is a log (format=...).")
     try:

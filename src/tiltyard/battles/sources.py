@@ -88,8 +88,8 @@ class TextFiles(RowSource):
 
     def _reads_alike(self) -> bool:
         """Whether both readers give the same table, down to the numbers of clusters, on which resamples depend."""
-        layout = self.layout
-        return layout.where is None and not layout.counted and not any(field.hashed for field in layout.fields)
+        nested = any(field.hashed and field.raw.holds == "nested" for field in self.layout.fields)
+        return self.layout.where is None and not nested
 
     def _is_small(self) -> bool:
         if any(part.zipped for part in self.parts):
@@ -278,10 +278,10 @@ def _row_sources(parts: Sequence[Part], options: ReadOptions) -> list[RowSource]
 
 def _parquet_headers(parts: Sequence[Part]) -> dict[Part, Header]:
     """The columns of Parquet files."""
-    import duckdb
-
     if not parts:
         return {}
+    import duckdb
+
     headers = {}
     with session() as connection:
         for part in parts:

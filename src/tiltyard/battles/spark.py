@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from tiltyard.battles.frames import is_spark_frame
 from tiltyard.battles.layout import FieldKind, Layout, ReadOptions, make_layout
 from tiltyard.battles.problems import RowProblem, explain
 from tiltyard.battles.remote import NO_LIMIT, ClusterSums, GroupScores, LargeClusters, RemoteCounts, groups, with_groups
@@ -102,11 +103,6 @@ FROM known JOIN large ON known.cluster = large.cluster GROUP BY known.cluster, k
 
 EVERY = -1
 """A parameter that every battle has: it counts the clusters, and its score is what a battle adds to their leverage."""
-
-
-def is_spark_frame(data: object) -> bool:
-    """True for a DataFrame of Spark."""
-    return any(kind.__module__.startswith("pyspark.") for kind in type(data).__mro__)
 
 
 def open_on_spark(data: Any) -> SparkRows:

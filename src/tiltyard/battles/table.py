@@ -320,6 +320,23 @@ class HashedLabels(Sequence[str]):
         return f"{int(self.hashes[at]):016x}"
 
 
+_SEED, _BY_LENGTH, _BY_WORD, _ALL_BITS = 0xE17A1465, 0xC6A4A7935BD1E995, 0xD6E8FEB86659FD93, (1 << 64) - 1
+
+
+def hash_text(text: str) -> int:
+    """The hash of a text, the one that DuckDB gives.
+
+    Clusters of a small file, on whose numbers random draws depend, are then numbered alike by both readers.
+    """
+    data = text.encode()
+    value = _SEED ^ (len(data) * _BY_LENGTH & _ALL_BITS)
+    for start in range(0, len(data), 8):
+        value = (value ^ int.from_bytes(data[start : start + 8], "little")) * _BY_WORD & _ALL_BITS
+    for _ in range(2):
+        value = (value ^ value >> 32) * _BY_WORD & _ALL_BITS
+    return value ^ value >> 32
+
+
 def dense_codes(hashes: Hashes) -> tuple[Int32s, Hashes]:
     """Codes 0, 1, … of hash values (0 stands for missing), and the distinct hashes in order.
 

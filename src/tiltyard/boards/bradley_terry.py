@@ -58,14 +58,12 @@ from tiltyard.boards.preparation import (
     settle_tie_model,
     without_ties,
 )
-from tiltyard.boards.remote_intervals import remote_sandwich
 from tiltyard.boards.selection import Selected, Selection, cluster_codes, known_models, select
 from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.graph import Reach, wins_and_losses
-from tiltyard.ratings.influence import battles_to_swap, prepare
 from tiltyard.ratings.intervals import Covariance, Uncertainty, sandwich
 from tiltyard.ratings.many_models import COLUMNS_AT_ONCE, DRAWS, MANY_MODELS, DrawnCovariance, drawn_sandwich
 
@@ -305,6 +303,8 @@ class BradleyTerry(EstimatorParameters):
             return fit_input, None
         corrected = self.correction == "leave-one-out"
         if clusters is not None and fit_input.clusters:
+            from tiltyard.boards.remote_intervals import remote_sandwich
+
             covariance = remote_sandwich(fitted, fit_input, clusters, corrected=corrected)
             if covariance is not None:
                 return fit_input, covariance
@@ -422,6 +422,8 @@ def _notes(
 
 def _swaps(fit_input: FitInput, fitted: BradleyTerryFit) -> list[int | None]:
     """For each model the number of battles to remove until the next one on the board is level; None for the last."""
+    from tiltyard.ratings.influence import battles_to_swap, prepare
+
     robustness = prepare(fitted, fit_input.rows, fit_input.counted)
     order = np.argsort(-fitted.parameters.strength, kind="stable")
     swaps: list[int | None] = [None] * len(order)

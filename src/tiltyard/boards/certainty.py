@@ -29,13 +29,13 @@ from tiltyard.ratings.ranks import (
     rank_intervals,
     tukey_cut,
 )
-from tiltyard.ratings.shrinkage import ShrunkFit, fit_shrunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tiltyard.boards.building import Column
     from tiltyard.ratings.bradley_terry import BradleyTerryFit
+    from tiltyard.ratings.shrinkage import ShrunkFit
 
 Floats = NDArray[np.float64]
 
@@ -128,6 +128,8 @@ def _places_of_many(strength: Floats, covariance: Uncertainty, level: float, bat
 
 def shrunk_fit(fit_input: FitInput, errors: Callable[[BradleyTerryFit], Uncertainty]) -> ShrunkFit:
     """The fit with a normal prior on strengths; `errors` are those of a fit, asked for where battles have clusters."""
+    from tiltyard.ratings.shrinkage import fit_shrunk
+
     by_cluster = (lambda fitted: _dispersion(errors(fitted))) if fit_input.clusters else None
     shrunk = fit_shrunk(fit_input.counted.cells, fit_input.tie_model, by_cluster)
     if shrunk.equal:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from tiltyard.battles.frames import rereadable
+from tiltyard.battles.frames import is_spark_frame, rereadable
 from tiltyard.battles.inputs import find_parts
 from tiltyard.battles.reading import BattleData, OnBad, Peek, peek, read_battles
-from tiltyard.battles.spark import is_spark_frame
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.estimator import check_choice

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from tiltyard.battles.formats import LOG_FORMATS
 from tiltyard.battles.layout import choose_format
 from tiltyard.battles.reading import BattleData, OnBad, make_options, peek_headers
-from tiltyard.battles.spark import count_on_spark, open_on_spark
 from tiltyard.boards.bradley_terry import BradleyTerry, Correction, Interval
 from tiltyard.boards.estimator import check_choice
 from tiltyard.boards.inputs import AS_IT_IS, Engine, Estimator, InputOptions, columns_for, is_remote, origin, read_for
-from tiltyard.boards.people import rate_with_people
-from tiltyard.boards.pooling import check_poolable, pooled_boards
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
@@ -175,6 +172,8 @@ def rate(
         tie_band=tie_band,
     )
     if people is not None:
+        from tiltyard.boards.people import rate_with_people
+
         return rate_with_people(estimator, battles, people, reading)
     return rate_with(estimator, battles, reading)
 
@@ -214,6 +213,8 @@ def rate_by(
         leave_out: Called with a sentence for each value whose battles cannot be rated; such a value has no board.
             None: an error.
     """
+    from tiltyard.boards.pooling import check_poolable, pooled_boards
+
     poolable = check_poolable(estimator) if pool else None
     counted = None
     if is_remote(battles, reading):
@@ -297,6 +298,8 @@ def _count(
     estimator: Countable, battles: BattleData, reading: InputOptions, also: Collection[str] = ()
 ) -> RemoteCounts:
     """The battles as Spark counts them, with the columns that the estimator looks at."""
+    from tiltyard.battles.spark import count_on_spark, open_on_spark
+
     if reading.format in LOG_FORMATS or reading.tie_band is not None:
         raise OptionError('the spark engine reads rows of battles, not logs with scores. Use engine="duckdb".')
     rows = open_on_spark(battles)

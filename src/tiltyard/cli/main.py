@@ -1,22 +1,21 @@
 """`tiltyard …`: all commands are registered here, and every known error becomes one line here."""
 
-from __future__ import annotations
-
+import gc
 import os
 import re
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 # Ratings solve many small systems, which two BLAS threads make slower; NumPy reads this when it is first imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import typer
-
 from tiltyard import __version__
-from tiltyard.cli.output import as_options
 from tiltyard.errors import TiltyardError
+
+if TYPE_CHECKING:
+    import typer
 
 OVERVIEW = """\
 Tiltyard {version}: which model is better, and how sure are we?
@@ -52,6 +51,17 @@ def overview(version: str) -> str:
     return OVERVIEW.format(version=version)
 
 
+HELP = """\
+Usage: tiltyard [OPTIONS] COMMAND [ARGS]...
+
+{overview}
+Options
+  --version                          print the version and exit
+  --install-completion               set up completion in the current shell
+  --show-completion                  print what that would set up
+  -h, --help                         show this message and exit
+"""
+
 _LONGEST_NAME = 160
 
 COMMANDS = {
@@ -74,8 +84,25 @@ COMMANDS = {
 """Every command, and where it is: a module of this folder, and a function or a group of further commands in it."""
 
 
-def make_app(only: str | None = None) -> typer.Typer:
+def make_app(only: str | None = None) -> "typer.Typer":
     """The command line with all its commands, or with one of them, which starts in half the time."""
+    import typer
+
+    def print_version(asked: bool) -> None:
+        if asked:
+            sys.stdout.write(_version_line())
+            raise typer.Exit
+
+    def options(
+        context: typer.Context,
+        version: Annotated[  # noqa: ARG001 - its callback answers before this is called
+            bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
+        ] = False,
+    ) -> None:
+        """Options of `tiltyard` itself; without a command, an overview."""
+        if context.invoked_subcommand is None:
+            sys.stdout.write(overview(__version__))
+
     app = typer.Typer(
         name="tiltyard",
         help="Which model is better, and how sure are we? Leaderboards with honest intervals from pairwise battles.",
@@ -83,7 +110,7 @@ def make_app(only: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_options)
+    app.callback()(options)
     for name in COMMANDS if only is None else [only]:
         module, _, attribute = COMMANDS[name].partition(".")
         command = getattr(import_module(f"tiltyard.cli.{module}"), attribute)
@@ -94,21 +121,19 @@ def make_app(only: str | None = None) -> typer.Typer:
     return app
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
-        sys.stdout.write(f"tiltyard {__version__}\n")
-        raise typer.Exit
+def _version_line() -> str:
+    return f"tiltyard {__version__}\n"
 
 
-def _options(
-    context: typer.Context,
-    version: Annotated[  # noqa: ARG001 - its callback answers before this is called
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Options of `tiltyard` itself; without a command, an overview."""
-    if context.invoked_subcommand is None:
-        sys.stdout.write(overview(__version__))
+def _known_text(arguments: list[str]) -> str | None:
+    """What `tiltyard` prints without any command: known beforehand, so nothing has to be imported for it."""
+    if "_TILTYARD_COMPLETE" in os.environ:  # a shell asks for completions
+        return None
+    if not arguments:
+        return overview(__version__)
+    if arguments in (["--help"], ["-h"]):
+        return HELP.format(overview=overview(__version__))
+    return _version_line() if arguments == ["--version"] else None
 
 
 def main() -> None:
@@ -119,6 +144,8 @@ def main() -> None:
     try:
         _run()
     except TiltyardError as error:
+        from tiltyard.cli.output import as_options
+
         _end(as_options(str(error)))
     except KeyboardInterrupt:
         _end("interrupted.")
@@ -134,13 +161,19 @@ def main() -> None:
         _end(f"an argument or a file is not text in UTF-8 ({error.reason if hasattr(error, 'reason') else error}).")
     except RecursionError:
         _end("something in the input is nested too deeply to be read. Check the files that were named.")
+    finally:
+        if "duckdb" not in sys.modules:  # which complains of what is left over
+            gc.freeze()  # the process ends: looking for garbage among everything imported would take 80 ms
 
 
 def _run() -> None:
+    text = _known_text(sys.argv[1:])
     asked = sys.argv[1] if len(sys.argv) > 1 else ""
-    app = make_app(only=asked if asked in COMMANDS else None)
     try:
-        app()
+        if text is not None:
+            sys.stdout.write(text)
+            sys.exit(0)
+        make_app(only=asked if asked in COMMANDS else None)()
     except SystemExit:
         try:
             # Without this, output lost to a full disk would be noticed only at exit.

@@ -174,11 +174,12 @@ def _boards(
 
 def _rated(estimator: Estimator, files: list[str], people: str | None, reading: InputOptions) -> Leaderboard:
     """The board of battles, with people's labels a corrected one."""
-    from tiltyard.boards.people import rate_with_people
     from tiltyard.boards.rating import rate_with
 
     if people is None:
         return rate_with(estimator, files, reading)
+    from tiltyard.boards.people import rate_with_people
+
     return rate_with_people(estimator, files, people, reading)
 
 

@@ -16,7 +16,6 @@ from tiltyard.ratings.comparisons import FIRST_WON, SECOND_WON, TIED, Floats, In
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from scipy.sparse import csr_array
 
 
 class Reach(enum.IntEnum):
@@ -39,10 +38,8 @@ def islands(cells: PairCells) -> list[Ints]:
     first, second = cells.first[met], cells.second[met]
     if _reachable(start, np.concatenate([first, second]), np.concatenate([second, first])).all():
         return [np.arange(cells.n_models)]
-    from scipy.sparse.csgraph import connected_components
-
-    n, label = connected_components(_edges(cells.n_models, first, second), directed=False)
-    groups = [np.flatnonzero(label == number) for number in range(n)]
+    label = strong_components(cells.n_models, np.concatenate([first, second]), np.concatenate([second, first]))
+    groups = [np.flatnonzero(label == number) for number in range(int(label.max()) + 1)]
     return sorted(groups, key=lambda group: (-len(group), int(group[0])))
 
 
@@ -77,10 +74,7 @@ def _reachable(start: NDArray[np.bool_], source: Ints, target: Ints) -> NDArray[
 
 def _largest_strong_component(cells: PairCells, winner: Ints, loser: Ints) -> NDArray[np.bool_]:
     """The largest group within which everybody is joined to everybody both ways; the busier one of equals."""
-    from scipy.sparse.csgraph import connected_components
-
-    edges = _edges(cells.n_models, winner, loser)
-    _, label = connected_components(edges, directed=True, connection="strong")
+    label = strong_components(cells.n_models, winner, loser)
     sizes = np.bincount(label)
     n = cells.counts.sum(axis=1)
     battles = sum_by(label[cells.first], n, len(sizes)) + sum_by(label[cells.second], n, len(sizes))
@@ -104,12 +98,9 @@ def _has_cycle(cells: PairCells, group: int) -> bool:
     lost = inside & (cells.counts[:, SECOND_WON] > 0)
     if (won & lost).any():
         return True
-    from scipy.sparse.csgraph import connected_components
-
     winner = np.concatenate([cells.first[won], cells.second[lost]])
     loser = np.concatenate([cells.second[won], cells.first[lost]])
-    n, _ = connected_components(_edges(cells.n_models, winner, loser), directed=True, connection="strong")
-    return bool(n < cells.n_models)
+    return bool(strong_components(cells.n_models, winner, loser).max() + 1 < cells.n_models)
 
 
 def _can_be_levelled(cells: PairCells, tied: Ints) -> bool:
@@ -117,9 +108,6 @@ def _can_be_levelled(cells: PairCells, tied: Ints) -> bool:
 
     A tie asks for |d_i − d_j| ≤ T.
     """
-    from scipy.optimize import linprog
-    from scipy.sparse import csr_array
-
     step_of = np.full(cells.n_groups, -1)
     step_of[tied] = cells.n_models + np.arange(len(tied))
     # Each row says: −(d_up − d_down) + sign · T ≤ 0.
@@ -130,6 +118,11 @@ def _can_be_levelled(cells: PairCells, tied: Ints) -> bool:
         up, down = (cells.first, cells.second) if forward else (cells.second, cells.first)
         parts.append((up[chosen], down[chosen], step_of[cells.group[chosen]], np.full(len(chosen), way)))
     up, down, step, sign = (np.concatenate(part) for part in zip(*parts, strict=True))
+    if len(tied) == 1:
+        return _levels_exist(cells.n_models, up, down, np.where(step >= 0, sign, 0.0))
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array
+
     row, stepped = np.arange(len(up)), step >= 0
     index = np.concatenate([row, row, row[stepped]]), np.concatenate([up, down, step[stepped]])
     value = np.concatenate([-np.ones(len(up)), np.ones(len(up)), sign[stepped]])
@@ -140,6 +133,21 @@ def _can_be_levelled(cells: PairCells, tied: Ints) -> bool:
     # SciPy takes sparse limits; its stubs do not know.
     answer = linprog(gain, A_ub=limits, b_ub=np.zeros(len(up)), bounds=bounds)  # type: ignore[call-overload]
     return bool(-answer.fun > 0.5)
+
+
+def _levels_exist(n_models: int, up: Ints, down: Ints, gap: Floats) -> bool:
+    """Whether some levels d have d_up − d_down ≥ gap for every row: no circle of rows asks for more than nothing.
+
+    Levels are lowered until all rows hold (Bellman 1958; Ford 1956); without such a circle, each is final after as many
+    rounds as there are models.
+    """
+    level = np.zeros(n_models)
+    for _ in range(n_models + 1):
+        before = level.copy()
+        np.minimum.at(level, down, before[up] - gap)
+        if (level == before).all():
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,7 +200,54 @@ def open_ends_of_a_lone_core(cells: PairCells, state: NDArray[np.int8]) -> NDArr
     return opened
 
 
-def _edges(n_models: int, start: Ints, end: Ints) -> csr_array[np.int8]:
-    from scipy.sparse import csr_array
+FEW_EDGES = 20_000
+"""Up to this many edges a plain loop has found the components before SciPy is imported."""
 
-    return csr_array((np.ones(len(start), dtype=np.int8), (start, end)), shape=(n_models, n_models))
+
+def strong_components(n_models: int, source: Ints, target: Ints) -> Ints:
+    """For every model the number of its strong component; components are numbered from the losing end.
+
+    Both ways number them alike: SciPy's, which is compiled but takes long to import, and a plain loop.
+    """
+    if len(source) <= FEW_EDGES:
+        return _tarjan(n_models, source, target)
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    edges = csr_array((np.ones(len(source), dtype=np.int8), (source, target)), shape=(n_models, n_models))
+    return np.asarray(connected_components(edges, directed=True, connection="strong")[1], dtype=np.int64)
+
+
+def _tarjan(n_models: int, source: Ints, target: Ints) -> Ints:
+    """Strong components by one walk in depth (Tarjan 1972, SIAM Journal on Computing 1:146), without recursion."""
+    nexts: list[list[int]] = [[] for _ in range(n_models)]
+    for edge in np.unique(source * n_models + target).tolist():
+        nexts[edge // n_models].append(edge % n_models)
+    label, seen, lowest = [-1] * n_models, [-1] * n_models, [0] * n_models
+    pending: list[int] = []
+    count = found = 0
+    for root in range(n_models):
+        path = [root] if seen[root] < 0 else []
+        while path:
+            node = path[-1]
+            if seen[node] < 0:
+                seen[node] = lowest[node] = count
+                count += 1
+                pending.append(node)
+            elif nexts[node]:
+                step = nexts[node].pop()
+                if seen[step] < 0:
+                    path.append(step)
+                elif label[step] < 0:
+                    lowest[node] = min(lowest[node], seen[step])
+            else:
+                path.pop()
+                if path:
+                    lowest[path[-1]] = min(lowest[path[-1]], lowest[node])
+                if lowest[node] == seen[node]:
+                    at = pending.index(node)
+                    for member in pending[at:]:
+                        label[member] = found
+                    del pending[at:]
+                    found += 1
+    return np.array(label, dtype=np.int64)
