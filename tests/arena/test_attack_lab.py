@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
+from tiltyard.arena import waiting_pairs
 from tiltyard.arena.simulation.attack_lab import LAB_ATTACKS, LabAttack, LabSettings, _opening, attack_lab
 from tiltyard.arena.simulation.learning import _Learning
 from tiltyard.arena.simulation.ledger import MemoryArena
@@ -34,7 +35,7 @@ def test_the_defences_leave_a_hunter_few_pairs_with_the_target_and_few_points() 
     assert min(on.blocks_to_swap) >= 1
 
 
-@pytest.mark.parametrize("attack", [name for name in LAB_ATTACKS if name != "hunter"])
+@pytest.mark.parametrize("attack", [name for name in LAB_ATTACKS if name not in ("hunter", "carrier")])
 def test_every_attack_casts_its_votes_and_passes_over_only_what_it_says(attack: LabAttack) -> None:
     settings = replace(SMALL, attack=attack, votes=100, attack_votes=30)
     result = attack_lab(settings, defended=True)
@@ -54,6 +55,17 @@ def test_a_rival_that_is_voted_down_loses_points_and_fewer_with_the_defences() -
     assert off.points > 60.0
     assert off.votes_for_places[1] is not None
     assert on.points < 0.6 * off.points
+
+
+def test_a_pair_that_is_carried_to_other_blocks_helps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it began to wait where it is brought, every vote would hit the target, by whomever it is cast."""
+    settings = replace(SMALL, attack="carrier", prompts=9, votes=100, attack_votes=40, blocks=30)
+    now = attack_lab(settings, defended=True)
+    monkeypatch.setattr(waiting_pairs, "_brought_along", lambda *_: False)
+    before = attack_lab(settings, defended=True)
+    assert (now.attack_votes, before.attack_votes) == (40, 40)
+    assert now.on_target < 15
+    assert before.on_target > 35, "so it was, and this attack would find it"
 
 
 def test_settings_that_make_no_sense_are_errors() -> None:
@@ -77,6 +89,7 @@ def test_an_option_that_would_be_ignored_is_refused(tiltyard: Run) -> None:  # n
     for extra, said in (
         (("--attack", "sybil", "--defences", "on"), "--defences needs an attack on a model"),
         (("--attack", "hunter", "--late-model"), "takes neither"),
+        (("--attack", "carrier", "--visitors", "classes"), "takes neither"),
     ):
         done = tiltyard("arena", *COMMAND, *extra)
         assert done.returncode == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import next_matchup
 from tiltyard.arena.matchmaking.contender import ContenderMeeting
 from tiltyard.arena.policy import LaneWeights, Policy
-from tiltyard.arena.population import Attack, AttackKind, World
+from tiltyard.arena.population import Attack, AttackKind, Places, World
 from tiltyard.arena.simulation import MemoryArena, SimulationResult, SimulationSettings, simulate
 from tiltyard.arena.simulation.attack_cost import attack_report
 from tiltyard.arena.state import ArenaState, CastVote
+from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.errors import OptionError
 
 WEIGHTS = {"coverage": 0.4, "contender": 0.3, "uncertainty": 0.2, "exploration": 0.1}
@@ -293,3 +295,22 @@ def test_a_late_model_in_an_arena_of_full_size_is_held_and_established() -> None
         assert late is not None
         assert late.largest_traffic_share <= 0.25
         assert late.votes_until_established is not None
+
+
+def test_visitors_with_places_see_pairs_that_wait_and_classes_share_them() -> None:
+    def seen(places: Places, *, waits: bool = True) -> SimulationResult:
+        policy = Policy(waiting=WaitingRules(pairs_wait=waits))
+        settings = SimulationSettings(models=10, prompts=8, votes=400, in_flight=40, looks=0, curve_points=1)
+        return simulate(replace(settings, visitors=places, skip_rate=0.25, policy=policy))
+
+    assert seen("anywhere").seen_again is None
+    homes, classes, mixed, free = seen("homes"), seen("classes"), seen("mixed"), seen("homes", waits=False)
+    for result in (homes, classes, mixed, free):
+        assert result.seen_again is not None
+        assert result.seen_again.pair_by_block >= result.seen_again.pair_by_visitor >= result.seen_again.same_page
+    assert homes.seen_again.pair_by_visitor > free.seen_again.pair_by_visitor + 0.05, "a skip brings the pair again"
+    assert homes.seen_again.pair_by_block == homes.seen_again.pair_by_visitor, "everybody is alone at home"
+    assert classes.seen_again.pair_by_block > mixed.seen_again.pair_by_block > homes.seen_again.pair_by_block
+    assert homes.seen_again.same_page < 0.02, "hardly anybody skips a pair more than twice"
+    with pytest.raises(OptionError, match="visitors is 'abroad'"):
+        seen("abroad")  # type: ignore[arg-type]

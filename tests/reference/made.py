@@ -279,7 +279,9 @@ def simulation(folder: Path) -> Made:
     """Two simulated arenas, one under attack and with a late model; the log of the other is exported."""
     size = ("arena", "simulate", "--models", "10", "--prompts", "6", "--votes", "600", "--in-flight", "10")
     plain = command(folder, *size, "--format", "json", "--db", "sqlite:///arena.db")
-    attacked = command(folder, *size, "--attack", "rigging", "--late-model", "--format", "json")
+    attacked = command(
+        folder, *size, "--attack", "rigging", "--late-model", "--visitors", "classes", "--format", "json"
+    )
     command(folder, "arena", "export", "--db", "sqlite:///arena.db", "--out", "votes.jsonl")
     validity = command(folder, "arena", "validity", "--db", "sqlite:///arena.db", "--format", "json")
     return {

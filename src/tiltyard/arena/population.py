@@ -6,7 +6,7 @@ Used to tune the policy, and to test that the engine ranks correctly and what an
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 import numpy as np
@@ -26,6 +26,11 @@ Diligence = Literal["equal", "lognormal", "zipf"]
 """How many votes regular voters cast: all alike, some many more than others, or by Zipf's law."""
 LOGNORMAL_SD = 1.5
 """Of the logarithm of a regular voter's diligence: the busiest tenth then casts about two thirds of the votes."""
+
+Places = Literal["anywhere", "homes", "classes", "mixed"]
+"""Where visitors are: nowhere in particular, so that no pair waits; each at home; classes of 30 behind one address who
+come together; or half of them so, half so."""
+CLASS_SIZE = 30
 
 AttackKind = Literal["apathetic", "one-sided", "rigging", "sybil"]
 ATTACKS: tuple[AttackKind, ...] = get_args(AttackKind)
@@ -229,6 +234,8 @@ class VoterSession:
     voter: Voter
     matchups: int
     attacks: bool = False
+    block: str = ""
+    """The address block that it comes from; empty: none, so that no pair waits."""
 
 
 class Regulars:
@@ -262,6 +269,7 @@ class Crowd:
         noise: float,
         session_votes: float,
         regulars: Regulars | None = None,
+        places: Places = "anywhere",
     ) -> None:
         self._rng = rng
         self._world = world
@@ -270,10 +278,19 @@ class Crowd:
         self._mean = session_votes
         self._regulars = regulars
         self._sessions = 0
+        self._places: Places = places
         self.attackers: set[str] = set()
 
     def next_session(self) -> VoterSession:
-        """The next session."""
+        """The next session, and where it is."""
+        session = self._next_session()
+        group, place = self._sessions // CLASS_SIZE, self._places
+        if place == "mixed":
+            place = "classes" if group % 2 else "homes"
+        at = {"anywhere": "", "homes": f"home of {session.name}", "classes": f"class {group}"}
+        return replace(session, block=at[place])
+
+    def _next_session(self) -> VoterSession:
         self._sessions += 1
         name = f"session-{self._sessions:06d}"
         attack, rng = self._attack, self._rng

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.simulation.attack_lab import LabResult, LabSettings
 
 SHARES_OF_VOTERS = ("apathetic", "one-sided", "rigging", "sybil")
-ON_A_MODEL = ("hunter", "hunter-long", "undo-filter", "crowd-like", "dictionary", "rival", "random")
+ON_A_MODEL = ("hunter", "hunter-long", "undo-filter", "carrier", "crowd-like", "dictionary", "rival", "random")
 AttackName = Literal[
     "apathetic",
     "one-sided",
@@ -27,6 +27,7 @@ AttackName = Literal[
     "hunter",
     "hunter-long",
     "undo-filter",
+    "carrier",
     "crowd-like",
     "dictionary",
     "rival",
@@ -44,6 +45,13 @@ def simulate_command(
     tie_rate: Annotated[float, typer.Option(min=0, max=0.9, help="Share of ties.")] = 0.08,
     both_bad_rate: Annotated[float, typer.Option(min=0, max=0.9, help="Share of both-bad votes.")] = 0.05,
     noise: Annotated[float, typer.Option(min=0, max=1, help="Share of honest votes that are random.")] = 0.0,
+    skip_rate: Annotated[
+        float | None, typer.Option(min=0, max=0.9, help="Share of matchups that are skipped; 0.02 if not given.")
+    ] = None,
+    visitors: Annotated[
+        Literal["anywhere", "homes", "classes", "mixed"],
+        typer.Option(help="Where visitors are: at homes, in classes of thirty, or mixed, pairs wait for them."),
+    ] = "anywhere",
     taste_sd: Annotated[
         float,
         typer.Option(min=0, max=10_000, help="How much people differ in what they make of each model, in Elo points."),
@@ -93,8 +101,10 @@ def simulate_command(
     if attack is not None and attack not in SHARES_OF_VOTERS:
         lab: dict[str, Any] = {"models": models, "prompts": prompts, "votes": votes, "seed": seed, "sd": sd}
         lab |= {"attack": attack, "attack_votes": attack_votes, "blocks": blocks, "days": attack_days}
-        if db is not None or late_model or voters:
-            raise OptionError(f"--attack {attack} takes neither --db nor --late-model nor --voters.")
+        if db is not None or late_model or voters or visitors != "anywhere" or skip_rate is not None:
+            raise OptionError(
+                f"--attack {attack} takes neither --db, --late-model, --voters, --visitors nor --skip-rate."
+            )
         if taste_sd:
             lab["taste_sd"] = taste_sd
         _attack_on_a_model(lab, policy, defences or "both", format)
@@ -115,6 +125,8 @@ def simulate_command(
         tie_rate=tie_rate,
         both_bad_rate=both_bad_rate,
         noise=noise,
+        skip_rate=0.02 if skip_rate is None else skip_rate,
+        visitors=visitors,
         taste_sd=taste_sd,
         voters=voters,
         diligence=diligence,
@@ -212,7 +224,7 @@ def _result_table(result: SimulationResult) -> str:
         ("prompt coverage by votes", ", ".join(f"{p.votes:,}: {p.prompt_coverage:.2f}" for p in result.curve[1::4])),
         ("largest share of traffic", f"{100 * result.largest_traffic_share:.1f} % of any 200 matchups in a row"),
     ]
-    rows += _badge_rows(result)
+    rows += [*_seen_again_rows(result), *_badge_rows(result)]
     if result.late_model is not None:
         late = result.late_model
         when = late.votes_until_established
@@ -281,6 +293,15 @@ def _badge_rows(result: SimulationResult) -> list[tuple[str, str]]:
         *([("", off)] if badges.stable_seen else []),
         ("officially stable", label),
     ]
+
+
+def _seen_again_rows(result: SimulationResult) -> list[tuple[str, str]]:
+    """What visitors notice of pairs that wait."""
+    seen = result.seen_again
+    if seen is None:
+        return []
+    by = f"{100 * seen.pair_by_visitor:.1f} % by the visitor, {100 * seen.pair_by_block:.1f} % by the block"
+    return [("pair seen before", f"{by}; on the same prompt {100 * seen.same_page:.2f} %")]
 
 
 def _ranges_text(result: SimulationResult) -> str:

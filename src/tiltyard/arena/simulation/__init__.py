@@ -2,7 +2,14 @@
 
 from tiltyard.arena.simulation.attack_cost import AttackReport, Defence, flagged_voters
 from tiltyard.arena.simulation.ledger import MemoryArena, SimulatedArena
-from tiltyard.arena.simulation.result import ContenderShares, CurvePoint, LateModel, NeighbourPair, SimulationResult
+from tiltyard.arena.simulation.result import (
+    ContenderShares,
+    CurvePoint,
+    LateModel,
+    NeighbourPair,
+    SeenAgain,
+    SimulationResult,
+)
 from tiltyard.arena.simulation.run import SimulationSettings, simulate
 
 __all__ = [
@@ -13,6 +20,7 @@ __all__ = [
     "LateModel",
     "MemoryArena",
     "NeighbourPair",
+    "SeenAgain",
     "SimulatedArena",
     "SimulationResult",
     "SimulationSettings",

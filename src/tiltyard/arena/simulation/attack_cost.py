@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.integrity import flag_voters
@@ -18,6 +19,21 @@ Defence = Callable[["Sequence[CastVote]", "ArenaState"], Collection[str]]
 """A defence: returns the voters to leave out, given all votes and the state after them."""
 
 RANKS = (1, 5)
+"""Places gained whose cost is found."""
+
+
+def fewest(most: int, reaches: Callable[[int], bool]) -> int | None:
+    """The fewest of an attack's votes that reach something, by bisection, as if more votes never hurt.
+
+    None if all of them, `most`, do not.
+    """
+    low, high = 0, most
+    if not reaches(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return high
 
 
 def flagged_voters(votes: Sequence[CastVote], state: ArenaState) -> Collection[str]:
@@ -105,18 +121,12 @@ class _Push:
         return board[self.state.catalog.models[self.target].model].rank
 
     def costs(self) -> dict[int, int | None] | None:
-        """The fewest attackers' votes that gain this many ranks, by bisection, assuming that more votes never hurt."""
-        if self.target is None:
+        """The fewest attackers' votes that gain this many ranks."""
+        start = self.rank(0)
+        if start is None:
             return None
-        start, end = self.rank(0), self.rank(len(self.cast))
-        assert start is not None
-        assert end is not None
-        return {gain: self._cost(start - gain) if end <= start - gain else None for gain in RANKS}
+        return {gain: fewest(len(self.cast), partial(self._has_gained, start - gain)) for gain in RANKS}
 
-    def _cost(self, wanted: int) -> int:
-        low, high = 0, len(self.cast)
-        while high - low > 1:
-            middle = (low + high) // 2
-            rank = self.rank(middle)
-            low, high = (low, middle) if rank is not None and rank <= wanted else (middle, high)
-        return high
+    def _has_gained(self, wanted: int, pushed: int) -> bool:
+        rank = self.rank(pushed)
+        return rank is not None and rank <= wanted

@@ -21,6 +21,7 @@ from tiltyard.arena.events import Choice
 from tiltyard.arena.offline import published_estimator
 from tiltyard.arena.policy import DefenceRules, Policy
 from tiltyard.arena.population import World
+from tiltyard.arena.simulation.attack_cost import RANKS, fewest
 from tiltyard.arena.simulation.learning import learn
 from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.visitor_rules import WaitingRules
@@ -39,11 +40,12 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-LabAttack = Literal["hunter", "hunter-long", "undo-filter", "crowd-like", "dictionary", "rival", "random"]
+LabAttack = Literal["hunter", "hunter-long", "undo-filter", "carrier", "crowd-like", "dictionary", "rival", "random"]
 """`hunter` leaves every pair without the target and comes back as somebody new; `hunter-long` skips in one session;
-`undo-filter` votes and undoes; `crowd-like` votes honestly on everything else; `dictionary` does so too and recognises
-only answers whose author a receipt has told; `rival` hunts the model above the target and votes against it; `random`
-clicks without reading."""
+`undo-filter` votes and undoes; `carrier` is a hunter who keeps a pair with the target unvoted and walks with its cookie
+into every block before voting there as somebody new; `crowd-like` votes honestly on everything else; `dictionary` does
+so too and recognises only answers whose author a receipt has told; `rival` hunts the model above the target and votes
+against it; `random` clicks without reading."""
 LAB_ATTACKS: tuple[LabAttack, ...] = get_args(LabAttack)
 
 HONEST_DAYS = 30
@@ -51,8 +53,6 @@ SECOND = 1_000_000
 TRIES = 200
 """Pairs that an attacker looks at before voting on one that does not help."""
 SHORT_SESSION = 8
-STEPS = (1, 5)
-"""Places gained whose cost is found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ def attack_lab(settings: LabSettings, *, defended: bool) -> LabResult:
         passed=play.passed,
         points=points,
         points_per_vote=points / cast,
-        votes_for_places={places: boards.cost(boards.start - places) for places in STEPS},
+        votes_for_places={places: boards.cost(boards.start - places) for places in RANKS},
         votes_to_leave_range=boards.cost(boards.best_in_range() - 1),
         honest_weight_lost=float(1.0 - weight.mean()),
         honest_voters_halved=float((kept[np.unique(table.voter[~attacks])] < 0.5).mean()),
@@ -196,6 +196,7 @@ class _Play:
         self.engine.append(_opening(settings, policy), 0)
         self.on_target = self.passed = 0
         self._known: set[int] = set()
+        self._carrier: tuple[str, str] | None = None
         self._seen: dict[str, Counter[frozenset[int]]] = {}
         self._sessions = 0
 
@@ -238,6 +239,8 @@ class _Play:
 
     def _attack(self, at: int, block: str) -> None:
         """One vote of the attack, after as many pairs passed over as that takes."""
+        if self._carrier is not None:
+            block = self._carry(at, block)
         seen = self._seen.setdefault(block, Counter())
         for attempt in range(TRIES):
             voter = self._voter(block)
@@ -245,6 +248,11 @@ class _Play:
             shown = self.engine.state.schedule.in_flight[matchup_id]
             pair = frozenset((shown.a, shown.b))
             choice = self._wanted(shown)
+            if choice is not None and self._starts_to_carry(voter, block):
+                self.engine.skip(matchup_id, voter, at + attempt * SECOND)
+                block = self._carry(at + attempt * SECOND, block)
+                seen = self._seen.setdefault(block, Counter())
+                continue
             if choice is not None:
                 self.on_target += 1
             elif self.settings.attack == "random":
@@ -260,11 +268,35 @@ class _Play:
             seen[pair] += 1
             self._pass(matchup_id, voter, at + attempt * SECOND)
 
+    def _starts_to_carry(self, voter: str, block: str) -> bool:
+        """Whether to keep this pair unvoted, for other blocks."""
+        if self.settings.attack != "carrier" or self._carrier is not None or self.settings.blocks == 1:
+            return False
+        self._carrier = voter, block
+        return True
+
+    def _carry(self, at: int, block: str) -> str:
+        """Walk with the cookie that has a pair with the target into a block, or the next, and skip it there.
+
+        The vote is cast in that block: a vote in the block where the pair was found would settle it.
+        """
+        assert self._carrier is not None
+        voter, found_in = self._carrier
+        if block == found_in:
+            block = f"attack-{(int(block.rpartition('-')[2]) + 1) % self.settings.blocks}"
+        matchup_id = self.engine.serve(voter, at, block)
+        shown = self.engine.state.schedule.in_flight[matchup_id]
+        if self.target not in (shown.a, shown.b):
+            self._carrier = None
+        self.passed += 1
+        self.engine.skip(matchup_id, voter, at)
+        return block
+
     def _voter(self, block: str) -> str:
         """Whom the next request comes from: somebody new after a few votes, or always the same in a long session."""
         if self.settings.attack == "hunter-long":
             return f"attacker-{block}"
-        self._sessions += self.settings.attack in ("hunter", "rival")
+        self._sessions += self.settings.attack in ("hunter", "rival", "carrier")
         return f"attacker-{block}-{(self.on_target + self.passed) // SHORT_SESSION}-{self._sessions}"
 
     def _wanted(self, shown: Reserved) -> Choice | None:
@@ -313,14 +345,9 @@ class _Boards:
         return float(self._strengths(pushed)[self.target] - self._before[self.target]) / LOGITS_PER_POINT
 
     def cost(self, wanted: int) -> int | None:
-        """The fewest votes that bring the target to this rank, by bisection, as if more votes never hurt."""
-        low, high = 0, int(self.attacks.sum())
-        if wanted < 1 or self._rank(self._strengths(high)) > wanted:
-            return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._rank(self._strengths(middle)) <= wanted else (middle, high)
-        return high
+        """The fewest votes that bring the target to this rank."""
+        most = int(self.attacks.sum())
+        return None if wanted < 1 else fewest(most, lambda pushed: self._rank(self._strengths(pushed)) <= wanted)
 
     def best_in_range(self) -> int:
         """The best place in the target's published range of ranks before the attack."""

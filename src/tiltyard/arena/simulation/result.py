@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.simulation.attack_cost import AttackReport
     from tiltyard.arena.simulation.published import PublishedCheck
     from tiltyard.arena.state import ArenaState, CastVote
+    from tiltyard.arena.tallies import Pair
 
 TRAFFIC_SPAN = 200
 """A model's share of the traffic is measured over this many consecutive matchups."""
@@ -93,6 +94,18 @@ class NeighbourPair:
     met: int
     decisive: int
     prompts: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeenAgain:
+    """What visitors notice of pairs that wait: shares of the matchups served, where visitors have places."""
+
+    pair_by_visitor: float
+    """The visitor had seen these two models before."""
+    pair_by_block: float
+    """Somebody of the same block had."""
+    same_page: float
+    """The visitor had seen them on this very prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +193,8 @@ class SimulationResult:
     """Why Bradley–Terry could not rate the votes, if so."""
     badges: BadgeSummary | None = None
     """What badges and the label were worth over the looks."""
+    seen_again: SeenAgain | None = None
+    """What visitors notice of pairs that wait; None where visitors are anywhere, and none waits."""
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values."""
@@ -211,6 +226,8 @@ class Monitor:
         self.diversity_broken = 0
         self.largest_share: dict[int, float] = {}
         self.contender_meetings: list[ContenderMeeting] = []
+        self._seen: set[tuple[object, ...]] = set()
+        self._again: Counter[str] = Counter()
 
     def note(self, state: ArenaState, served: Reserved, reason: str) -> None:
         """Count a matchup that was just served from this state."""
@@ -230,6 +247,24 @@ class Monitor:
         if meeting is not None:
             self.contender_meetings.append(meeting)
         self._note_traffic(served)
+        if served.block:
+            self._note_seen(served, pair)
+
+    def _note_seen(self, served: Reserved, pair: Pair) -> None:
+        seen: dict[str, tuple[object, ...]] = {
+            "visitor": (served.voter, *pair),
+            "block": (served.block, *pair),
+            "page": (served.voter, *pair, served.prompt),
+        }
+        self._again.update(name for name, key in seen.items() if (name, *key) in self._seen)
+        self._again["served"] += 1
+        self._seen.update((name, *key) for name, key in seen.items())
+
+    @property
+    def seen_again(self) -> SeenAgain | None:
+        """What visitors noticed of pairs that wait."""
+        again, served = self._again, self._again["served"]
+        return SeenAgain(*(again[name] / served for name in ("visitor", "block", "page"))) if served else None
 
     def _note_traffic(self, served: Reserved) -> None:
         if len(self._latest) == TRAFFIC_SPAN:
@@ -365,6 +400,7 @@ def summary(
         attack=attack,
         remarks=published.remarks,
         badges=badge_summary([(look.votes, look.badges) for look in looks if look.badges is not None]),
+        seen_again=monitor.seen_again,
     )
 
 

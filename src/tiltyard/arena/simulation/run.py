@@ -16,6 +16,7 @@ from tiltyard.arena.population import (
     Attack,
     Crowd,
     Diligence,
+    Places,
     Regulars,
     VoterSession,
     World,
@@ -86,9 +87,11 @@ class SimulationSettings:
     late_model: bool = False
     """Whether the last model enters when half of the votes are cast: `--late-model`."""
     skip_rate: float = 0.02
-    """Share of matchups that are skipped."""
+    """Share of matchups that are skipped: `--skip-rate`."""
     expire_rate: float = 0.01
     """Share that is left to expire."""
+    visitors: Places = "anywhere"
+    """Where visitors are: `anywhere` (no pair waits), `homes`, `classes` of thirty or `mixed`: `--visitors`."""
     session_votes: float = 25.0
     """Votes of one visitor, on average."""
     curve_points: int = 20
@@ -114,6 +117,8 @@ class SimulationSettings:
                 raise OptionError(f"simulate: {name} is {value}; it must be at least {floor}.")
         if self.diligence not in get_args(Diligence):
             raise OptionError(f"simulate: diligence is {self.diligence!r}; expected {', '.join(get_args(Diligence))}.")
+        if self.visitors not in get_args(Places):
+            raise OptionError(f"simulate: visitors is {self.visitors!r}; expected {', '.join(get_args(Places))}.")
         if self.skip_rate < 0.0 or self.expire_rate < 0.0 or self.skip_rate + self.expire_rate >= 1.0:
             raise OptionError("simulate: skip rate and expire rate must be shares that leave some votes.")
 
@@ -190,6 +195,7 @@ class _Run:
             attack=settings.attack,
             noise=settings.noise,
             session_votes=settings.session_votes,
+            places=settings.visitors,
             regulars=Regulars(settings.seed, world, voters=settings.voters, diligence=settings.diligence)
             if settings.voters
             else None,
@@ -244,7 +250,7 @@ class _Run:
         self._serve(at, session, left - 1)
 
     def _serve(self, at: int, session: VoterSession, left: int) -> None:
-        matchup_id = self._engine.serve(session.name, at)
+        matchup_id = self._engine.serve(session.name, at, session.block)
         state = self._engine.state
         self.monitor.note(state, state.schedule.in_flight[matchup_id], self._engine.reason)
         self._served += 1
