@@ -43,6 +43,7 @@ def test_both_sides_have_the_same_headers_and_nothing_that_tells_them_apart(sqli
     start = page_start() if kind == "html" else b""
     assert [start + made[receipt[f"model_{side}"]] for side in "ab"] == [answer.content for answer in answers]
     assert client.get(matchup["url_a"]).content == answers[0].content  # also after the vote
+    assert answers[0].headers["connection-allowlist"] == "()"
     opened = client.get(matchup["url_a"], headers={"sec-fetch-dest": "document"})
     assert opened.headers["content-security-policy"] == INERT  # nothing runs where somebody opens the address itself
 

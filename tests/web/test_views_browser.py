@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browsers import broken_rules
+from tests.missing import needs
 from tests.web.sites import ADMIN_SECRET, MODELS, QUICK, SECRET, LiveServer, catalog
 from tiltyard.arena import events as e
 from tiltyard.arena.following.observatory import Observatory
@@ -179,6 +180,25 @@ def test_a_hostile_page_reaches_nothing(gallery: Gallery, context: BrowserContex
     assert left == []
     assert page.evaluate("broken") == []
     assert page.locator(".view[data-state=ready]").count() == 1
+    outside.close()
+
+
+@pytest.mark.soak
+def test_a_page_that_tries_to_leave_connects_to_nobody(gallery: Gallery, browser: Browser) -> None:
+    whole = shutil.which("chromium")  # the small one for tests does not connect ahead
+    if whole is None:
+        needs("chromium")
+    outside = Outside()
+    evil = f"127.0.0.1:{outside.tcp.getsockname()[1]}"
+    code = f"setTimeout(() => {{ location = 'http://{evil}/' }}, 300)"
+    gallery.show("html", f"<h1>Off</h1><script>{code}</script>".encode())
+    running = browser.browser_type.launch(executable_path=whole, args=["--no-sandbox"])
+    page = visit(running.new_context(base_url=gallery.url))
+    page.locator("[data-do=run]").first.click(no_wait_after=True)
+    settled(page, "stopped")
+    page.wait_for_timeout(1000)
+    running.close()
+    assert outside.reached == 0  # not even without a request
     outside.close()
 
 

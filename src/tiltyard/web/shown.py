@@ -159,6 +159,7 @@ def headers_of(found: StoredFile) -> dict[str, str]:
         "x-frame-options": "SAMEORIGIN",
         "vary": "accept-encoding, sec-fetch-dest",
         "x-dns-prefetch-control": "off",
+        "connection-allowlist": "()",  # no connection at all, also none to where a page tries to go
     }
     if found.kind in WITH_RANGES:
         headers["accept-ranges"] = "bytes"
