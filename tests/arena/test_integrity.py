@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.arena.engines import catalog, open_arena
 from tests.arena.small_worlds import MINUTE, SECOND, Log, honest, new_log
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
@@ -24,9 +25,10 @@ from tiltyard.arena.integrity import (
     voter_anomalies,
 )
 from tiltyard.arena.policy import FlagRules
+from tiltyard.arena.screening import ScreenedAnswers, screen
 from tiltyard.arena.visitor_rules import Limits
 from tiltyard.arena.votes import vote_table
-from tiltyard.validity.voters import SessionActs
+from tiltyard.validity.voters import SessionActs, SessionRules, SessionVotes, may_have_flags, session_flags
 
 RULES = FlagRules()
 
@@ -65,6 +67,49 @@ def test_riggers_are_found_by_ratings_they_themselves_bent_and_honest_voters_are
         wronged += sum(voter.startswith("v") for voter in sure)
     assert found >= 0.9 * 32
     assert wronged <= 0.01 * 480
+
+
+def test_nobody_is_passed_over_because_all_sessions_are_looked_at_together() -> None:
+    """Random sessions under rules that nearly anything breaks: the quick look may let nobody through who is flagged."""
+    rng, rules = np.random.default_rng(11), SessionRules(5, 3.0, 0.5, 6, 0.6, 4, 0.5, 5, 0.3)
+    n = 3000
+    voter, outcome = rng.integers(250, size=n), rng.choice(4, size=n, p=(0.45, 0.35, 0.1, 0.1)).astype(np.int8)
+    a = rng.integers(3, size=n)
+    b = (a + 1 + rng.integers(2, size=n)) % 3
+    everybody = SessionVotes(np.cumsum(rng.random(n) * 0.05), a, b, outcome, rng.random(n))
+    odd = may_have_flags(everybody, voter, rules)
+    flagged = np.zeros(250, dtype=bool)
+    for one in range(250):
+        rows = voter == one
+        columns = (everybody.seconds, a, b, outcome, everybody.expected_a)
+        flagged[one] = bool(session_flags(SessionVotes(*(column[rows] for column in columns)), rules))
+    assert not (flagged & ~odd).any()
+    assert 0 < flagged.sum() <= odd.sum() < 250
+    assert not may_have_flags(SessionVotes(*(column[:0] for column in columns)), voter[:0], rules).any()
+
+
+def test_answers_are_screened_once_and_again_when_a_model_gets_another_name(sqlite_url: str) -> None:
+    """What is kept from one look to the next gives what a first look gives."""
+
+    def says(name: str, text: str) -> e.ResponseAdded:
+        return e.ResponseAdded(response_id=name, model="m1", prompt_id="p1", text=text)
+
+    kept = ScreenedAnswers()
+    with open_arena(sqlite_url) as arena:
+        arena.append(catalog())
+
+        def both() -> list[str]:
+            found = arena.read(lambda state: screen(arena.store, state, answers=kept))
+            assert found.answers == arena.read(lambda state: screen(arena.store, state)).answers
+            return [flag.response_id for flag in found.answers]
+
+        assert both() == []
+        arena.append([says("new", "I am Zorbulon-7, made by people.")])
+        assert both() == []
+        arena.append([e.ModelAdded(model="m1", display_name="Zorbulon-7")])
+        assert both() == ["new"]
+        arena.append([says("newer", "As Zorbulon-7, I agree.")])
+        assert both() == ["new", "newer"]
 
 
 def test_excluding_what_is_proposed_takes_the_target_back_to_its_place_and_restoring_undoes_it() -> None:

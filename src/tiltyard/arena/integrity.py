@@ -23,6 +23,7 @@ from tiltyard.validity.voters import (
     SessionVotes,
     combined,
     expected_scores,
+    may_have_flags,
     session_flags,
     share_flag,
     surprises,
@@ -158,23 +159,30 @@ def flag_voters(
     flags: list[VoterFlag] = []
     anomalies = voter_anomalies(votes)
     session_rules = _session_rules(rules)
+    everybody = SessionVotes(votes.at / MICROSECONDS, votes.model_a, votes.model_b, votes.outcome, expected)
+    odd = may_have_flags(everybody, votes.voter, session_rules)
     for voter, rows in _rows_by_voter(votes):
         name = votes.voters[voter]
-        session = SessionVotes(
-            votes.at[rows] / MICROSECONDS,
-            votes.model_a[rows],
-            votes.model_b[rows],
-            votes.outcome[rows],
-            expected[rows],
-            votes.models,
-        )
-        flags += [VoterFlag(name, flag.flag, flag.detail, sure=True) for flag in session_flags(session, session_rules)]
-        anomaly = anomalies.get(voter)
-        if anomaly is not None and anomaly.corrected <= rules.anomaly_alpha:
-            detail = f"{anomaly.votes} votes rarer than others' on the same pairs, p = {anomaly.corrected:.2g}"
-            sure = anomaly.corrected <= SURE * rules.anomaly_alpha
-            flags.append(VoterFlag(name, "anomaly", detail, sure=sure))
+        if odd[voter]:
+            session = SessionVotes(
+                votes.at[rows] / MICROSECONDS,
+                votes.model_a[rows],
+                votes.model_b[rows],
+                votes.outcome[rows],
+                expected[rows],
+                votes.models,
+            )
+            found = session_flags(session, session_rules)
+            flags += [VoterFlag(name, flag.flag, flag.detail, sure=True) for flag in found]
+        flags += _anomaly_flags(name, anomalies.get(voter), rules)
     return flags + [flag for voter, counts in (acts or {}).items() for flag in _flags_of_acts(voter, counts, rules)]
+
+
+def _anomaly_flags(name: str, anomaly: Anomaly | None, rules: FlagRules) -> list[VoterFlag]:
+    if anomaly is None or anomaly.corrected > rules.anomaly_alpha:
+        return []
+    detail = f"{anomaly.votes} votes rarer than others' on the same pairs, p = {anomaly.corrected:.2g}"
+    return [VoterFlag(name, "anomaly", detail, sure=anomaly.corrected <= SURE * rules.anomaly_alpha)]
 
 
 def _flags_of_acts(voter: str, acts: SessionActs, rules: FlagRules) -> Iterator[VoterFlag]:

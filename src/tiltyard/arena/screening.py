@@ -28,15 +28,20 @@ from tiltyard.arena.integrity import (
 from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store import reading, site_texts
 from tiltyard.arena.store.state_bytes import decode_state, encode_state
-from tiltyard.arena.votes import MemoryVoteBook, vote_table
+from tiltyard.arena.votes import CatalogNames, MemoryVoteBook, vote_table
 from tiltyard.arena.weights import contested_models
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from tiltyard.arena import events as e
     from tiltyard.arena.board import BoardRow, LiveBoard
     from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.events import ModelAdded
+    from tiltyard.arena.policy import Policy
     from tiltyard.arena.service import Arena
     from tiltyard.arena.state import ArenaState, CastVote
     from tiltyard.arena.store import Store
@@ -59,23 +64,78 @@ class Screening:
     """Models whose latest votes differ from earlier ones."""
 
 
-def screen(store: Store, state: ArenaState, *, exclude: bool = False) -> Screening:
-    """Screen every vote, undo, skip and answer. With `exclude`, all proposals are carried out."""
-    table = vote_table(reading.cast_votes(store, state.seq), state.catalog)
-    voters = flag_voters(table, state.track.now.rating, state.policy.flags, reading.session_acts(store))
-    texts = reading.answer_texts(store)
-    models = state.catalog.models
-    answers = flag_answers(((name, models[model], text) for name, model, text in texts), models)
-    answers += _flag_pages(store, state.catalog, lambda _: True)
+@dataclass(frozen=True, slots=True, eq=False)
+class ScreenedState:
+    """What screening needs of a state, as it was after event `seq`."""
+
+    seq: int
+    latest: int
+    policy: Policy
+    names: CatalogNames
+    rating: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, state: ArenaState) -> ScreenedState:
+        """A copy of what is needed: the state may go on meanwhile."""
+        names = CatalogNames(list(state.catalog.models), list(state.catalog.prompts))
+        return cls(state.seq, state.latest, state.policy, names, state.track.now.rating.copy())
+
+
+class ScreenedAnswers:
+    """Which answers say who wrote them. An answer never changes, so each is read once, until a model is renamed."""
+
+    def __init__(self) -> None:
+        self._titles: list[tuple[str, str, str]] = []
+        self._seen: set[str] = set()
+        self._found: tuple[list[AnswerFlag], list[AnswerFlag]] = ([], [])
+
+    def follow(self, store: Store, models: Sequence[ModelAdded]) -> list[AnswerFlag]:
+        """The flags of all answers: of texts, then of pages and drawings."""
+        titles = [(model.model, model.display_name, model.provider) for model in models]
+        if titles != self._titles:
+            self.__init__()  # type: ignore[misc]
+            self._titles = titles
+        new = {name: model for name, model in reading.answers_added(store) if name not in self._seen}
+        if new:
+            texts = reading.texts_of(store, new)
+            by_text, by_words = self._found
+            by_text += flag_answers(((name, models[number], texts[name]) for name, number in new.items()), models)
+            by_words += _flag_pages(store, models, new.__contains__)
+            self._seen.update(new)
+        return [*self._found[0], *self._found[1]]
+
+
+def screen(
+    store: Store,
+    state: ArenaState | ScreenedState,
+    *,
+    exclude: bool = False,
+    votes: Iterable[CastVote] | None = None,
+    answers: ScreenedAnswers | None = None,
+) -> Screening:
+    """Screen every vote, undo, skip and answer.
+
+    Parameters:
+        store: The arena's database.
+        state: The state up to which votes are screened.
+        exclude: Carry out all proposals.
+        votes: All votes up to that state, in order; None: they are read from the database.
+        answers: What was found out about answers before; None: all of them are read.
+    """
+    view = state if isinstance(state, ScreenedState) else ScreenedState.of(state)
+    policy, models = view.policy, view.names.models
+    table = vote_table(reading.cast_votes(store, view.seq) if votes is None else votes, view.names)
+    voters = flag_voters(table, view.rating, policy.flags, reading.session_acts(store))
+    flagged = (answers or ScreenedAnswers()).follow(store, models)
     by_voters = propose_exclusions(table, voters)
-    shown = reading.answers_shown(store)
-    unblinded = propose_unblinded(table, [shown[name] for name in table.matchup_ids], answers)
+    shown = reading.answers_shown(store, (flag.response_id for flag in flagged))
+    unblinded = propose_unblinded(table, [shown.get(name, ("", "")) for name in table.matchup_ids], flagged)
     proposals = [*by_voters, *([unblinded] if unblinded is not None else [])]
-    chosen = proposals if exclude else accepted(state.policy.flags, by_voters, unblinded)
+    chosen = proposals if exclude else accepted(policy.flags, by_voters, unblinded)
     known = reading.flags_raised(store)
-    contested = contested_models(table, state.policy.defences, state.latest)
-    events = events_of(voters, answers, chosen, known, contested)
-    return Screening(voters, answers, proposals, events, contested)
+    contested = contested_models(table, policy.defences, view.latest)
+    events = events_of(voters, flagged, chosen, known, contested)
+    return Screening(voters, flagged, proposals, events, contested)
 
 
 def screen_answers(store: Store, catalog: Catalog) -> list[AnswerFlag]:
@@ -87,13 +147,12 @@ def screen_answers(store: Store, catalog: Catalog) -> list[AnswerFlag]:
     known = {name for name, flag in reading.flags_raised(store) if flag == SELF_NAMING}
     texts = [row for row in reading.answer_texts(store) if row[0] in current and row[0] not in known]
     found = flag_answers(((name, catalog.models[model], text) for name, model, text in texts), catalog.models)
-    return found + _flag_pages(store, catalog, lambda name: name in current and name not in known)
+    return found + _flag_pages(store, catalog.models, lambda name: name in current and name not in known)
 
 
-def _flag_pages(store: Store, catalog: Catalog, wanted: Callable[[str], bool]) -> list[AnswerFlag]:
+def _flag_pages(store: Store, models: Sequence[ModelAdded], wanted: Callable[[str], bool]) -> list[AnswerFlag]:
     """The pages and drawings among the wanted answers that name a model; one is read at a time."""
-    pages = ((name, model, source) for name, model, source in reading.answer_words(store) if wanted(name))
-    models = catalog.models
+    pages = reading.answer_words(store, wanted)
     return flag_words(((name, models[model], words_of(source)) for name, model, source in pages), models)
 
 

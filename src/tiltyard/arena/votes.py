@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.events import ModelAdded, PromptAdded
     from tiltyard.arena.policy import DefenceRules
     from tiltyard.arena.state import CastRun
 
@@ -146,7 +147,14 @@ class VoteTable:
         ).compact()
 
 
-def vote_table(votes: Iterable[CastVote], catalog: Catalog) -> VoteTable:
+class CatalogNames(NamedTuple):
+    """Who and what is in an arena, without anything that changes with votes."""
+
+    models: list[ModelAdded]
+    prompts: list[PromptAdded]
+
+
+def vote_table(votes: Iterable[CastVote], catalog: Catalog | CatalogNames) -> VoteTable:
     """The counted votes among these, which are in log order."""
     counted = [vote for vote in votes if vote.standing is VoteStanding.COUNTED]
     numbers: dict[str, int] = {}

@@ -173,6 +173,8 @@ PLAIN = {"text", "txt", "plaintext", "plain", "markdown", "md", "quote"}
 MARKS = re.compile(
     r"[*`\u2060\ufeff]|~~|</?[A-Za-z][^<>]{0,80}>|(?<![^\W_])_+|_+(?![^\W_])|^[ \t]*(?:[>#•·-]+[ \t]*)+", re.M
 )
+MARKED = re.compile("[*`~<_>#•·\u2060\ufeff-]")
+"""A text without any of these has no marks."""
 LINK = re.compile(r"!?\[([^\[\]]{1,80})\]\([^()\s]{1,300}\)")
 GAP = re.compile(r"\s{9,}")
 """Empty space that a phrase does not reach over, and in which every phrase would be looked for again and again."""
@@ -237,7 +239,11 @@ def as_seen(text: str) -> str:
         text = UNSEEN.sub("", text)
         few = 5 * len(LOOKS_LIKE.findall(text)) < len(text)
         text = text.translate(LOOKS_LATIN) if few else MIXED.sub(lambda word: word[0].translate(LOOKS_LATIN), text)
-    text = GAP.sub(lambda gap: "\n" if "\n" in gap.group() else " ", MARKS.sub("", LINK.sub(r"\1", text)))
+    if "](" in text:
+        text = LINK.sub(r"\1", text)
+    if MARKED.search(text):
+        text = MARKS.sub("", text)
+    text = GAP.sub(lambda gap: "\n" if "\n" in gap.group() else " ", text)
     return SET_APART.sub(lambda letters: letters.group().replace(letters[1], ""), text)
 
 

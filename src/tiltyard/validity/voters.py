@@ -178,6 +178,49 @@ def _favour(votes: SessionVotes) -> SessionFlag | None:
     )
 
 
+def may_have_flags(votes: SessionVotes, voter: Ints, rules: SessionRules) -> NDArray[np.bool_]:
+    """By voter: whether `session_flags` can find anything; False for nearly everybody, at once for all votes.
+
+    Parameters:
+        votes: The votes of all sessions, in order.
+        voter: The number of the voter of each vote.
+        rules: When a session is flagged.
+    """
+    from scipy.special import ndtri
+
+    number = int(voter.max(initial=-1)) + 1
+
+    def counted(chosen: NDArray[np.bool_]) -> Ints:
+        return np.bincount(voter[chosen], minlength=number)
+
+    size = np.bincount(voter, minlength=number)
+    order = np.argsort(voter, kind="stable")
+    same, gaps = np.diff(voter[order]) == 0, np.diff(votes.seconds[order])
+    hurried = np.bincount(voter[order][1:][same & (gaps < rules.fast_seconds)], minlength=number)
+    found = (size >= rules.fast_votes) & (hurried >= rules.fast_share * (size - 1))
+    for side in (Outcome.A, Outcome.B):
+        found |= (size >= rules.one_sided_votes) & (counted(votes.outcome == side) >= rules.one_sided_share * size)
+    bad = counted(votes.outcome == Outcome.BOTH_BAD)
+    found |= (size >= rules.both_bad_votes) & (bad >= rules.both_bad_share * size)
+    for_a, for_b = votes.outcome == Outcome.A, votes.outcome == Outcome.B
+    against_a, against_b = votes.expected_a >= CLEAR_FAVOURITE, votes.expected_a <= 1.0 - CLEAR_FAVOURITE
+    clear = counted((for_a | for_b) & (against_a | against_b))
+    upsets = counted((for_b & against_a) | (for_a & against_b))
+    found |= (clear >= rules.upset_votes) & (upsets >= rules.upset_share * clear)
+    decisive = for_a | for_b
+    width = int(max(votes.model_a.max(initial=0), votes.model_b.max(initial=0))) + 1
+    key = np.concatenate([voter[decisive] * width + model[decisive] for model in (votes.model_a, votes.model_b)])
+    surprise = (np.where(for_a, 1.0, 0.0) - votes.expected_a)[decisive]
+    variance = (votes.expected_a * (1.0 - votes.expected_a))[decisive]
+    cells, code, met = np.unique(key, return_inverse=True, return_counts=True)
+    excess = np.abs(np.bincount(code, np.concatenate([surprise, -surprise]), len(cells)))
+    total = np.bincount(code, np.concatenate([variance, variance]), len(cells))
+    least = -float(ndtri(FAVOUR_ALPHA / 2.0)) - 1e-6  # as if the session had met one model often, the easiest case
+    favoured = (met >= FAVOUR_VOTES) & (np.maximum(excess - 0.5, 0.0) >= least * np.sqrt(total + 1e-12))
+    found[cells[favoured] // width] = True
+    return np.asarray(found)
+
+
 def _name(votes: SessionVotes, model: int) -> str:
     return votes.names[model] if votes.names else f"model {model}"
 

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tiltyard.arena import events as e
-from tiltyard.arena.screening import Effects, Screening, copy_of, effects_of, screen
+from tiltyard.arena.screening import (
+    Effects,
+    ScreenedAnswers,
+    ScreenedState,
+    Screening,
+    copy_of,
+    effects_of,
+    screen,
+)
 from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store.reading import LoggedEvent, latest_events
 from tiltyard.errors import ArenaError
@@ -88,9 +96,10 @@ class Screener:
         self._site = site
         self._lock = threading.Lock()
         self._kept: ScreeningReport | None = None
+        self._answers = ScreenedAnswers()
 
     def findings(self) -> ScreeningReport:
-        """Current findings. It reads every vote; results are cached per log position."""
+        """Current findings, cached per log position. Votes are in memory, and every answer is read only once."""
         with self._lock:
             seq = self._site.observatory.look(lambda state, _: state.seq)
             if self._kept is None or self._kept.seq != seq:
@@ -134,8 +143,8 @@ class Screener:
 
     def _found(self) -> ScreeningReport:
         store = self._site.engine.arena.store
-        state, votes = self._copied()
-        found = screen(store, state)
+        state, votes = self._site.observatory.look(lambda state, votes: (ScreenedState.of(state), list(votes.votes)))
+        found = screen(store, state, votes=votes, answers=self._answers)
         flagged = latest_events(store, ["flagged"], FLAGS_READ)
         standing = {vote.matchup_id: vote.standing for vote in votes}
         events = [event for event in latest_events(store, ["excluded"], EXCLUSIONS_SHOWN) if event.seq is not None]

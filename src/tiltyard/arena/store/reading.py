@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from tiltyard.arena.events import Choice, Event, Flagged, decode_body
 from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.store import log
+from tiltyard.arena.store.bulk import fetch, one_of
 from tiltyard.arena.store.files import read_file
 from tiltyard.arena.store.publishing import pending_votes
 from tiltyard.arena.store.reports import answers_reported
@@ -33,7 +34,7 @@ from tiltyard.arena.voting import MatchupStatus
 from tiltyard.validity.voters import SessionActs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tiltyard.arena.events import AnyBody
     from tiltyard.arena.store import Store
@@ -59,6 +60,9 @@ _kinds = (
 )
 
 PAGE = 50_000
+
+_CHOICES = {choice.value: choice for choice in Choice}
+_STANDINGS = {standing.value: standing for standing in VoteStanding}
 
 _votes = (
     sa.select(
@@ -110,11 +114,13 @@ def final_votes(store: Store, until: int, now: int) -> Iterator[CastVote]:
 
 def _cast(connection: sa.Connection, until: int) -> Iterator[CastVote]:
     after = 0
-    while rows := connection.execute(_votes, {"after": after, "until": until}).all():
+    while rows := fetch(connection, _votes, {"after": after, "until": until}):
         for seq, at, matchup_id, voter, a, b, prompt, choice, standing, block, unrendered in rows:
-            vote = (seq, at, matchup_id, voter, a, b, prompt, Choice(choice), VoteStanding(standing))
-            yield CastVote(*vote, block=intern(block), unrendered=unrendered)
-        after = rows[-1].seq
+            said, counts = _CHOICES[choice], _STANDINGS[standing]
+            yield CastVote(
+                *(seq, at, matchup_id, intern(voter), a, b, prompt, said, counts, intern(block)), unrendered=unrendered
+            )
+        after = rows[-1][0]
 
 
 def events_in_order(store: Store) -> Iterator[Event]:
@@ -138,15 +144,29 @@ def answer_texts(store: Store) -> list[tuple[str, int, str]]:
         return [(row[0], row[1], row[2]) for row in connection.execute(chosen)]
 
 
-def answer_words(store: Store) -> Iterator[tuple[str, int, str]]:
-    """Every page and drawing that was ever added: its id, the number of its model, its source."""
+def answers_added(store: Store) -> list[tuple[str, int]]:
+    """Every answer that was ever added: its id and the number of its model."""
+    with store.database.read() as connection:
+        return [(row[0], row[1]) for row in fetch(connection, sa.select(responses.c.response_id, responses.c.model))]
+
+
+def texts_of(store: Store, names: Iterable[str]) -> dict[str, str]:
+    """The texts of these answers, by id."""
+    chosen = sa.select(responses.c.response_id, responses.c.text).where(one_of(responses.c.response_id, "names"))
+    with store.database.read() as connection:
+        return {row[0]: row[1] for row in fetch(connection, chosen, {"names": list(names)})}
+
+
+def answer_words(store: Store, wanted: Callable[[str], bool]) -> Iterator[tuple[str, int, str]]:
+    """The pages and drawings among the wanted answers: id, the number of the model, source; one is read at a time."""
     chosen = sa.select(responses.c.response_id, responses.c.model, responses.c.file).where(
         responses.c.kind.in_(("svg", "html"))
     )
     with store.database.read() as connection:
         rows = connection.execute(chosen).all()
     for name, model, file in rows:
-        yield name, model, b"".join(read_file(store, file)).decode("utf-8", "replace")
+        if wanted(name):
+            yield name, model, b"".join(read_file(store, file)).decode("utf-8", "replace")
 
 
 def texts_of_answers(store: Store) -> dict[str, str]:
@@ -154,11 +174,16 @@ def texts_of_answers(store: Store) -> dict[str, str]:
     return {name: text for name, _, text in answer_texts(store)}
 
 
-def answers_shown(store: Store) -> dict[str, tuple[str, str]]:
-    """Both answers of every matchup that was voted on."""
-    chosen = sa.select(matchups.c.id, matchups.c.response_a, matchups.c.response_b).where(matchups.c.choice.isnot(None))
+def answers_shown(store: Store, names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Both answers of every matchup that was voted on and showed one of these."""
+    listed = sorted(set(names))
+    if not listed:
+        return {}
+    either = one_of(matchups.c.response_a, "names") | one_of(matchups.c.response_b, "names")
+    chosen = sa.select(matchups.c.id, matchups.c.response_a, matchups.c.response_b)
     with store.database.read() as connection:
-        return {row[0]: (row[1], row[2]) for row in connection.execute(chosen)}
+        rows = fetch(connection, chosen.where(matchups.c.choice.isnot(None), either), {"names": listed})
+    return {row[0]: (row[1], row[2]) for row in rows}
 
 
 def session_acts(store: Store) -> dict[str, SessionActs]:
