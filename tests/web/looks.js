@@ -5,6 +5,9 @@
   const seen = (one) => one.checkVisibility({visibilityProperty: true, opacityProperty: true}) && one.getBoundingClientRect().width > 1;
   const wide = document.documentElement.scrollWidth;
   if (wide > innerWidth) found.push(`the page is ${wide} wide`);
+  const edges = (one) => one && [one.getBoundingClientRect().left + parseFloat(getComputedStyle(one).paddingLeft), one.getBoundingClientRect().right - parseFloat(getComputedStyle(one).paddingRight)].map(Math.round).join(" to ");
+  for (const part of [".masthead", ".colophon"].map((name) => document.querySelector(name)).filter(Boolean))
+    if (edges(part) !== edges(document.querySelector("main"))) found.push(`${part.className} is from ${edges(part)}, the page from ${edges(document.querySelector("main"))}`);
   for (const one of document.querySelectorAll("body *")) {
     const says = [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
     if (!says || !seen(one) || one.closest(".hidden, .skip, math, [aria-hidden=true]:not(svg)")) continue;

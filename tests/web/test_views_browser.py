@@ -333,3 +333,44 @@ def test_drawings_are_compared_in_one_place_and_the_page_is_accessible(
     page.locator("dialog").wait_for(state="detached")
     page.locator(".enlarge:focus").wait_for()
     assert page.locator(".choices button:enabled").count() >= 4
+
+
+def sound(seconds: float) -> bytes:
+    """Silence, as a WAV file."""
+    data = bytes(int(8000 * seconds))
+    form = struct.pack("<HHIIHH", 1, 1, 8000, 8000, 1, 8)
+    return (
+        b"RIFF"
+        + struct.pack("<I", 36 + len(data))
+        + b"WAVEfmt "
+        + struct.pack("<I", 16)
+        + form
+        + b"data"
+        + (struct.pack("<I", len(data)) + data)
+    )
+
+
+def test_both_sounds_are_played_before_the_vote(gallery: Gallery, context: BrowserContext) -> None:
+    gallery.show("audio", *(sound(0.3 + place / 10) for place in range(4)))
+    page = visit(context)
+
+    def ballot() -> tuple[int, str]:
+        return page.locator(".choices button[aria-disabled=true]").count(), page.locator(".locked-why").inner_text()
+
+    def play(place: int) -> None:
+        page.locator("audio").nth(place).evaluate("(sound) => { sound.muted = true; return sound.play(); }")
+        page.locator(".view").nth(place).and_(page.locator("[data-state=ready]")).wait_for()
+
+    page.locator(".locked-why:not([hidden])").wait_for()
+    assert ballot() == (4, "Play both first, 5 seconds each or to the end. Voting waits for A and B.")
+    assert page.locator("#announce").inner_text().endswith("Voting waits for A and B.")
+    page.keyboard.press("a")
+    page.get_by_role("button", name="A is better").click(force=True)
+    assert page.locator(".ballot").count() == 1, "a key and a click do not vote yet"
+    play(0)
+    assert ballot() == (4, "Play both first, 5 seconds each or to the end. Voting waits for B.")
+    play(1)
+    page.locator(".choices:not(:has([aria-disabled=true]))").wait_for()
+    assert page.locator("#announce").inner_text() == "You can vote now."
+    page.keyboard.press("a")
+    page.get_by_role("button", name="Show the names").wait_for()

@@ -74,7 +74,8 @@ document.addEventListener("keydown", (event) => {
 stage.addEventListener("tiltyard:view", () => lock());
 stage.addEventListener("scroll", (event) => scrolled(event.target), { capture: true, passive: true });
 window.addEventListener("resize", () => look(), { passive: true });
-window.addEventListener("popstate", () => location.reload());
+let shownAt = location.pathname;
+window.addEventListener("popstate", () => location.pathname === shownAt || location.reload()); // a link to #main, as "Skip to the content", stays here
 
 function wantedBy(key) {
   if (key === "?") return stage.querySelector("#keys > summary");
@@ -117,6 +118,7 @@ function show(page, next, address) {
   document.body.classList.add("scripted");
   const here = /^\/(start|vote|skip|undo|reveal|puzzle)$/.test(address.pathname) ? "/" : address.pathname;
   if (here !== location.pathname) history.pushState(null, "", here);
+  shownAt = here;
   window.scrollTo(0, 0);
   announce.textContent = stage.querySelector("[data-announce]")?.dataset.announce ?? "";
   settle();
