@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tiltyard import __version__
-from tiltyard.pages.figures import count, day, percent, points, signed
+from tiltyard.pages.figures import count, day, percent, plural, points, signed
 from tiltyard.pages.markup import Html
 from tiltyard.web.addresses import compare_address, model_address, share_address
 from tiltyard.web.charts import interval_bar
@@ -104,7 +104,7 @@ def environment() -> Environment:
         asset=asset, model_address=model_address, compare_address=compare_address, share_address=share_address
     )
     made.globals.update(interval_bar=lambda line: markup(interval_bar(line)))
-    made.filters.update(count=count, points=points, percent=percent, day=day, html=markup, signed=signed)
+    made.filters.update(count=count, points=points, percent=percent, day=day, html=markup, signed=signed, plural=plural)
     return made
 
 

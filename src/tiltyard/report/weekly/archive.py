@@ -14,7 +14,7 @@ from tiltyard.arena.weekly import period_of_log, weekly_report
 from tiltyard.files import write_text
 from tiltyard.pages.document import document, package_text
 from tiltyard.pages.figures import day
-from tiltyard.pages.markup import el, link, number, table
+from tiltyard.pages.markup import Html, el, join, link, number, table
 from tiltyard.report.weekly.page import STYLE, Labels, section, tiles, weekly_page, weekly_sections
 from tiltyard.report.weekly.text import status_sentence, weekly_json, weekly_markdown
 
@@ -68,7 +68,11 @@ def report_of(store: Store, week: Week) -> tuple[WeeklyReport, int]:
 
 def _texts(report: WeeklyReport, week: Week) -> WeekTexts:
     names = {row.model: row.display_name for row in report.board.rows}
-    labels = Labels(model=lambda model: el("bdi", names.get(model, model)))
+
+    def shown(model: str) -> Html:
+        return el("bdi", names.get(model, model))
+
+    labels = Labels(model=shown, pair=lambda above, below: join([shown(above), " – ", shown(below)]))
     parts = [section(anchor, *part) for anchor, part in weekly_sections(report, labels).items()]
     said = el("p", status_sentence(report), class_="lead")
     return WeekTexts(

@@ -6,8 +6,9 @@ The file has no script and loads nothing; it works in light and dark, and in pri
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tiltyard.arena.blindness import NOT_BLIND
 from tiltyard.pages.document import document, package_text
@@ -150,8 +151,12 @@ def by_shown_name(report: WeeklyReport) -> WeeklyReport:
 
     churn = report.churn
     swaps = tuple(replace(s, rose=shown([s.rose])[0], fell=shown([s.fell])[0]) for s in churn.swaps)
+    offline = report.offline
+    if offline is not None and offline.misfit is not None:
+        offline = replace(offline, misfit=_renamed(offline.misfit, names))
     return replace(
         report,
+        offline=offline,
         models=shown(report.models),
         model_names=shown(report.model_names),
         stability=replace(report.stability, left_band=shown(report.stability.left_band)),
@@ -161,6 +166,18 @@ def by_shown_name(report: WeeklyReport) -> WeeklyReport:
             for look in report.looks
         ),
     )
+
+
+def _renamed(found: Any, names: Mapping[str, str]) -> Any:
+    """A record of checks with models under their display names."""
+    if isinstance(found, Mapping):
+        return {
+            key: names.get(value, value)
+            if key in ("model", "against") and isinstance(value, str)
+            else _renamed(value, names)
+            for key, value in found.items()
+        }
+    return [_renamed(one, names) for one in found] if isinstance(found, list | tuple) else found
 
 
 def _said(sentences: Sequence[str]) -> list[Html]:
