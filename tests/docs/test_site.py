@@ -102,6 +102,16 @@ def test_links_between_the_pages_lead_somewhere_without_the_site_too() -> None:
             assert (page.parent / target).exists(), f"{name_of(page)} links {target}"
 
 
+def test_agents_find_every_page_with_its_first_sentence(site: Path) -> None:
+    said = (site / "llms.txt").read_text(encoding="utf-8")
+    assert said.startswith("# Tiltyard\n\n> Which model is better, and how sure are we?")
+    listed = dict(re.findall(r"^- \[.+?\]\((.+?)\)(?:: (.+))?$", said, re.MULTILINE))
+    wanted = {path.relative_to(DOCS).with_suffix(".html").as_posix() for path in DOCS.rglob("*.md")}
+    assert wanted - {target.removeprefix("./") for target in listed} == set()
+    assert all((site / target).is_file() for target in listed)
+    assert listed["how-to/gate-in-ci.html"].startswith("a change to a prompt, a model or a setting may be merged")
+
+
 def test_the_site_asks_nobody_else_for_anything(site: Path, pages: dict[Path, Html]) -> None:
     assert [target for read in pages.values() for target in read.fetched if urlsplit(target).netloc] == []
     for path in [*site.rglob("*.css"), *site.rglob("*.js")]:

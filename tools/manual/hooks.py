@@ -1,4 +1,4 @@
-"""What the manual's site adds to MkDocs: pages from outside `docs/`, folders in the navigation, and a search index."""
+"""What the manual's site adds to MkDocs: pages from outside `docs/`, folders in its contents, search, and llms.txt."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mkdocs.structure.files import File, Files
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.nav import Navigation
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,8 @@ LINK = re.compile(r"(?<!\\)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 INDEX_FILE = "assets/search-index.js"
 
 _sections: list[dict[str, str]] = []
+_contents: list[Any] = []
+_first: dict[str, str] = {}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -89,9 +92,16 @@ def _decisions(docs: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def on_nav(nav: Navigation, *, config: MkDocsConfig, files: Files) -> Navigation:  # noqa: ARG001 - as called
+    """Keep the contents, for `llms.txt`."""
+    _contents[:] = nav.items
+    return nav
+
+
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - as called
     """Let links that lead out of `docs/`, or into it from outside, lead to the same things on the site."""
     here = page.file.src_uri
+    _first[page.url] = _first_sentence(markdown)
     outside = {target: source for source, target in FROM_OUTSIDE.items()}
     source = outside.get(here, f"docs/{here}")
 
@@ -141,6 +151,31 @@ def on_post_build(*, config: MkDocsConfig) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     said = json.dumps(_sections, ensure_ascii=False, separators=(",", ":"))
     target.write_text(f"window.manualIndex = {said};\n", encoding="utf-8")
+    (Path(config.site_dir) / "llms.txt").write_text(_for_agents(config), encoding="utf-8")
+
+
+def _first_sentence(markdown: str) -> str:
+    """What a page says first: the first sentence of its first paragraph, as plain text."""
+    blocks = (block.strip() for block in re.sub(r"```.*?```", "", markdown, flags=re.DOTALL).split("\n\n"))
+    first = next((block for block in blocks if block and not block.startswith(("#", "|", "!", "<", "-"))), "")
+    plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", first).replace("**", "")
+    plain = " ".join(plain.split()).removeprefix("Goal: ")
+    return re.split(r"(?<=[.:?]) (?=[A-Z`])", plain)[0]
+
+
+def _pages(item: Any) -> list[Page]:
+    """A page, or the pages of a section at any depth."""
+    return [page for child in item.children for page in _pages(child)] if item.children else [item]
+
+
+def _for_agents(config: MkDocsConfig) -> str:
+    """The manual's contents as `llms.txt` has them: every page with its first sentence."""
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
+    for section in _contents:
+        lines += ["", f"## {section.title}", ""]
+        pages = _pages(section)
+        lines += [f"- [{page.title}]({page.url}): {_first.get(page.url, '')}".removesuffix(": ") for page in pages]
+    return "\n".join(lines) + "\n"
 
 
 class _Sections(HTMLParser):

@@ -102,7 +102,7 @@ def check_command(
     if format == "json":
         typer.echo(_check_json(found if len(found) > 1 else found[0]))
         return
-    tables = [_check_table(one) for one in found] + ([_side_by_side(found)] if len(found) > 1 else [])
+    tables = [check_table(one) for one in found] + ([_side_by_side(found)] if len(found) > 1 else [])
     typer.echo("\n\n".join(tables))
 
 
@@ -157,7 +157,8 @@ def _check(
         return asyncio.run(check(progress.watch))
 
 
-def _check_table(found: JudgeCheck) -> str:
+def check_table(found: JudgeCheck) -> str:
+    """The comparison of a judge with people, for people."""
     lines = [
         f"{found.judge_model} against people: {found.pairs:,} pairs, people agree on {found.with_majority:,}, "
         f"{found.compared:,} compared",

@@ -40,6 +40,7 @@ Around them
   tiltyard report RUN_DIR            write a run's report again
   tiltyard verify FILE-or-URL        recompute what somebody published
   tiltyard schema [NAME]             JSON Schemas of files, for editors
+  tiltyard mcp --root DIR            serve these tools to an agent
 
 `tiltyard COMMAND --help` explains a command; `tiltyard --install-completion`
 sets up completion in your shell.
@@ -78,6 +79,7 @@ COMMANDS = {
     "report": "tournament.report_command",
     "verify": "verify.verify_command",
     "schema": "schema.schema_command",
+    "mcp": "mcp.mcp_command",
     "judge": "judge.app",
     "arena": "arena.app",
 }
