@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -13,6 +14,13 @@ from tests.forked import Forked
 PATIENCE_SECONDS = 400.0
 """How long a server may take to answer, or to end: four times what two busy cores without byte code have needed for
 two hosts with two workers each. It is never spent waiting for a process that has ended."""
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def wait_for(url: str, process: subprocess.Popen[bytes] | Forked) -> None:

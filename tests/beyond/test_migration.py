@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tarfile
@@ -23,7 +22,7 @@ from tests.arena.engines import catalog, open_arena, play, sql
 from tests.beyond.machines import ROOT
 from tests.beyond.visitors import voting, wait_until
 from tests.forked import Forked, command
-from tests.processes import PATIENCE_SECONDS, wait_for
+from tests.processes import PATIENCE_SECONDS, free_port, wait_for
 from tiltyard.arena.store import Store, maintenance
 from tiltyard.arena.store.database import Database
 from tiltyard.arena.store.verify import verify
@@ -95,12 +94,6 @@ class Site:
         if self.process is not None:
             self.process.terminate()
             self.process.wait(PATIENCE_SECONDS)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port
 
 
 def test_a_new_version_comes_without_an_interruption(old_version: Path, postgresql_databases: Databases) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import socket
 import time
 from pathlib import Path
 from urllib.error import URLError
@@ -12,16 +11,9 @@ from urllib.request import urlopen
 
 from tests.docs.manual import DOCS, Reader, blocks, environment, workplace
 from tests.forked import Forked, command
-from tests.processes import PATIENCE_SECONDS
+from tests.processes import PATIENCE_SECONDS, free_port
 
 PAGE = DOCS / "tutorials" / "running-an-arena.md"
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def wait_for(address: str, server: Forked) -> None:

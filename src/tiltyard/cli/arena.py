@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,7 +10,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from tiltyard.cli.arena_heads import backup_command, head_command, upgrade_arena, verify_command, witness_command
+from tiltyard.cli.arena_heads import (
+    backup_command,
+    doctor_command,
+    head_command,
+    upgrade_arena,
+    verify_command,
+    witness_command,
+)
 from tiltyard.cli.arena_options import (
     DEFAULT_DB,
     DbOption,
@@ -230,9 +238,44 @@ def serve_command(
         ),
     ] = 2.0,
     no_rate_limit: Annotated[bool, typer.Option("--no-rate-limit", help="For load tests only.")] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="For a first look: an arena of shipped answers, forgotten when it stops.")
+    ] = False,
 ) -> None:
     """Open the arena's site. TILTYARD_SECRET signs cookies and forms, TILTYARD_ADMIN_SECRET opens /admin."""
     need_arena()
+    if demo and db != DEFAULT_DB:
+        raise OptionError("--demo makes an arena of its own: leave out --db (or TILTYARD_DB), or --demo.")
+    options: dict[str, Any] = {
+        "title": title,
+        "notice": notice,
+        "public_url": public_url,
+        "trusted_proxies": tuple(trusted_proxy or ()),
+        "longest_wait": longest_wait,
+        "rate_limit": not no_rate_limit,
+    }
+    with ExitStack() as stack:
+        _serve(_demo_arena(stack) if demo else db, host, port, workers, **options)
+
+
+def _demo_arena(stack: ExitStack) -> str:
+    """An arena of the shipped answers in a folder that goes with the stack; its address."""
+    from tempfile import TemporaryDirectory
+
+    from tiltyard.demo.shipped import copy_material
+    from tiltyard.demo.steps import address, fill_arena
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the folder goes then, too
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="tiltyard-demo-")))
+    copy_material(folder)
+    for line in fill_arena(folder):
+        note(line)
+    note("votes in this arena are forgotten when it stops; `tiltyard demo` makes one that stays")
+    return address(folder)
+
+
+def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, **options: Any) -> None:
+    """Serve an arena until somebody stops it."""
     from tiltyard.arena.importing import said_of_telling
     from tiltyard.arena.screening import hide_self_naming
     from tiltyard.arena.service import Arena
@@ -242,24 +285,13 @@ def serve_command(
 
     sockets = bound_sockets(host, port)
     with Arena.open(db) as arena:
-        texts = {name: site_texts.site_text(arena.store, name) for name in site_texts.LONGEST}
+        texts: dict[str, str] = {name: site_texts.site_text(arena.store, name) for name in site_texts.LONGEST}
         for line in said_of_telling(hide_self_naming(arena)):
             note(line)
     secret, admin_secret = secrets_of()
-    settings = SiteSettings(
-        db=db,
-        title=title,
-        secret=secret,
-        admin_secret=admin_secret,
-        trusted_proxies=tuple(trusted_proxy or ()),
-        rate_limit=not no_rate_limit,
-        public_url=public_url,
-        notice=texts["notice"] if notice is None else notice,
-        consent=texts["consent"],
-        privacy=texts["privacy"],
-        longest_wait=longest_wait,
-    )
-    note(f"serving {shown_url(db)} at {public_url or f'http://{host}:{port}'} (Ctrl-C stops)")
+    options |= texts if notice is None else {**texts, "notice": notice}
+    settings = SiteSettings(db=db, secret=secret, admin_secret=admin_secret, **options)
+    note(f"serving {shown_url(db)} at {settings.public_url or f'http://{host}:{port}'} (Ctrl-C stops)")
     serve(settings, workers=workers, sockets=sockets)
 
 
@@ -398,6 +430,7 @@ app.command("prompts")(prompts_command)
 app.command("tidy")(tidy_command)
 app.command("invite")(invite_command)
 app.command("simulate")(simulate_command)
+app.command("doctor")(doctor_command)
 
 
 def _microseconds(text: str) -> int:

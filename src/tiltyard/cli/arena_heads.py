@@ -1,20 +1,22 @@
-"""The commands of `tiltyard arena` by which its log can be trusted later: verify, backup, upgrade, head, witness."""
+"""The commands of `tiltyard arena` that look after it: verify, backup, upgrade, head, witness, doctor."""
 
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena, read_text_file, shown_url
-from tiltyard.cli.output import note
+from tiltyard.cli.output import as_options, note
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import json_line, write_bytes, write_lines, write_private
 
 if TYPE_CHECKING:
     from tiltyard.arena.heads import Head
+    from tiltyard.web.checkup import CheckupLine
 
 HeadOption = Annotated[
     list[str] | None,
@@ -207,3 +209,57 @@ def trusted_keys(given: list[str] | None) -> list[str]:
 
     texts = [read_text_file(Path(text)) if Path(text).is_file() else text for text in given or ()]
     return [check_key(line) for text in texts for line in text.splitlines() if line.strip()]
+
+
+UrlOption = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help="The address that visitors use: asks the running site too.")
+]
+BackupsOption = Annotated[
+    Path | None, typer.Option("--backups", metavar="DIR", help="Where deploy/backup.sh puts its copies.")
+]
+
+
+def doctor_command(db: DbOption = DEFAULT_DB, url: UrlOption = None, backups: BackupsOption = None) -> None:
+    """Look over a deployment: database, clock, disk, secrets, heads, backups, limits; with --url also TLS and proxy.
+
+    Every line says ok, look or mend, and what to do. Exit code 3 if something has to be mended.
+    """
+    need_arena()
+    lines = _findings(db, url, backups)
+    width = max(len(line.part) for line in lines)
+    for line in lines:
+        typer.echo(f"{line.need:<4}  {line.part:<{width}}  {line.said}")
+        if line.todo:
+            typer.echo(f"{'':<4}  {'':<{width}}  → {as_options(line.todo)}")
+    wrong = sum(line.need == "mend" for line in lines)
+    if wrong:
+        typer.echo(f"{wrong} to mend")
+        raise typer.Exit(3)
+    typer.echo("nothing to mend")
+
+
+def _findings(db: str, url: str | None, backups: Path | None) -> list[CheckupLine]:
+    """The lines of all checks that can be made with what was given."""
+    from tiltyard.arena.service import Arena
+    from tiltyard.arena.store import site_texts
+    from tiltyard.web import checkup
+    from tiltyard.web.settings import check_web_address, secrets_of
+
+    address = None if url is None else check_web_address(url)
+    now = time.time()
+    try:
+        with Arena.open(db) as arena:
+            lines = [*checkup.check_store(arena.store, arena.read(lambda state: state.policy), now)]
+            secret = secrets_of()[0] or site_texts.secret(arena.store)
+    except TiltyardError as error:
+        lines, secret = [checkup.mend("database", str(error), "Check --db.")], secrets_of()[0]
+    lines += checkup.check_secrets()
+    if backups is not None:
+        lines.append(checkup.check_backups(backups, now))
+    else:
+        lines.append(checkup.look("backups", "not checked", "Name their folder: --backups DIR"))
+    if address is not None:
+        lines += checkup.check_site(address, secret, now)
+    else:
+        lines.append(checkup.look("site", "not checked", "Name the address that visitors use: --url URL"))
+    return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,6 +20,7 @@ from tiltyard.arena.service import clock
 from tiltyard.arena.store.reading import Backlog, KindCounts, backlog, latest_blocks
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.validity.limits import SharedBlock, shared_block
+from tiltyard.web.checkup import TOKEN_HEADER, is_doctor
 from tiltyard.web.failures import RETRY_SECONDS
 from tiltyard.web.probing import PATIENCE_SECONDS, Writer
 from tiltyard.web.shedding import KINDS, WAITED_FOR, refused, timed_out
@@ -207,7 +209,10 @@ async def healthz(request: Request) -> Response:
     if not isinstance(site, Site):
         return _json({"status": Readiness.STARTING}, 503)
     health = await look_at(site)
-    return _json(health.values(), 200 if health.well else 503)
+    values = health.values()
+    if is_doctor(request.headers.get(TOKEN_HEADER, ""), site.settings.secret, time.time()):
+        values["seen"] = {"address": request.state.address, "https": request.state.is_https}
+    return _json(values, 200 if health.well else 503)
 
 
 def _json(values: Mapping[str, Any], status: int) -> Response:

@@ -242,6 +242,12 @@ class Backlog:
     reported_answers: int = 0
 
 
+def server_time(store: Store) -> float:
+    """The clock of a PostgreSQL server, in seconds since 1970."""
+    with store.database.read() as connection:
+        return float(connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
+
+
 def backlog(store: Store) -> Backlog:
     """The current figures."""
     waiting = sa.select(sa.func.count()).select_from(pending)
