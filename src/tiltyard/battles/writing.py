@@ -119,12 +119,18 @@ def _plain_values(column: Array) -> list[Any]:
     return [None if value != value else int(value) if value.is_integer() else value for value in values]
 
 
-def _write_parquet(path: Path, table: BattleTable) -> None:
-    """By way of JSON Lines, which DuckDB turns into Parquet in one stream."""
+def column_types(table: BattleTable) -> dict[str, str]:
+    """The columns of a battle row that a table has, each with its type in Parquet: VARCHAR, DOUBLE or BOOLEAN."""
     columns = {"model_a": "VARCHAR", "model_b": "VARCHAR", "winner": "VARCHAR", "source": "VARCHAR"}
     for name in list(Unfolded(table).columns(slice(0, 0)))[4:]:
         is_text = isinstance(table.columns.get(name), Codes)
         columns[name] = "VARCHAR" if is_text else "BOOLEAN" if name == "inconsistent" else "DOUBLE"
+    return columns
+
+
+def _write_parquet(path: Path, table: BattleTable) -> None:
+    """By way of JSON Lines, which DuckDB turns into Parquet in one stream."""
+    columns = column_types(table)
     declared = ", ".join(f"{literal(name)}: '{sql_type}'" for name, sql_type in columns.items())
     with tempfile.TemporaryDirectory(prefix="tiltyard-") as folder, session() as connection:
         lines = Path(folder) / "battles.jsonl"

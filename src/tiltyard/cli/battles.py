@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tiltyard.battles.problems import BadRows
     from tiltyard.battles.stats import BattleStats
+    from tiltyard.boards import EloReport
 
 app = typer.Typer(
     no_args_is_help=True, help="Check, count and convert files of battles; draw matchups for people to label."
@@ -120,7 +121,20 @@ def stats_command(
 @app.command("convert")
 def convert_command(
     source: Annotated[str, typer.Argument(metavar="IN", help="File, folder or glob of battles, or -.")],
-    target: Annotated[str, typer.Argument(metavar="OUT", help="File to write; its suffix says how. - for stdout.")],
+    target: Annotated[
+        str | None, typer.Argument(metavar="OUT", help="File to write; its suffix says how. - for stdout.")
+    ] = None,
+    to_hf: Annotated[
+        Path | None,
+        typer.Option(
+            "--to-hf", metavar="DIR", help="Write a data set for the Hugging Face hub instead: Parquet and its card."
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of that data set. (default: the folder's name)")] = None,
+    licence: Annotated[
+        str | None,
+        typer.Option("--license", help="Licence of that data set by its name on the hub, such as cc-by-4.0."),
+    ] = None,
     from_format: FromOption = "auto",
     map: MapOption = None,
     tie_band: TieBandOption = None,
@@ -132,7 +146,11 @@ def convert_command(
     from tiltyard.battles.reading import read_battles
     from tiltyard.battles.writing import kind_to_write, write_battles, write_lines
 
-    if target != "-":
+    if (target is None) == (to_hf is None):
+        raise OptionError("say where to write: a file OUT, or a folder with --to-hf DIR; one of the two.")
+    if to_hf is None and (title or licence):
+        raise OptionError("--title and --license are about the data set of --to-hf DIR.")
+    if target is not None and target != "-":
         kind_to_write(target)
     table = read_battles(
         source,
@@ -143,15 +161,68 @@ def convert_command(
         map=read_map_options(map),
         tie_band=tie_band,
     )
-    if target == "-":
+    if to_hf is not None:
+        from tiltyard.battles.dataset_folder import write_dataset
+
+        write_dataset(to_hf, table, title=title or to_hf.resolve().name, licence=licence)
+    elif target == "-":
         write_lines(sys.stdout.buffer, table)
         sys.stdout.flush()
     else:
+        assert target is not None
         write_battles(target, table)
-    message = f"{_count(len(table), 'battle')} written to {'standard output' if target == '-' else target}"
+    message = f"{_count(len(table), 'battle')} written to {'standard output' if target == '-' else to_hf or target}"
     if table.skipped:
         message += f"; {_count(sum(table.skipped.values()), 'row')} skipped: {_reasons(table.skipped)}"
     sys.stderr.write(message + ".\n")
+
+
+@app.command("eval-records")
+def eval_records_command(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A run folder, a ratings file, or battles, which are rated first.")
+    ],
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write data/EVALUATION/DEVELOPER/MODEL/ into.")],
+    organization: Annotated[str, typer.Option(help="Who publishes the results.")],
+    evaluation: Annotated[str | None, typer.Option(help="Name of the evaluation. (default: SOURCE's name)")] = None,
+    relationship: Annotated[
+        Literal["first_party", "third_party", "collaborative", "other"],
+        typer.Option(help="How you stand to the makers of the models."),
+    ] = "third_party",
+    developer: Annotated[
+        str, typer.Option(help="Who made models whose name does not say it; developer/model does.")
+    ] = "unknown",
+    hf_repo: Annotated[str | None, typer.Option(help="The battles' data set on the Hugging Face hub.")] = None,
+) -> None:
+    """Write ratings as records of Every Eval Ever, a shared format of evaluation results: one file for each model."""
+    import time
+
+    from tiltyard.boards.eval_records import Evaluator, write_eval_records
+
+    name = evaluation or Path(source).resolve().name.split(".")[0]
+    by = Evaluator(
+        evaluation=name, organization=organization, relationship=relationship, developer=developer, hf_repo=hf_repo
+    )
+    reports, when = _reports(source)
+    written = write_eval_records(out, reports, by, retrieved_at=round(time.time(), 3), when=when)
+    sys.stderr.write(f"{_count(len(written), 'record')} written below {out / 'data'}.\n")
+
+
+def _reports(source: str) -> tuple[dict[str, EloReport], str | None]:
+    """The ratings of a run by dimension, of a file, or of battles; and when the run ended."""
+    from tiltyard.boards import EloReport, rate
+    from tiltyard.judging.run_folder import read_object
+
+    path = Path(source)
+    if (path / "manifest.json").is_file():
+        files = sorted((path / "ratings").glob("*.json")) or sorted(path.glob("elo_ratings.json"))
+        if not files:
+            raise OptionError(f"{source} has no ratings: its run has not finished, or nothing could be rated.")
+        when = read_object(path / "manifest.json").get("finished_at")
+        return {"" if one.stem == "elo_ratings" else one.stem: EloReport.read(one) for one in files}, when
+    if path.suffix == ".json" and path.is_file() and b'"ratings"' in path.read_bytes():
+        return {"": EloReport.read(path)}, None
+    return {"": EloReport.of(rate(source))}, None
 
 
 @app.command("draw")
