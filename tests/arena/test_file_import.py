@@ -13,12 +13,13 @@ import pytest
 from tests.arena import planted
 from tests.arena.engines import open_arena, sql
 from tiltyard.arena import events as e
-from tiltyard.arena.import_source import opened_source
+from tiltyard.arena.import_source import code_of, opened_source
 from tiltyard.arena.importing import Import, carry_out, parts_of, prepare_import
 from tiltyard.arena.policy import read_policy
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.files import read_file, stored_files
 from tiltyard.arena.store.verify import verify
+from tiltyard.bank import AnswerKind
 from tiltyard.errors import BankError, TiltyardError
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><rect width="{0}" height="{0}"/>{1}</svg>'
@@ -294,3 +295,21 @@ def test_accents_written_apart_in_a_file_name_are_those_of_the_prompt(sqlite_url
         (tmp_path / model / "p0.svg").rename(tmp_path / model / "garc\u0327on.svg")
     with open_arena(sqlite_url) as arena:
         assert bring(arena, tmp_path).answers == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "code"),
+    [
+        ("svg", "```xml\n<svg>1</svg>\n```\nor\n~~~\n<svg>longer</svg>\n~~~", "<svg>longer</svg>"),
+        ("svg", "No fence: <SVG>1</SVG>.", "<SVG>1</SVG>"),
+        ("html", "```html\n<!doctype html>\n<p>cut off", "<!doctype html>\n<p>cut off"),
+        ("html", "```js\nlet a\n```", None),
+        ("voxel", '{"a": 1} is {"palette": []}', '{"a": 1} is {"palette": []}'),
+        ("voxel", "```json\n{}\n```", "{}"),
+        ("svg", "<think>\n```\n<svg>draft</svg>\n```\n</think>I cannot draw.", None),
+        ("svg", "<svg" * 200_000, None),
+        ("svg", "```\n" * 100_000, None),
+    ],
+)
+def test_code_is_found_in_what_models_write(kind: str, text: str, code: str | None) -> None:
+    assert code_of(text, AnswerKind(kind)) == (None if code is None else code.encode())

@@ -69,6 +69,28 @@ def test_the_answers_are_judged_by_the_next_command(tmp_path: Path, tiltyard: Ru
     assert "answers: 12 of 12" in done.stderr
 
 
+def test_drawings_in_generated_answers_are_shown_by_an_arena(
+    tmp_path: Path, tiltyard: Run, anthropic_server: FakeServer, config: Path
+) -> None:
+    drawing = '<svg xmlns="http://www.w3.org/2000/svg"><rect width="{}" height="2"/></svg>'
+    said = {
+        "Be long.": f"<think>{drawing.format(7)}</think>Here it is:\n```svg\n{drawing.format(5)}\n```\nA sun.",
+        "Be short.": f"Draft: {drawing.format(3)[:-6]} and no end",
+    }
+    anthropic_server.behaviour.judge = lambda system, user: said.get(system, f"It is this: {drawing.format(9)}, done.")
+    assert tiltyard(*GENERATE).returncode == 0
+    assert tiltyard("arena", "init", "--db", "sqlite:///a.db").returncode == 0
+    answers = ("arena", "import", "--db", "sqlite:///a.db", "--prompts", "bank.jsonl", "--responses", "responses")
+    done = tiltyard(*answers, "--code", "svg")
+    assert done.returncode == 0, done.stderr
+    assert "3 models, 4 prompts and 6 answers are new or changed; 0 unchanged\n6 svg: cleaned" in done.stderr
+    assert "6 answers left out, because they hold nothing that can be shown:" in done.stderr
+    assert "  the answer of 'otter' to 'p1' holds no svg" in done.stderr  # written as text before
+    assert "0 answers are new or changed; 13 unchanged" in tiltyard(*answers, "--code", "svg").stderr
+    rows = read_lines(tmp_path / "responses" / "responses_otter.jsonl")
+    assert rows[-1]["response_text"] == said["Be long."]  # the record stays what it was
+
+
 def test_every_prompt_has_its_own_seed_and_it_is_recorded(tmp_path: Path, tiltyard: Run, config: Path) -> None:
     assert tiltyard(*GENERATE, "--entrant", "otter").returncode == 0
     seeds = [row["diagnostics"]["seed"] for row in read_lines(tmp_path / "responses" / "responses_otter.jsonl")[2:]]

@@ -73,7 +73,17 @@ class FileIntake:
         path = answer_path(folder, response)
         kind = response.answer_kind
         where = f"the answer of {response.entrant_id!r} to {response.prompt_id!r}: {response.file}"
-        data = self._read(path, kind, where)
+        return self.take_bytes(self._read(path, kind, where), kind, where)
+
+    def take_bytes(self, data: bytes, kind: AnswerKind, where: str) -> TakenFile:
+        """The content of a file, cleaned.
+
+        Parameters:
+            data: The content.
+            kind: What it is declared to be.
+            where: Whose it is, for errors.
+        """
+        self._check(len(data), kind, where)
         source = hashlib.sha256(data).hexdigest()
         known = self._sources.get(source)
         if known is not None and known.kind == kind:

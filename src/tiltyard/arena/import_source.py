@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import tempfile
 import unicodedata
@@ -36,6 +37,16 @@ KINDS = {
     "glTF": AnswerKind.MODEL3D,
     **dict.fromkeys(("MP4", "WebM"), AnswerKind.VIDEO),
 }
+CODE = {AnswerKind.SVG: "SVG", AnswerKind.HTML: "HTML", AnswerKind.VOXEL: "JSON"}
+"""Kinds whose files are text, which models write into their answers, and the formats of these files."""
+_THOUGHTS = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_FENCED = re.compile(r"^[ \t]*(```+|~~~+)[^\n]*\n(.*?)(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
+_ENDS = {
+    AnswerKind.SVG: (re.compile(r"<svg\b", re.IGNORECASE), "</svg>"),
+    AnswerKind.HTML: (re.compile(r"<!doctype html|<html\b", re.IGNORECASE), "</html>"),
+    AnswerKind.VOXEL: (re.compile(r"\{"), "}"),
+}
+"""How code begins and ends that stands in a text without a fence."""
 SOUND_ONLY = (".m4a", ".weba", ".aac")
 
 
@@ -165,6 +176,22 @@ def read_answers(folder: Path, model: str) -> dict[str, Response]:
             raise BankError(f"{path}: there are two answers to {name!r} in this folder. Keep one.")
         found[name] = _response(path, model, name)
     return found
+
+
+def code_of(text: str, kind: AnswerKind) -> bytes | None:
+    """The drawing, page or build that a text answer holds: its longest block of code of that kind; None without one.
+
+    Parameters:
+        text: What a model wrote.
+        kind: One of `CODE`.
+    """
+    said = _THOUGHTS.sub("", text)
+    found = [block[2] for block in _FENCED.finditer(said)]
+    opening, closing = _ENDS[kind]
+    if (begun := opening.search(said)) and (end := said.lower().rfind(closing)) > begun.end() and not found:
+        found.append(said[begun.start() : end + len(closing)])
+    fitting = [code.strip().encode() for code in found if format_of(code.strip().encode()) == CODE[kind]]
+    return max(fitting, key=len, default=None)
 
 
 def _answers_in(place: Path, folder: Path) -> list[Path]:

@@ -19,7 +19,7 @@ import yaml
 from tiltyard.arena import events as e
 from tiltyard.arena.commands import check_events, kinds_differ
 from tiltyard.arena.file_intake import FileIntake
-from tiltyard.arena.import_source import PREFIX, SUFFIX, models_in, read_answers
+from tiltyard.arena.import_source import PREFIX, SUFFIX, code_of, models_in, read_answers
 from tiltyard.arena.integrity import AnswerFlag, events_of, flag_answers, flag_words
 from tiltyard.arena.store.reading import prompt_texts as all_prompt_texts
 from tiltyard.arena.store.reading import texts_of_answers
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tiltyard.arena.catalog import Catalog
+    from tiltyard.arena.file_intake import TakenFile
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store.files import CleanFile
     from tiltyard.bank import Response
@@ -95,6 +96,8 @@ class Import:
     answers: int = 0
     unchanged: int = 0
     empty: int = 0
+    unusable: list[str] = field(default_factory=list)
+    """Text answers without code that can be shown, and why."""
     strangers: int = 0
     reserved: int = 0
     telling: list[AnswerFlag] = field(default_factory=list)
@@ -129,6 +132,10 @@ class Import:
             )
         if self.empty:
             lines.append(f"{self.empty} empty answers left out: there is nothing to show")
+        if self.unusable:
+            more = f"  and {len(self.unusable) - LISTED} more" if len(self.unusable) > LISTED else ""
+            lines.append(f"{len(self.unusable)} answers left out, because they hold nothing that can be shown:")
+            lines += [f"  {line}" for line in self.unusable[:LISTED]] + ([more] if more else [])
         if self.strangers:
             lines.append(f"{self.strangers} answers to prompts that are neither in the bank nor in the arena left out")
         return [*lines, *said_of_telling(self.telling)]
@@ -156,11 +163,12 @@ def plan_import(
     cards: Path | None = None,
     reserve: bool = False,
     intake: FileIntake | None = None,
+    code: AnswerKind | None = None,
 ) -> Import:
     """The events that would import these files into an arena with these texts of prompts and answers, by id.
 
     With `reserve`, new prompts are kept for later: not served, and their answers hidden. `intake` cleans answers that
-    are files; without it there must be none.
+    are files; without it there must be none. `code` is the kind of what text answers hold, if that is to be shown.
     """
     if bank is None and responses is None and cards is None:
         raise OptionError("there is nothing to import. Name prompts, responses or models.")
@@ -176,7 +184,7 @@ def plan_import(
             raise BankError(f"{name!a} and {same!a} are two spellings of one model's name. Use one for both.")
         _plan_model(plan, catalog, name, described.get(name), given=name in files)
     for name, folder in files.items():
-        _plan_answers(plan, catalog, answer_texts, name, folder, known)
+        _plan_answers(plan, catalog, answer_texts, name, folder, known, code)
     _flag_answers(plan, catalog)
     return plan
 
@@ -252,7 +260,13 @@ def _plan_model(plan: Import, catalog: Catalog, name: str, card: ModelCard | Non
 
 
 def _plan_answers(
-    plan: Import, catalog: Catalog, texts: Mapping[str, str], name: str, folder: Path, known: set[str]
+    plan: Import,
+    catalog: Catalog,
+    texts: Mapping[str, str],
+    name: str,
+    folder: Path,
+    known: set[str],
+    code: AnswerKind | None,
 ) -> None:
     """Answers that are new or have changed. Their ids are random: a fingerprint would tell who wrote a known text."""
     for prompt_id, response in read_answers(folder, name).items():
@@ -264,6 +278,8 @@ def _plan_answers(
             _plan_file(plan, catalog, texts, response, folder)
         elif not response.response_text.strip():
             plan.empty += 1
+        elif code is not None:
+            _plan_code(plan, catalog, texts, response, code)
         elif texts.get(_present(catalog, name, prompt_id)) == response.response_text:
             _same_kind(plan, catalog, response)
             plan.unchanged += 1
@@ -287,7 +303,28 @@ def _plan_file(plan: Import, catalog: Catalog, texts: Mapping[str, str], respons
             f"the answer of {response.entrant_id!r} to {response.prompt_id!r} is more than a file. Split it."
         )
     _same_kind(plan, catalog, response)
-    taken = plan.intake.take(folder, response)
+    _add_file(plan, catalog, texts, response, plan.intake.take(folder, response))
+
+
+def _plan_code(plan: Import, catalog: Catalog, texts: Mapping[str, str], response: Response, kind: AnswerKind) -> None:
+    """The drawing, page or build that a text answer holds. One that cannot be shown is named, and stops nothing."""
+    assert plan.intake is not None
+    where = f"the answer of {response.entrant_id!r} to {response.prompt_id!r}"
+    made = msgspec.structs.replace(response, kind=kind, response_text="")
+    data = code_of(response.response_text, kind)
+    try:
+        if data is None:
+            raise BankError(f"{where} holds no {kind}")
+        taken = plan.intake.take_bytes(data, kind, where)
+    except BankError as error:
+        plan.unusable.append(str(error))
+        return
+    _same_kind(plan, catalog, made)
+    _add_file(plan, catalog, texts, made, taken)
+
+
+def _add_file(plan: Import, catalog: Catalog, texts: Mapping[str, str], response: Response, taken: TakenFile) -> None:
+    assert plan.intake is not None
     present = _present(catalog, response.entrant_id, response.prompt_id)
     there = plan.intake.answers.get(present)
     if there is not None and there.sha256 == taken.sha256 and texts.get(present) == response.response_text:
@@ -350,6 +387,7 @@ def prepare_import(
     responses: Path | None = None,
     cards: Path | None = None,
     reserve: bool = False,
+    code: AnswerKind | None = None,
 ) -> Import:
     """What importing these files would do; `carry_out` does it, and `Import.close` must follow either way.
 
@@ -359,6 +397,7 @@ def prepare_import(
         responses: A folder of answers.
         cards: A list of models.
         reserve: Keep new prompts for later.
+        code: Text answers hold the code of a drawing, a page or a build, which is to be shown.
     """
     catalog, rules = arena.read(lambda state: (copy.deepcopy(state.catalog), state.policy.media))
     intake = FileIntake(rules, arena.store)
@@ -370,6 +409,7 @@ def prepare_import(
             cards=cards,
             reserve=reserve,
             intake=intake,
+            code=code,
         )
         arena.read(lambda state: check_events(plan.bodies, state))
     except BaseException:

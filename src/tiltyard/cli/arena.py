@@ -174,6 +174,13 @@ def import_command(
         bool,
         typer.Option("--reserve", help="Keep new prompts for later, hidden: `prompts rotate` begins to serve them."),
     ] = False,
+    code: Annotated[
+        Literal["svg", "html", "voxel"] | None,
+        typer.Option(
+            help="Text answers hold the code of a drawing, a page or a voxel build, as models write it: show that.",
+            show_default=False,
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check and clean everything, say what would be done, and do nothing.")
     ] = False,
@@ -188,6 +195,7 @@ def import_command(
     from tiltyard.arena.importing import carry_out, prepare_import, said_of_telling
     from tiltyard.arena.screening import hide_self_naming
     from tiltyard.arena.service import Arena
+    from tiltyard.bank import AnswerKind
 
     with Arena.open(db) as arena, ExitStack() as stack:
         given = ImportFolder(prompts, responses, models)
@@ -195,7 +203,14 @@ def import_command(
             most = arena.read(lambda state: state.policy.media.most_bytes("total"))
             found = stack.enter_context(opened_source(source, most))
             given = ImportFolder(prompts or found.prompts, responses or found.responses, models or found.models)
-        plan = prepare_import(arena, bank=given.prompts, responses=given.responses, cards=given.models, reserve=reserve)
+        plan = prepare_import(
+            arena,
+            bank=given.prompts,
+            responses=given.responses,
+            cards=given.models,
+            reserve=reserve,
+            code=None if code is None else AnswerKind(code),
+        )
         stack.callback(plan.close)
         if not dry_run:
             carry_out(arena, plan)
