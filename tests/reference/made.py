@@ -130,6 +130,23 @@ def battles(folder: Path) -> Made:
     return {"Battle row": [full.to_dict(), plain.to_dict(), *lines(folder / "rows.jsonl")]}
 
 
+def published(folder: Path) -> Made:
+    """A published folder, with and without dimensions, anchor and times."""
+    plain = {"model_a": "otter", "model_b": "heron", "source": "human", "category": "tides"}
+    rows = [{**plain, "winner": winner} for winner in ("model_a", "model_b", "tie")]
+    ty.write_battles(folder / "plain.jsonl", rows)
+    ty.write_battles(folder / "several.jsonl", [{**row, "dimension": name} for row in rows for name in ("a", "b")])
+    command(folder, "publish", str(folder / "plain.jsonl"), str(folder / "plain"), "--anchor", "otter=1000")
+    command(folder, "publish", str(folder / "several.jsonl"), str(folder / "several"))
+    manifests = [json.loads((folder / name / "published.json").read_bytes()) for name in ("plain", "several")]
+    manifests[0] = {**manifests[0], "notes": ["a note"], "not_recomputed": ["report.html"]}
+    data = (folder / "plain" / "battles.cols").read_bytes()
+    return {
+        "Published manifest": manifests,
+        "Column file": [json.loads(data[12 : 12 + int.from_bytes(data[8:12], "little")])],
+    }
+
+
 def tournament(folder: Path) -> Made:
     """A headline run, a pilot with canaries and generated answers, one with a judge that fails, and a "
     "re-judged one."""

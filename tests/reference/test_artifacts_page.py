@@ -53,7 +53,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def artifacts(home: Path) -> make.Made:
     found: make.Made = {}
-    for maker in (make.ratings, make.battles, make.tournament, make.judge_check, make.placement, make.simulation):
+    for maker in (
+        make.ratings,
+        make.battles,
+        make.published,
+        make.tournament,
+        make.judge_check,
+        make.placement,
+        make.simulation,
+    ):
         folder = home / maker.__name__
         folder.mkdir()
         make.add(found, maker(folder))

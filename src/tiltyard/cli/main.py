@@ -38,7 +38,8 @@ Around them
   tiltyard generate CONFIG           fill the answer files from the models
   tiltyard judge check --help        compare a judge with people
   tiltyard report RUN_DIR            write a run's report again
-  tiltyard verify FILE-or-URL        recompute what somebody published
+  tiltyard publish SOURCE OUT        a static site of a board, for any host
+  tiltyard verify FOLDER-or-URL      recompute what somebody published
   tiltyard schema [NAME]             JSON Schemas of files, for editors
   tiltyard mcp --root DIR            serve these tools to an agent
 
@@ -77,6 +78,7 @@ COMMANDS = {
     "run": "tournament.run_command",
     "place": "place.place_command",
     "report": "tournament.report_command",
+    "publish": "publish.publish_command",
     "verify": "verify.verify_command",
     "schema": "schema.schema_command",
     "mcp": "mcp.mcp_command",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import Counter
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,10 +20,19 @@ from tiltyard.cli.output import note
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tiltyard.arena.heads import Head, HeadFile
     from tiltyard.arena.witness import Witness
+
+Fetch = Callable[[str, int | None], bytes | None]
+"""The bytes of a file of a published board, given its path and how many it should have."""
+
+SHOWN = 20
+"""Models of a board that are printed."""
+
+MOST_MANIFEST = 64_000_000
+"""Bytes of a manifest that are read at the most."""
 
 FETCH_SECONDS = 60.0
 """How long a site may take to answer, and between two pieces of its answer."""
@@ -62,7 +73,12 @@ class Finding:
 
 def verify_command(
     source: Annotated[
-        str, typer.Argument(metavar="FILE-or-URL", help="A witness file (.gz too), or the address of an arena's site.")
+        str,
+        typer.Argument(
+            metavar="FOLDER-or-URL",
+            help="A folder that `publish` wrote or its address, a witness file (.gz too), or the address of an arena's "
+            "site.",
+        ),
     ],
     head: HeadOption = None,
     key: KeyOption = None,
@@ -72,13 +88,30 @@ def verify_command(
             metavar="ID", help="A matchup that you were served: it must be there, with your vote; may be given again."
         ),
     ] = None,
+    fingerprint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHA256", help="The fingerprint of a published folder that you kept: it must be the same."
+        ),
+    ] = None,
     format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
 ) -> None:
-    """Recompute what somebody published, without their database: an arena's log and board from its witness.
+    """Recompute what somebody published: a board and its pages from their battles, an arena's log from its witness.
 
-    Exit code 3 if it does not agree with itself, with a head that was kept, or with the board that was stated, or if it
-    leaves out a vote.
+    Exit code 3 if it does not agree with itself, with a head or fingerprint that was kept, or with the board that was
+    stated, or if it leaves out a vote.
     """
+    fetch = published_folder(source)
+    if fetch is not None:
+        found = _verify_folder(fetch, source, fingerprint)
+        _print(found, format)
+        if found.problems:
+            raise typer.Exit(3)
+        return
+    if fingerprint is not None:
+        raise OptionError(
+            f"{source} is no published board, and only those have a fingerprint. Leave out --fingerprint."
+        )
     from tiltyard.arena.heads import Head, read_heads
 
     keys = trusted_keys(key)
@@ -94,6 +127,69 @@ def verify_command(
     _print(found, format)
     if found.problems:
         raise typer.Exit(3)
+
+
+def published_folder(source: str) -> Fetch | None:
+    """How to get the files of a published board, in a folder or at an address; None: it is something else."""
+    from tiltyard.publish.folder import MANIFEST
+
+    if source.startswith(("http://", "https://")):
+        base = source.removesuffix(MANIFEST).split("#")[0].split("?")[0]
+        base = base if base.endswith("/") else base.rpartition("/")[0] + "/" if base.endswith(".html") else f"{base}/"
+        if base.endswith((".jsonl/", ".jsonl.gz/")) or _at_address(base, MANIFEST, None) is None:
+            return None
+        return partial(_at_address, base)
+    folder = Path(source).parent if Path(source).name == MANIFEST else Path(source)
+    return partial(_in_folder, folder) if (folder / MANIFEST).is_file() else None
+
+
+def _in_folder(folder: Path, name: str, size: int | None) -> bytes | None:  # noqa: ARG001 - addresses need the size
+    path = folder / name
+    return path.read_bytes() if path.is_file() else None
+
+
+def _at_address(base: str, name: str, size: int | None) -> bytes | None:
+    """A file of a published board from its address; no more of it than it should have, and a byte."""
+    from urllib.error import HTTPError
+    from urllib.parse import quote
+    from urllib.request import urlopen
+
+    address = base + quote(name)
+    try:
+        with urlopen(address, timeout=FETCH_SECONDS) as answer:  # noqa: S310 - http or https, as checked above
+            data: bytes = answer.read(MOST_MANIFEST if size is None else size + 1)
+            return data
+    except HTTPError as error:
+        if error.code in (403, 404, 410):
+            return None
+        raise OptionError(f"cannot fetch {address}: {error}. Try again later.") from None
+    except (OSError, ValueError) as error:
+        raise OptionError(f"cannot fetch {address}: {error}. Check the address, or download the folder.") from None
+
+
+def _verify_folder(fetch: Fetch, source: str, fingerprint: str | None) -> Finding:
+    from tiltyard.pages.figures import points
+    from tiltyard.publish import check_folder
+
+    found = check_folder(fetch, source)
+    manifest, problems = found.manifest, found.problems
+    if fingerprint is not None and fingerprint.strip().lower() != found.fingerprint:
+        problems = [f"the fingerprint is {found.fingerprint}, not the one that was kept", *problems]
+    said = [f"published board: {manifest.title}, made from {manifest.source}", *found.said]
+    for one in found.boards:
+        said += [] if one.dimension is None else [one.dimension]
+        said += [f"{entry.rank:>4}  {points(entry.rating):>6}  {entry.model}" for entry in one.board.entries[:SHOWN]]
+        said += [f"      and {len(one.board) - SHOWN:,} more"] if len(one.board) > SHOWN else []
+    said.append(f"fingerprint: {found.fingerprint}")
+    values = {
+        "title": manifest.title,
+        "source": manifest.source,
+        "fingerprint": found.fingerprint,
+        "battles": manifest.battles,
+        "files": len(manifest.files),
+        "boards": {one.file: one.board.ratings for one in found.boards},
+    }
+    return Finding(said, values, problems)
 
 
 def _is_witness(first: bytes) -> bool:

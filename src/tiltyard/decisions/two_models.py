@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from tiltyard.boards.preparation import Ties
 
 VOTER = "voter"
+EVERYTHING = ("", "")
+SolvedBefore = dict[tuple[str, str], "Solved"]
+"""Fits by column and value, and of all battles under `EVERYTHING`."""
 PARTS = ("dimension", "category")
 """The columns by whose values a difference is also given, where battles have them."""
 MANY_VALUES = 40
@@ -132,6 +135,7 @@ def compare_in(
     texts: Mapping[str, str] | None = None,
     anytime: bool = False,
     level: float | None = None,
+    solved_before: SolvedBefore | None = None,
 ) -> Difference:
     """The difference of two models in a table of battles, with an estimator that is built already.
 
@@ -144,10 +148,12 @@ def compare_in(
         texts: Texts of prompts by id.
         anytime: Whether the interval holds however often one looks while battles come in.
         level: Confidence level; None: the estimator's.
+        solved_before: Fits of the same table by the same estimator, which are used and added to: for many pairs.
     """
     level = estimator.level if level is None else level
+    before = {} if solved_before is None else solved_before
     _check_names(table, new, old)
-    solved, apart = _solved_together(table, estimator, new, old)
+    solved, apart = _solved_together(table, estimator, new, old, before)
     found = contrast(solved, new, old)
     selected = solved.fit_input.selected
     ours = _of_either(selected.table, new, old)
@@ -166,7 +172,7 @@ def compare_in(
         contrast=found,
         level=level,
         direct=direct,
-        parts=_parts(table, new, old, estimator, by, level, anytime=anytime),
+        parts=_parts(table, new, old, estimator, by, level, before, anytime=anytime),
         prompts=prompt_scores(concat([selected.table, selected.both_bad]), new, old, texts),
         n_battles=ours.n_battles,
         n_prompts=_distinct(ours, PROMPT),
@@ -179,10 +185,14 @@ def compare_in(
     )
 
 
-def _solved_together(table: BattleTable, estimator: BradleyTerry, new: str, old: str) -> tuple[Solved, list[str]]:
+def _solved_together(
+    table: BattleTable, estimator: BradleyTerry, new: str, old: str, before: SolvedBefore
+) -> tuple[Solved, list[str]]:
     """The fit of everyone whom battles join to the two, and a sentence about the others."""
     try:
-        return estimator.solve(table), []
+        if EVERYTHING not in before:
+            before[EVERYTHING] = estimator.solve(table)
+        return before[EVERYTHING], []
     except NotConnected as error:
         group = next((group for group in error.islands if new in group), [])
         if old not in group:
@@ -347,6 +357,7 @@ def _parts(
     estimator: BradleyTerry,
     by: Sequence[str] | None,
     level: float,
+    before: SolvedBefore,
     *,
     anytime: bool,
 ) -> tuple[PartDifference, ...]:
@@ -363,7 +374,9 @@ def _parts(
             estimate, found, reason = None, None, None
             try:
                 _check_names(battles, new, old)
-                solved = replace(estimator, only_connected=True).solve(battles)
+                if (column, value) not in before:
+                    before[column, value] = replace(estimator, only_connected=True).solve(battles)
+                solved = before[column, value]
                 found = contrast(solved, new, old)
                 ours = _of_either(solved.fit_input.selected.table, new, old)
                 estimate = _estimate(found, solved, inside, ours.n_battles, anytime=anytime)

@@ -16,21 +16,28 @@ if TYPE_CHECKING:
     from tiltyard.pages.markup import Html
 
 
-def document(title: str, body: Sequence[Html], *, style: str, script: str = "") -> str:
-    """The text of the file. Its content security policy allows exactly this style and this script."""
+def document(
+    title: str, body: Sequence[Html], *, style: str, script: str = "", head: Sequence[Html] = (), allow: str = ""
+) -> str:
+    """The text of the file. Its content security policy allows exactly this style and this script.
+
+    `head` is further markup for the head of the page, `allow` further directives of the policy.
+    """
     scripts = f" script-src '{_digest(script)}';" if script else ""
-    policy = f"default-src 'none'; style-src '{_digest(style)}';{scripts} base-uri 'none'; form-action 'none'"
-    head = [
+    more = f" {allow};" if allow else ""
+    policy = f"default-src 'none'; style-src '{_digest(style)}';{scripts}{more} base-uri 'none'; form-action 'none'"
+    top = [
         el("meta", charset="utf-8"),
         el("meta", http_equiv="Content-Security-Policy", content=policy),
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
         el("meta", name="color-scheme", content="light dark"),
         el("meta", name="referrer", content="no-referrer"),
         el("title", title),
+        *head,
         raw("style", style),
     ]
     content = [*body, raw("script", script)] if script else body
-    page = el("html", el("head", join(head, "\n")), el("body", join(content, "\n")), lang="en")
+    page = el("html", el("head", join(top, "\n")), el("body", join(content, "\n")), lang="en")
     return f"<!doctype html>\n{page}\n"
 
 

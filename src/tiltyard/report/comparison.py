@@ -51,7 +51,15 @@ ROOM_FOR_TEXTS = 12_000_000
 
 
 def comparison_page(
-    found: Difference, table: BattleTable, *, run: Run | None = None, texts: Mapping[str, str] | None = None
+    found: Difference,
+    table: BattleTable,
+    *,
+    run: Run | None = None,
+    texts: Mapping[str, str] | None = None,
+    above: Sequence[Html] = (),
+    head: Sequence[Html] = (),
+    style: str = "",
+    allow: str = "",
 ) -> str:
     """The text of `compare.html`: the sentence, the numbers, and a grid of prompts × models; one self-contained file.
 
@@ -60,9 +68,14 @@ def comparison_page(
         table: The battles it was made from, after every filter.
         run: The run they come from, for texts, answers and the judge's words; None: there is no run folder.
         texts: Texts of prompts by id, where they do not come from a run.
+        above: What stands above the page: the way back to a site.
+        head: Further markup for the head of the page.
+        style: Further style, for what stands above.
+        allow: Further directives of the page's content security policy.
     """
     views = {} if run is None else _views(found, run, _dimensions(table))
     body = [
+        *above,
         _header(found),
         _navigation(found),
         el(
@@ -73,8 +86,9 @@ def comparison_page(
             el("div", *views.values(), id="views"),
         ),
     ]
-    style = own_file("style.css") + own_file("grid.css") + own_file("comparison.css")
-    return pages.document(f"{found.new} against {found.old}", body, style=style, script=own_file("grid.js"))
+    style = own_file("style.css") + own_file("grid.css") + own_file("comparison.css") + style
+    title, script = f"{found.new} against {found.old}", own_file("grid.js")
+    return pages.document(title, body, style=style, script=script, head=head, allow=allow)
 
 
 def run_behind(folder: Path) -> Run:

@@ -1,0 +1,86 @@
+"""`tiltyard publish`: a static folder of a board that any web server shows and anybody can check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from tiltyard.cli.battles import FromOption, MapOption, OnBadOption, SourceOption, WhereOption
+from tiltyard.cli.output import note, working
+from tiltyard.cli.rate_options import read_anchor, read_map_options
+
+
+def publish_command(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="What to publish: a file, folder or glob of battles, the folder of a run or of a placement, or the "
+            "database of an arena (sqlite:///path, postgresql://…).",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="The folder to write; made anew, or replaced if it is ours.")
+    ],
+    title: Annotated[
+        str | None, typer.Option(help="What the site is called; by default the name of the source.")
+    ] = None,
+    url: Annotated[
+        str, typer.Option(help="Where the folder will be served (https://…), for shared pictures, feed and commands.")
+    ] = "",
+    texts: Annotated[
+        bool, typer.Option("--texts", help="Publish the texts of prompts too, where the source allows it.")
+    ] = False,
+    ties: Annotated[
+        Literal["davidson", "rao-kupper", "half", "drop"], typer.Option(help="How ties are read.")
+    ] = "davidson",
+    anchor: Annotated[
+        str | None, typer.Option(metavar="MODEL=RATING", help="Pin a model to a rating; without one the mean is 1000.")
+    ] = None,
+    min_battles: Annotated[float, typer.Option(help="Leave out models with fewer battles.")] = 0,
+    only_connected: Annotated[
+        bool, typer.Option("--only-connected", help="Where groups of models never met, publish the largest.")
+    ] = False,
+    from_format: FromOption = "auto",
+    map: MapOption = None,
+    default_source: SourceOption = None,
+    where: WhereOption = None,
+    on_bad: OnBadOption = "error",
+) -> None:
+    """Write a static site of a board: its models, comparisons, battles and methods, to be served anywhere.
+
+    It needs no server and loads nothing from elsewhere. A visitor's browser can count the board again; `tiltyard
+    verify` checks the folder or its address.
+    """
+    from tiltyard.publish import PublishOptions, publish
+    from tiltyard.publish.publication import BoardRules
+
+    rules = BoardRules(
+        ties=ties,
+        anchor=None if anchor is None else read_anchor(anchor),
+        min_battles=min_battles,
+        only_connected=only_connected,
+    )
+    options = PublishOptions(
+        title=title,
+        url=url,
+        texts=texts,
+        rules=rules,
+        format=from_format,
+        where=where,
+        default_source=default_source,
+        on_bad=on_bad,
+        map=read_map_options(map),
+    )
+    with working("publishing"):
+        found = publish(source, out, options)
+    table = found.publication.table
+    typer.echo(
+        f"published {table.n_battles:,.0f} battles of {len(table.models):,} models in {found.files:,} files: {out}"
+    )
+    typer.echo(f"fingerprint: {found.fingerprint}")
+    for line in found.publication.notes:
+        note(line)
+    note(f"Look: {out / 'index.html'}. Check: tiltyard verify {out}")

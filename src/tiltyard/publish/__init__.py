@@ -1,0 +1,10 @@
+"""Publishing: battles in, a static folder out that any web server shows and anybody can check.
+
+`sources` opens what is published, `publication` says what may be public and rates it, `site` makes the files,
+`folder` writes them, and `checking` recomputes a folder that somebody published.
+"""
+
+from tiltyard.publish.checking import FolderCheck, check_folder
+from tiltyard.publish.sources import PublishedFolder, PublishOptions, publish
+
+__all__ = ["FolderCheck", "PublishOptions", "PublishedFolder", "check_folder", "publish"]

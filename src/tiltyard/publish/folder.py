@@ -1,0 +1,227 @@
+"""The published folder: its manifest `published.json`, and writing it without touching what is not ours.
+
+Files are written to a hidden folder beside it first, so that a failure changes nothing. Then each replaces its older
+version in one step, `published.json` last, and files that the new version no longer has are removed. A list of what is
+coming (`.published.next.json`) lies in the folder meanwhile, so that publishing again after a kill finishes the work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.files import file_sha256, write_bytes
+from tiltyard.publish.publication import BoardRules  # noqa: TC001 - msgspec resolves it
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+MANIFEST = "published.json"
+NEXT = ".published.next.json"
+KIND = "published-board"
+FORMAT = 1
+
+
+class PublishedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a published folder."""
+
+    sha256: str
+    """The SHA-256 of its bytes."""
+    bytes: int
+    """How many there are."""
+
+
+class BoardFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One board of a published folder."""
+
+    file: str
+    """Its ratings file."""
+    dimension: str | None = None
+    """What is judged, where there are several boards."""
+
+
+class PublishedManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """`published.json`: what was published, how it is rated, and the hash of every file."""
+
+    kind: str = KIND
+    """`published-board`."""
+    format: int = FORMAT
+    """The version of this file."""
+    tiltyard_version: str
+    """The version that wrote it."""
+    title: str
+    """What the site is called."""
+    source: str
+    """What it was made from: `battles`, `run`, `placement` or `arena`."""
+    updated: str | None
+    """When the newest battle was, in UTC; null where nothing says."""
+    url: str
+    """Where it was to be served."""
+    battles: float
+    """How many battles there are."""
+    models: int
+    """How many models they have."""
+    rules: BoardRules
+    """How the battles are rated."""
+    boards: tuple[BoardFile, ...]
+    """The boards and their files."""
+    texts: bool
+    """Whether texts of prompts are published."""
+    notes: tuple[str, ...]
+    """What a reader should know."""
+    not_recomputed: tuple[str, ...]
+    """Files that cannot be computed from the battles: their hashes are all that is known of them."""
+    files: dict[str, PublishedFile]
+    """Every file except this one, by path."""
+
+
+def manifest_bytes(manifest: PublishedManifest) -> bytes:
+    """The manifest as it is written: indented, files in the order of their names.
+
+    Parameters:
+        manifest: The manifest.
+    """
+    ordered = msgspec.structs.replace(manifest, files=dict(sorted(manifest.files.items())))
+    return msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n"
+
+
+def read_manifest(data: bytes, source: str) -> PublishedManifest:
+    """The manifest of a published folder; anything else is an error.
+
+    Parameters:
+        data: The bytes of `published.json`.
+        source: What to call it in errors.
+    """
+    try:
+        found = msgspec.json.decode(data, type=PublishedManifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise TiltyardError(f"{source}: not the manifest of a published board ({error}).") from None
+    if found.kind != KIND or found.format > FORMAT:
+        raise TiltyardError(f"{source}: written by a later version, or by another program. Update tiltyard.")
+    for name in found.files:
+        if not is_inside(name):
+            raise TiltyardError(f"{source}: {name!r} is no file inside the folder. Do not trust this folder.")
+    return found
+
+
+def is_inside(name: str) -> bool:
+    """Whether a path of a manifest stays inside its folder."""
+    parts = name.split("/")
+    return bool(name) and "\\" not in name and "\0" not in name and not any(part in ("", ".", "..") for part in parts)
+
+
+def write_folder(
+    out: Path, files: Iterable[tuple[str, bytes]], manifest: Callable[[dict[str, PublishedFile]], bytes]
+) -> tuple[int, str]:
+    """Write or replace a published folder; say how many files it has, and its fingerprint: the manifest's SHA-256.
+
+    Parameters:
+        out: The folder; it is made if need be. One that is not ours is refused, and so is a file of ours that was
+            changed since, or one of somebody else in the place of a new one.
+        files: The files by path.
+        manifest: What makes the manifest of the files' hashes.
+    """
+    before = _ours(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.parent / f".{out.name[:40]}.{secrets.token_hex(6)}.part"
+    try:
+        hashes = _stage(part, files)
+        stated = manifest(hashes)
+        write_bytes(part / MANIFEST, stated)
+        _refuse_strangers(out, before, hashes)
+        _move(part, out, before, hashes)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return len(hashes) + 1, hashlib.sha256(stated).hexdigest()
+
+
+def _stage(part: Path, files: Iterable[tuple[str, bytes]]) -> dict[str, PublishedFile]:
+    hashes: dict[str, PublishedFile] = {}
+    for name, content in files:
+        write_bytes(part / name, content)
+        hashes[name] = PublishedFile(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+    return hashes
+
+
+def _ours(out: Path) -> dict[str, set[str]]:
+    """The hashes of every file in the folder that we wrote: those of its manifest, and of one that was coming."""
+    if not out.exists():
+        return {}
+    if not out.is_dir():
+        raise OptionError(f"{out} is a file. Name a folder to publish to.")
+    known: dict[str, set[str]] = {}
+    found = [out / name for name in (MANIFEST, NEXT) if (out / name).is_file()]
+    if not found and any(out.iterdir()):
+        raise OptionError(
+            f"{out} holds other files and is no published board (there is no {MANIFEST} in it). "
+            "Name an empty or a new folder."
+        )
+    for path in found:
+        for name, file in read_manifest(path.read_bytes(), str(path)).files.items():
+            known.setdefault(name, set()).add(file.sha256)
+    return known
+
+
+def _refuse_strangers(out: Path, before: dict[str, set[str]], new: dict[str, PublishedFile]) -> None:
+    """Refuse where a file would be replaced or removed that is not as we wrote it."""
+    for name in sorted({*before, *new}):
+        path = out / name
+        if _is_elsewhere(out, path):
+            raise OptionError(f"{path} leads out of the folder by a link. Nothing was changed; remove the link.")
+        if path.is_dir() or (path.exists() and file_sha256(path) not in {*before.get(name, ()), _hash(new.get(name))}):
+            raise OptionError(
+                f"{path} is not as `publish` wrote it. Nothing was changed. Move it away, or publish to another folder."
+            )
+
+
+def _hash(file: PublishedFile | None) -> str:
+    return "" if file is None else file.sha256
+
+
+def _is_elsewhere(out: Path, path: Path) -> bool:
+    """Whether a link at any part of the path leads out of the folder."""
+    return not path.resolve().is_relative_to(out.resolve())
+
+
+def _move(part: Path, out: Path, before: dict[str, set[str]], new: dict[str, PublishedFile]) -> None:
+    out.mkdir(exist_ok=True)
+    write_bytes(out / NEXT, (part / MANIFEST).read_bytes())
+    for name in sorted(new, key=lambda name: (name.endswith(".html"), name == "index.html", name)):
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (part / name).replace(out / name)
+    (part / MANIFEST).replace(out / MANIFEST)
+    for name in before.keys() - new.keys():
+        (out / name).unlink(missing_ok=True)
+    for folder in sorted({(out / name).parent for name in before.keys() - new.keys()} - {out}, reverse=True):
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+    (out / NEXT).unlink(missing_ok=True)
+
+
+def described(path: str, file: PublishedFile, data: bytes | None) -> str | None:
+    """What is wrong with a file, in a line; None: it is as the manifest says.
+
+    Parameters:
+        path: Its path.
+        file: What the manifest says.
+        data: Its bytes; None: there is none.
+    """
+    if data is None:
+        return f"{path} is missing"
+    if hashlib.sha256(data).hexdigest() != file.sha256:
+        size = "" if len(data) == file.bytes else f" ({file.bytes:,} bytes were published, now {len(data):,})"
+        return f"{path} was changed: its hash is not the one in {MANIFEST}{size}"
+    return None
+
+
+def manifest_of(settings: dict[str, Any], hashes: dict[str, PublishedFile]) -> bytes:
+    """The bytes of a manifest of these settings and files."""
+    from tiltyard import __version__
+
+    return manifest_bytes(PublishedManifest(tiltyard_version=__version__, files=hashes, **settings))

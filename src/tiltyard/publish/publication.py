@@ -1,0 +1,257 @@
+"""What is published: battles that may be public, the rules by which they are rated, and the boards that follow."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from tiltyard.battles.table import MISSING, Codes
+from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
+from tiltyard.boards.preparation import Ties  # noqa: TC001 - msgspec resolves it
+from tiltyard.boards.selection import BothBad, Inconsistent, Selection
+from tiltyard.errors import BattleError, RatingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tiltyard.battles.table import BattleTable, Column
+    from tiltyard.boards.leaderboard import Leaderboard
+
+DIMENSION, PROMPT, VOTER = "dimension", "question_id", "voter"
+PUBLIC_COLUMNS = frozenset(
+    (PROMPT, VOTER, "judge_model", DIMENSION, "category", "language", "timestamp", "battle_id", "inconsistent")
+)
+"""Columns of a battle row that are published; besides them `score_a`, `weight` and control pairs, which are numbers."""
+
+LONGEST_ID = 80
+"""A prompt's id that is longer, or has a space in it, is a text."""
+
+MOST_BOARDS = 24
+"""Dimensions with a board of their own at the most."""
+
+SAFE = re.compile(r"[^a-z0-9]+")
+
+
+class BoardRules(msgspec.Struct, frozen=True, kw_only=True):
+    """How published battles are rated: with the battles it gives the board again."""
+
+    ties: Ties = "davidson"
+    """How ties are read."""
+    both_bad: BothBad = "separate"
+    """What becomes of battles in which both answers were bad."""
+    inconsistent: Inconsistent = "tie"
+    """What becomes of judgments whose two orders disagreed."""
+    min_battles: float = 0
+    """Models with fewer battles are left out."""
+    only_connected: bool = False
+    """Whether the largest group is rated where groups of models never met."""
+    cluster: str = "auto"
+    """What makes battles dependent."""
+    anytime: bool = False
+    """Whether ranges of places hold at every time at which one looks."""
+    level: float = 0.95
+    """The level of intervals."""
+    anchor: tuple[str, float] | None = None
+    """A model and the rating it is pinned to."""
+    centre: float = CENTRE
+    """The mean rating where there is no anchor."""
+    evaluated: str | None = None
+    """The model under test."""
+
+    def estimator(self, dimension: str | None = None) -> BradleyTerry:
+        """The estimator of a board, of all battles or of one dimension."""
+        selection = Selection(
+            dimension=dimension, both_bad=self.both_bad, inconsistent=self.inconsistent, min_battles=self.min_battles
+        )
+        return BradleyTerry(
+            ties=self.ties,
+            cluster=self.cluster,
+            anytime=self.anytime,
+            level=self.level,
+            anchor=self.anchor,
+            only_connected=self.only_connected,
+            evaluated=self.evaluated,
+            selection=selection,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PublishedBoard:
+    """One board of a publication.
+
+    Parameters:
+        dimension: What is judged; None: the battles are of one kind.
+        board: The leaderboard.
+    """
+
+    dimension: str | None
+    board: Leaderboard
+
+    @property
+    def file(self) -> str:
+        """The name of its ratings file."""
+        return "board.json" if self.dimension is None else f"board-{slug(self.dimension)}.json"
+
+    @property
+    def anchor(self) -> str:
+        """Its section on the page."""
+        return "board" if self.dimension is None else f"board-{slug(self.dimension)}"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class StaticSite:
+    """Everything that is published, before it is written.
+
+    Parameters:
+        kind: What it was made from: `battles`, `run`, `placement` or `arena`.
+        title: What the site is called.
+        table: The battles as they are published.
+        rules: How they are rated.
+        boards: The boards.
+        texts: Texts of prompts by id, where they may be public.
+        names: Names of models as people read them, where they differ from their ids.
+        updated: When the newest battle was, in seconds since 1970; None: nothing says.
+        notes: What a reader should know.
+        url: Where the folder will be served; empty: not known.
+        extra: Further files by name, which cannot be computed from the battles.
+        statement: The head of an arena's log as it was stated, and signed where it was.
+    """
+
+    kind: str
+    title: str
+    table: BattleTable
+    rules: BoardRules
+    boards: tuple[PublishedBoard, ...]
+    texts: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    updated: int | None = None
+    notes: tuple[str, ...] = ()
+    url: str = ""
+    extra: Mapping[str, bytes] = field(default_factory=dict)
+    statement: str | None = None
+
+    def name(self, model: str) -> str:
+        """What people read for a model."""
+        return self.names.get(model) or model
+
+
+def slug(name: str) -> str:
+    """A file name for any name: its letters and digits, and eight digits of its hash, so that no two are the same."""
+    words = SAFE.sub("-", name.lower()).strip("-")[:40].strip("-")
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{words}-{digest}" if words else digest
+
+
+def publishable(table: BattleTable, *, texts: bool, voters_are_keys: bool = False) -> tuple[BattleTable, list[str]]:
+    """The battles as they may be public, and what was changed about them.
+
+    Only columns of a battle row are kept. Voters become numbers in order of appearance, and so do prompts whose ids are
+    texts, unless texts may be public: who belongs together, and so every rating and interval, stays.
+
+    Parameters:
+        table: The battles.
+        texts: Whether texts may be public.
+        voters_are_keys: Whether voters are random keys already, as in an arena's export.
+    """
+    notes: list[str] = []
+    columns: dict[str, Column] = {}
+    for name, column in table.columns.items():
+        if isinstance(column, Codes):
+            if name in PUBLIC_COLUMNS:
+                columns[name] = _in_order(column)
+        elif name in PUBLIC_COLUMNS or name[-2:] in ("_a", "_b"):
+            columns[name] = column
+    if VOTER in columns and not voters_are_keys:
+        voters = table.text_column(VOTER)
+        columns[VOTER] = _numbered(voters, "v")
+        notes.append("Voters are numbers in order of appearance; their keys are not published.")
+    prompts = columns.get(PROMPT)
+    if isinstance(prompts, Codes) and not texts and any(_is_text(label) for label in prompts.labels):
+        columns[PROMPT] = _numbered(prompts, "prompt-")
+        notes.append("Prompts are numbers in order of appearance; their texts are not published.")
+    return replace(table, columns=columns).compact(), notes
+
+
+def _is_text(label: str) -> bool:
+    return len(label) > LONGEST_ID or any(letter.isspace() for letter in label)
+
+
+def _in_order(column: Codes) -> Codes:
+    """The same texts with the labels that occur, sorted."""
+    used = np.unique(column.codes[column.codes != MISSING])
+    labels = sorted(column.labels[code] for code in used.tolist())
+    place = {label: code for code, label in enumerate(labels)}
+    codes = np.full(max(len(column.labels), 1) + 1, MISSING, dtype=np.int32)
+    for code in used.tolist():
+        codes[code] = place[column.labels[code]]
+    codes[-1] = MISSING
+    return Codes(codes[column.codes], tuple(labels))
+
+
+def _numbered(column: Codes, prefix: str) -> Codes:
+    """A number in order of appearance instead of each text."""
+    known = column.codes[column.codes != MISSING]
+    seen, first = np.unique(known, return_index=True)
+    order = seen[np.argsort(first)]
+    numbers = np.full(max(len(column.labels), 1) + 1, MISSING, dtype=np.int32)
+    numbers[order] = np.arange(len(order), dtype=np.int32)
+    numbers[-1] = MISSING
+    width = len(str(len(order)))
+    return Codes(numbers[column.codes], tuple(f"{prefix}{number:0{width}d}" for number in range(1, len(order) + 1)))
+
+
+def make_boards(table: BattleTable, rules: BoardRules) -> tuple[PublishedBoard, ...]:
+    """The boards: one for each dimension where there are several, else one of all battles.
+
+    Parameters:
+        table: The battles.
+        rules: How they are rated.
+    """
+    dimensions = _dimensions(table)
+    if len(dimensions) < 2:
+        return (PublishedBoard(None, rate_by_rules(table, rules)),)
+    boards, errors = [], []
+    for dimension in dimensions[:MOST_BOARDS]:
+        try:
+            boards.append(PublishedBoard(dimension, rate_by_rules(table, rules, dimension)))
+        except (BattleError, RatingError) as error:
+            errors.append(f"{dimension}: {error}")
+    if not boards:
+        raise RatingError(errors[0])
+    return tuple(boards)
+
+
+def _dimensions(table: BattleTable) -> list[str]:
+    column = table.columns.get(DIMENSION)
+    if not isinstance(column, Codes):
+        return []
+    return sorted({column.labels[code] for code in np.unique(column.codes).tolist() if code != MISSING})
+
+
+def rate_by_rules(table: BattleTable, rules: BoardRules, dimension: str | None = None) -> Leaderboard:
+    """One board, moved to the centre of the rules.
+
+    Parameters:
+        table: The battles.
+        rules: How they are rated.
+        dimension: Only battles of this dimension.
+    """
+    board = rules.estimator(dimension).fit(table)
+    shift = rules.centre - CENTRE if rules.anchor is None else 0.0
+    if shift == 0.0:
+        return board
+
+    def moved(end: float | None) -> float | None:
+        return None if end is None else end + shift
+
+    entries = tuple(
+        replace(entry, rating=entry.rating + shift, ci_low=moved(entry.ci_low), ci_high=moved(entry.ci_high))
+        for entry in board
+    )
+    settings: dict[str, Any] = {**board.settings, "centre": rules.centre}
+    return replace(board, entries=entries, settings=settings)

@@ -1,0 +1,213 @@
+"""The files of a published folder, one after the other: data first, then the pages that lead to them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tempfile
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_URL, uuid5
+from xml.sax.saxutils import escape, quoteattr
+
+from tiltyard.battles.battle import battle_schema
+from tiltyard.battles.writing import write_battles, write_lines
+from tiltyard.boards.leaderboard import EloReport
+from tiltyard.boards.text import json_text
+from tiltyard.decisions.two_models import compare_in
+from tiltyard.errors import BattleError, RatingError
+from tiltyard.pages.document import package_text
+from tiltyard.publish.board_page import PageMap, board_pages, model_files, model_page, pair_tallies, verdict
+from tiltyard.publish.columns import NAME as COLUMNS
+from tiltyard.publish.columns import column_file
+from tiltyard.publish.folder import BoardFile, manifest_of, write_folder
+from tiltyard.publish.pages import ALLOWED, FEED, SCHEMA, Spot, data_page, methods_page
+from tiltyard.publish.publication import slug
+from tiltyard.report.comparison import comparison_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tiltyard.boards.certainty import Solved
+    from tiltyard.decisions.records import Difference
+    from tiltyard.publish.folder import PublishedFile
+    from tiltyard.publish.publication import StaticSite
+
+FIRST = 10
+"""Models of which every pair has a page."""
+
+MOST_PAIRS = 150
+PROMPTS, NAMES = "prompts.json", "models.json"
+"""Texts of prompts by id, and names of models as people read them: only where there are any that may be public."""
+
+ROWS_FOR_PAIRS = 20_000_000
+"""Pages of pairs at the most, and battles looked at for all of them together: a large board has fewer."""
+
+
+def write_publication(publication: StaticSite, out: Path) -> tuple[int, str]:
+    """Write a publication to a folder; say how many files it has, and its fingerprint.
+
+    Parameters:
+        publication: What is published.
+        out: The folder.
+    """
+    settings = _settings(publication)
+
+    def manifest(hashes: dict[str, PublishedFile]) -> bytes:
+        return manifest_of(settings, hashes)
+
+    with tempfile.TemporaryDirectory(prefix="tiltyard-") as spare:
+        return write_folder(out, site_files(publication, Path(spare)), manifest)
+
+
+def _settings(publication: StaticSite) -> dict[str, Any]:
+    """What the manifest says besides the files."""
+    return {
+        "title": publication.title,
+        "source": publication.kind,
+        "updated": None if publication.updated is None else _instant(publication.updated),
+        "url": publication.url,
+        "battles": publication.table.n_battles,
+        "models": len(publication.table.models),
+        "rules": publication.rules,
+        "boards": tuple(BoardFile(file=one.file, dimension=one.dimension) for one in publication.boards),
+        "texts": bool(publication.texts),
+        "notes": publication.notes,
+        "not_recomputed": tuple(sorted(publication.extra)),
+    }
+
+
+def site_files(publication: StaticSite, spare: Path) -> Iterator[tuple[str, bytes]]:
+    """Every file of the folder but its manifest.
+
+    Parameters:
+        publication: What is published.
+        spare: A folder for files on their way.
+    """
+    sizes: dict[str, tuple[int, str]] = {}
+
+    def noted(name: str, content: bytes) -> tuple[str, bytes]:
+        sizes[name] = (len(content), hashlib.sha256(content).hexdigest())
+        return name, content
+
+    lines = io.BytesIO()
+    write_lines(lines, publication.table)
+    yield noted("battles.jsonl", lines.getvalue())
+    parquet = spare / "battles.parquet"
+    write_battles(parquet, publication.table)
+    yield noted("battles.parquet", parquet.read_bytes())
+    yield noted(COLUMNS, column_file(publication.table))
+    yield noted(SCHEMA, json_text(battle_schema()).encode())
+    for one in publication.boards:
+        found = EloReport.of(one.board)
+        found.details["battles_sha256"] = sizes["battles.jsonl"][1]
+        yield noted(one.file, found.to_json().encode())
+    if publication.texts:
+        yield noted(PROMPTS, json_text(dict(publication.texts)).encode())
+    if publication.names:
+        yield noted(NAMES, json_text(dict(publication.names)).encode())
+    for name, content in publication.extra.items():
+        yield noted(name, content)
+    cards: dict[str, bytes] = {}
+    if publication.updated is not None:
+        yield noted(FEED, feed(publication, sizes["battles.jsonl"][1]).encode())
+    yield from _pages(publication, sizes, frozenset(cards))
+
+
+def _pages(
+    publication: StaticSite, sizes: dict[str, tuple[int, str]], cards: frozenset[str]
+) -> Iterator[tuple[str, bytes]]:
+    models = model_files(publication)
+    pairs = dict(_pair_pages(publication, cards))
+    pages = PageMap(models, {pair: file for pair, (file, _) in pairs.items()})
+    for file, content in pairs.values():
+        yield file, content
+    tallies = [pair_tallies(publication, one) for one in publication.boards]
+    for model, file in models.items():
+        yield file, model_page(Spot(publication, file, cards), model, pages, tallies)
+    yield "methods.html", methods_page(Spot(publication, "methods.html", cards))
+    more = dict.fromkeys(publication.extra, "from the source; it cannot be computed from the battles")
+    more |= {PROMPTS: "the texts of prompts"} if publication.texts else {}
+    more |= {NAMES: "the names of models"} if publication.names else {}
+    yield "data.html", data_page(Spot(publication, "data.html", cards), sizes, more)
+    yield from board_pages(publication, pages, sizes[COLUMNS][1], cards)
+
+
+def _pair_pages(publication: StaticSite, cards: frozenset[str]) -> Iterator[tuple[tuple[str, str], tuple[str, bytes]]]:
+    """The page of every pair that has one: neighbours on the board, and the first models with each other."""
+    estimator, solved_before = publication.rules.estimator(), dict[tuple[str, str], "Solved"]()
+    for one, other in chosen_pairs(publication):
+        try:
+            found = compare_in(
+                publication.table, one, other, estimator, texts=publication.texts, solved_before=solved_before
+            )
+        except (BattleError, RatingError):
+            continue
+        file = f"compare/{slug(one)}--{slug(other)}.html"
+        yield (one, other), (file, _pair_page(Spot(publication, file, cards), found).encode())
+
+
+def _pair_page(spot: Spot, found: Difference) -> str:
+    return comparison_page(
+        found,
+        spot.publication.table,
+        texts=spot.publication.texts,
+        above=[spot.masthead()],
+        head=spot.head(found.sentence),
+        style=package_text("tiltyard.publish", "publish.css"),
+        allow=ALLOWED,
+    )
+
+
+def chosen_pairs(publication: StaticSite) -> list[tuple[str, str]]:
+    """The pairs that have a page, the better model first.
+
+    Parameters:
+        publication: What is published.
+    """
+    pairs: dict[frozenset[str], tuple[str, str]] = {}
+    for one in publication.boards:
+        names = one.board.models
+        first = names[:FIRST]
+        chosen = [(a, b) for place, a in enumerate(first) for b in first[place + 1 :]]
+        for pair in [*pairwise(names), *chosen]:
+            pairs.setdefault(frozenset(pair), pair)
+    most = min(MOST_PAIRS, max(FIRST, ROWS_FOR_PAIRS // max(len(publication.table), 1)))
+    return list(pairs.values())[:most]
+
+
+def feed(publication: StaticSite, sha256: str) -> str:
+    """An Atom feed with one entry: the board as it is. Its id follows from the battles, so new battles are news.
+
+    Parameters:
+        publication: What is published.
+        sha256: The hash of the battles.
+    """
+    assert publication.updated is not None
+    at, url, title = _instant(publication.updated), publication.url, publication.title
+    entry = uuid5(NAMESPACE_URL, f"{url or title}#{sha256}")
+    words = "; ".join(
+        f"{one.dimension}: {verdict(publication, one)}" if one.dimension else verdict(publication, one)
+        for one in publication.boards
+    )
+    summary = f"{publication.table.n_battles:,.0f} battles of {len(publication.table.models):,} models. {words}."
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom">\n'
+        f"  <title>{_xml(title)}</title>\n  <id>urn:uuid:{uuid5(NAMESPACE_URL, url or title)}</id>\n"
+        f"  <updated>{at}</updated>\n  <author><name>{_xml(title)}</name></author>\n"
+        f'  <link rel="self" href={quoteattr(f"{url}{FEED}")}/>\n  <link href={quoteattr(f"{url}index.html")}/>\n'
+        f"  <entry>\n    <title>{_xml(words)}</title>\n    <id>urn:uuid:{entry}</id>\n"
+        f"    <link href={quoteattr(f'{url}index.html')}/>\n    <updated>{at}</updated>\n"
+        f"    <summary>{_xml(summary)}</summary>\n  </entry>\n</feed>\n"
+    )
+
+
+def _xml(text: str) -> str:
+    """A text for XML, which may not hold control characters."""
+    return escape("".join(letter if letter >= " " or letter in "\t\n" else "\ufffd" for letter in text))
+
+
+def _instant(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

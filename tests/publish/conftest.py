@@ -1,0 +1,21 @@
+"""One published folder for all tests of this folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from published_folders import world, write_rows
+
+from tiltyard.publish import PublishedFolder, PublishOptions, publish
+
+
+@pytest.fixture(scope="session")
+def battle_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_rows(tmp_path_factory.mktemp("battles") / "votes.jsonl", world())
+
+
+@pytest.fixture(scope="session")
+def published(tmp_path_factory: pytest.TempPathFactory, battle_file: Path) -> PublishedFolder:
+    out = tmp_path_factory.mktemp("published") / "site"
+    return publish(battle_file, out, PublishOptions(title="A & <b>", url="https://example.org/board"))

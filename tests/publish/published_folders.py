@@ -1,0 +1,70 @@
+"""Helpers for published folders: a small world of battles, and how to change what is in a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tiltyard.publish import FolderCheck, check_folder
+
+NASTY = "</script><img src=x onerror=alert(1)>/../..\\\x07"
+
+
+def world(battles: int = 180, models: int = 4, **more: Any) -> list[dict[str, Any]]:
+    """Votes and verdicts on models of known strengths, with prompts, categories, languages, days and ties."""
+    rng = np.random.default_rng(7)
+    names = [NASTY, *(f"model {i}" for i in range(1, models))]
+    rows = []
+    for i in range(battles):
+        a, b = rng.choice(models, 2, replace=False).tolist()
+        won = rng.random() < 1.0 / (1.0 + np.exp(0.4 * (a - b)))
+        winner = (
+            "tie" if rng.random() < 0.15 else "tie (bothbad)" if rng.random() < 0.04 else f"model_{'a' if won else 'b'}"
+        )
+        rows.append(
+            {
+                "model_a": names[a],
+                "model_b": names[b],
+                "winner": winner,
+                "source": ("human", "llm-judge")[i % 3 == 0],
+                "question_id": f"q{i % 12}",
+                "voter": f"person{i % 25}@example.org",
+                "category": ("code", "chat", "a <b> & 'c'")[int(rng.integers(3))],
+                "language": ("en", "de")[i % 2],
+                "timestamp": 1_700_000_000 + 86_400 * (i % 30),
+                **more,
+            }
+        )
+    return rows
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def check(folder: Path) -> FolderCheck:
+    def fetch(name: str, size: int | None) -> bytes | None:
+        assert size is None or size >= 0
+        path = folder / name
+        return path.read_bytes() if path.is_file() else None
+
+    return check_folder(fetch, str(folder))
+
+
+def changed(folder: Path, name: str, change: Callable[[bytes], bytes], *, rehash: bool = True) -> None:
+    """Change a file of a folder, and unless told otherwise its hash in the manifest."""
+    path, manifest = folder / name, folder / "published.json"
+    before = path.read_bytes()
+    path.write_bytes(change(before))
+    assert path.read_bytes() != before
+    if rehash:
+        said = json.loads(manifest.read_bytes())
+        data = path.read_bytes()
+        said["files"][name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+        manifest.write_text(json.dumps(said), encoding="utf-8")

@@ -1,0 +1,278 @@
+"""A published folder: what is in it, what is not, that it is replaced whole, and that a change is found."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from published_folders import NASTY, changed, check, world, write_rows
+
+import tiltyard as ty
+from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.publish import PublishedFolder, PublishOptions, publish
+from tiltyard.publish.columns import column_file, read_columns
+from tiltyard.publish.folder import read_manifest
+from tiltyard.publish.publication import BoardRules, publishable, slug
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def copied(published: PublishedFolder, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(published.folder, tmp_path / "copy"))
+
+
+def test_a_folder_has_pages_battles_and_hashes_and_agrees_with_itself(published: PublishedFolder) -> None:
+    names = set(everything(published.folder))
+    assert {"index.html", "methods.html", "data.html", "feed.atom", "battles.schema.json", "published.json"} <= names
+    assert sum(name.startswith("models/") for name in names) == 4
+    assert sum(name.startswith("compare/") for name in names) == 6
+    found = check(published.folder)
+    assert found.problems == []
+    assert len(found.said) == 4
+    assert found.fingerprint == published.fingerprint
+
+
+def test_the_same_battles_give_the_same_bytes(published: PublishedFolder, battle_file: Path, tmp_path: Path) -> None:
+    publish(battle_file, tmp_path / "again", PublishOptions(title="A & <b>", url="https://example.org/board/"))
+    assert everything(tmp_path / "again") == everything(published.folder)
+
+
+def test_its_board_is_that_of_rate_and_its_rows_fit_their_schema(published: PublishedFolder, battle_file: Path) -> None:
+    board = json.loads((published.folder / "board.json").read_bytes())
+    expected = ty.rate(battle_file)
+    assert [row["model"] for row in board["ratings"]] == expected.models
+    for row, entry in zip(board["ratings"], expected, strict=True):
+        assert (row["rating"], row["ci_low"], row["ci_high"]) == (entry.rating, entry.ci_low, entry.ci_high)
+    schema = json.loads((published.folder / "battles.schema.json").read_bytes())
+    for line in (published.folder / "battles.jsonl").read_text("utf-8").splitlines()[:50]:
+        jsonschema.validate(json.loads(line), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"model_a": "x", "model_b": "y", "winner": "draw", "source": "human"}, schema)
+
+
+def test_nobody_is_named_and_no_text_is_told_unless_asked(tmp_path: Path) -> None:
+    rows = [
+        {**row, "question_id": f"What is the secret number {i % 7}?", "notes": "private"}
+        for i, row in enumerate(world(120))
+    ]
+    source = write_rows(tmp_path / "rows.jsonl", rows)
+    plain = publish(source, tmp_path / "plain")
+    told = publish(source, tmp_path / "told", PublishOptions(texts=True))
+    for folder, texts in ((plain.folder, False), (told.folder, True)):
+        content = b"".join(data for name, data in everything(folder).items() if not name.endswith(".parquet"))
+        assert b"example.org" not in content
+        assert b"private" not in content
+        assert (b"secret number" in content) == texts
+    for one, other in zip(plain.publication.boards[0].board, told.publication.boards[0].board, strict=True):
+        assert (one.rating, one.ci_low, one.ci_high) == (other.rating, other.ci_low, other.ci_high)
+    assert any("Voters are numbers" in note for note in plain.publication.notes)
+
+
+def test_any_name_of_a_model_is_only_a_text(published: PublishedFolder) -> None:
+    for name, data in everything(published.folder).items():
+        assert re.fullmatch(r"[a-z0-9.-]+(/[a-z0-9.-]+)?", name), name
+        if name.endswith(".html"):
+            assert b"<img" not in data
+            policy = re.search(rb'http-equiv="Content-Security-Policy" content="([^"]+)"', data)
+            assert policy is not None
+            assert policy[1].startswith(b"default-src &#39;none&#39;")
+            assert b"unsafe" not in policy[1]
+            assert not re.search(rb'(?:src|action)="', data)
+            assert all(
+                link.startswith((b"../", b"#", b"data:,", b"https://example.org/board/")) or b":" not in link
+                for link in re.findall(rb'href="([^"]*)"', data)
+            )
+    assert slug(NASTY) != slug(NASTY.upper())
+
+
+@pytest.mark.parametrize("name", ["battles.jsonl", "battles.parquet", "battles.cols"])
+def test_a_changed_copy_of_the_battles_is_found_and_named(
+    published: PublishedFolder, tmp_path: Path, name: str
+) -> None:
+    folder = copied(published, tmp_path)
+    rows = [json.loads(line) for line in (folder / "battles.jsonl").read_text("utf-8").splitlines()]
+    other = {"model_a": "model_b", "model_b": "model_a", "tie": "model_a", "tie (bothbad)": "tie"}
+    rows[16]["winner"] = other[rows[16]["winner"]]
+    table = ty.read_battles(rows)
+    ty.write_battles(tmp_path / "new.jsonl", table)
+    ty.write_battles(tmp_path / "new.parquet", table)
+    new = column_file(table) if name.endswith("cols") else (tmp_path / f"new.{name.split('.')[1]}").read_bytes()
+    changed(folder, name, lambda _: new, rehash=False)
+    found = check(folder).problems
+    assert found[0].startswith(f"{name} was changed: its hash is not the one in published.json")
+    assert any(line.startswith("battle 17: winner") for line in found)
+    recomputed(folder, name)
+    assert any(line.startswith("battle 17: winner") for line in check(folder).problems)
+
+
+def recomputed(folder: Path, name: str) -> None:
+    """Write the hash of a file as it is now into the manifest."""
+    data = (folder / name).read_bytes()
+    (folder / name).write_bytes(b"")
+    changed(folder, name, lambda _: data)
+
+
+def test_battles_changed_in_all_copies_are_found_by_rating_them_again(
+    published: PublishedFolder, tmp_path: Path
+) -> None:
+    folder, rows = copied(published, tmp_path), world()
+    rows[3]["winner"] = "model_a" if rows[3]["winner"] == "model_b" else "model_b"
+    other = publish(write_rows(tmp_path / "other.jsonl", rows), tmp_path / "other").folder
+    for name in ("battles.jsonl", "battles.parquet", "battles.cols"):
+        changed(folder, name, lambda _, name=name: (other / name).read_bytes())  # type: ignore[misc]
+    found = check(folder).problems
+    assert any(re.match(r"board.json: model \d: rating is \d+.*, its battles give \d+", line) for line in found)
+    assert any(line.startswith("index.html is not the page") for line in found)
+
+
+def test_whoever_publishes_changed_battles_anew_is_found_by_the_fingerprint_alone(
+    published: PublishedFolder, tmp_path: Path
+) -> None:
+    rows = world()
+    rows[3]["winner"] = "model_a" if rows[3]["winner"] == "model_b" else "model_b"
+    forged = publish(write_rows(tmp_path / "votes.jsonl", rows), tmp_path / "forged")
+    found = check(forged.folder)
+    assert found.problems == []
+    assert found.fingerprint != published.fingerprint
+
+
+@pytest.mark.parametrize("name", ["index.html", "data.html", "feed.atom", "battles.schema.json"])
+def test_a_changed_page_is_found_though_its_hash_was_computed_anew(
+    published: PublishedFolder, tmp_path: Path, name: str
+) -> None:
+    folder = copied(published, tmp_path)
+    changed(folder, name, lambda data: data.replace(b"<", b"<!-- -->", 1) if name != "battles.schema.json" else b"{}")
+    assert check(folder).problems == [f"{name} is not the page or file that these battles give"]
+
+
+def test_a_missing_file_and_a_path_that_leaves_the_folder_are_named(published: PublishedFolder, tmp_path: Path) -> None:
+    folder = copied(published, tmp_path)
+    (folder / "methods.html").unlink()
+    assert check(folder).problems == ["methods.html is missing"]
+    said = json.loads((folder / "published.json").read_bytes())
+    for name in ("../secret", "/etc/passwd", "a//b", "a\\b", ""):
+        said["files"] = {name: {"sha256": "0" * 64, "bytes": 1}}
+        with pytest.raises(TiltyardError, match="no file inside the folder"):
+            read_manifest(json.dumps(said).encode(), "x")
+
+
+def test_publishing_again_replaces_what_was_ours_and_nothing_else(battle_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "site"
+    publish(battle_file, out)
+    (out / "CNAME").write_text("board.example.org", encoding="utf-8")
+    (out / "models" / "mine.html").write_text("mine", encoding="utf-8")
+    small = publish(write_rows(tmp_path / "small.jsonl", world(90, models=3)), out)
+    assert check(out).problems == []
+    names = set(everything(out))
+    assert names - set(read_manifest((out / "published.json").read_bytes(), "x").files) == {
+        "CNAME",
+        "models/mine.html",
+        "published.json",
+    }
+    assert len(names) == small.files + 2
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_what_is_not_ours_is_refused_and_stays_as_it_was(battle_file: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "index.html").write_text("mine", encoding="utf-8")
+    with pytest.raises(OptionError, match="is no published board"):
+        publish(battle_file, foreign)
+    assert everything(foreign) == {"index.html": b"mine"}
+    out = tmp_path / "site"
+    publish(battle_file, out)
+    (out / "index.html").write_text("my own words", encoding="utf-8")
+    before = everything(out)
+    with pytest.raises(OptionError, match=r"index.html is not as `publish` wrote it. Nothing was changed"):
+        publish(write_rows(tmp_path / "small.jsonl", world(90)), out)
+    assert everything(out) == before
+    with pytest.raises(OptionError, match="is a file"):
+        publish(battle_file, battle_file)
+
+
+def test_a_link_out_of_the_folder_is_not_followed(battle_file: Path, tmp_path: Path) -> None:
+    out, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    publish(battle_file, out)
+    shutil.move(out / "models", elsewhere)
+    (out / "models").symlink_to(elsewhere)
+    with pytest.raises(OptionError, match="leads out of the folder"):
+        publish(write_rows(tmp_path / "small.jsonl", world(90)), out)
+
+
+def test_a_kill_while_files_are_replaced_is_mended_by_publishing_again(
+    battle_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, other = tmp_path / "site", write_rows(tmp_path / "other.jsonl", world(120))
+    publish(battle_file, out)
+    replaced, real = [], Path.replace
+
+    def killed(source: Path, target: Path) -> Path:
+        if target.parent == out / "models":
+            raise KeyboardInterrupt
+        replaced.append(target)
+        return real(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            publish(other, out)
+    assert out / "battles.jsonl" in replaced
+    assert check(out).problems != []
+    publish(other, out)
+    assert check(out).problems == []
+    assert not (out / ".published.next.json").exists()
+
+
+def test_a_source_that_changes_while_it_is_read_is_refused(
+    battle_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tiltyard.publish import sources
+
+    growing, real = tmp_path / "growing.jsonl", sources.read_battles
+    growing.write_bytes(battle_file.read_bytes())
+
+    def read(*arguments: Any, **more: Any) -> Any:
+        found = real(*arguments, **more)
+        with growing.open("ab") as file:
+            file.write(battle_file.read_bytes().splitlines(keepends=True)[0])
+        return found
+
+    monkeypatch.setattr(sources, "read_battles", read)
+    with pytest.raises(TiltyardError, match="changed while it was read"):
+        publish(growing, tmp_path / "site")
+    assert not (tmp_path / "site").exists()
+
+
+def test_dimensions_have_a_board_each_and_rules_are_kept(tmp_path: Path) -> None:
+    rows = [*world(120, dimension="clear"), *world(130, dimension="correct/../x")]
+    rules = BoardRules(ties="half", anchor=("model 1", 1200.0), min_battles=5)
+    done = publish(write_rows(tmp_path / "rows.jsonl", rows), tmp_path / "site", PublishOptions(rules=rules))
+    assert [one.dimension for one in done.publication.boards] == ["clear", "correct/../x"]
+    assert [one.board["model 1"].rating for one in done.publication.boards] == [1200.0, 1200.0]
+    assert check(done.folder).problems == []
+    rated = ty.rate(done.folder / "battles.parquet", dimension="clear", ties="half", anchor=("model 1", 1200.0))
+    assert rated.ratings == pytest.approx(done.publication.boards[0].board.ratings, abs=1e-9)
+
+
+def test_the_column_file_holds_what_it_was_made_of() -> None:
+    rows = [{**row, "weight": 1.5, "inconsistent": row["winner"] == "tie"} for row in world(60)]
+    del rows[0]["category"], rows[1]["timestamp"]
+    table, _ = publishable(ty.read_battles(rows), texts=False)
+    data = column_file(table)
+    models, columns = read_columns(data, "x")
+    assert models == table.models
+    assert (columns["model_a"].values == table.model_a).all()
+    assert (columns["weight"].values == 1.5).all()
+    assert columns["category"].values[0] == 0
+    assert columns["day"].values[1] == -(2**31)
+    assert columns["day"].values[2] == 1_700_000_000 // 86_400 + 2
+    with pytest.raises(TiltyardError, match="not a column file"):
+        read_columns(data[:100], "x")
