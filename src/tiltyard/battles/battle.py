@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping  # noqa: TC003 - msgspec resolves it
 from typing import Any
 
 import msgspec
 
-from tiltyard.battles.outcome import OUTCOME_LABELS, SOURCE_LABELS, Outcome, Source
+from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.errors import BattleError
 
 TEXT_FIELDS = ("question_id", "voter", "judge_model", "dimension", "category", "language", "battle_id")
@@ -104,40 +103,6 @@ class Battle(msgspec.Struct, frozen=True, kw_only=True):
         if self.weight != 1.0:
             row["weight"] = self.weight
         return row | dict(self.controls)
-
-
-SCHEMA_TYPES: dict[str, dict[str, Any]] = {
-    "model_a": {"type": "string", "minLength": 1},
-    "model_b": {"type": "string", "minLength": 1},
-    "winner": {"enum": list(OUTCOME_LABELS)},
-    "source": {"enum": list(SOURCE_LABELS)},
-    **{name: {"type": "string"} for name in TEXT_FIELDS},
-    "score_a": {"type": "number", "minimum": 0, "maximum": 1},
-    "weight": {"type": "number", "minimum": 0},
-    "timestamp": {"type": "number"},
-    "inconsistent": {"type": "boolean"},
-}
-"""The type of every column of a battle row, as JSON Schema says it."""
-
-
-def battle_schema() -> dict[str, Any]:
-    """The JSON Schema of a battle row as it is written; further keys are allowed, and ignored on load."""
-    described = dict(re.findall(r"^        (\w+): (.+(?:\n            .+)*)", Battle.__doc__ or "", re.MULTILINE))
-    properties = {
-        name: {**SCHEMA_TYPES[name], "description": " ".join(described[name].split())}
-        for name in Battle.__struct_fields__
-        if name in SCHEMA_TYPES
-    }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A battle row of Tiltyard",
-        "type": "object",
-        "required": ["model_a", "model_b", "winner", "source"],
-        "properties": properties,
-        "patternProperties": {
-            "^(?!model_|score_).+_[ab]$": {"type": "number", "description": "One half of a control pair: len_a, len_b."}
-        },
-    }
 
 
 def is_pair(name: str, names: Mapping[str, object] | frozenset[str] | set[str]) -> bool:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 from xml.sax.saxutils import escape, quoteattr
 
-from tiltyard.battles.battle import battle_schema
 from tiltyard.battles.writing import write_battles, write_lines
 from tiltyard.boards.leaderboard import EloReport
 from tiltyard.boards.text import json_text
@@ -26,6 +25,7 @@ from tiltyard.publish.folder import BoardFile, manifest_of, write_folder
 from tiltyard.publish.pages import ALLOWED, FEED, SCHEMA, Spot, data_page, methods_page
 from tiltyard.publish.publication import slug
 from tiltyard.report.comparison import comparison_page
+from tiltyard.schemas import schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +99,7 @@ def site_files(publication: StaticSite, spare: Path) -> Iterator[tuple[str, byte
     write_battles(parquet, publication.table)
     yield noted("battles.parquet", parquet.read_bytes())
     yield noted(COLUMNS, column_file(publication.table))
-    yield noted(SCHEMA, json_text(battle_schema()).encode())
+    yield noted(SCHEMA, schema_text("battle").encode())
     for one in publication.boards:
         found = EloReport.of(one.board)
         found.details["battles_sha256"] = sizes["battles.jsonl"][1]
