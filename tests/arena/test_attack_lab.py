@@ -66,6 +66,8 @@ def test_a_pair_that_is_carried_to_other_blocks_helps_nobody(monkeypatch: pytest
     assert (now.attack_votes, before.attack_votes) == (40, 40)
     assert now.on_target < 15
     assert before.on_target > 35, "so it was, and this attack would find it"
+    off = [attack_lab(replace(settings, attack=attack), defended=False) for attack in ("carrier", "hunter")]
+    assert off[0] == off[1], "without the rule there is nothing to carry"
 
 
 def test_settings_that_make_no_sense_are_errors() -> None:

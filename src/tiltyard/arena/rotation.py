@@ -80,7 +80,7 @@ def votes_to_learn(share: float, prompts: int, exposure: float, prompts_named: i
 
     A vote shows the model with probability `exposure`, and its names are those of `prompts_named` of the prompts, since
     the pair can be seen on so many before the vote. So after n votes a share of 1 − (1 − exposure · named / prompts)ⁿ
-    is known. The readers of `simulation.learning`, who conclude the rest by exclusion, need 0.8 to 1.8 times as many.
+    is known. The readers of `simulation.learning`, who conclude the rest by exclusion, need 0.6 to 1.6 times as many.
     """
     if prompts < 1 or not 0.0 < exposure <= 1.0:
         return 0
@@ -91,8 +91,8 @@ def votes_to_learn(share: float, prompts: int, exposure: float, prompts_named: i
 def votes_from_many_blocks(share: float, prompts: int, exposure: float, prompts_named: int = 1) -> int:
     """The same for people in many address blocks, who look at more pairs than they vote on.
 
-    In a week, those of 50 blocks leave nearly all that teaches nothing: they needed about three quarters of the votes
-    that it takes to meet every answer once.
+    In a week, those of 50 blocks leave nearly all that teaches nothing: the luckiest needed about three quarters of the
+    votes that it takes to meet every answer once, others four times as many.
     """
     if prompts < 1 or not 0.0 < exposure <= 1.0:
         return 0

@@ -269,8 +269,8 @@ class _Play:
             self._pass(matchup_id, voter, at + attempt * SECOND)
 
     def _starts_to_carry(self, voter: str, block: str) -> bool:
-        """Whether to keep this pair unvoted, for other blocks."""
-        if self.settings.attack != "carrier" or self._carrier is not None or self.settings.blocks == 1:
+        """Whether to keep this pair unvoted, for other blocks. Where no pair waits there is nothing to carry."""
+        if self.settings.attack != "carrier" or not self._waits or self._carrier or self.settings.blocks == 1:
             return False
         self._carrier = voter, block
         return True
