@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
+
+from tiltyard.cli.main import make_app
 
 ACTION = Path(__file__).parents[2] / "action"
 PINNED = re.compile(r"actions/(checkout|setup-python)@v\d+$")
@@ -105,3 +108,23 @@ def test_every_input_reaches_the_gate(action):
     step = next(step for step in action["runs"]["steps"] if step.get("id") == "gate")
     given = " ".join(step["env"].values())
     assert [name for name in action["inputs"] if f"inputs.{name} " not in given] == ["python-version"]
+
+
+def test_the_hooks_are_commands_that_do_what_they_say(tmp_path: Path) -> None:
+    hooks = {hook["id"]: hook for hook in yaml.safe_load((ACTION.parent / ".pre-commit-hooks.yaml").read_text())}
+    assert set(hooks) == {"tiltyard-gate", "tiltyard-battles"}
+
+    def run(name: str, *arguments: str) -> int:
+        program, *words = hooks[name]["entry"].split()
+        assert program == "tiltyard"
+        return CliRunner().invoke(make_app(words[0]), [*words, *arguments]).exit_code
+
+    good, bad = battles(tmp_path / "battles.jsonl", 70, 30), tmp_path / "battles-odd.jsonl"
+    bad.write_text('{"model_a": "a"}\n', encoding="utf-8")
+    assert run("tiltyard-gate", "v2", "v1", "--in", good) == 0
+    assert run("tiltyard-gate", "v1", "v2", "--in", good) == 3
+    assert run("tiltyard-battles", good) == 0
+    assert run("tiltyard-battles", str(bad)) == 1
+    pattern = re.compile(hooks["tiltyard-battles"]["files"])
+    assert all(pattern.search(name) for name in ("battles.jsonl", "runs/a/battles.jsonl", "x/battles-2.parquet"))
+    assert not pattern.search("bank.jsonl")

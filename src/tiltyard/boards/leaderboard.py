@@ -18,9 +18,11 @@ from tiltyard.files import write_text
 from tiltyard.ratings.ranks import kendall_tau, ranks, spearman_rho
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from tiltyard.battles.table import BattleTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,31 @@ class Leaderboard:
     def ratings(self) -> dict[str, float]:
         """Each model's rating."""
         return {entry.model: entry.rating for entry in self.entries}
+
+    @property
+    def classes_(self) -> tuple[str, ...]:
+        """The outcomes that the columns of `predict_proba` stand for, as scikit-learn names them."""
+        from tiltyard.boards.prediction import OUTCOMES
+
+        return OUTCOMES
+
+    def predict_proba(
+        self, pairs: BattleTable | Iterable[Sequence[str]], *, source: str | None = None
+    ) -> NDArray[np.float64]:
+        """The chance of each outcome of each pair: columns `model_a` wins, `model_b` wins, tie.
+
+        Bradley–Terry gives ties by its tie model; with `ties="half"` or `"drop"`, and for Elo and Glicko-2, the last
+        column is 0 and the first is the expected score, a tie counting half. Style is taken to be equal, and no slot
+        to be favored. Ratings are taken as they are: the chances do not include their uncertainty, but for Glicko-2,
+        whose deviations pull them towards one half.
+
+        Parameters:
+            pairs: Pairs of models, or a `BattleTable`, of which only the two models are looked at.
+            source: Who would decide, `human` or `llm-judge`, where the two tie at different rates.
+        """
+        from tiltyard.boards.prediction import predict_chances
+
+        return predict_chances(self, pairs, source=source)
 
     def to_dict(self) -> dict[str, Any]:
         """The board as plain values: the contents of a ratings file."""
