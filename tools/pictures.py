@@ -6,6 +6,7 @@ It needs the extras [arena] and [plot], Playwright and a chromium. The arena's v
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -30,7 +31,7 @@ from tiltyard.arena.simulation.ledger import FIRST_DAY, keep_log, recorder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -42,8 +43,8 @@ NAMES = (
 MAKERS = (("Aerie Labs", "Apache-2.0"), ("Saltmarsh", "proprietary"), ("Northern Shore", "MIT"))
 VOTES, PROMPTS, SEED = 3000, 8, 3
 MOST_BYTES = 200_000
+DAY = 86_400_000_000
 STARTED_SECONDS = 120
-TRIES = 20
 
 
 def main() -> None:
@@ -60,6 +61,8 @@ def main() -> None:
             shoot(browser, address, "vote-phone-dark", width=390, height=720, dark=True)
             shoot(browser, address, "vote-result", height=760, votes=True)
             shoot(browser, f"{address}/leaderboard", "leaderboard", height=860)
+            shoot(browser, f"{address}/leaderboard", "leaderboard-phone-dark", width=390, height=1000, dark=True)
+            shoot(browser, f"{address}/history", "history", height=1000)
             shoot(browser, f"{address}/models/model-003", "model", height=1000)
             shoot(browser, f"{address}/validity", "validity", height=1000)
         tiltyard("demo", "--kind", "voxel", "--out", str(folder / "builds"))
@@ -102,28 +105,48 @@ def fill_arena(folder: Path) -> str:
     write_rows(folder / "bank.jsonl", bank)
     (folder / "responses").mkdir()
     for model in models:
-        rows = [{"entrant_id": model["model"], **answer} for answer in answers[int(model["model"][-1]) % len(answers)]]
+        place = int(model["model"][-3:])
+        said = answers[place % len(answers)]
+        rows = [
+            {"entrant_id": model["model"], **answer, "response_text": styled(answer["response_text"], place)}
+            for answer in said
+        ]
         write_rows(folder / "responses" / f"responses_{model['model']}.jsonl", rows)
     added = ("--prompts", "bank.jsonl", "--responses", "responses", "--models", "models.json")
     tiltyard("arena", "import", "--db", database, *(part if part[0] == "-" else str(folder / part) for part in added))
     return database
 
 
+def styled(text: str, place: int) -> str:
+    """The answer as this model writes it: no two give the same, and a pair that was skipped would come again."""
+    first, *more = re.split(r"(?<=[.;:?!]) ", text)
+    match place // 3:
+        case 0:
+            return text
+        case 1:
+            return f"**{first}** {' '.join(more)}\n\nShall I say more?"
+        case 2:
+            return f"{text}\n\n> Ask a second source where it matters."
+        case _:
+            return "\n".join(f"- {part}" for part in ("In short:", first, *more))
+
+
 def simulate_votes(database: str) -> None:
-    """An arena whose simulated votes end now, so that its weekly report is about this week."""
+    """An arena whose simulated votes are of the last ten days, so that its weekly report is about this week."""
     settings = SimulationSettings(models=len(NAMES), prompts=PROMPTS, votes=VOTES, in_flight=8, seed=SEED)
     engine = recorder(settings)
     simulate(settings, engine)
-    later = int(time.time() * 1e6) - FIRST_DAY - engine.events[-1].at
-    keep_log([moved(event, later) for event in engine.events], database)
+    slower = 10 * DAY / engine.events[-1].at
+    begin = int(time.time() * 1e6) - FIRST_DAY - 10 * DAY
+    keep_log([moved(event, begin, slower) for event in engine.events], database)
 
 
-def moved(event: Event, later: int) -> Event:
-    """The same event so many microseconds later."""
+def moved(event: Event, begin: int, slower: float) -> Event:
+    """The same event in an arena that begins then (microseconds) and takes so many times as long."""
     body = event.body
     if isinstance(body, MatchupServed):
-        body = msgspec.structs.replace(body, expires_at=body.expires_at + later)
-    return Event(event.at + later, body)
+        body = msgspec.structs.replace(body, expires_at=begin + int(body.expires_at * slower))
+    return Event(begin + int(event.at * slower), body)
 
 
 def readable_texts() -> tuple[list[dict[str, str]], list[list[dict[str, str]]]]:
@@ -217,25 +240,18 @@ def shoot(
         start.click()
         page.wait_for_selector(".ballot")
         page.mouse.move(0, 0)
-    for _ in range(TRIES):
-        if not alike(page.locator(".answers > *").all_inner_texts()):
-            break
-        page.get_by_role("button", name="Skip").click()  # made-up models of one style give one answer
-        page.wait_for_load_state("networkidle")
-        page.mouse.move(0, 0)
     if votes:
         page.keyboard.press("a")
         page.get_by_role("button", name="Show the names").click()
         page.wait_for_selector(".revealed")
         page.keyboard.press("2")
-    page.screenshot(path=IMAGES / f"{name}.png", timeout=120_000)
-    page.close()
+    kept(page, name)
 
 
 def shoot_builds(
     browser: Browser, url: str, name: str, *, width: int = 1280, height: int = 800, dark: bool = False
 ) -> None:
-    """A picture of a pair of builds, in 256 colors: shadows make a large file of it otherwise."""
+    """A picture of a pair of builds."""
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
     page.emulate_media(reduced_motion="reduce")
     page.goto(url, timeout=120_000)
@@ -243,16 +259,16 @@ def shoot_builds(
     page.wait_for_selector(".pair:not(:has(.view[data-state=loading])) .view", timeout=120_000)
     page.evaluate("document.querySelector('.asked').scrollIntoView()" if width < 600 else "0")
     page.wait_for_timeout(1000)
+    kept(page, name)
+
+
+def kept(page: Page, name: str) -> None:
+    """The picture of a page, in 256 colors: half the size, and nobody sees the difference."""
     path = IMAGES / f"{name}.png"
     page.screenshot(path=path, timeout=120_000)
+    page.close()
     with Image.open(path) as taken:
         taken.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
-    page.close()
-
-
-def alike(answers: list[str]) -> bool:
-    """Whether two answers say the same, under their headings."""
-    return len(answers) == 2 and len({answer.split("\n", 1)[-1] for answer in answers}) == 1
 
 
 if __name__ == "__main__":

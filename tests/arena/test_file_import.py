@@ -178,6 +178,18 @@ def test_a_wrong_row_is_one_line_that_names_it(sqlite_url: str, tmp_path: Path, 
     assert "\n" not in str(error.value)
 
 
+def test_files_whose_prompt_nobody_names_are_left_out_with_what_to_write(sqlite_url: str, tmp_path: Path) -> None:
+    drawings(tmp_path)
+    bank(tmp_path, prompts=1)
+    with open_arena(sqlite_url) as arena:
+        plan = bring(arena, tmp_path)
+    assert plan.answers == 2
+    assert plan.lines()[-1] == (
+        "2 answers left out: their prompts (p1) are neither in the bank nor in the arena. "
+        'Add a line for each to the bank: {"prompt_id": "p1", "text": "what was asked"}'
+    )
+
+
 def test_answers_of_two_kinds_to_one_prompt_are_refused_and_formats_become_one(sqlite_url: str, tmp_path: Path) -> None:
     drawings(tmp_path)
     (tmp_path / MODELS[1] / "p0.svg").unlink()

@@ -98,7 +98,8 @@ class Import:
     empty: int = 0
     unusable: list[str] = field(default_factory=list)
     """Text answers without code that can be shown, and why."""
-    strangers: int = 0
+    strangers: Counter[str] = field(default_factory=Counter)
+    """How many answers are left out because nobody says what was asked, by prompt."""
     reserved: int = 0
     telling: list[AnswerFlag] = field(default_factory=list)
     """New answers that say who wrote them; the flag of each comes before the answer, so that it is never served."""
@@ -137,7 +138,12 @@ class Import:
             lines.append(f"{len(self.unusable)} answers left out, because they hold nothing that can be shown:")
             lines += [f"  {line}" for line in self.unusable[:LISTED]] + ([more] if more else [])
         if self.strangers:
-            lines.append(f"{self.strangers} answers to prompts that are neither in the bank nor in the arena left out")
+            first = sorted(self.strangers)[:3]
+            named = ", ".join(first) + (", …" if len(self.strangers) > len(first) else "")
+            lines.append(
+                f"{self.strangers.total()} answers left out: their prompts ({named}) are neither in the bank nor in "
+                f'the arena. Add a line for each to the bank: {{"prompt_id": "{first[0]}", "text": "what was asked"}}'
+            )
         return [*lines, *said_of_telling(self.telling)]
 
 
@@ -273,7 +279,7 @@ def _plan_answers(
         if response.answer_kind is AnswerKind.TEXT:
             require_text(response, "an arena")
         if prompt_id not in known:
-            plan.strangers += 1
+            plan.strangers[prompt_id] += 1
         elif response.file:
             _plan_file(plan, catalog, texts, response, folder)
         elif not response.response_text.strip():
