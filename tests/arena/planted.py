@@ -106,6 +106,7 @@ def html() -> bytes:
 <img alt="" src="data:image/jpeg;base64,{inside}"><noscript>{NAME}</noscript>
 <!--><p>between</p><!-- {NAME} --!><textarea><!-- seen --></textarea><!-- -- > {NAME} -->
 <b style="color: red; /* {NAME} */" onclick="go() // {NAME}">b</b><noembed><!-- {NAME} --></noembed>
+<svg><textarea><!-- {NAME} --></textarea></svg>
 <script>
 // {NAME}
 /* {NAME}

@@ -184,6 +184,9 @@ def test_sound_and_film_without_end_are_refused(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(BankError, match="is longer than"):
         clean(AnswerKind.AUDIO, planted_streams.plain("audio", "ogg"))
     monkeypatch.undo()
+    monkeypatch.setattr(streams, "MOST_PICTURES", 2)
+    with pytest.raises(BankError, match="is longer than"):
+        clean(AnswerKind.VIDEO, planted_streams.plain("video", "webm"))
     monkeypatch.setattr(streams, "MOST_PIXELS_OF_FILM", 2 * 64 * 48)
     with pytest.raises(BankError, match="in all its pictures"):
         clean(AnswerKind.VIDEO, planted_streams.plain("video", "webm"))

@@ -275,6 +275,8 @@ def _data_again(found: re.Match[str]) -> str:
 KEPT_METAS = frozenset({"viewport", "color-scheme", "theme-color"})
 DROPPED_WITH_CONTENT = frozenset({"title", "desc", "metadata", "noscript", "noframes", "noembed"})
 DROPPED = frozenset({"link", "base"})
+FOREIGN = frozenset({"svg", "math"})
+"""In these, no element makes a text of what looks like a comment."""
 
 
 def clean_html(data: bytes) -> bytes:
@@ -312,6 +314,7 @@ class _Page(HTMLParser):
         self.out: list[str] = []
         self.dropping: list[str] = []
         self._inside = ""
+        self._foreign = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in DROPPED_WITH_CONTENT:
@@ -319,8 +322,9 @@ class _Page(HTMLParser):
         elif not self._is_dropped(tag, attrs):
             self.out.append(self._tag(tag, attrs))
             self._inside = tag
-            if tag in ("textarea", "xmp"):  # there is only text up to its end, also if it looks like a comment
-                self.set_cdata_mode(tag)
+            self._foreign += tag in FOREIGN
+            if tag in ("textarea", "xmp") and not self._foreign:
+                self.set_cdata_mode(tag)  # there is only text up to its end, also if it looks like a comment
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in DROPPED_WITH_CONTENT and not self._is_dropped(tag, attrs):
@@ -331,6 +335,7 @@ class _Page(HTMLParser):
             if tag in self.dropping:
                 del self.dropping[self.dropping.index(tag) :]
         elif not self.dropping and tag not in DROPPED:
+            self._foreign = max(0, self._foreign - (tag in FOREIGN))
             self.out.append(f"</{tag}>")
         self._inside = ""
 

@@ -33,6 +33,7 @@ MOST_PIXELS = 9_000_000
 """Of one picture of a film: 4K."""
 MOST_PIXELS_OF_FILM = 6_000_000_000
 """Of all its pictures: a minute and a half of 1080p, 30 a second. A small file can hold days of black."""
+MOST_PICTURES = 120 * LONGEST_SECONDS
 HIGHEST_RATE = 48_000
 MILLISECOND = Fraction(1, 1000)
 PICTURES = {"deadline": "realtime", "cpu-used": "6", "crf": "20", "b": "0"}
@@ -46,12 +47,14 @@ def clean_stream(data: bytes, found: str) -> tuple[bytes, bool]:
         found: Its format, one of `READERS`.
     """
     try:
-        import av
+        import av  # noqa: F401 - is it there?
     except ImportError:
         raise MissingExtra("an answer of sound or film", "media") from None
     try:
         return _made_anew(data, READERS[found])
-    except (av.error.FFmpegError, ValueError, ArithmeticError, MemoryError, LookupError) as error:
+    except BankError:
+        raise
+    except Exception as error:  # whatever a broken file does to its reader
         said = " ".join(str(getattr(error, "strerror", None) or error).split())[:60]
         raise BankError(f"cannot be played as {found} ({said}). Save it again.") from None
 
@@ -72,7 +75,7 @@ def _made_anew(data: bytes, reader: str) -> tuple[bytes, bool]:
             writers[film.index] = _Pictures(made, film, first, Fraction(given.start_time or 0, av.time_base))
         if sound:
             writers[sound.index] = _Sound(made, sound, "libopus" if first else "flac")
-        _copy(given, made, [stream for stream in (film, sound) if stream], writers)
+        _copy(given, made, [stream for stream in (film, sound) if stream and stream.index in writers], writers)
     return out.getvalue(), first is not None
 
 
@@ -96,7 +99,7 @@ def _streams(given: InputContainer) -> tuple[VideoStream | None, AudioStream | N
     if not film and not sound:
         raise BankError("has neither sound nor moving pictures in it. Save it again.")
     for stream in (film, sound):
-        name = stream.codec_context.name if stream else "pcm_"
+        name = str(getattr(stream.codec_context, "name", "an unknown codec")) if stream else "pcm_"
         if name not in CODECS and not name.startswith("pcm_"):
             raise BankError(f"is compressed by {name[:20]}, which is not read here. Convert it.")
     if film and film.width * film.height > MOST_PIXELS:
@@ -160,7 +163,7 @@ class _Sound:
             part.time_base = Fraction(1, part.sample_rate)
             self._samples += part.samples
             if self._samples > LONGEST_SECONDS * part.sample_rate:
-                raise BankError(f"is longer than {LONGEST_SECONDS // 60} minutes. Shorten it.")
+                raise _too_long()
             yield from self._stream.encode(part)
         if frame is None:
             yield from self._stream.encode(None)
@@ -184,16 +187,20 @@ class _Pictures:
         for name in ("color_range", "colorspace", "color_primaries", "color_trc"):
             setattr(stream.codec_context, name, getattr(first, name))
         stream.codec_context.time_base = MILLISECOND
-        self._stream, self._start, self._last, self._pixels = stream, start, -1, 0
+        self._stream, self._start, self._last = stream, start, -1
+        self._pixels = self._pictures = 0
 
     def packets(self, frame: Any) -> Iterator[av.Packet[Any]]:
         if frame is None:
             yield from self._stream.encode(None)
             return
         self._pixels += frame.width * frame.height
+        self._pictures += 1
         if frame.width * frame.height > MOST_PIXELS or self._pixels > MOST_PIXELS_OF_FILM:
             raise _too_large()
         place = max(round((Fraction(frame.pts or 0) * (frame.time_base or 0) - self._start) / MILLISECOND), 0)
+        if place > LONGEST_SECONDS / MILLISECOND or self._pictures > MOST_PICTURES:
+            raise _too_long()
         if place > self._last:
             self._last = place
             made = _turned(frame).reformat(self._stream.width, self._stream.height, "yuv420p")
@@ -212,6 +219,10 @@ def _turned(frame: av.VideoFrame) -> av.VideoFrame:
     made = av.VideoFrame.from_ndarray(np.ascontiguousarray(planes), "yuv444p")
     made.pts, made.time_base = frame.pts, frame.time_base
     return made
+
+
+def _too_long() -> BankError:
+    return BankError(f"is longer than {LONGEST_SECONDS // 60} minutes. Shorten it.")
 
 
 def _too_large() -> BankError:

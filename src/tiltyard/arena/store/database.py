@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 5.0
 """How long a write waits for another program's write on SQLite, and a request for a free connection in the pool."""
 
+PURGE_MS = 100
+"""How long deleting the traces of deleted rows may hold up writers."""
+
 PROJECTOR_LOCK = 0x71177A4D
 """The number of the projector's advisory lock. Such locks belong to one database, so any fixed number will do."""
 
@@ -89,7 +92,9 @@ class Database:
         """Let nothing of deleted rows stay in SQLite's log of writes. While others read, a later checkpoint does it."""
         if self.is_sqlite:
             with self.translated("tidy up"), closing(self.engine.raw_connection()) as connection:
-                connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                ((patience,),) = connection.cursor().execute("PRAGMA busy_timeout").fetchall()
+                for setting in (f"busy_timeout = {PURGE_MS}", "wal_checkpoint(TRUNCATE)", f"busy_timeout = {patience}"):
+                    connection.cursor().execute(f"PRAGMA {setting}")  # writers wait while it waits for readers
 
     def close(self) -> None:
         """Close all connections."""
