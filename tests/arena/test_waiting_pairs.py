@@ -6,6 +6,7 @@ from collections import Counter
 from concurrent.futures import Future
 
 import msgspec
+import numpy as np
 import pytest
 
 from tests.arena.engines import START, Clock, catalog
@@ -168,6 +169,33 @@ def test_a_walking_cookie_with_fewer_prompts_takes_none_of_another_network_s(wai
     assert (due.prompts, due.more) == ({0}, False)
     (due,) = waiting.due("home", "ann", RULES, 0).pairs
     assert (due.prompts, due.more) == ({0}, True), "at home there are two more"
+
+
+def test_wherever_cookies_walk_none_sees_a_pair_on_more_than_three_prompts() -> None:
+    """Ten cookies, six blocks, fourteen prompts; most skip, undo or leave what they are shown."""
+    engine, rng = MemoryArena(1), np.random.default_rng(1)
+    engine.append(catalog(8, 14), 0)
+    seen: dict[tuple[str, tuple[int, int]], set[int]] = {}
+    before: dict[str, str] = {}
+    for step in range(400):
+        voter, block, at = f"c{rng.integers(10)}", f"b{rng.integers(6)}", START + step * 20_000_000
+        if voter in before:
+            engine.skip(before.pop(voter), voter, at)
+        name = engine.serve(voter, at, block)
+        served = engine.state.schedule.in_flight[name]
+        pair = pair_of(served.a, served.b)
+        seen.setdefault((voter, pair), set()).add(served.prompt)
+        luck = rng.random()
+        if luck < 0.03:
+            engine.vote(name, voter, A, at)
+            seen = {key: prompts for key, prompts in seen.items() if key[1] != pair}
+        elif luck < 0.2:
+            engine.append([voted(name, undo_until=at + 5_000_000), e.Undone(matchup_id=name)], at)
+        elif luck < 0.5:
+            before[voter] = name
+        else:
+            engine.skip(name, voter, at)
+    assert max(map(len, seen.values())) == RULES.prompts
 
 
 def test_a_vote_from_another_network_that_is_undone_leaves_the_pair_waiting(waiting: WaitingPairs) -> None:

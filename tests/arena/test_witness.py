@@ -475,5 +475,11 @@ def test_a_key_that_is_written_twice_is_found(sqlite_url: str) -> None:
         assert found.problems == [f"number {row['seq']} says {key!r} twice: some would read the first, others the last"]
     spaced = json.dumps(row).encode() + b"\n"
     assert read([*lines[:number], spaced, *lines[number + 1 :]]).problems == [], "another way to write it is no lie"
+    for odd in (b"1e999", b"9" * 5000, b"[" * 900 + b"]" * 900):
+        more = lines[number].replace(b"{", b'{"more":' + odd + b",", 1)
+        assert read([*lines[:number], more, *lines[number + 1 :]]).problems == [], "not everybody can read it"
+    deep = lines[number].replace(b"{", b'{"more":' + b"[" * 9000 + b"]" * 9000 + b",", 1)
+    with pytest.raises(ArenaError, match="not a line of a witness"):
+        read([*lines[:number], deep])
     with pytest.raises(ArenaError, match="says 'witness' twice in its first line"):
         read([lines[0].replace(b'{"witness":', b'{"witness":2,"witness":', 1), *lines[1:]])

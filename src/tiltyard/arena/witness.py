@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import enum
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isclose
 from typing import TYPE_CHECKING
@@ -289,14 +290,15 @@ def read_witness(
     for number, raw in enumerate(stream, start=2):
         try:
             line = _line(raw)
-        except msgspec.MsgspecError as error:  # what `WitnessLine` refuses comes as one, too
+            twice = _doubled(raw)
+        except (msgspec.MsgspecError, RecursionError) as error:  # what `WitnessLine` refuses comes as the first
             raise ArenaError(f"{source}, line {number}: not a line of a witness ({error}). Fetch it again.") from None
         if line.seq != found.head.seq + 1:
             found.problems.append(f"number {found.head.seq + 1} is missing; {line.seq} comes next")
             break
         if not _take(line, found, f"{source}, line {number}"):
             break
-        twice = _doubled(raw) or (_doubled(line.body.encode()) if line.body else "")
+        twice = twice or (_doubled(line.body.encode()) if line.body else "")
         if twice:
             found.problems.append(f"number {line.seq} says {twice!r} twice: some would read the first, others the last")
             break
@@ -321,9 +323,10 @@ def read_header(line: bytes, source: str) -> WitnessHeader:
     """The first line of a witness; `source` names the file in errors."""
     try:
         header = msgspec.json.decode(line, type=WitnessHeader)
-    except msgspec.MsgspecError as error:
+        twice = _doubled(line)
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ArenaError(f"{source} is not a witness file ({error}). `tiltyard arena witness` writes one.") from None
-    if twice := _doubled(line):
+    if twice:
         raise ArenaError(f"{source} says {twice!r} twice in its first line. Fetch it again.")
     if header.witness != FORMAT:
         raise ArenaError(
@@ -334,15 +337,16 @@ def read_header(line: bytes, source: str) -> WitnessHeader:
 
 def _doubled(text: bytes) -> str:
     """A key that an object of this JSON has twice; empty if there is none, as in all that this program writes."""
-    if msgspec.json.encode(msgspec.json.decode(text)) == text.strip():
-        return ""
+    with suppress(msgspec.MsgspecError):  # numbers that only some can read
+        if msgspec.json.encode(msgspec.json.decode(text)) == text.strip():
+            return ""
     found: list[str] = []
 
     def look(pairs: list[tuple[str, object]]) -> None:
         keys = [key for key, _ in pairs]
         found.extend(key for key in keys if keys.count(key) > 1)
 
-    json.loads(text, object_pairs_hook=look)
+    json.loads(text, object_pairs_hook=look, parse_int=str, parse_float=str)
     return found[0] if found else ""
 
 
@@ -357,7 +361,7 @@ def _take(line: WitnessLine, found: Witness, where: str) -> bool:
     try:
         label = line.label
         body = _body(line, label)
-    except (msgspec.MsgspecError, KeyError) as error:
+    except (msgspec.MsgspecError, KeyError, RecursionError) as error:
         found.problems.append(f"number {line.seq} is no event that this version knows ({error})")
         return False
     if isinstance(body, e.ChainUpgraded):
