@@ -31,7 +31,7 @@ from tiltyard.cli.arena_options import (
 )
 from tiltyard.cli.arena_prompts import prompts_command
 from tiltyard.cli.arena_simulate import simulate_command
-from tiltyard.cli.arena_visitors import invite_command, tidy_command
+from tiltyard.cli.arena_visitors import invite_command, screen_command, tidy_command
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError
 
@@ -331,34 +331,7 @@ def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
             sys.stdout.write(json_line(row).decode())
 
 
-@app.command("screen")
-def screen_command(
-    db: DbOption = DEFAULT_DB,
-    exclude: Annotated[
-        bool, typer.Option("--exclude", help="Carry out every proposed exclusion, not only those the policy orders.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what was found; write nothing.")] = False,
-) -> None:
-    """Flag sessions that vote oddly and answers that name their model; propose which votes should not count."""
-    need_arena()
-    from tiltyard.arena.screening import screen
-    from tiltyard.arena.service import Arena
-
-    with Arena.open(db) as arena:
-        found = arena.read(lambda state: screen(arena.store, state, exclude=exclude))
-        for flag in found.voters:
-            typer.echo(f"session {flag.voter}: {flag.flag}: {flag.detail}{' (sure)' if flag.sure else ''}")
-        for answer in found.answers:
-            typer.echo(f"answer {answer.response_id} of {answer.model}: “{answer.phrase}”")
-        for proposal in found.proposals:
-            typer.echo(f"proposed: exclude {len(proposal.matchup_ids):,} votes: {proposal.reason}")
-        for model in found.contested:
-            typer.echo(f"model {model.model}: contested: {model.sentence}")
-        if not (found.voters or found.answers or found.contested):
-            typer.echo("nothing odd was found")
-        if found.events and not dry_run:
-            arena.append(found.events)
-            note(f"{len(found.events)} events written")
+app.command("screen")(screen_command)
 
 
 @app.command("validity")
