@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiltyard as ty
-from tiltyard.battles import find_problems, peek, read_battles
+from tiltyard.battles import battle_score, find_problems, peek, read_battles
 from tiltyard.battles.eval_logs import ROUNDING, UNPAIRED, ScoredAnswer, ScoredRun, pair_scores
 from tiltyard.battles.frames import frame_columns
 from tiltyard.boards.inputs import InputOptions
@@ -386,3 +386,60 @@ def test_every_two_scores_of_a_prompt_are_one_battle_by_the_documented_rule(
     assert len(logged.rows) == len(expected)
     assert logged.unpaired == sum(sum(prompt in scores for scores in runs) == 1 for prompt in "pqrs")
     assert ROUNDING < 0.1
+
+
+def test_a_scorer_of_inspect_that_compares_writes_its_battles_into_the_log() -> None:
+    table = ty.read_battles(LOGS / "birds_pairs.eval")
+    rows = battles(table)
+    said = {row["question_id"]: (row["winner"], bool(row["inconsistent"])) for row in rows}
+    assert said == {
+        "birds/heron": ("model_a", False),
+        "birds/otter": ("tie", True),
+        "birds/crane": ("tie", False),
+        "birds/osprey": ("model_b", False),
+    }
+    first = rows[0]
+    assert (first["model_a"], first["model_b"], first["source"]) == ("v2", "v1", "llm-judge")
+    assert (first["dimension"], first["judge_model"], first["category"]) == ("against_v1", "mockllm/judge", "birds")
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "winner", "value", "inconsistent"),
+    [
+        ("A", "B", "model_a", 1.0, False),
+        ("B", "A", "model_b", 0.0, False),
+        ("tie", "TIE", "tie", 0.5, False),
+        ("A", "A", "tie", 0.5, True),
+        ("A", "TIE", "tie", 0.5, True),
+        ("B", None, "model_b", 0.0, False),
+    ],
+)
+def test_two_verdicts_become_one_battle(
+    forward: str, backward: str | None, winner: str, value: float, inconsistent: bool
+) -> None:
+    score = battle_score("new", "old", forward, backward, category="sums")
+    battle = score["metadata"]["tiltyard_battle"]
+    assert (score["value"], battle["winner"], battle.get("inconsistent", False)) == (value, winner, inconsistent)
+    assert battle["category"] == "sums"
+
+
+def test_a_verdict_that_cannot_be_read_is_no_tie() -> None:
+    with pytest.raises(OptionError, match="backward is 'well'"):
+        battle_score("new", "old", "A", "well")
+
+
+def test_a_bad_battle_in_a_log_is_a_bad_row_and_other_scorers_are_still_paired(tmp_path: Path) -> None:
+    def log(model: str, **scores: Any) -> Path:
+        samples = [{"id": "q", "epoch": 1, "target": "", "scores": scores}]
+        about = {"version": 2, "status": "success", "eval": {"task": "t", "model": model}, "samples": samples}
+        path = tmp_path / f"{model}.json"
+        path.write_text(json.dumps(about), encoding="utf-8")
+        return path
+
+    pair = {"value": 1, "metadata": {"tiltyard_battle": {"model_a": "x", "model_b": "y", "winner": "x won"}}}
+    files = [log("x", grader={"value": 1}, pair=pair), log("y", grader={"value": 0})]
+    with pytest.raises(BadRow, match="x won"):
+        ty.read_battles(files)
+    table = ty.read_battles(files, on_bad="skip")
+    assert len(table) == 1
+    assert sum(table.skipped.values()) == 1

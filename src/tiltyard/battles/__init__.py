@@ -1,6 +1,7 @@
 """Battles: one as a record, files of them, and tables of millions."""
 
 from tiltyard.battles.battle import Battle
+from tiltyard.battles.eval_logs import battle_score
 from tiltyard.battles.formats import FORMAT_NAMES
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.reading import available_columns, find_problems, peek, read_battles
@@ -17,6 +18,7 @@ __all__ = [
     "Outcome",
     "Source",
     "available_columns",
+    "battle_score",
     "battle_stats",
     "battles_to_frame",
     "find_problems",

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tiltyard.battles.careful import RawRow
-from tiltyard.battles.eval_logs import LoggedBattles, ScoredAnswer, ScoredRun, pair_scores
+from tiltyard.battles.eval_logs import LoggedBattles, ScoredAnswer, ScoredRun, decided_battle, pair_scores
 from tiltyard.battles.fast import session
 from tiltyard.battles.inputs import DAMAGED, FileKind, Part, damage
 from tiltyard.battles.query import literal
@@ -169,7 +169,9 @@ def _inspect_answer(sample: Mapping[str, Any], task: str | None, file: str) -> S
     name = str(sample.get("id"))
     scores: dict[str, float] = {}
     strange: list[str] = []
-    for scorer, score in (sample.get("scores") or {}).items():
+    given = sample.get("scores") or {}
+    battles = {scorer: row for scorer, score in given.items() if (row := decided_battle(scorer, score)) is not None}
+    for scorer, score in ((scorer, score) for scorer, score in given.items() if scorer not in battles):
         value = score.get("value") if isinstance(score, dict) else score
         parts = (
             {f"{scorer}/{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {scorer: value}
@@ -182,7 +184,7 @@ def _inspect_answer(sample: Mapping[str, Any], task: str | None, file: str) -> S
                 scores[metric] = number
     error = sample.get("error")
     text = error.get("message") if isinstance(error, dict) else error
-    fault = "; ".join(strange) or (None if scores else f"no score{f' ({str(text)[:80]})' if text else ''}")
+    fault = "; ".join(strange) or (None if scores or battles else f"no score{f' ({str(text)[:80]})' if text else ''}")
     return ScoredAnswer(
         where=f"{file}: sample {name}",
         prompt=f"{task}/{name}" if task else name,
@@ -191,6 +193,7 @@ def _inspect_answer(sample: Mapping[str, Any], task: str | None, file: str) -> S
         fault=fault,
         checksum=target if isinstance(target := sample.get("target"), str) else None,
         metadata=_plain(sample.get("metadata")),
+        battles=list(battles.values()),
     )
 
 

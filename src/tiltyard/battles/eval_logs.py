@@ -23,6 +23,9 @@ from tiltyard.errors import BattleError, NoBattles, OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+BATTLE = "tiltyard_battle"
+"""Where the metadata of a score holds a battle."""
+
 UNPAIRED = "scored for one model only"
 """How answers are counted that have no other to be compared with."""
 
@@ -42,6 +45,7 @@ class ScoredAnswer(msgspec.Struct, frozen=True, kw_only=True):
         fault: Why there is no score, or none that is a number.
         checksum: What must be equal for two prompts of one name to be the same.
         metadata: What else the log says of the prompt.
+        battles: Battles that a scorer decided itself (`battle_score`), as rows.
     """
 
     where: str
@@ -51,6 +55,7 @@ class ScoredAnswer(msgspec.Struct, frozen=True, kw_only=True):
     fault: str | None = None
     checksum: str | None = None
     metadata: dict[str, Any] = {}
+    battles: list[dict[str, Any]] = []
 
 
 class ScoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +103,7 @@ def pair_scores(runs: Sequence[ScoredRun], band: float) -> LoggedBattles:
         for answer in run.answers:
             if answer.fault is not None:
                 rows.append(RawRow(answer.where, {}, Reason.MISSING_SCORE, f"{name}: {answer.fault}"))
+            rows += [_decided(battle, answer, run) for battle in answer.battles]
             for metric in answer.scores:
                 _add(groups[answer.prompt, answer.repeat, metric], name, run, answer)
     unpaired = sum(len(scored) == 1 for scored in groups.values())
@@ -106,6 +112,59 @@ def pair_scores(runs: Sequence[ScoredRun], band: float) -> LoggedBattles:
     if groups and not rows:
         raise _no_pair(named)
     return LoggedBattles(rows, unpaired)
+
+
+def battle_score(
+    model_a: str,
+    model_b: str,
+    forward: str,
+    backward: str | None = None,
+    *,
+    judge_model: str | None = None,
+    explanation: str | None = None,
+    **columns: Any,
+) -> dict[str, Any]:
+    """What a scorer of Inspect that compares two answers returns, as the arguments of its `Score`.
+
+    The score is 1 if `model_a` won, 0 if `model_b` did, and ½ for a tie or where the two orders disagree, so Inspect's
+    own mean is the share won. The battle itself is in the score's metadata, where `read_battles` finds it in the log.
+
+    Parameters:
+        model_a: Whose answer was shown first.
+        model_b: Whose answer was shown second.
+        forward: The verdict in that order: `A`, `B` or `TIE`.
+        backward: The verdict with the answers swapped, of the answers as they were shown; None: one order was judged.
+        judge_model: Who judged.
+        explanation: The judge's words.
+        columns: Further columns of the battle row, such as `category`.
+    """
+    first = _verdict(forward, "forward")
+    second = first if backward is None else _verdict(backward, "backward").swapped
+    winner = first if first is second else Outcome.TIE
+    row: dict[str, Any] = {"model_a": model_a, "model_b": model_b, "winner": winner.label, **columns}
+    row |= {"judge_model": judge_model} if judge_model is not None else {}
+    row |= {"inconsistent": True} if first is not second else {}
+    value = {Outcome.A: 1.0, Outcome.B: 0.0}.get(winner, 0.5)
+    return {"value": value, "answer": winner.label, "explanation": explanation, "metadata": {BATTLE: row}}
+
+
+def _verdict(word: str, name: str) -> Outcome:
+    known = {"A": Outcome.A, "B": Outcome.B, "TIE": Outcome.TIE}
+    if word.strip().upper() not in known:
+        raise OptionError(f"{name} is {word!r}: expected A, B or TIE. A verdict that cannot be read is no tie.")
+    return known[word.strip().upper()]
+
+
+def decided_battle(scorer: str, score: object) -> dict[str, Any] | None:
+    """The battle that a score carries, with the scorer as its dimension; None for an ordinary score."""
+    metadata = score.get("metadata") if isinstance(score, dict) else None
+    row = metadata.get(BATTLE) if isinstance(metadata, dict) else None
+    return {"dimension": scorer, **row} if isinstance(row, dict) else None
+
+
+def _decided(battle: Mapping[str, Any], answer: ScoredAnswer, run: ScoredRun) -> RawRow:
+    about = {"question_id": answer.prompt, "category": run.task, "repeat": answer.repeat}
+    return RawRow(answer.where, {**about, "metadata": answer.metadata or None, **battle})
 
 
 def _add(scored: dict[str, tuple[ScoredRun, ScoredAnswer]], name: str, run: ScoredRun, answer: ScoredAnswer) -> None:
