@@ -258,6 +258,7 @@ WAV: dict[str, Callable[[bytes], bytes]] = {
     "the format": lambda data: _format(data, PLANTED),
     "a fact": lambda data: data[:12] + chunk(b"fact", bytes(4) + PLANTED) + data[12:],
     "tags": lambda data: data + chunk(b"LIST", b"INFO" + chunk(b"IART", PLANTED)) + chunk(b"id3 ", id3()),
+    "a tag that is not UTF-8": lambda data: data + chunk(b"LIST", b"INFO" + chunk(b"IART", PLANTED + b"\xff\xfe")),
     "a broadcast": lambda data: data[:12] + chunk(b"bext", PLANTED.ljust(602, b"\0")) + data[12:],
 }
 

@@ -82,7 +82,10 @@ def _made_anew(data: bytes, reader: str) -> tuple[bytes, bool]:
 def _opened(data: bytes, reader: str) -> InputContainer:
     import av
 
-    return av.open(io.BytesIO(data), "r", format=reader, metadata_errors="replace")
+    # PyAV 18, the last one for Python 3.11, fails at tags that are not UTF-8 unless told otherwise; 19 never does.
+    tags: dict[str, Any] = {"metadata_errors": "replace"} if av.__version__.startswith("18.") else {}
+    opened: InputContainer = av.open(io.BytesIO(data), "r", format=reader, **tags)
+    return opened
 
 
 def _first_picture(data: bytes, reader: str) -> av.VideoFrame | None:
