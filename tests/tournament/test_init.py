@@ -81,6 +81,17 @@ def test_every_option_arrives_in_the_config(tmp_path: Path, tiltyard: Run, answe
     assert setup.config.prompts.pilot_size == 12
 
 
+def test_what_a_shell_makes_of_a_star_is_read_too(tmp_path: Path, tiltyard: Run, answers: list[str]) -> None:
+    files = [word for word in answers if word != "--answers"]
+    assert tiltyard("init", "listed", "--answers", *files).returncode == 0
+    assert tiltyard("init", "named", *answers).returncode == 0
+    made = [(tmp_path / folder / "bank.jsonl").read_bytes() for folder in ("listed", "named")]
+    assert made[0] == made[1]
+    done = tiltyard("init", "--answers", *reversed(files))
+    assert done.returncode == 1
+    assert "is a file. Name a folder to make first" in done.stderr
+
+
 def test_a_third_is_a_pilot_but_a_dozen_at_least() -> None:
     assert [pilot_size(n) for n in (1, 12, 14, 60, 143, 1000)] == [1, 12, 12, 20, 48, 50]
 

@@ -35,6 +35,10 @@ def init_command(
     folder: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="Where to make it. (default: tournament, or arena)")
     ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE]...", help="Further answers: what a shell makes of `--answers answers/*`."),
+    ] = None,
     answers: Annotated[
         list[str] | None,
         typer.Option(
@@ -66,7 +70,9 @@ def init_command(
         raise OptionError("--arena has no judge: people vote. Leave out --judge, --base-url and --rubric.")
     asking = sys.stdin.isatty() and sys.stderr.isatty()
     place = folder or Path("arena" if arena else "tournament")
-    given = answers or (_ask_for_files() if asking else [])
+    if place.is_file():
+        raise OptionError(f"{place} is a file. Name a folder to make first: tiltyard init DIR --answers FILE.")
+    given = [*(answers or ()), *(more or ())] or (_ask_for_files() if asking else [])
     if not given:
         raise OptionError("name your answer files: --answers FILE, once for each model (or one file with several).")
     found = _collect(given, prompts, _read_map(map), asking=asking)
