@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
 import time
 import traceback
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 from tests.arena.engines import SECOND, START, Clock, catalog, open_arena, sql
 from tiltyard.arena import commands
 from tiltyard.arena.events import Choice
+from tiltyard.arena.randomness import random_id, random_seed
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.reading import cast_votes
@@ -270,3 +272,19 @@ def test_who_was_not_here_for_long_is_forgotten_and_the_votes_stay(arena_url: st
         assert arena.store.known_voter("cookie-two") == back
     assert len(sql(arena_url, "SELECT seq FROM votes")) == 2
     assert verify(arena_url).clean
+
+
+def test_no_two_processes_draw_the_same_ids() -> None:
+    """Ids are drawn ahead; a forked worker must not inherit those that are left."""
+    ids = {random_id() for _ in range(1000)}
+    assert len(ids) == 1000
+    assert {len(name) for name in ids} == {24}
+    assert all(0 <= random_seed() < 2**62 for _ in range(600))
+    context = multiprocessing.get_context("fork")
+    with context.Pool(1) as pool:
+        theirs = pool.apply(draw_ids, (300,))
+    assert not ids.union(draw_ids(300)) & set(theirs)
+
+
+def draw_ids(count: int) -> list[str]:
+    return [random_id() for _ in range(count)]

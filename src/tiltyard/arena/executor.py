@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, cast
@@ -26,6 +25,7 @@ from tiltyard.arena.commands import (
 )
 from tiltyard.arena.events import Event, MatchupServed, PromptAdded, ResponseAdded
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, prompt_for_pair, served_event
+from tiltyard.arena.randomness import random_seed
 from tiltyard.arena.store import files, log, matchup_table
 from tiltyard.arena.store.explanations import keep_comment
 from tiltyard.arena.store.matchup_table import OpenMatchup, open_of
@@ -297,7 +297,7 @@ class Executor:
         """A reserved matchup for one voter; None if there is nothing to serve, and the voter is told why."""
         state = replica.state
         state.show(self.published)
-        seed = secrets.randbits(62) if self._rng is None else int(self._rng.integers(2**63 - 1))
+        seed = random_seed() if self._rng is None else int(self._rng.integers(2**63 - 1))
         rng, seen = np.random.default_rng(seed), self._seen[command.voter]
         again = again_for(self._again, state, rng, seen)
         asked, rules = (command.block_key, command.voter), state.policy.waiting

@@ -6,7 +6,6 @@ processes may run an `Arena` each on one PostgreSQL database.
 
 from __future__ import annotations
 
-import secrets
 import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -15,6 +14,7 @@ from tiltyard.arena import commands
 from tiltyard.arena.executor import Executor
 from tiltyard.arena.group_commit import GroupCommit
 from tiltyard.arena.matchmaking import Matchmaker
+from tiltyard.arena.randomness import random_id
 from tiltyard.arena.store import Store
 
 if TYPE_CHECKING:
@@ -43,11 +43,6 @@ IDLE_SECONDS = 0.2
 def clock() -> int:
     """The time in microseconds since 1970."""
     return time.time_ns() // 1000
-
-
-def random_id() -> str:
-    """An unguessable name: 144 random bits."""
-    return secrets.token_urlsafe(18)
 
 
 class Arena:

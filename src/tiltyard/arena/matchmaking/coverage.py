@@ -52,8 +52,9 @@ def most_lacking_models(view: VoterView) -> Positions:
     """The models that lack most in exposure, prompts and opponents together."""
     urgent = np.where(view.anchors, EXPOSURE_WEIGHT * view.urgency, NEVER)
     models = _could_win(urgent)
-    scores = urgent[models] + view.mean_prompt_deficit()[models] + view.mean_pair_deficit(models)
-    return models[tied_best(scores)]
+    scores = urgent[models] + view.mean_prompt_deficit()[models]
+    close = _could_win(scores, 1.001)
+    return models[close][tied_best(scores[close] + view.mean_pair_deficit(models[close]))]
 
 
 def best_opponents(view: VoterView, anchor: int) -> Positions:
@@ -87,7 +88,7 @@ def _best_of(view: VoterView, anchor: int, own: Floats, models: Positions) -> tu
             return models[top], float(best[top[0]])
 
 
-def _could_win(scores: Floats) -> Positions:
-    """The models that can still be best when two more deficits between 0 and 1 are added."""
+def _could_win(scores: Floats, more: float = 2.0) -> Positions:
+    """The models that can still be best when two more deficits between 0 and 1 are added, or as much as `more`."""
     best: float = np.maximum.reduce(scores)
-    return (scores >= best - 2.0 - LEVEL).nonzero()[0]
+    return (scores >= best - more - LEVEL).nonzero()[0]
