@@ -17,6 +17,8 @@ import tiltyard as ty
 from tests import forked
 from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
 from tiltyard.arena.policy import read_policy
+from tiltyard.arena.store.seals import Seals
+from tiltyard.arena.store.verify import verify
 from tiltyard.errors import OptionError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tournament"
@@ -227,6 +229,13 @@ def test_a_changed_event_and_a_changed_table_are_both_found(tmp_path: Path, tilt
         connection.execute("UPDATE standings SET rating = rating + 1 WHERE model = 3")
     assert "not as the log says" in fails(tiltyard, "verify", *DB)
     ok(tiltyard, "verify", *DB, "--rebuild")
+    assert "--full goes with --seals" in fails(tiltyard, "verify", *DB, "--full")
+    seals = Seals(tmp_path / "seals", segment_events=500)
+    verify(f"sqlite:///{tmp_path / 'arena.db'}", seals=seals)
+    sealed = seals.write()[-1].seq
+    shown, _ = ok(tiltyard, "verify", *DB, "--seals", "seals")
+    assert f"clean since the last seal: events 1 to {sealed:,} were not read again" in shown
+    assert "clean: every table" in ok(tiltyard, "verify", *DB, "--seals", "seals", "--full")[0]
     with sqlite3.connect(tmp_path / "arena.db") as connection:
         connection.execute("UPDATE events SET body = replace(body, '\"A\"', '\"B\"') WHERE id = 1000 OR id = 1001")
         changed = connection.execute("SELECT changes()").fetchone()[0]

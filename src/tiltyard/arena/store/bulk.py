@@ -100,10 +100,10 @@ def update_rows(
         return sum(cursor.execute(_update_json(table, where, put), (piece,)).rowcount for piece in _json(rows))
 
 
-def ordered_rows(connection: sa.Connection, table: sa.Table) -> Iterator[list[Row]]:
-    """All rows by primary key, in pieces, without holding the table in memory."""
+def ordered_rows(connection: sa.Connection, table: sa.Table, since: int | None = None) -> Iterator[list[Row]]:
+    """All rows by primary key, or those with a `seq` of at least `since`, in pieces, not all of them in memory."""
     options = connection.execution_options(stream_results=True, yield_per=READ_AT_ONCE)
-    result = options.exec_driver_sql(_select(table))
+    result = options.exec_driver_sql(_select(table, since))
     for part in result.partitions(READ_AT_ONCE):
         yield [tuple(row) for row in part]
 
@@ -191,8 +191,8 @@ def _quoted(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-@cache
-def _select(table: sa.Table) -> str:
+def _select(table: sa.Table, since: int | None) -> str:
     names = _quoted(table.columns.keys())
     key = _quoted(table.primary_key.columns.keys())
-    return f'SELECT {names} FROM "{table.name}" ORDER BY {key}'  # noqa: S608
+    newer = "" if since is None else f' WHERE "seq" >= {int(since)}'
+    return f'SELECT {names} FROM "{table.name}"{newer} ORDER BY {key}'  # noqa: S608

@@ -13,14 +13,27 @@ from typing import TYPE_CHECKING, Any, Protocol
 import sqlalchemy as sa
 
 from tiltyard.arena.chain import label_of
-from tiltyard.arena.store.bulk import Row, fetch, one_of, ordered_rows
+from tiltyard.arena.store.bulk import Row, fetch, insert_rows, one_of, ordered_rows
 from tiltyard.arena.store.rebuild import COLUMNS
 from tiltyard.arena.store.state_bytes import is_of_another_version
-from tiltyard.arena.store.tables import PROJECTIONS, checkpoints, events, matchups, votes
+from tiltyard.arena.store.tables import (
+    PROJECTIONS,
+    changes,
+    checkpoints,
+    events,
+    matchups,
+    models,
+    prompts,
+    responses,
+    snapshots,
+    votes,
+)
 from tiltyard.arena.store.vote_book import SqlVoteBook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from tiltyard.arena.state import CastVote, VoteStanding
 
 
 KEPT_DIFFERENCES = 100_000
@@ -31,7 +44,8 @@ ROWS_AT_ONCE = 10_000
 _matchups = sa.select(matchups).where(one_of(matchups.c.id, "ids"))
 _votes = sa.select(votes).where(votes.c.seq > sa.bindparam("after"), votes.c.seq <= sa.bindparam("until"))
 _votes = _votes.order_by(votes.c.seq)
-_not_counted = sa.select(votes).where(votes.c.standing != "counted").order_by(votes.c.seq)
+_these_votes = sa.select(votes).where(one_of(votes.c.seq, "seqs"))
+_STANDING = votes.c.keys().index("standing")
 _ids = sa.select(matchups.c.id).where(matchups.c.id > sa.bindparam("after")).order_by(matchups.c.id).limit(ROWS_AT_ONCE)
 _served = sa.select(events.c.id, events.c.body).where(events.c.id > sa.bindparam("after")).order_by(events.c.id)
 _served = _served.limit(ROWS_AT_ONCE)
@@ -51,30 +65,40 @@ class ComparedVotes(SqlVoteBook):
     Parameters:
         source: The arena.
         target: The scratch tables.
+        after: Votes up to this number are not compared.
     """
 
-    def __init__(self, source: sa.Connection, target: sa.Connection) -> None:
+    def __init__(self, source: sa.Connection, target: sa.Connection, after: int = 0) -> None:
         super().__init__(target, writes=True)
         self._source = source
-        self._until = 0
+        self._until = after
         self._differ: dict[int, tuple[Row | None, Row | None]] = {}
         """By number: the row that the arena has, and the one that follows from the log."""
+        self._standing: dict[int, str] = {}
+        """The last status of the votes whose status changed."""
 
     def keep(self, rows: list[Row]) -> None:
         """Write new rows, and compare them."""
         super().keep(rows)
         self._compare(rows, rows[-1][0])
 
+    def change(self, changed: Iterable[CastVote], standing: VoteStanding) -> None:
+        """Change the status of votes."""
+        listed = list(changed)
+        super().change(listed, standing)
+        self._standing.update((vote.seq, standing.value) for vote in listed)
+
     def report(self, found: Finder) -> None:
         """Name the votes that differ after the whole log."""
         self.flush()
         self._compare([], None)
-        changed = {row[0]: row for row in fetch(self._open, _not_counted)}
-        for seq in changed.keys() - self._differ.keys():  # they were equal while they still counted
-            there = fetch(self._source, _votes, {"after": seq - 1, "until": seq})
-            self._differ[seq] = (there[0] if there else None, None)
+        equal_so_far = sorted(self._standing.keys() - self._differ.keys())
+        for start in range(0, len(equal_so_far), ROWS_AT_ONCE):
+            rows = fetch(self._source, _these_votes, {"seqs": equal_so_far[start : start + ROWS_AT_ONCE]})
+            self._differ |= {row[0]: (row, row) for row in rows}
         for seq, (ours, fresh) in sorted(self._differ.items()):
-            name_difference(votes, ours, changed.get(seq, fresh), found)
+            now = self._standing.get(seq)
+            name_difference(votes, ours, fresh if fresh is None or now is None else _with_standing(fresh, now), found)
 
     def _compare(self, rows: list[Row], until: int | None) -> None:
         span = {"after": self._until, "until": 2**62 if until is None else until}
@@ -88,15 +112,42 @@ class ComparedVotes(SqlVoteBook):
                 self._differ[seq] = (known.get(seq), fresh.get(seq))
 
 
+def _with_standing(row: Row, standing: str) -> Row:
+    return (*row[:_STANDING], standing, *row[_STANDING + 1 :])
+
+
+class VotesSinceSeal(ComparedVotes):
+    """The same for a log that is verified from a seal on: votes from before it are taken as the arena has them."""
+
+    def __init__(self, source: sa.Connection, target: sa.Connection, after: int) -> None:
+        super().__init__(source, target, after)
+        self.connection = source
+        self._target = target
+
+    def keep(self, rows: list[Row]) -> None:
+        """Compare new rows."""
+        self._compare(rows, rows[-1][0])
+
+    def change(self, changed: Iterable[CastVote], standing: VoteStanding) -> None:
+        """Write that the status of votes changed, so that it can be compared."""
+        self.flush()
+        listed = list(changed)
+        rows = [(self.seq, vote.seq, vote.standing.value, standing.value) for vote in listed]
+        insert_rows(self._target, changes, rows)
+        self._standing.update((vote.seq, standing.value) for vote in listed)
+
+
 class ComparedMatchups:
     """A sink that compares the rows of matchups with those that the arena has.
 
     Parameters:
         source: The arena.
+        whole: Whether the arena may have no others.
     """
 
-    def __init__(self, source: sa.Connection) -> None:
+    def __init__(self, source: sa.Connection, *, whole: bool = True) -> None:
         self._source = source
+        self._whole = whole
         self._count = 0
         self._differ: dict[str, tuple[Row | None, list[Any]]] = {}
         """By matchup: the row that the arena has, and the one that follows from the log."""
@@ -130,6 +181,8 @@ class ComparedMatchups:
         if len(self._differ) > KEPT_DIFFERENCES:
             found.find("matchups", f"beyond {KEPT_DIFFERENCES:,} rows", "further ones were not compared")
             return
+        if not self._whole:
+            return
         number = fetch(self._source, sa.select(sa.func.count()).select_from(matchups))[0][0]
         if number != self._count - missing:
             for name in self._unknown():
@@ -146,16 +199,28 @@ class ComparedMatchups:
             last = names[-1]
 
 
-def compare_tables(source: sa.Connection, target: sa.Connection, found: Finder) -> None:
-    """Compare all other projections, row by row, both sorted by their keys."""
+def compare_tables(source: sa.Connection, target: sa.Connection, found: Finder, after: int = 0) -> None:
+    """Compare all other projections, row by row, both sorted by their keys; with `after`, what is newer than that."""
     for table in PROJECTIONS:
         if table in (votes, matchups):
             continue
-        width = len(table.primary_key)
-        there, made = ordered_rows(source, table), ordered_rows(target, table)
-        for ours, fresh in _side_by_side(there, made, width):
+        there, made = ordered_rows(source, table, _since(table, after)), ordered_rows(target, table)
+        if after and table in _CATALOG:
+            names = {row[: len(table.primary_key)] for part in ordered_rows(target, table) for row in part}
+            there = ([row for row in part if row[: len(table.primary_key)] in names] for part in there)
+        for ours, fresh in _side_by_side(there, made, len(table.primary_key)):
             if not (table is checkpoints and ours is not None and fresh and is_of_another_version(ours[1])):
                 name_difference(table, ours, fresh, found)
+
+
+_CATALOG = (models, prompts, responses)
+
+
+def _since(table: sa.Table, after: int) -> int | None:
+    """The number from which on a table has rows that were made after another number; None: all of them."""
+    if not after or "seq" not in table.c:
+        return None
+    return after if table is snapshots else after + 1  # a row of the history has the number before it
 
 
 def name_difference(table: sa.Table, ours: Row | None, fresh: Row | None, found: Finder) -> None:

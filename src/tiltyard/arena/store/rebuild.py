@@ -45,7 +45,7 @@ _links = (
 _unchained = (
     sa.select(events.c.id, events.c.at, events.c.body)
     .join_from(events, chain, events.c.id == chain.c.event_id, isouter=True)
-    .where(chain.c.seq.is_(None))
+    .where(chain.c.seq.is_(None), events.c.id > sa.bindparam("above"))
     .order_by(events.c.id)
 )
 COLUMNS = {name: place for place, name in enumerate(matchups.c.keys())}
@@ -69,9 +69,9 @@ def link_rows(connection: sa.Connection, seq: int = 0) -> Iterator[list[Row]]:
         seq = rows[-1][0]
 
 
-def tail(connection: sa.Connection) -> list[tuple[int, int, str]]:
-    """Events not in the chain: id, time and text."""
-    return [(row.id, row.at, row.body) for row in connection.execute(_unchained)]
+def tail(connection: sa.Connection, after: int = 0) -> list[tuple[int, int, str]]:
+    """Events not in the chain, with ids above a number: id, time and text."""
+    return [(row.id, row.at, row.body) for row in connection.execute(_unchained, {"above": after})]
 
 
 class MatchupSink(Protocol):
@@ -109,6 +109,7 @@ class TableRebuild:
         checkpoint_every: Events between two checkpoints of the state.
         until: How many events there are.
         book: Where votes go; None: to the tables.
+        state: The state before the first event, with this book; None: that of an empty log.
         sink: Where matchups go; None: to the tables.
     """
 
@@ -119,11 +120,12 @@ class TableRebuild:
         until: int = 0,
         book: SqlVoteBook | None = None,
         sink: MatchupSink | None = None,
+        state: ArenaState | None = None,
     ) -> None:
         self._target = target
         self._every = checkpoint_every
         self._book = SqlVoteBook(target, writes=True) if book is None else book
-        self.state = ArenaState(self._book)
+        self.state = ArenaState(self._book) if state is None else state
         self.state.track.expect(until // 2)
         self._projections = Projections(checkpoint_every, until)
         self._matchups = MatchupRows(MatchupTable(target) if sink is None else sink, self.state.catalog)

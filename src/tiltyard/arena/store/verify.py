@@ -19,15 +19,16 @@ from tiltyard.arena.chain import FIRST_HASH, chain_hash, link_event, link_events
 from tiltyard.arena.events import ChainUpgraded, Event, decode_body, decode_events
 from tiltyard.arena.heads import Head
 from tiltyard.arena.store import Store, log
-from tiltyard.arena.store.bulk import insert_rows
-from tiltyard.arena.store.comparing import ComparedMatchups, ComparedVotes, compare_tables
+from tiltyard.arena.store.bulk import fetch, insert_rows
+from tiltyard.arena.store.comparing import ComparedMatchups, ComparedVotes, VotesSinceSeal, compare_tables
 from tiltyard.arena.store.explanations import changed_comments
 from tiltyard.arena.store.files import damaged_files
 from tiltyard.arena.store.projections import CHECKPOINT_EVERY
 from tiltyard.arena.store.publications import latest_publication, recomputed
 from tiltyard.arena.store.rebuild import Link, TableRebuild, empty_projections, link_rows, tail
+from tiltyard.arena.store.state_bytes import decode_state
+from tiltyard.arena.store.tables import chain, metadata, pending
 from tiltyard.arena.store.tables import heads as head_table
-from tiltyard.arena.store.tables import metadata, pending
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.catalog import Catalog
     from tiltyard.arena.chain import Version
+    from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store.bulk import Row
+    from tiltyard.arena.store.seals import Seal, Seals
 
 NAMED_PER_TABLE = 20
 """How many differences are listed individually; the rest are counted."""
@@ -63,6 +66,8 @@ class Verification:
     unchained: int
     problems: tuple[Discrepancy, ...]
     more_problems: int
+    since: int = 0
+    """The number of the seal from which on everything was verified; 0: from the beginning."""
 
     @property
     def clean(self) -> bool:
@@ -70,13 +75,16 @@ class Verification:
         return not self.problems
 
 
-def verify(url: str, checkpoint_every: int = CHECKPOINT_EVERY, heads: Iterable[Head] = ()) -> Verification:
+def verify(
+    url: str, checkpoint_every: int = CHECKPOINT_EVERY, heads: Iterable[Head] = (), seals: Seals | None = None
+) -> Verification:
     """The findings about the arena at a URL, as it was at one moment; it may be in use meanwhile.
 
     Parameters:
         url: `sqlite:///path` or `postgresql://user@host/database`.
         checkpoint_every: Events between two checkpoints of the state.
         heads: Heads that were kept elsewhere; the log must contain each of them.
+        seals: What was verified earlier, from where on to verify; segments that end meanwhile are noted in it.
     """
     store = Store.open(url)
     try:
@@ -84,14 +92,17 @@ def verify(url: str, checkpoint_every: int = CHECKPOINT_EVERY, heads: Iterable[H
             checked = _Checked()
             checked.expect(heads, "the head that was kept")
             checked.expect(published_heads(source), "the head in the table `heads`")
-            book, sink = ComparedVotes(source, target), ComparedMatchups(source)
-            fold = TableRebuild(target, checkpoint_every, log.head(source)[0], book, sink)
-            unplaced = _refold(source, fold, checked)
+            since = 0 if seals is None or seals.last is None else seals.last.seq
+            book = VotesSinceSeal(source, target, since) if since else ComparedVotes(source, target)
+            sink = ComparedMatchups(source, whole=not since)
+            state = None if seals is None or seals.last is None else _sealed(source, seals.last, book, checked)
+            fold = TableRebuild(target, checkpoint_every, log.head(source)[0], book, sink, state)
+            unplaced = _refold(source, fold, checked, seals)
             checked.check_end()
             if not checked.broken:
                 sink.report(checked)
                 book.report(checked)
-                compare_tables(source, target, checked)
+                compare_tables(source, target, checked, since)
             if not checked.problems:
                 _check_publication(store, source, fold.state.catalog, checked)
             for name in changed_comments(source):
@@ -100,11 +111,24 @@ def verify(url: str, checkpoint_every: int = CHECKPOINT_EVERY, heads: Iterable[H
             for name, what in damaged_files(source):
                 checked.find("files", f"sha256 {name[:16]}…", what)
             votes = int(fold.state.tallies.rated.sum() + fold.state.tallies.both_bad.view.sum()) // 2
-            return Verification(
-                fold.state.seq, votes, checked.head, len(unplaced), tuple(checked.problems), checked.unnamed
-            )
+            problems = tuple(checked.problems)
+            return Verification(fold.state.seq, votes, checked.head, len(unplaced), problems, checked.unnamed, since)
     finally:
         store.close()
+
+
+def _sealed(source: sa.Connection, seal: Seal, book: ComparedVotes, checked: _Checked) -> ArenaState | None:
+    """The sealed state to go on from. The log must still have the sealed head, and all heads before it."""
+    checked.expect([Head(seal.seq, seal.hash)], f"the head in {seal.name}")
+    for number in sorted(seq for seq in checked.expected if 0 < seq <= seal.seq):
+        rows = fetch(source, _one_link, {"seq": number})
+        if rows:
+            checked.check_head(Link(number, 0, rows[0][0], None, None, None))
+        else:
+            checked.find("chain", f"number {number}", "is missing")
+            checked.expected.pop(number)
+    checked.head, checked.version = (seal.seq, seal.hash), 2
+    return decode_state(seal.state_bytes(), book)
 
 
 def rebuild(url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> None:
@@ -167,23 +191,49 @@ class _Checked:
             self.unnamed += 1
 
 
-def _refold(source: sa.Connection, fold: TableRebuild, checked: _Checked) -> list[tuple[int, int, str]]:
+def _refold(
+    source: sa.Connection, fold: TableRebuild, checked: _Checked, seals: Seals | None = None
+) -> list[tuple[int, int, str]]:
     """Check the chain and fold it; returns the events that are not in it."""
-    unplaced = tail(source)
-    for rows in link_rows(source):
+    unplaced = tail(source, _before(source, fold.state.seq))
+    for rows in link_rows(source, fold.state.seq):
+        _, head = checked.head
         good = rows if _fit_together(rows, checked) else _check_links(list(map(Link._make, rows)), checked)
         if checked.broken:
             continue
         try:
             if good:
-                _, _, _, times, texts, _ = zip(*good, strict=True)
-                fold.take(decode_events(times, texts))
+                _, _, hashes, times, texts, _ = zip(*good, strict=True)
+                _take(fold, decode_events(times, texts), (head, *hashes), checked, seals)
         except (ArenaError, msgspec.DecodeError) as error:
             checked.broken = True
             checked.find("events", f"after number {fold.state.seq}", f"cannot be taken in: {error}")
     if not checked.broken:
         fold.finish([Event(at, decode_body(text)) for _, at, text in unplaced])
     return unplaced
+
+
+def _take(
+    fold: TableRebuild, events: list[Event], heads: Sequence[str], checked: _Checked, seals: Seals | None
+) -> None:
+    """Fold events, and note the ends of segments; `heads` are the hashes before the first and after each of them."""
+    done = 0
+    for cut in seals.cuts(fold.state, events) if seals is not None and checked.version == 2 else ():
+        fold.take(events[done:cut])
+        assert seals is not None
+        seals.note(fold.state, heads[cut], checked)
+        done = cut
+    fold.take(events[done:])
+
+
+UNPLACED_WITHIN = 100_000
+"""From a seal on, events that are not in the chain are looked for among those with ids not lower than this before."""
+
+
+def _before(source: sa.Connection, seq: int) -> int:
+    """An id before those of all events that come after a number."""
+    rows = fetch(source, _one_link, {"seq": seq}) if seq else []
+    return int(rows[0][1]) - UNPLACED_WITHIN if rows else 0
 
 
 def _fit_together(page: list[Row], checked: _Checked) -> bool:
@@ -239,6 +289,8 @@ def _check_hash(link: Link, at: int, text: str, checked: _Checked) -> None:
         before, salt = checked.salted, link.salt
         checked.salted = None if salt is None else link_event(before, link.seq, at, text, salt)
 
+
+_one_link = sa.select(chain.c.hash, chain.c.event_id).where(chain.c.seq == sa.bindparam("seq"))
 
 _UPGRADED = '{"kind":"chain_upgraded"'
 
