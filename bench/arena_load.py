@@ -191,7 +191,6 @@ def _timed(run: Callable[[], object]) -> float:
 
 def _folded(url: str, votes: int) -> None:
     """The state from the log alone, without any table: read, decoded and applied."""
-    from tiltyard.arena.events import decode_events
     from tiltyard.arena.folding import apply_all
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store import Store, log
@@ -201,8 +200,8 @@ def _folded(url: str, votes: int) -> None:
     state.track.expect(votes)
     try:
         with store.database.read() as connection:
-            for page in log.chained_after(connection, 0):
-                apply_all(state, decode_events((row.at for row in page), (row.text for row in page)))
+            for page in log.event_pages(connection, 0):
+                apply_all(state, page.events)
         assert state.track.now.seq
     finally:
         store.close()

@@ -128,6 +128,7 @@ def link_event(previous: str, seq: int, at: int, text: str, salt: str) -> str:
 
 
 _SERVED: Final = '{"kind":"matchup_served","matchup_id":"'
+_UNDO_UNTIL: Final = _PRIVATE["voted"][0]
 _VOTED: Final = '{"kind":"voted","matchup_id":"'
 _rest, _leaf, _link = (hashlib.sha256(f"tiltyard {name} 2\n".encode()) for name in ("rest", "leaf", "link"))
 
@@ -153,7 +154,7 @@ def link_events(
         name = text[start : text.find('"', start)]
         if "\\" in name:
             kind, name = label_of(text)
-        public, private = split(text)
+        public, private = split(text) if kind != "voted" or _UNDO_UNTIL in text else (text, "")
         half = len(salt) // 2
         rest, leaf, link = begin_rest(), begin_leaf(), begin_link()
         rest.update(f"{salt[half:]}\n{at}\n{private}".encode())

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import sqlalchemy as sa
 
 from tiltyard.arena.chain import FIRST_HASH, chain_hash, link_event, new_salts
-from tiltyard.arena.events import Event, decode_body, encode_body
+from tiltyard.arena.events import Event, decode_body, decode_events, encode_body
 from tiltyard.arena.store.bulk import fetch, insert_numbered, insert_rows
 from tiltyard.arena.store.tables import chain, events, pending
 from tiltyard.errors import StoreError
@@ -162,6 +162,24 @@ def chained_after(connection: sa.Connection, seq: int, until: int = EVERYTHING) 
         if len(rows) < PAGE:
             return
         seq = rows[-1].seq
+
+
+class EventPage(NamedTuple):
+    """Events of the log one after the other: their numbers, and the hash of the last."""
+
+    seqs: tuple[int, ...]
+    head: str
+    events: list[Event]
+
+
+def event_pages(connection: sa.Connection, seq: int, until: int = EVERYTHING) -> Iterator[EventPage]:
+    """The events after a sequence number, in pages, to the end of the log or to another number."""
+    while rows := fetch(connection, _chained, {"after": seq, "until": until}):
+        seqs, hashes, times, texts = zip(*rows, strict=True)
+        yield EventPage(seqs, hashes[-1], decode_events(times, texts))
+        if len(rows) < PAGE:
+            return
+        seq = seqs[-1]
 
 
 def any_pending(connection: sa.Connection) -> bool:

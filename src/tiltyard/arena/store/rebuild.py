@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import sqlalchemy as sa
@@ -51,9 +51,8 @@ _unchained = (
 COLUMNS = {name: place for place, name in enumerate(matchups.c.keys())}
 """The places of the columns in a row of `matchups`."""
 
-_STATUS, _CHOICE, _CLOSED, _UNDO_UNTIL, _UNRENDERED = (
-    COLUMNS[name] for name in ("status", "choice", "closed_at", "undo_until", "unrendered")
-)
+_STATUS, _BLOCK = COLUMNS["status"], COLUMNS["block"]
+assert list(COLUMNS)[_STATUS:] == ["status", "choice", "closed_at", "undo_until", "block", "unrendered"]
 
 
 def links(connection: sa.Connection, seq: int = 0) -> Iterator[list[Link]]:
@@ -186,7 +185,7 @@ class MatchupRows:
         self._sink = sink
         self._catalog = catalog
         self._open: dict[str, e.Event] = {}
-        self._closed: dict[str, list[Any]] = {}
+        self._closed: dict[str, Row] = {}
 
     def take(self, events: Sequence[e.Event]) -> None:
         """Take in events, of which those about matchups matter."""
@@ -219,7 +218,7 @@ class MatchupRows:
 
     def flush(self, *, everything: bool = False) -> None:
         """Hand on the rows that are closed, or all."""
-        rows: list[Row] = [tuple(row) for row in self._closed.values()]
+        rows = list(self._closed.values())
         self._closed.clear()
         if everything:
             rows += [self._served_row(event) for event in self._open.values()]
@@ -232,27 +231,33 @@ class MatchupRows:
         return served_row(event.body, event.at, self._catalog)
 
     def _voted(self, body: e.Voted, at: int) -> None:
-        row = self._close(body.matchup_id, MatchupStatus.VOTED, at)
-        if row is not None:
-            row[_CHOICE], row[_UNDO_UNTIL] = body.choice._value_, body.undo_until
-            if body.unrendered:
-                row[_UNRENDERED] = body.unrendered
+        served = self._open.pop(body.matchup_id, None)
+        if served is not None:
+            row = self._served_row(served)
+            self._closed[body.matchup_id] = (
+                *row[:_STATUS],
+                *("voted", body.choice._value_, at, body.undo_until, row[_BLOCK], body.unrendered),
+            )
 
-    def _close(self, name: str, status: MatchupStatus, at: int) -> list[Any] | None:
+    def _close(self, name: str, status: MatchupStatus, at: int) -> None:
         served = self._open.pop(name, None)
-        if served is None:
-            return None
-        row = self._closed[name] = list(self._served_row(served))
-        row[_STATUS], row[_CLOSED] = status._value_, at
-        return row
+        if served is not None:
+            self._closed[name] = _with(self._served_row(served), {"status": status.value, "closed_at": at})
 
     def _change(self, name: str, values: dict[str, object]) -> None:
         row = self._closed.get(name)
         if row is None:
             self._sink.change(name, values)
-            return
-        for column, value in values.items():
-            row[COLUMNS[column]] = value
+        else:
+            self._closed[name] = _with(row, values)
+
+
+def _with(row: Row, values: dict[str, object]) -> Row:
+    """A row of `matchups` with other values in some columns."""
+    changed = list(row)
+    for column, value in values.items():
+        changed[COLUMNS[column]] = value
+    return tuple(changed)
 
 
 def empty_projections(connection: sa.Connection) -> None:

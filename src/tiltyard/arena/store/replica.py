@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from tiltyard.arena.events import OF_MATCHUPS, ChainUpgraded, Event, decode_events
+from tiltyard.arena.events import OF_MATCHUPS, ChainUpgraded, Event
 from tiltyard.arena.folding import IN_RUNS, apply_all
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import log
@@ -71,15 +71,14 @@ class Replica:
     ) -> None:
         """Apply what has been chained since, up to a number; `follow` also gets the events, page by page."""
         self.book.connection, self.book.writes = connection, False
-        for page in log.chained_after(connection, self.state.seq, until):
+        for seqs, head, events in log.event_pages(connection, self.state.seq, until):
             self.projections.forget()
-            events = decode_events((row.at for row in page), (row.text for row in page))
-            if page[-1].seq - self.state.seq == len(page) and self.on_matchup is _ignored:
+            if seqs[-1] - self.state.seq == len(seqs) and self.on_matchup is _ignored:
                 self._apply_all(events)
             else:
-                for row, event in zip(page, events, strict=True):
-                    self._apply(row.seq, event)
-            self.hash = page[-1].hash
+                for seq, event in zip(seqs, events, strict=True):
+                    self._apply(seq, event)
+            self.hash = head
             if follow is not None:
                 follow(events)
 

@@ -240,7 +240,7 @@ def _fit_together(page: list[Row], checked: _Checked) -> bool:
     """Whether nothing at all is wrong with the links of a page of version 2. If not, nothing is concluded here."""
     seqs, _, hashes, times, texts, salts = zip(*page, strict=True)
     seq, head = checked.head
-    if checked.version != 2 or seqs[0] != seq + 1 or seqs[-1] != seq + len(page):
+    if checked.version == 1 or seqs[0] != seq + 1 or seqs[-1] != seq + len(page):
         return False
     if None in texts or None in times or None in salts or any(text.startswith(_UPGRADED) for text in texts):
         return False
@@ -248,7 +248,7 @@ def _fit_together(page: list[Row], checked: _Checked) -> bool:
         return False
     for number in [number for number in checked.expected if seq < number <= seqs[-1]]:
         checked.check_head(Link._make(page[number - seq - 1]))
-    checked.head = (seqs[-1], hashes[-1])
+    checked.head, checked.version = (seqs[-1], hashes[-1]), 2
     return True
 
 
