@@ -42,7 +42,7 @@ ELSEWHERE = {
     "arena/media/streams.py": IN_MEMORY,
     "arena/import_source.py": UNDER_A_NAME,
     "web/heads.py": TEMPORARY,
-    "web/share_cards.py": "a picture in memory, which is sent",
+    "pages/share_card.py": "a picture in memory, which is sent or written by others",
     "battles/writing.py": UNDER_A_NAME,
     "boards/charts.py": UNDER_A_NAME,
     "arena/store/maintenance.py": UNDER_A_NAME,

@@ -68,3 +68,7 @@ def changed(folder: Path, name: str, change: Callable[[bytes], bytes], *, rehash
         data = path.read_bytes()
         said["files"][name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
         manifest.write_text(json.dumps(said), encoding="utf-8")
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

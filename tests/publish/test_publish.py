@@ -10,7 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from published_folders import NASTY, changed, check, world, write_rows
+from published_folders import NASTY, changed, check, everything, world, write_rows
 
 import tiltyard as ty
 from tiltyard.errors import OptionError, TiltyardError
@@ -18,10 +18,6 @@ from tiltyard.publish import PublishedFolder, PublishOptions, publish
 from tiltyard.publish.columns import column_file, read_columns
 from tiltyard.publish.folder import read_manifest
 from tiltyard.publish.publication import BoardRules, publishable, slug
-
-
-def everything(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def copied(published: PublishedFolder, tmp_path: Path) -> Path:

@@ -21,10 +21,10 @@ from tiltyard.arena.following import parts
 from tiltyard.arena.following.parts import KeptParts, VotePart, day_end, days_of, history, part_board, votes_in
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.store.weeks import KeptWeek
+from tiltyard.pages.share_card import legible
 from tiltyard.web.admin_settings import limit_groups, policy_groups, unit_of
 from tiltyard.web.board_query import CHOSEN_BY_DEFAULT, BoardQuery
 from tiltyard.web.leaderboard import board_lines
-from tiltyard.web.share_cards import legible
 from tiltyard.web.sharing import weeks_atom
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import zlib
 from collections import Counter
 from collections.abc import Callable
@@ -17,13 +18,14 @@ import typer
 
 from tiltyard.cli.arena_heads import HeadOption, KeyOption, trusted_keys
 from tiltyard.cli.output import note
-from tiltyard.errors import OptionError
+from tiltyard.errors import OptionError, TiltyardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tiltyard.arena.heads import Head, HeadFile
     from tiltyard.arena.witness import Witness
+    from tiltyard.publish.folder import PublishedFile
 
 Fetch = Callable[[str, int | None], bytes | None]
 """The bytes of a file of a published board, given its path and how many it should have."""
@@ -103,7 +105,7 @@ def verify_command(
     """
     fetch = published_folder(source)
     if fetch is not None:
-        found = _verify_folder(fetch, source, fingerprint)
+        found = _verify_folder(fetch, source, fingerprint, _kept(head), trusted_keys(key), matchup or [])
         _print(found, format)
         if found.problems:
             raise typer.Exit(3)
@@ -112,12 +114,7 @@ def verify_command(
         raise OptionError(
             f"{source} is no published board, and only those have a fingerprint. Leave out --fingerprint."
         )
-    from tiltyard.arena.heads import Head, read_heads
-
-    keys = trusted_keys(key)
-    kept: list[Head | HeadFile] = []
-    for text in head or ():
-        kept += read_heads(Path(text)) if Path(text).exists() else [Head.parse(text)]
+    keys, kept = trusted_keys(key), _kept(head)
     with _opened(source) as lines:
         first = next(lines, b"")
         verifier = next((verify for recognises, verify in VERIFIERS if recognises(first)), None)
@@ -127,6 +124,16 @@ def verify_command(
     _print(found, format)
     if found.problems:
         raise typer.Exit(3)
+
+
+def _kept(given: list[str] | None) -> list[Head | HeadFile]:
+    """The heads that a user named, each as text or as a file."""
+    from tiltyard.arena.heads import Head, read_heads
+
+    kept: list[Head | HeadFile] = []
+    for text in given or ():
+        kept += read_heads(Path(text)) if Path(text).exists() else [Head.parse(text)]
+    return kept
 
 
 def published_folder(source: str) -> Fetch | None:
@@ -167,12 +174,21 @@ def _at_address(base: str, name: str, size: int | None) -> bytes | None:
         raise OptionError(f"cannot fetch {address}: {error}. Check the address, or download the folder.") from None
 
 
-def _verify_folder(fetch: Fetch, source: str, fingerprint: str | None) -> Finding:
+def _verify_folder(
+    fetch: Fetch,
+    source: str,
+    fingerprint: str | None,
+    kept: list[Head | HeadFile],
+    keys: list[str],
+    matchups: list[str],
+) -> Finding:
     from tiltyard.pages.figures import points
     from tiltyard.publish import check_folder
 
     found = check_folder(fetch, source)
     manifest, problems = found.manifest, found.problems
+    proved = _verify_beside(fetch, manifest.files, kept, keys, matchups)
+    problems += proved.problems
     if fingerprint is not None and fingerprint.strip().lower() != found.fingerprint:
         problems = [f"the fingerprint is {found.fingerprint}, not the one that was kept", *problems]
     said = [f"published board: {manifest.title}, made from {manifest.source}", *found.said]
@@ -180,8 +196,9 @@ def _verify_folder(fetch: Fetch, source: str, fingerprint: str | None) -> Findin
         said += [] if one.dimension is None else [one.dimension]
         said += [f"{entry.rank:>4}  {points(entry.rating):>6}  {entry.model}" for entry in one.board.entries[:SHOWN]]
         said += [f"      and {len(one.board) - SHOWN:,} more"] if len(one.board) > SHOWN else []
-    said.append(f"fingerprint: {found.fingerprint}")
+    said += [*proved.said, f"fingerprint: {found.fingerprint}"]
     values = {
+        **({"witness": proved.values} if proved.values else {}),
         "title": manifest.title,
         "source": manifest.source,
         "fingerprint": found.fingerprint,
@@ -190,6 +207,30 @@ def _verify_folder(fetch: Fetch, source: str, fingerprint: str | None) -> Findin
         "boards": {one.file: one.board.ratings for one in found.boards},
     }
     return Finding(said, values, problems)
+
+
+def _verify_beside(
+    fetch: Fetch, files: Mapping[str, PublishedFile], kept: list[Head | HeadFile], keys: list[str], matchups: list[str]
+) -> Finding:
+    """What the witness of a published arena proves: its own log and board, the heads, and every battle."""
+    from tiltyard.arena.heads import parse_heads
+    from tiltyard.publish.arenas import HEAD, WITNESS, witness_differences
+
+    if WITNESS not in files:
+        if kept or keys or matchups:
+            raise OptionError("this board has no witness: heads, keys and matchups are for those of an arena.")
+        return Finding([], {}, [])
+    data, lines = fetch(WITNESS, files[WITNESS].bytes), fetch("battles.jsonl", files["battles.jsonl"].bytes)
+    if data is None or lines is None:
+        return Finding([], {}, [])
+    try:
+        first, *rest = gzip.decompress(data).splitlines(keepends=True)
+        stated = parse_heads((fetch(HEAD, files[HEAD].bytes) or b"").decode(), HEAD) if HEAD in files else []
+        found = _verify_witness(VerifyRequest(WITNESS, first, iter(rest), kept, stated, keys, matchups))
+        rows = [json.loads(line) for line in lines.splitlines()]
+        return Finding(found.said[:3], found.values, [*found.problems, *witness_differences(data, rows)])
+    except (OSError, EOFError, ValueError, zlib.error, TiltyardError) as error:
+        return Finding([], {}, [f"{WITNESS} or {HEAD} cannot be read: {error}"])
 
 
 def _is_witness(first: bytes) -> bool:

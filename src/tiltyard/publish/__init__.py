@@ -5,6 +5,7 @@
 """
 
 from tiltyard.publish.checking import FolderCheck, check_folder
-from tiltyard.publish.sources import PublishedFolder, PublishOptions, publish
+from tiltyard.publish.publication import PublishOptions
+from tiltyard.publish.sources import PublishedFolder, publish
 
 __all__ = ["FolderCheck", "PublishOptions", "PublishedFolder", "check_folder", "publish"]

@@ -286,6 +286,7 @@ def _again(found: FolderCheck, kept: dict[str, bytes], table: BattleTable) -> St
         notes=manifest.notes,
         url=manifest.url,
         extra={name: kept.get(name, b"") for name in manifest.not_recomputed},
+        statement="" if "witness.jsonl.gz" in manifest.files else None,
     )
 
 

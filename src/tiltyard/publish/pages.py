@@ -72,7 +72,7 @@ class Spot:
         places = [("index.html", "Board"), ("methods.html", "Methods"), ("data.html", "Data and verification")]
         links = [link(self.to(file), name, aria_current="page" if file == self.file else None) for file, name in places]
         home = link(self.to("index.html"), self.publication.title, class_="home")
-        return el("div", home, el("nav", *links, aria_label="Site"), class_="masthead")
+        return el("nav", home, *links, aria_label="Site", class_="masthead")
 
     def foot(self) -> Html:
         """What the page is and how to check it."""

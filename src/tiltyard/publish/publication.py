@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from tiltyard.battles.reading import OnBad  # noqa: TC001 - msgspec resolves it
 from tiltyard.battles.table import MISSING, Codes
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
 from tiltyard.boards.preparation import Ties  # noqa: TC001 - msgspec resolves it
@@ -46,7 +47,7 @@ class BoardRules(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of battles in which both answers were bad."""
     inconsistent: Inconsistent = "tie"
     """What becomes of judgments whose two orders disagreed."""
-    min_battles: float = 0
+    min_battles: float = 0.0
     """Models with fewer battles are left out."""
     only_connected: bool = False
     """Whether the largest group is rated where groups of models never met."""
@@ -138,6 +139,33 @@ class StaticSite:
     def name(self, model: str) -> str:
         """What people read for a model."""
         return self.names.get(model) or model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishOptions:
+    """How something is published.
+
+    Parameters:
+        title: What the site is called; None: the name of the source.
+        url: Where the folder will be served, for pictures to share and the feed; empty: not known.
+        texts: Whether texts of prompts are published, where the source allows it.
+        rules: How the battles are rated; None: the default, or what the source says.
+        format: The format of a battle file; `auto` recognises it by the header.
+        where: A DuckDB expression over the file's own columns; only rows that satisfy it are published.
+        default_source: Who decided where a row does not say: `human` or `llm-judge`.
+        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
+        map: Columns under other names, ours first.
+    """
+
+    title: str | None = None
+    url: str = ""
+    texts: bool = False
+    rules: BoardRules = field(default_factory=BoardRules)
+    format: str = "auto"
+    where: str | None = None
+    default_source: str | None = None
+    on_bad: OnBad = "error"
+    map: Mapping[str, str] | None = None
 
 
 def slug(name: str) -> str:
@@ -255,3 +283,49 @@ def rate_by_rules(table: BattleTable, rules: BoardRules, dimension: str | None =
     )
     settings: dict[str, Any] = {**board.settings, "centre": rules.centre}
     return replace(board, entries=entries, settings=settings)
+
+
+def static_site(
+    table: BattleTable,
+    kind: str,
+    title: str,
+    options: PublishOptions,
+    texts: Mapping[str, str],
+    notes: list[str],
+    **more: Any,
+) -> StaticSite:
+    """The publication of battles: what may be public of them, rated.
+
+    Parameters:
+        table: The battles.
+        kind: What they come from.
+        title: What the site is called.
+        options: How they are published.
+        texts: Texts of prompts that may be public.
+        notes: What a reader should know.
+        more: Further fields of the publication.
+    """
+    public, changed = publishable(table, texts=options.texts, voters_are_keys=kind == "arena")
+    public = replace(public, skipped={})
+    skipped = [f"{count:,} rows were left out: {reason}." for reason, count in table.skipped.items()]
+    return StaticSite(
+        kind=kind,
+        title=title,
+        table=public,
+        rules=options.rules,
+        boards=make_boards(public, options.rules),
+        texts=texts,
+        updated=_newest(public),
+        notes=(*notes, *changed, *skipped),
+        url=options.url if not options.url or options.url.endswith("/") else f"{options.url}/",
+        **more,
+    )
+
+
+def _newest(table: BattleTable) -> int | None:
+    """When the newest battle was, in seconds since 1970."""
+    if "timestamp" not in table.columns:
+        return None
+    times = table.number_column("timestamp")
+    known = times[np.isfinite(times) & (times > 0) & (times < 2**37)]
+    return int(known.max()) if len(known) else None

@@ -6,6 +6,7 @@ import hashlib
 import io
 import tempfile
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,26 +15,30 @@ from xml.sax.saxutils import escape, quoteattr
 
 from tiltyard.battles.writing import write_battles, write_lines
 from tiltyard.boards.leaderboard import EloReport
-from tiltyard.boards.text import json_text
+from tiltyard.boards.text import count_text, json_text, rank_text
 from tiltyard.decisions.two_models import compare_in
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.pages.document import package_text
+from tiltyard.pages.figures import points
 from tiltyard.publish.board_page import PageMap, board_pages, model_files, model_page, pair_tallies, verdict
 from tiltyard.publish.columns import NAME as COLUMNS
 from tiltyard.publish.columns import column_file
 from tiltyard.publish.folder import BoardFile, manifest_of, write_folder
-from tiltyard.publish.pages import ALLOWED, FEED, SCHEMA, Spot, data_page, methods_page
+from tiltyard.publish.pages import ALLOWED, BOARD_CARD, FEED, SCHEMA, Spot, data_page, methods_page
 from tiltyard.publish.publication import slug
 from tiltyard.report.comparison import comparison_page
+from tiltyard.report.sections.board import rating_scale
 from tiltyard.schemas import schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tiltyard.boards.certainty import Solved
+    from tiltyard.boards.leaderboard import RatingEntry
     from tiltyard.decisions.records import Difference
+    from tiltyard.pages.svg import Scale
     from tiltyard.publish.folder import PublishedFile
-    from tiltyard.publish.publication import StaticSite
+    from tiltyard.publish.publication import PublishedBoard, StaticSite
 
 FIRST = 10
 """Models of which every pair has a page."""
@@ -44,6 +49,13 @@ PROMPTS, NAMES = "prompts.json", "models.json"
 
 ROWS_FOR_PAIRS = 20_000_000
 """Pages of pairs at the most, and battles looked at for all of them together: a large board has fewer."""
+
+
+CARD_ROWS = 6
+"""Models on the picture of a board."""
+
+MODEL_CARDS = 50
+"""Models that have a picture: the first ones."""
 
 
 def write_publication(publication: StaticSite, out: Path) -> tuple[int, str]:
@@ -108,9 +120,10 @@ def site_files(publication: StaticSite, spare: Path) -> Iterator[tuple[str, byte
         yield noted(PROMPTS, json_text(dict(publication.texts)).encode())
     if publication.names:
         yield noted(NAMES, json_text(dict(publication.names)).encode())
-    for name, content in publication.extra.items():
+    for name, content in sorted(publication.extra.items()):
         yield noted(name, content)
-    cards: dict[str, bytes] = {}
+    cards = dict(share_cards(publication))
+    yield from cards.items()
     if publication.updated is not None:
         yield noted(FEED, feed(publication, sizes["battles.jsonl"][1]).encode())
     yield from _pages(publication, sizes, frozenset(cards))
@@ -128,7 +141,7 @@ def _pages(
     for model, file in models.items():
         yield file, model_page(Spot(publication, file, cards), model, pages, tallies)
     yield "methods.html", methods_page(Spot(publication, "methods.html", cards))
-    more = dict.fromkeys(publication.extra, "from the source; it cannot be computed from the battles")
+    more = dict.fromkeys(sorted(publication.extra), "from the source; it cannot be computed from the battles")
     more |= {PROMPTS: "the texts of prompts"} if publication.texts else {}
     more |= {NAMES: "the names of models"} if publication.names else {}
     yield "data.html", data_page(Spot(publication, "data.html", cards), sizes, more)
@@ -176,6 +189,51 @@ def chosen_pairs(publication: StaticSite) -> list[tuple[str, str]]:
             pairs.setdefault(frozenset(pair), pair)
     most = min(MOST_PAIRS, max(FIRST, ROWS_FOR_PAIRS // max(len(publication.table), 1)))
     return list(pairs.values())[:most]
+
+
+def share_cards(publication: StaticSite) -> Iterator[tuple[str, bytes]]:
+    """A picture of the first board, and of each of its first models; none without Pillow, or without an address.
+
+    A picture is only of use where its address is known: programs that show it do not look at relative ones.
+
+    Parameters:
+        publication: What is published.
+    """
+    if not publication.url or find_spec("PIL") is None:
+        return
+    one = publication.boards[0]
+    scale = rating_scale(one.board.entries[:MODEL_CARDS])
+    yield BOARD_CARD, _board_card(publication, one, scale)
+    for entry in one.board.entries[:MODEL_CARDS]:
+        yield f"share/{slug(entry.model)}.png", _model_card(publication, one, entry, scale)
+
+
+def _board_card(publication: StaticSite, one: PublishedBoard, scale: Scale) -> bytes:
+    from tiltyard.pages.share_card import INK, INSET, LINE, WIDTH, ShareCard, legible
+
+    card = ShareCard(publication.title)
+    y = card.paragraph(140, verdict(publication, one), 36, 2) + 24
+    for entry in one.board.entries[:CARD_ROWS]:
+        card.draw.line((INSET, y, WIDTH - INSET, y), fill=LINE, width=2)
+        card.text(INSET, y + 9, rank_text(entry), 30, INK, 90)
+        card.text(INSET + 100, y + 9, legible(publication.name(entry.model), entry.model), 30, INK, 510)
+        card.text(WIDTH - INSET, y + 9, points(entry.rating), 30, INK, 120, right=True)
+        card.interval(scale, entry.rating, (entry.ci_low, entry.ci_high), y + 27)
+        y += 52
+    card.foot(f"{count_text(one.board.n_battles)} battles of {len(one.board):,} models")
+    return card.png()
+
+
+def _model_card(publication: StaticSite, one: PublishedBoard, entry: RatingEntry, scale: Scale) -> bytes:
+    from tiltyard.pages.share_card import ACCENT, INK, INSET, WIDTH, ShareCard, legible
+
+    card, wide = ShareCard(publication.title), WIDTH - 2 * INSET
+    card.text(INSET, 190, legible(publication.name(entry.model), entry.model), 76, INK, wide)
+    card.text(INSET, 320, f"rank {rank_text(entry)} of {len(one.board):,}", 44, ACCENT, wide)
+    card.text(INSET, 392, f"rating {points(entry.rating)}", 44, INK, wide)
+    card.interval(scale, entry.rating, (entry.ci_low, entry.ci_high), 422)
+    card.foot(f"{count_text(entry.n_battles)} battles")
+    return card.png()
 
 
 def feed(publication: StaticSite, sha256: str) -> str:

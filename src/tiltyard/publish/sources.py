@@ -2,49 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
+import msgspec
 
 from tiltyard.battles.inputs import find_parts
-from tiltyard.battles.reading import OnBad, read_battles
-from tiltyard.errors import OptionError, TiltyardError
-from tiltyard.publish.publication import BoardRules, StaticSite, make_boards, publishable
+from tiltyard.battles.reading import read_battles
+from tiltyard.boards.leaderboard import EloReport
+from tiltyard.decisions.sources import is_run_folder, open_source
+from tiltyard.errors import OptionError, RunFolderError, TiltyardError
+from tiltyard.publish.publication import PublishOptions, StaticSite, static_site
 from tiltyard.publish.site import write_publication
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tiltyard.battles.table import BattleTable
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishOptions:
-    """How something is published.
-
-    Parameters:
-        title: What the site is called; None: the name of the source.
-        url: Where the folder will be served, for pictures to share and the feed; empty: not known.
-        texts: Whether texts of prompts are published, where the source allows it.
-        rules: How the battles are rated; None: the default, or what the source says.
-        format: The format of a battle file; `auto` recognises it by the header.
-        where: A DuckDB expression over the file's own columns; only rows that satisfy it are published.
-        default_source: Who decided where a row does not say: `human` or `llm-judge`.
-        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
-        map: Columns under other names, ours first.
-    """
-
-    title: str | None = None
-    url: str = ""
-    texts: bool = False
-    rules: BoardRules = field(default_factory=BoardRules)
-    format: str = "auto"
-    where: str | None = None
-    default_source: str | None = None
-    on_bad: OnBad = "error"
-    map: Mapping[str, str] | None = None
+SQLITE = b"SQLite format 3\0"
+SAME_RATING = 0.05
+"""Points by which a rating differs if a reader of one decimal can see it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +66,84 @@ def open_publication(source: str, options: PublishOptions) -> StaticSite:
         source: Where it is.
         options: How it is published.
     """
+    if _is_database(source):
+        from tiltyard.publish.arenas import arena_site
+
+        return arena_site(source if "://" in source else f"sqlite:///{source}", options)
+    folder = Path(source)
+    if is_run_folder(folder):
+        return _from_folder(folder, options)
     return _from_battles(source, options)
+
+
+def _is_database(source: str) -> bool:
+    """Whether a source is an arena's database: an address of one, or a file that begins like one."""
+    if source.startswith(("sqlite:", "postgresql:", "postgres:", "postgresql+")):
+        return True
+    path = Path(source)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(SQLITE)) == SQLITE
+
+
+def _from_folder(folder: Path, options: PublishOptions) -> StaticSite:
+    """The battles of a run or a placement, rated as it rates them; with texts its report too."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_bytes())
+    except ValueError as error:
+        raise RunFolderError(f"{folder / 'manifest.json'}: torn or not JSON ({error}).") from None
+    if not isinstance(manifest, dict) or manifest.get("finished_at") is None:
+        raise RunFolderError(f"{folder} has not finished. Finish it (`tiltyard run` or `place` again), then publish.")
+    kind = "placement" if manifest.get("kind") == "placement" else "run"
+    stated = _stated_ratings(folder, kind)
+    rules = msgspec.structs.replace(
+        options.rules,
+        only_connected=True,
+        anchor=options.rules.anchor or next((_anchor(one) for one in stated.values() if _anchor(one)), None),
+        evaluated=next((one.model for one in stated.values() if one.model), None) if kind == "placement" else None,
+    )
+    texts = open_source(folder).prompt_texts() if options.texts else {}
+    reports = [folder / "report.html", *sorted((folder / "report").glob("*.html"))] if options.texts else []
+    extra = {path.relative_to(folder).as_posix(): path.read_bytes() for path in reports if path.is_file()}
+    if kind == "placement":
+        extra["elo_ratings.json"] = (folder / "elo_ratings.json").read_bytes()
+    before = _stamps(str(folder / "battles.jsonl"))
+    table = read_battles(folder / "battles.jsonl")
+    if _stamps(str(folder / "battles.jsonl")) != before:
+        raise TiltyardError(f"{folder} changed while it was read. Publish again when nothing writes to it.")
+    title = options.title or folder.resolve().name
+    made = static_site(table, kind, title, replace(options, rules=rules), texts, [], extra=extra)
+    return replace(made, notes=(*_differences(made, stated), *made.notes))
+
+
+def _stated_ratings(folder: Path, kind: str) -> dict[str | None, EloReport]:
+    """The ratings that a run or placement itself wrote, by dimension."""
+    if kind == "placement":
+        return {None: EloReport.read(folder / "elo_ratings.json")}
+    return {path.stem: EloReport.read(path) for path in sorted((folder / "ratings").glob("*.json"))}
+
+
+def _anchor(stated: EloReport) -> tuple[str, float] | None:
+    anchor = stated.details.get("anchor")
+    return (str(anchor["model"]), float(anchor["rating"])) if isinstance(anchor, dict) else None
+
+
+def _differences(made: StaticSite, stated: Mapping[str | None, EloReport]) -> list[str]:
+    """What the source's own ratings say otherwise, in sentences: corrected by people, calibrated, with other ends."""
+    said = []
+    for one in made.boards:
+        known = stated.get(one.dimension) or (next(iter(stated.values())) if len(stated) == 1 else None)
+        for entry in () if known is None else known.ratings:
+            ours = one.board.ratings.get(entry.model)
+            if ours is not None and abs(ours - entry.rating) > SAME_RATING:
+                where = "" if one.dimension is None else f" ({one.dimension})"
+                said.append(
+                    f"The {made.kind}’s own file{where} rates {entry.model} at {entry.rating:.1f}, by its own method; "
+                    f"this board is the plain Bradley–Terry fit of its battles, which gives {ours:.1f}."
+                )
+                break
+    return said
 
 
 def _from_battles(source: str, options: PublishOptions) -> StaticSite:
@@ -103,7 +159,7 @@ def _from_battles(source: str, options: PublishOptions) -> StaticSite:
     if _stamps(source) != before:
         raise TiltyardError(f"{source} changed while it was read. Publish again when nothing writes to it.")
     title = options.title or Path(source).name.split(".")[0] or "Battles"
-    return publication_of(table, "battles", title, options, {}, [])
+    return static_site(table, "battles", title, options, {}, [])
 
 
 def _stamps(source: str) -> list[tuple[str, int, int]]:
@@ -111,49 +167,3 @@ def _stamps(source: str) -> list[tuple[str, int, int]]:
     if source == "-":
         return []
     return [(str(part.path), part.path.stat().st_size, part.path.stat().st_mtime_ns) for part in find_parts([source])]
-
-
-def publication_of(
-    table: BattleTable,
-    kind: str,
-    title: str,
-    options: PublishOptions,
-    texts: Mapping[str, str],
-    notes: list[str],
-    **more: Any,
-) -> StaticSite:
-    """The publication of battles: what may be public of them, rated.
-
-    Parameters:
-        table: The battles.
-        kind: What they come from.
-        title: What the site is called.
-        options: How they are published.
-        texts: Texts of prompts that may be public.
-        notes: What a reader should know.
-        more: Further fields of the publication.
-    """
-    public, changed = publishable(table, texts=options.texts, voters_are_keys=kind == "arena")
-    public = replace(public, skipped={})
-    skipped = [f"{count:,} rows were left out: {reason}." for reason, count in table.skipped.items()]
-    return StaticSite(
-        kind=kind,
-        title=title,
-        table=public,
-        rules=options.rules,
-        boards=make_boards(public, options.rules),
-        texts=texts,
-        updated=_newest(public),
-        notes=(*notes, *changed, *skipped),
-        url=options.url if not options.url or options.url.endswith("/") else f"{options.url}/",
-        **more,
-    )
-
-
-def _newest(table: BattleTable) -> int | None:
-    """When the newest battle was, in seconds since 1970."""
-    if "timestamp" not in table.columns:
-        return None
-    times = table.number_column("timestamp")
-    known = times[np.isfinite(times) & (times > 0) & (times < 2**37)]
-    return int(known.max()) if len(known) else None

@@ -1,15 +1,11 @@
-"""Pictures to share: a board or a model as a PNG of 1200 × 630, drawn with Pillow and its built-in font."""
+"""Pictures to share: a board or a model of an arena."""
 
 from __future__ import annotations
 
-import io
-import unicodedata
-from functools import cache
 from typing import TYPE_CHECKING
 
-from PIL import Image, ImageDraw, ImageFont
-
 from tiltyard.pages.figures import count, points
+from tiltyard.pages.share_card import ACCENT, INK, INSET, LINE, MUTED, WIDTH, ShareCard, legible
 from tiltyard.web.board_query import BoardQuery
 from tiltyard.web.leaderboard import board_lines, said_of
 
@@ -19,96 +15,13 @@ if TYPE_CHECKING:
     from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.web.leaderboard import BoardLine
 
-WIDTH, HEIGHT = 1200, 630
-INSET = 64
-PAPER, INK, MUTED, LINE, ACCENT, OTHER = "#fbf9f4", "#1e232b", "#59616d", "#e0dbcf", "#1d4f8c", "#6f3a97"
 ROWS = 6
 """Models on the picture of a board."""
-
-PLAIN = str.maketrans(
-    {"–": "-", "—": "-", "−": "-", "“": '"', "”": '"', "’": "'", "ß": "ss", "ø": "o", "ł": "l", "æ": "ae"}
-)
-"""Signs that the built-in font does not have, and what is drawn instead."""
-
-BARS = (700, 1040)
-"""Where intervals are drawn, from left to right."""
-
-
-@cache
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(size)
-
-
-@cache
-def _blank(size: int) -> bytes:
-    """How the font draws a letter that it does not have."""
-    return bytes(_font(size).getmask("\uffff"))
-
-
-def legible(name: str, instead: str) -> str:
-    """A name in letters that the built-in font has: without accents; else the other one, `?` for what is missing."""
-    for said in (_plain(name), _plain(instead)):
-        if said and all(letter.isspace() or bytes(_font(24).getmask(letter)) != _blank(24) for letter in said):
-            return said
-    return "".join(one if one.isascii() and one.isprintable() else "?" for one in instead)
-
-
-def _plain(text: str) -> str:
-    """A text without accents and typographic signs."""
-    split = unicodedata.normalize("NFKD", text.translate(PLAIN))
-    return "".join(letter for letter in split if not unicodedata.combining(letter))
-
-
-class _Card:
-    """A picture while it is drawn."""
-
-    def __init__(self, title: str) -> None:
-        self._image = Image.new("RGB", (WIDTH, HEIGHT), PAPER)
-        self.draw = ImageDraw.Draw(self._image)
-        self.draw.line((INSET, 92, INSET + 34, 112), fill=ACCENT, width=5)
-        self.draw.line((INSET + 38, 92, INSET + 4, 112), fill=OTHER, width=5)
-        self.text(INSET + 54, 84, legible(title, "Arena"), 30, INK, WIDTH - 2 * INSET - 54)
-
-    def text(self, x: int, y: int, words: str, size: int, colour: str, width: int, *, right: bool = False) -> None:
-        """Words on one line, cut to a width with an ellipsis."""
-        font, words = _font(size), _plain(words)
-        while words and font.getlength(words) > width:
-            words = words[: -2 if words.endswith("…") else -1].rstrip() + "…"
-            if words == "…":
-                break
-        left = x - int(font.getlength(words)) if right else x
-        self.draw.text((left, y), words, font=font, fill=colour)
-
-    def paragraph(self, y: int, words: str, size: int, lines: int) -> int:
-        """Words on a few lines; where the next may begin."""
-        font, line, done = _font(size), "", 0
-        for word in _plain(words).split():
-            longer = f"{line} {word}".strip()
-            if font.getlength(longer) <= WIDTH - 2 * INSET:
-                line = longer
-                continue
-            self.text(INSET, y, line, size, INK, WIDTH - 2 * INSET)
-            y, line, done = y + int(size * 1.35), word, done + 1
-            if done == lines - 1:
-                break
-        self.text(INSET, y, line, size, INK, WIDTH - 2 * INSET)
-        return y + int(size * 1.35)
-
-    def foot(self, votes: int) -> None:
-        """What the picture rests on."""
-        said = f"{count(votes)} votes by people who did not know who wrote what"
-        self.text(INSET, HEIGHT - 62, said, 24, MUTED, WIDTH - 2 * INSET)
-
-    def png(self) -> bytes:
-        """The picture as a file."""
-        out = io.BytesIO()
-        self._image.save(out, "PNG", optimize=True)
-        return out.getvalue()
 
 
 def board_card(snapshot: Snapshot, title: str) -> bytes:
     """The first models of the board, with the sentence above it."""
-    card, lines = _Card(title), board_lines(snapshot, BoardQuery())
+    card, lines = ShareCard(title), board_lines(snapshot, BoardQuery())
     said = said_of(snapshot, BoardQuery())
     words = said.text
     for line in lines:
@@ -116,11 +29,15 @@ def board_card(snapshot: Snapshot, title: str) -> bytes:
     y = card.paragraph(140, words, 36, 2) + 24
     if not said.too_few_votes:
         y = _rows(card, lines[:ROWS], y)
-    card.foot(snapshot.board.votes)
+    card.foot(_votes(snapshot.board.votes))
     return card.png()
 
 
-def _rows(card: _Card, lines: Sequence[BoardLine], y: int) -> int:
+def _votes(number: int) -> str:
+    return f"{count(number)} votes by people who did not know who wrote what"
+
+
+def _rows(card: ShareCard, lines: Sequence[BoardLine], y: int) -> int:
     for line in lines:
         card.draw.line((INSET, y, WIDTH - INSET, y), fill=LINE, width=2)
         colour = MUTED if line.provisional else INK
@@ -132,19 +49,9 @@ def _rows(card: _Card, lines: Sequence[BoardLine], y: int) -> int:
     return y
 
 
-def _bar(card: _Card, line: BoardLine, y: int) -> None:
-    span, scale = line.span, line.scale
-    if span is None or scale is None:
-        return
-
-    def at(value: float) -> int:
-        share = (min(max(value, scale.low), scale.high) - scale.low) / (scale.high - scale.low)
-        return round(BARS[0] + share * (BARS[1] - BARS[0]))
-
-    left, right = (edge if end is None else at(end) for edge, end in zip(BARS, span, strict=True))
-    middle = at(line.raw)
-    card.draw.line((left, y, right, y), fill=INK, width=3)
-    card.draw.ellipse((middle - 7, y - 7, middle + 7, y + 7), fill=ACCENT)
+def _bar(card: ShareCard, line: BoardLine, y: int) -> None:
+    if line.span is not None and line.scale is not None:
+        card.interval(line.scale, line.raw, line.span, y)
 
 
 def model_card(snapshot: Snapshot, name: str, title: str) -> bytes | None:
@@ -152,7 +59,7 @@ def model_card(snapshot: Snapshot, name: str, title: str) -> bytes | None:
     line = next((line for line in board_lines(snapshot, BoardQuery()) if line.row.model == name), None)
     if line is None:
         return None
-    card, row = _Card(title), line.row
+    card, row = ShareCard(title), line.row
     card.text(INSET, 190, legible(row.display_name, row.model), 76, INK, WIDTH - 2 * INSET)
     few = said_of(snapshot, BoardQuery()).too_few_votes or line.provisional
     said = [f"rank {row.rank} of {len(snapshot.board.rows)}"]
@@ -162,5 +69,5 @@ def model_card(snapshot: Snapshot, name: str, title: str) -> bytes | None:
     if not few:
         card.text(INSET, 392, f"rating {points(row.rating_shown)}", 44, INK, WIDTH - 2 * INSET)
         _bar(card, line, 422)
-    card.foot(row.votes)
+    card.foot(_votes(row.votes))
     return card.png()

@@ -122,7 +122,7 @@ def ratings_table(board: Leaderboard, rows: Iterable[Sequence[str]], scale: svg.
         who,
         ("rank", "num"),
         ("rating", "num"),
-        (svg.axis(scale), "chart"),
+        (join([svg.axis(scale), el("span", "picture", class_="aloud")]), "chart"),
         (_interval_head(board), "num"),
         *((word, "num extra") for word in ("battles", "won", "lost", "tied")),
     ]

@@ -1,0 +1,132 @@
+"""An arena as a source: its battles, names and texts as far as they are public, its witness, and its signed head.
+
+The battles are made from the witness, which holds only what may be public, and not from the database: so whoever has
+the folder can make them again, and they cannot hold more.
+"""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tiltyard.arena.blindness import NOT_BLIND, is_blind, public_prompts
+from tiltyard.arena.board import SHADOW_PHASE
+from tiltyard.arena.offline import published_estimator
+from tiltyard.arena.votes import battle_rows
+from tiltyard.arena.witness import read_witness
+from tiltyard.battles.reading import read_battles
+from tiltyard.errors import ArenaError, MissingExtra
+from tiltyard.files import json_line
+from tiltyard.publish.publication import static_site
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from tiltyard.arena.witness import Witness
+    from tiltyard.publish.publication import PublishOptions, StaticSite
+
+WITNESS, HEAD = "witness.jsonl.gz", "head.json"
+LIVE = (
+    "This board is the Bradley–Terry fit of the counted votes, with the weights that the arena gives them. The arena’s "
+    "own page orders models by a Glicko-2 score, which the head and the witness here prove."
+)
+COLUMNS = ("question_id", "voter", "timestamp")
+
+
+def arena_site(db: str, options: PublishOptions) -> StaticSite:
+    """What an arena publishes.
+
+    Parameters:
+        db: Its database.
+        options: How it is published. Texts are those of prompts that nobody can be voting on any more.
+    """
+    title = options.title or "Arena"
+    lines, texts = _public_log(db, title)
+    header, found = read_witness(lines, db.rpartition("@")[2])
+    if found.problems:
+        raise ArenaError(f"the arena’s log contradicts itself: {found.problems[0]}. Run `tiltyard arena verify`.")
+    state = found.state
+    if state.phase == SHADOW_PHASE:
+        raise ArenaError("the arena is in phase 1, which shows none of the new ratings. Publish from phase 2 on.")
+    estimator = published_estimator(state.policy.intervals)
+    rules = msgspec.structs.replace(
+        options.rules,
+        cluster=estimator.cluster,
+        anytime=estimator.anytime,
+        only_connected=True,
+        centre=state.policy.rating.rating,
+    )
+    public = public_prompts(state)
+    allowed = {
+        prompt.prompt_id: texts[prompt.prompt_id]
+        for number, prompt in enumerate(state.catalog.prompts)
+        if options.texts
+        and number in public
+        and not state.catalog.prompt_reserved[number]
+        and prompt.prompt_id in texts
+    }
+    extra = {WITNESS: gzip.compress(b"".join(lines), mtime=0)}
+    if header.statement is not None:
+        extra[HEAD] = json_line(header.statement)
+    return static_site(
+        read_battles(list(witness_rows(found))),
+        "arena",
+        title,
+        replace(options, rules=rules),
+        allowed,
+        [LIVE, *([] if is_blind(state) else [NOT_BLIND])],
+        names={model.model: model.display_name for model in state.catalog.models if model.display_name != model.model},
+        extra=extra,
+        statement=header.head,
+    )
+
+
+def _public_log(db: str, title: str) -> tuple[list[bytes], dict[str, str]]:
+    """The witness as it is now, and the texts of prompts."""
+    try:
+        from tiltyard.arena.service import clock
+        from tiltyard.arena.store import Store
+        from tiltyard.arena.store.reading import prompt_texts
+        from tiltyard.arena.store.witnessing import witness_lines
+    except ImportError:
+        raise MissingExtra("the live arena", "arena") from None
+    store = Store.open(db)
+    try:
+        return [json_line(line) for line in witness_lines(store, clock(), title)], prompt_texts(store)
+    finally:
+        store.close()
+
+
+def witness_rows(found: Witness) -> Iterable[dict[str, Any]]:
+    """The battles that a witness proves, as they are published.
+
+    Parameters:
+        found: The witness.
+    """
+    state = found.state
+    for row in battle_rows(found.book.votes, state.catalog, state.policy.defences):
+        yield {key: value for key, value in row.items() if key not in ("status", "unrendered")}
+
+
+def witness_differences(data: bytes, rows: Iterable[dict[str, Any]]) -> list[str]:
+    """Where published battles are not those of the witness beside them, a line each.
+
+    Parameters:
+        data: The witness file.
+        rows: The published battles, as they are in their file.
+    """
+    _, found = read_witness(gzip.decompress(data).splitlines(keepends=True), WITNESS)
+    expected, published = list(witness_rows(found)), list(rows)
+    if len(expected) != len(published):
+        return [f"battles.jsonl has {len(published):,} battles, the witness proves {len(expected):,} votes"]
+    said = []
+    for number, (one, other) in enumerate(zip(expected, published, strict=True), start=1):
+        for key, value in one.items():
+            if other.get(key, 1.0 if key == "weight" else None) != value:
+                said.append(f"battle {number:,}: {key} is {other.get(key)!r}, the witness proves {value!r}")
+                break
+    return said[:20]

@@ -1,0 +1,153 @@
+"""Counting a published board again in a real browser: Python's numbers, filters, changed numbers, from the disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from published_folders import changed
+from tests.browsers import Tab
+
+import tiltyard as ty
+from tiltyard.publish import PublishedFolder
+
+TOLERANCE = 1e-6
+"""Points; the page itself asks for 0.001."""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def address(published: PublishedFolder) -> Iterator[str]:
+    """The folder at a plain web server."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(published.folder)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def counted(tab: Tab) -> str:
+    """Press the button, wait, and say what the page says."""
+    tab._page.click("#recount-start")
+    tab._page.wait_for_selector("#recount-said:is(.right, .wrong)")
+    return tab._page.inner_text("#recount-said")
+
+
+def ratings(tab: Tab) -> dict[str, float]:
+    """The ratings of the board that a filter left."""
+    rows = tab._page.query_selector_all("#recount-board tbody tr")
+    return {str(row.get_attribute("data-model")): float(row.eval_on_selector("data", "it => it.value")) for row in rows}
+
+
+def test_a_browser_counts_the_board_again_and_rates_what_filters_leave(
+    tab: Tab, address: str, published: PublishedFolder
+) -> None:
+    tab._page.goto(f"{address}/index.html")
+    assert counted(tab).startswith("Counted again: 180 battles, 4 ratings, all as on this page")
+    assert float(str(tab._page.get_attribute("#recount", "data-largest"))) < TOLERANCE
+    battles = published.folder / "battles.parquet"
+    wanted = {"category": "code", "language": "en", "source": "human"}
+    for name, value in wanted.items():
+        tab._page.select_option(f"#recount-filter [name={name}]", value)
+        expected = ty.rate(battles, where=f"{name} = '{value}'").ratings
+        tab._page.wait_for_function(
+            "n => document.querySelector('#recount-board .note')?.textContent.startsWith(n + ' battles')",
+            arg=str(int(_battles(battles, f"{name} = '{value}'"))),
+        )
+        found = ratings(tab)
+        assert found == pytest.approx(expected, abs=TOLERANCE)
+        tab._page.select_option(f"#recount-filter [name={name}]", "")
+    tab._page.fill("#recount-filter [name=from]", "2023-11-20")
+    tab._page.select_option("#recount-filter [name=category]", "a <b> & 'c'")
+    where = "category = 'a <b> & ''c''' AND timestamp >= 1700438400"
+    tab._page.wait_for_function(
+        "n => document.querySelector('#recount-board .note')?.textContent.startsWith(n + ' battles')",
+        arg=str(int(_battles(battles, where))),
+    )
+    assert ratings(tab) == pytest.approx(ty.rate(battles, where=where).ratings, abs=TOLERANCE)
+    assert where in tab._page.inner_text("#recount-board")
+    assert tab.complaints == []
+    assert {request.split("/")[2] for request in tab.requests if request.startswith("http")} == {address.split("/")[2]}
+
+
+def _battles(path: Path, where: str) -> float:
+    return sum(one.wins + one.losses + one.ties for one in ty.rate(path, where=where, ci="none")) / 2
+
+
+def test_a_number_that_was_changed_on_the_page_or_in_the_battles_is_named(
+    tab: Tab, address: str, published: PublishedFolder
+) -> None:
+    model = published.publication.boards[0].board.entries[0]
+    index = (published.folder / "index.html").read_bytes()
+    try:
+        changed(
+            published.folder,
+            "index.html",
+            lambda data: data.replace(f'value="{model.rating!r}"'.encode(), b'value="2000.0"'),
+            rehash=False,
+        )
+        tab._page.goto(f"{address}/index.html")
+        said = counted(tab)
+    finally:
+        (published.folder / "index.html").write_bytes(index)
+    assert said.startswith("This page is not what its battles say.")
+    assert f"this page says 2000, its battles give {model.rating:.3f}" in said
+    tab._page.route("**/battles.cols", lambda route: route.fulfill(body=_swapped(published.folder)))
+    tab._page.goto(f"{address}/index.html")
+    said = counted(tab)
+    assert "battles.cols is not the file that was published" in said
+    assert said.count("its battles give") == 4
+
+
+def _swapped(folder: Path) -> bytes:
+    """The column file with the wins of both sides exchanged."""
+    data = bytearray((folder / "battles.cols").read_bytes())
+    start = 12 + int.from_bytes(data[8:12], "little")
+    at = start + 2 * (-(-2 * 180 // 8) * 8)
+    data[at : at + 180] = bytes({0: 1, 1: 0}.get(value, value) for value in data[at : at + 180])
+    return bytes(data)
+
+
+def test_from_the_disk_the_reader_chooses_the_file_and_without_scripts_everything_is_there(
+    tab: Tab, published: PublishedFolder
+) -> None:
+    tab.open(published.folder / "index.html")
+    tab._page.click("#recount-start")
+    assert "Choose battles.cols in this folder" in tab._page.inner_text("#recount-said")
+    tab._page.set_input_files("#recount-file", published.folder / "battles.cols")
+    tab._page.wait_for_selector("#recount-said.right")
+    assert tab.complaints == []
+    tab.scripts(on=False)
+    tab.open(published.folder / "index.html")
+    said = tab.shown()
+    assert "model 1" in said
+    assert "tiltyard verify https://example.org/board/" in said
+    assert "Or let your browser count" not in said
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_nothing_and_a_phone_does_not_scroll_sideways(
+    tab: Tab, published: PublishedFolder, dark: bool
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    tab.screen(390 if dark else 1280, 844, dark=dark)
+    pages = ["index.html", "methods.html", "data.html"]
+    kinds = (sorted(published.folder.glob(f"{kind}/*.html"))[0] for kind in ("models", "compare"))
+    pages += [path.relative_to(published.folder).as_posix() for path in kinds]
+    for name in pages if dark else pages[::3]:
+        tab.open(published.folder / name)
+        assert tab.evaluate("document.documentElement.scrollWidth") <= (390 if dark else 1280), name
+        found = Axe().run(tab._page).response["violations"]
+        assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found] == [], name
+    assert tab.complaints == []

@@ -1,0 +1,120 @@
+"""What can be published besides a file of battles: an arena, a run's folder, a placement's."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from published_folders import changed, check, everything
+from tests.web.sites import small_site
+from typer.testing import CliRunner
+
+import tiltyard as ty
+from tiltyard.arena import events as e
+from tiltyard.arena.events import Choice
+from tiltyard.arena.heads import new_key
+from tiltyard.arena.policy import Policy
+from tiltyard.arena.store import Store
+from tiltyard.arena.store.witnessing import record_head, state_head
+from tiltyard.cli.main import make_app
+from tiltyard.errors import ArenaError, RunFolderError
+from tiltyard.publish import PublishOptions, publish
+
+OLD = Path(__file__).parents[1] / "written_by_0_1"
+
+
+def command(*arguments: str) -> Any:
+    return CliRunner().invoke(make_app(arguments[0]), arguments)
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """An arena with votes, one excluded, a retired prompt and a signed head; its address and public key."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('arena') / 'arena.db'}"
+    Store.create(url).close()
+    pem, public = new_key()
+    rng = np.random.default_rng(3)
+    with small_site(url) as made:
+        for number in range(120):
+            voter = f"voter-{number % 8}"
+            served = made.arena.serve(voter)
+            made.arena.vote(served.matchup_id, voter, Choice.A if rng.random() < 0.6 else Choice.B)
+        made.arena.append([e.PhaseChanged(phase=4), e.PromptDisabled(prompt_id="p2")])
+        head, file = state_head(made.arena.store, made.arena.now(), title="Test arena", pem=pem)
+        record_head(made.arena.store, head, made.arena.now(), file)
+    return url, public
+
+
+def test_an_arena_is_published_with_its_witness_and_every_battle_is_proved(
+    arena: tuple[str, str], tmp_path: Path
+) -> None:
+    url, key = arena
+    done = publish(url, tmp_path / "site", PublishOptions(title="Test arena", texts=True))
+    assert {"witness.jsonl.gz", "head.json", "models.json"} <= set(everything(done.folder))
+    assert check(done.folder).problems == []
+    found = command("verify", str(done.folder), "--key", key)
+    assert found.exit_code == 0, found.output
+    assert "votes: 120 counted" in found.stdout
+    other = json.loads((done.folder / "battles.jsonl").read_text("utf-8").splitlines()[5])
+    other["winner"] = "tie"
+    rows = (done.folder / "battles.jsonl").read_text("utf-8").splitlines()
+    forged = tmp_path / "forged.jsonl"
+    forged.write_text("\n".join([*rows[:5], json.dumps(other), *rows[6:]]) + "\n", encoding="utf-8")
+    anew = publish(forged, tmp_path / "anew", PublishOptions(title="Test arena"))
+    shutil.copy(done.folder / "witness.jsonl.gz", anew.folder)
+    changed(anew.folder, "witness.jsonl.gz", lambda data: data + b"\0")
+    (anew.folder / "witness.jsonl.gz").write_bytes(b"")
+    changed(anew.folder, "witness.jsonl.gz", lambda _: (done.folder / "witness.jsonl.gz").read_bytes())
+    told = command("verify", str(anew.folder))
+    assert told.exit_code == 3
+    assert "WRONG: battle 6: winner is 'tie', the witness proves 'model_" in told.stdout
+    assert command("verify", str(done.folder), "--head", "0" * 64 + "@3").exit_code == 3
+
+
+def test_no_text_of_a_prompt_that_can_be_voted_on_is_published(arena: tuple[str, str], tmp_path: Path) -> None:
+    url, _ = arena
+    blind = publish(url, tmp_path / "blind", PublishOptions(texts=True))
+    names = ("Question *number* 0?", "An answer with")
+    for name, data in everything(blind.folder).items():
+        content = gzip.decompress(data) if name.endswith(".gz") else data
+        assert names[1].encode() not in content, name
+        assert name.endswith(".gz") or names[0].encode() not in content, name
+    with small_site(url) as made:
+        made.arena.append([e.SettingsChanged(policy=Policy(texts_public="always"))])
+    seen = publish(url, tmp_path / "seen", PublishOptions(texts=True))
+    assert json.loads((seen.folder / "prompts.json").read_bytes())["p0"] == "Question *number* 0?"
+    assert b"This arena is not blind" in (seen.folder / "index.html").read_bytes()
+    assert "prompts.json" not in everything(publish(url, tmp_path / "plain").folder)
+
+
+def test_an_arena_in_phase_one_is_not_published(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'arena.db'}"
+    Store.create(url).close()
+    with small_site(url) as made:
+        made.arena.append([e.PhaseChanged(phase=1)])
+    with pytest.raises(ArenaError, match="phase 1"):
+        publish(url, tmp_path / "site")
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_run_and_a_placement_are_published_as_they_rate_themselves(tmp_path: Path) -> None:
+    run = publish(OLD / "tournament" / "run", tmp_path / "run", PublishOptions(texts=True))
+    assert run.publication.kind == "run"
+    for one in run.publication.boards:
+        stated = ty.EloReport.read(OLD / "tournament" / "run" / "ratings" / f"{one.dimension}.json")
+        assert {entry.model: entry.rating for entry in stated.ratings} == pytest.approx(one.board.ratings, abs=1e-9)
+    assert check(run.folder).problems == []
+    placed = publish(OLD / "placement", tmp_path / "placement")
+    evaluated = [entry.model for entry in placed.publication.boards[0].board if entry.source == "evaluated"]
+    assert evaluated == [json.loads((OLD / "placement" / "elo_ratings.json").read_bytes())["model"]]
+    assert check(placed.folder).problems == []
+    torn = Path(shutil.copytree(OLD / "placement", tmp_path / "torn"))
+    said = json.loads((torn / "manifest.json").read_bytes())
+    (torn / "manifest.json").write_text(json.dumps({**said, "finished_at": None}), encoding="utf-8")
+    with pytest.raises(RunFolderError, match="has not finished"):
+        publish(torn, tmp_path / "no")
