@@ -15,6 +15,7 @@ from typing import Any
 import av
 import numpy as np
 from av.audio.fifo import AudioFifo
+from PIL import Image
 
 PLANTED = b"Zyxwolf"
 WIDE = "Zyxwolf".encode("utf-16")
@@ -215,9 +216,16 @@ WEBM: dict[str, Callable[[bytes], bytes]] = {
 # --- MP3, WAV, FLAC, Ogg ---------------------------------------------------------------------------------------------
 
 
-def id3(text: bytes = PLANTED) -> bytes:
-    frame = b"TPE1" + struct.pack(">I", len(text) + 1) + b"\0\0" + b"\1" + text
-    return b"ID3\x04\0\0" + bytes([0, 0, len(frame) >> 7 & 0x7F, len(frame) & 0x7F]) + frame
+def id3(text: bytes = PLANTED, name: bytes = b"TPE1", encoding: bytes = b"\1") -> bytes:
+    frame = name + struct.pack(">I", len(text) + 1) + b"\0\0" + encoding + text
+    return b"ID3\x03\0\0" + bytes([0, 0, len(frame) >> 7 & 0x7F, len(frame) & 0x7F]) + frame
+
+
+def cover() -> bytes:
+    """A picture as players show it beside a sound."""
+    out = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(out, "PNG")
+    return out.getvalue() + PLANTED
 
 
 APE = b"APETAGEX" + struct.pack("<IIII", 2000, 60, 1, 0) + bytes(8) + struct.pack("<II", 14, 0) + b"Artist\0" + WIDE
@@ -236,6 +244,7 @@ def over(found: bytes, skipped: int = 0) -> Callable[[bytes], bytes]:
 
 MP3: dict[str, Callable[[bytes], bytes]] = {
     "before": lambda data: id3() + data,
+    "a cover": lambda data: id3(b"image/png\0\3\0" + cover(), b"APIC", b"\0") + data,
     "an old tag": lambda data: data + ID3V1,
     "an APE tag": lambda data: data + APE + ID3V1,
     "a tag behind": lambda data: data + id3(WIDE),
@@ -272,6 +281,9 @@ FLAC: dict[str, Callable[[bytes], bytes]] = {
     "a seek table": metadata(3, PLANTED.ljust(18, b"\0")),
     "a program's block": metadata(2, PLANTED.ljust(8)),
     "padding": metadata(1, PLANTED),
+    "a cover": metadata(
+        *(6, struct.pack(">II", 3, 9) + b"image/png" + struct.pack(">6I", 0, 4, 4, 24, 0, len(cover())) + cover())
+    ),
     "an unknown block": metadata(100, PLANTED),
     "after the end": lambda data: data + APE + ID3V1,
     "the maker": over(b"Lavf"),

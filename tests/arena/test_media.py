@@ -297,6 +297,7 @@ def test_comments_of_styles_go_and_texts_that_look_like_one_stay() -> None:
         ("html", "<script>" + "=/[" * 30_000 + "</script>", r"(=/\[){30000}"),
         ("html", "<p>" + "data:image/png;;;;;;;" * 30_000 + "</p>", "(data:image/png;{7}){30000}"),
         ("html", "<script>" + "`${" * 100_000 + "</script>", "nested too deeply"),
+        ("html", "<script>'\n" + "/*\n" * 200_000 + "</script>", "<script>'\n</script>"),
     ],
 )
 def test_text_that_was_written_to_take_long_is_cleaned_or_refused_soon(kind: str, text: str, found: str) -> None:

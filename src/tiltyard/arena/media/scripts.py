@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _REGEX = re.compile(r"/(?![*/])(?:[^/\\\[\n]|\\[^\n]|\[(?:[^\]\\\n]|\\[^\n]){0,400}+\])++/[A-Za-z]*")
-_WHOLE_LINES = re.compile(r"^[ \t]*(?://|<!--)[^\n]*|^[ \t]*/\*.*?\*/", re.MULTILINE | re.DOTALL)
+_WHOLE_LINES = re.compile(r"^[ \t]*(?://|<!--)[^\n]*|^[ \t]*/\*.*?(?:\*/|\Z)", re.MULTILINE | re.DOTALL)
 
 _BEFORE_VALUES = "return typeof instanceof in of new delete void throw case do else await yield"
 BEFORE_VALUES = frozenset(_BEFORE_VALUES.split())
