@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -13,10 +12,15 @@ import msgspec
 import pytest
 from starlette.testclient import TestClient
 
+from tests.arena.engines import Clock, open_arena
 from tests.web.sites import SmallSite, small_site
+from tiltyard.arena.commands import SpendPuzzle
 from tiltyard.arena.events import SettingsChanged
 from tiltyard.arena.policy import Policy
+from tiltyard.arena.service import Arena, clock
 from tiltyard.arena.visitor_rules import EntryRules
+from tiltyard.arena.voting import PuzzleNeeded
+from tiltyard.web.cookies import cookie_hash
 from tiltyard.web.failures import Failure
 from tiltyard.web.puzzles import GOOD_SECONDS, SECOND, Puzzles, zero_bits
 
@@ -130,21 +134,49 @@ def test_only_a_number_that_fits_or_the_wait_solves_a_puzzle() -> None:
     assert Puzzles("t" * 32).make("ann", RULES, NOW).text != text
 
 
-def test_in_one_network_one_wait_begins_when_the_one_before_is_over(site: SmallSite) -> None:
-    """Otherwise one wait of many cookies at the same time would pay for all of them."""
-    quick = msgspec.structs.replace(RULES, puzzle_wait_seconds=1)
-    site.arena.append([SettingsChanged(policy=msgspec.structs.replace(Policy(), entry=quick))])
-    site.observatory.refresh()
-    cookies = [site.client(f"203.0.113.{n}") for n in range(1, 7)]
-    elsewhere = site.client("198.51.100.9")
-    waiting = [(client, client.post("/api/v1/matchups").headers["x-puzzle"]) for client in (*cookies, elsewhere)]
-    computed = site.client("203.0.113.99")
-    work = solved(computed)
-    time.sleep(1.1)
-    told = [client.post("/api/v1/matchups", headers={"x-puzzle": text}) for client, text in waiting]
-    assert [answer.status_code for answer in told] == [201, *[403] * 5, 201], "another network waits for itself"
-    assert "one after the other. Come back in one second," in told[1].json()["error"]["message"]
-    assert computed.post("/api/v1/matchups", headers=work).status_code == 201, "work is not waiting"
-    time.sleep(1.1)
-    told = [client.post("/api/v1/matchups", headers={"x-puzzle": text}) for client, text in waiting[1:6]]
-    assert [answer.status_code for answer in told] == [201, *[403] * 4]
+def pay(arena: Arena, voter: str, name: str, made_at: int, block: str = "") -> str:
+    """Spend a puzzle, by waiting if a block is named; what the refusal says, or nothing."""
+    spent = SpendPuzzle(voter, name, made_at, made_at + 901 * SECOND, waited=bool(block), block=block)
+    try:
+        arena.submit(spent).result()
+    except PuzzleNeeded as refused:
+        return str(refused)
+    return ""
+
+
+def test_a_puzzle_is_spent_once_and_waits_of_one_block_come_one_after_the_other(arena_url: str) -> None:
+    """Otherwise one wait with many cookies at the same time would pay for all of them."""
+    clock = Clock()
+    with open_arena(arena_url, clock) as arena:
+        arena.append([SettingsChanged(policy=msgspec.structs.replace(Policy(), entry=RULES))])
+        voters = [arena.voter(f"{n}" * 8) for n in range(6)]
+        made_at = clock.now
+        assert [pay(arena, voters[0], "one", made_at), pay(arena, voters[0], "two", made_at + 9)] == ["", ""]
+        for name in ("one", "two", "three"):
+            assert pay(arena, voters[0], name, made_at).startswith("this puzzle was solved before, or is older")
+        assert pay(arena, arena.voter("another"), "one", made_at).startswith("this puzzle was solved before")
+        made_at = clock.now
+        clock.turn(21)
+        for turn in range(1, 5):
+            told = [pay(arena, voter, f"{voter} waits", made_at, "home") for voter in voters[turn:]]
+            assert [bool(one) for one in told] == [False, *[True] * (5 - turn)]
+            assert all("Come back in 20 seconds" in one or "Come back in 19 seconds" in one for one in told[1:])
+            clock.turn(20)
+        assert pay(arena, arena.voter("elsewhere"), "other", made_at, "train") == "", "another network, another line"
+
+
+def test_a_site_tells_waiting_from_solving(site: SmallSite) -> None:
+    puzzles, made_at = Puzzles(site.settings.secret), clock() - 25 * SECOND
+    clients = [site.client(f"203.0.113.{n}") for n in (1, 2, 3)]
+    texts = []
+    for client in clients:
+        client.post("/api/v1/matchups")
+        voter = site.arena.store.known_voter(cookie_hash(client.cookies["tiltyard"]))
+        texts.append(puzzles.make(str(voter), RULES, made_at).text)
+    numbers = ("", "", solution(texts[2]))
+    told = [
+        client.post("/api/v1/matchups", headers={"x-puzzle": text, "x-puzzle-number": number})
+        for client, text, number in zip(clients, texts, numbers, strict=True)
+    ]
+    assert [answer.status_code for answer in told] == [201, 403, 201]
+    assert "others of your network wait too, one after the other" in told[1].json()["error"]["message"]

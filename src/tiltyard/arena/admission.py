@@ -13,12 +13,14 @@ from tiltyard.arena.commands import EnterVoter, MatchupCommand, ServeMatchup, Sp
 from tiltyard.arena.integrity import MICROSECONDS, limits_of
 from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
 from tiltyard.arena.store.visitors import (
+    WAIT_LOCKS,
     BlockKeys,
     Quota,
     QuotaCounter,
     SpentPuzzle,
     enter_voter,
     known_cookies,
+    lock_names,
     note_wait,
     spend_puzzle,
     use_credit,
@@ -115,6 +117,9 @@ class Admission:
         self, connection: Connection, group: Sequence[Command[object]], rules: EntryRules, now: int
     ) -> None:
         """Take solved puzzles, and refuse a pair to voters whose last puzzle pays for no more. An open one is free."""
+        waited = [one.block_key for one in group if isinstance(one, SpendPuzzle) and one.waited and one.block_key]
+        if waited:
+            lock_names(connection, WAIT_LOCKS, waited)
         for command in group:
             if isinstance(command, SpendPuzzle):
                 self._take_puzzle(connection, command, rules, now)

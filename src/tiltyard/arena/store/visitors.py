@@ -38,8 +38,9 @@ PROBE = "probe"
 RENEWAL_SECONDS = 600
 """How long a replaced cookie still leads to its voter: responses get lost, and tabs load in parallel."""
 
-QUOTA_LOCKS, VOTER_LOCKS = 0x7117, 0x7118
-"""The first numbers of the advisory locks of quotas and of voters; the second is derived from the name."""
+QUOTA_LOCKS, VOTER_LOCKS, WAIT_LOCKS = 0x7117, 0x7118, 0x7119
+"""The first numbers of the advisory locks of quotas, of voters and of blocks in which somebody waits instead of solving
+a puzzle, in the order in which a transaction takes them; the second number is derived from the name."""
 
 BLOCK_PERIOD = 30 * DAY_SECONDS * SECOND
 """How long one random key stands for an address block, in microseconds."""
@@ -159,7 +160,8 @@ def spend_puzzle(connection: sa.Connection, puzzle: SpentPuzzle, pays_for: int, 
     later = paid.on_conflict_do_update(index_elements=["name"], set_={"expires_at": now + good_for}, where=earlier)
     row = {"name": puzzle.name, "expires_at": puzzle.expires_at}
     spent = dialect.insert(ended_sessions).values(row).on_conflict_do_nothing(index_elements=["name"])
-    if not connection.execute(later).rowcount or not connection.execute(spent).rowcount:
+    counted = {"preserve_rowcount": True}  # otherwise it is -1 after an INSERT on PostgreSQL
+    if any(connection.execute(step, execution_options=counted).rowcount < 1 for step in (later, spent)):
         return False
     connection.execute(sa.delete(ended_sessions).where(ended_sessions.c.expires_at <= now))
     connection.execute(sa.update(voters).where(voters.c.voter == puzzle.voter).values(credit=pays_for))
@@ -169,10 +171,9 @@ def spend_puzzle(connection: sa.Connection, puzzle: SpentPuzzle, pays_for: int, 
 def wait_until(connection: sa.Connection, puzzle: SpentPuzzle, seconds: int) -> int:
     """When the wait for a puzzle is over. In one block one wait begins when the one before is over.
 
-    Otherwise one wait would pay for as many cookies as somebody has. On PostgreSQL others of the block wait here.
+    Otherwise one wait would pay for as many cookies as somebody has. The block must be locked by `WAIT_LOCKS`.
     """
     name = f"waited:{puzzle.waited_in}"
-    lock_names(connection, QUOTA_LOCKS, [name])
     last = connection.execute(sa.select(ended_sessions.c.expires_at).where(ended_sessions.c.name == name)).scalar()
     good_for = puzzle.expires_at - puzzle.made_at
     return max(puzzle.made_at, (last or 0) - good_for) + seconds * SECOND
