@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import colorsys
 import csv
 import io
 import json
@@ -21,7 +22,7 @@ from tiltyard.validity.publication import Badge
 from tiltyard.web.board_pages import leaderboard_view
 from tiltyard.web.board_query import COLUMNS, BoardQuery
 from tiltyard.web.leaderboard import board_csv, board_lines, board_values
-from tiltyard.web.rendering import SiteFacts, render
+from tiltyard.web.rendering import SiteFacts, render, static_files
 
 LOCKED = ["rank", "model", "rating", "confidence", "coverage", "consistency", "spread", "average", "record", "votes"]
 asked = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -310,3 +311,23 @@ def test_notes_of_models_and_a_large_share_of_one_voter_are_on_the_page(snapshot
     page = text_of(render("leaderboard.html", SiteFacts("Birds"), context))
     assert note in page
     assert "One voter has 31 % of the battles, which widens the intervals." in page
+
+
+def hues(sheet: str) -> dict[str, float]:
+    """The hue of each named color, in degrees."""
+    found = re.findall(r"--(\w+): #([0-9a-f]{6})", sheet)
+    return {
+        name: 360 * colorsys.rgb_to_hls(*(int(code[at : at + 2], 16) / 255 for at in (0, 2, 4)))[0]
+        for name, code in found
+    }
+
+
+def test_the_colors_of_the_sides_are_not_those_of_good_and_bad() -> None:
+    light, _, dark = static_files()["site.css"].content.decode().partition("@media (prefers-color-scheme: dark)")
+    for sheet in (light, dark.partition("}\n}")[0]):
+        hue = hues(sheet)
+        for side in ("accent", "other"):
+            for meaning in ("good", "odd", "bad"):
+                apart = abs(hue[side] - hue[meaning])
+                assert min(apart, 360 - apart) >= 45, (side, meaning)
+        assert abs(hue["accent"] - hue["other"]) >= 45

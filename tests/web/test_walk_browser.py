@@ -39,7 +39,7 @@ PUBLIC = (
     "/methods",
     "/bank",
     "/data",
-    "/data/heads",
+    "/heads",
     "/me",
     "/privacy",
     "/no-such-page",
