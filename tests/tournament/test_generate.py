@@ -84,7 +84,7 @@ def test_drawings_in_generated_answers_are_shown_by_an_arena(
     done = tiltyard(*answers, "--code", "svg")
     assert done.returncode == 0, done.stderr
     assert "3 models, 4 prompts and 6 answers are new or changed; 0 unchanged\n6 svg: cleaned" in done.stderr
-    assert "6 answers left out, because they hold nothing that can be shown:" in done.stderr
+    assert "6 answers left out: they hold nothing that can be shown, such as:" in done.stderr
     assert "  the answer of 'otter' to 'p1' holds no svg" in done.stderr  # written as text before
     assert "0 answers are new or changed; 13 unchanged" in tiltyard(*answers, "--code", "svg").stderr
     rows = read_lines(tmp_path / "responses" / "responses_otter.jsonl")

@@ -356,7 +356,7 @@ def check_events(bodies: Iterable[e.AnyBody], state: ArenaState) -> None:
         if type(body) in e.OF_MATCHUPS or isinstance(body, e.Explained):
             name = type(body).__name__
             raise ArenaError(f"{name} is not written by hand: serve, vote, reveal, skip, undo or explain instead.")
-        _check_content(body)
+        check_content(body)
         match body:
             case e.ModelAdded():
                 models.add(body.model)
@@ -384,7 +384,8 @@ def kinds_differ(prompt_id: str, there: str, new: str) -> str:
     )
 
 
-def _check_content(body: e.AnyBody) -> None:
+def check_content(body: e.AnyBody) -> None:
+    """Refuse an event with a content that no arena takes, whatever is in it already."""
     match body:
         case e.PhaseChanged() if body.phase not in PHASES:
             raise ArenaError(f"there is no phase {body.phase}; the phases are 1 to {PHASES[-1]}.")

@@ -17,7 +17,7 @@ import msgspec
 import yaml
 
 from tiltyard.arena import events as e
-from tiltyard.arena.commands import check_events, kinds_differ
+from tiltyard.arena.commands import check_content, kinds_differ
 from tiltyard.arena.file_intake import FileIntake
 from tiltyard.arena.import_source import PREFIX, SUFFIX, code_of, models_in, read_answers
 from tiltyard.arena.integrity import AnswerFlag, events_of, flag_answers, flag_words
@@ -134,9 +134,8 @@ class Import:
         if self.empty:
             lines.append(f"{self.empty} empty answers left out: there is nothing to show")
         if self.unusable:
-            more = f"  and {len(self.unusable) - LISTED} more" if len(self.unusable) > LISTED else ""
-            lines.append(f"{len(self.unusable)} answers left out, because they hold nothing that can be shown:")
-            lines += [f"  {line}" for line in self.unusable[:LISTED]] + ([more] if more else [])
+            lines.append(f"{len(self.unusable)} answers left out: they hold nothing that can be shown, such as:")
+            lines += [f"  {line}" for line in self.unusable[:LISTED]]
         if self.strangers:
             first = sorted(self.strangers)[:3]
             named = ", ".join(first) + (", …" if len(self.strangers) > len(first) else "")
@@ -417,7 +416,8 @@ def prepare_import(
             intake=intake,
             code=code,
         )
-        arena.read(lambda state: check_events(plan.bodies, state))
+        for body in plan.bodies:
+            check_content(body)
     except BaseException:
         intake.close()
         raise
