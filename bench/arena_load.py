@@ -191,7 +191,7 @@ def _timed(run: Callable[[], object]) -> float:
 
 def _folded(url: str, votes: int) -> None:
     """The state from the log alone, without any table: read, decoded and applied."""
-    from tiltyard.arena.folding import apply_all
+    from tiltyard.arena.folding import apply_all, rare_collection
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store import Store, log
     from tiltyard.arena.votes import MemoryVoteBook
@@ -199,7 +199,7 @@ def _folded(url: str, votes: int) -> None:
     store, state = Store.open(url), ArenaState(MemoryVoteBook())
     state.track.expect(votes)
     try:
-        with store.database.read() as connection:
+        with store.database.read() as connection, rare_collection:
             for page in log.event_pages(connection, 0):
                 apply_all(state, page.events)
         assert state.track.now.seq

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from unittest.mock import patch
 
 import msgspec
@@ -215,3 +216,12 @@ def test_what_differs_is_found_wherever_the_log_is_cut_into_pages(sqlite_url: st
     assert f"matchups, id {votes[9][0]}: is missing" in found
     assert "matchups, id zzz: does not follow from the log" in found
     assert sum("standing differ" in one for one in found) == 3
+
+
+def test_collecting_is_as_before_after_folds_that_overlap() -> None:
+    before = gc.get_threshold()
+    with folding.rare_collection:
+        with folding.rare_collection:
+            assert gc.get_threshold()[0] == folding.RARELY
+        assert gc.get_threshold()[0] == folding.RARELY
+    assert gc.get_threshold() == before

@@ -9,7 +9,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from tiltyard.arena import events as e
-from tiltyard.arena.store.bulk import insert_rows, update_rows
+from tiltyard.arena.store.bulk import Row, insert_rows, update_rows
 from tiltyard.arena.store.state_bytes import encode_ratings, encode_state
 from tiltyard.arena.store.tables import checkpoints, marks, models, prompts, responses, snapshots, standings
 
@@ -67,7 +67,7 @@ class Projections:
         period = state.policy.snapshot_seconds * 1_000_000
         end = (state.latest // period + 1) * period
         if event.at >= end and state.catalog.models and state.latest:
-            connection.execute(sa.insert(snapshots), _snapshot_rows(state, end))
+            insert_rows(connection, snapshots, _snapshot_rows(state, end))
 
     def after(self, connection: sa.Connection, state: ArenaState, body: e.AnyBody) -> None:
         """Note what the event just applied has changed, and save a checkpoint if one is due."""
@@ -192,27 +192,20 @@ def _standings_of(state: ArenaState) -> list[Standing]:
     return list(zip(*(column.tolist() for column in (*now.columns(), *counts)), strict=True))
 
 
-def _snapshot_rows(state: ArenaState, at: int) -> list[dict[str, float]]:
+def _snapshot_rows(state: ArenaState, at: int) -> list[Row]:
     """Every model's entry in the history: ratings, coverage as two counts, and votes by kind."""
     now, tallies = state.track.now, state.tallies
     active = np.array(state.catalog.prompt_enabled, dtype=bool)
-    covered = (tallies.decisive_on.view[:, active] >= state.policy.prompt_floor).sum(axis=1)
     columns = {
         "rating": now.rating,
         "deviation": now.deviation,
-        "covered_prompts": covered,
+        "covered_prompts": (tallies.decisive_on.view[:, active] >= state.policy.prompt_floor).sum(axis=1),
         "decisive": tallies.decisive,
         "rated": tallies.rated,
         "both_bad": tallies.both_bad.view.sum(axis=1),
     }
+    models = len(state.catalog.models)
     lists = {name: column.tolist() for name, column in columns.items()}
-    return [
-        {
-            "at": at,
-            "seq": state.seq,
-            "model": number,
-            "active_prompts": int(active.sum()),
-            **{name: values[number] for name, values in lists.items()},
-        }
-        for number in range(len(state.catalog.models))
-    ]
+    same = {"at": at, "seq": state.seq, "active_prompts": int(active.sum())}
+    lists |= {"model": list(range(models)), **{name: [value] * models for name, value in same.items()}}
+    return list(zip(*(lists[column.name] for column in snapshots.c), strict=True))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from tiltyard.arena.events import OF_MATCHUPS, ChainUpgraded, Event
-from tiltyard.arena.folding import IN_RUNS, apply_all
+from tiltyard.arena.folding import IN_RUNS, apply_all, rare_collection
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import log
 from tiltyard.arena.store.projections import Projections
@@ -55,7 +55,8 @@ class Replica:
             hash_ = log.hash_at(connection, state.seq)
         replica = cls(state, book, hash_, checkpoint_every)
         replica.version = log.version_at_head(connection)
-        replica.catch_up(connection, until=until)
+        with rare_collection:
+            replica.catch_up(connection, until=until)
         return replica
 
     def is_at_the_head(self, connection: sa.Connection) -> bool:

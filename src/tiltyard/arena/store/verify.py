@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from tiltyard.arena.chain import FIRST_HASH, chain_hash, link_event, link_events
 from tiltyard.arena.events import ChainUpgraded, Event, decode_body, decode_events
+from tiltyard.arena.folding import rare_collection
 from tiltyard.arena.heads import Head
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.bulk import fetch, insert_rows
@@ -88,7 +89,7 @@ def verify(
     """
     store = Store.open(url)
     try:
-        with store.database.read() as source, _scratch() as target:
+        with store.database.read() as source, _scratch() as target, rare_collection:
             checked = _Checked()
             checked.expect(heads, "the head that was kept")
             checked.expect(published_heads(source), "the head in the table `heads`")
@@ -135,7 +136,7 @@ def rebuild(url: str, checkpoint_every: int = CHECKPOINT_EVERY) -> None:
     """Delete every projection and rebuild it from the log, in one transaction. A broken log is refused."""
     store = Store.open(url)
     try:
-        with store.database.write() as connection:
+        with store.database.write() as connection, rare_collection:
             store.database.lock_projector(connection, wait=True)
             empty_projections(connection)
             checked = _Checked()
