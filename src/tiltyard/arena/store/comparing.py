@@ -1,8 +1,8 @@
 """Comparing an arena's tables with what follows from its log, bit for bit.
 
-Votes and matchups, which grow with the log, are compared while it is folded, page by page. Their status may still change
-later in the log, so a row that differs is kept until the end. All other tables are made anew in a scratch database and
-compared as a whole.
+Votes and matchups, which grow with the log, are compared while it is folded, page by page. Their status may still
+change later in the log, so a row that differs is kept until the end. All other tables are made anew in a scratch
+database and compared as a whole.
 """
 
 from __future__ import annotations
