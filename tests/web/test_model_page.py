@@ -13,7 +13,7 @@ from tests.web.board_fixtures import DAY, MODELS, NEWCOMER, BoardSite, board_sit
 from tests.web.sites import MODELS as SITE_MODELS
 from tests.web.sites import answer, catalog, said
 from tiltyard.arena import events as e
-from tiltyard.arena.model_detail import model_detail
+from tiltyard.arena.model_detail import model_detail, results_by_prompt_and_opponent
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.reading import AnswerDates
 from tiltyard.pages.figures import day
@@ -115,14 +115,15 @@ def test_a_prompt_that_is_kept_for_later_is_on_no_page(tmp_path: Path) -> None:
 
 
 def test_results_against_each_opponent_add_up_to_its_records(site: BoardSite) -> None:
-    page = page_of(site, MODELS[2])
+    page, snapshot = page_of(site, MODELS[2]), site.world.snapshot
+    results = results_by_prompt_and_opponent(snapshot.study.votes, page.facts.number)
     for place, counts in ((0, "wins"), (1, "losses"), (2, "ties"), (3, "both_bad")):
-        assert [page.results[prompt, :, place].sum() for prompt in range(6)] == [
+        assert [results[prompt, :, place].sum() for prompt in range(6)] == [
             getattr(record, counts) for record in page.detail.prompts
         ]
     met = {record.name: (record.wins, record.losses) for record in page.detail.opponents}
-    names = [facts.model for facts in site.world.snapshot.models]
-    assert {name: tuple(page.results[:, names.index(name), :2].sum(axis=0)) for name in met} == met
+    names = [facts.model for facts in snapshot.models]
+    assert {name: tuple(results[:, names.index(name), :2].sum(axis=0)) for name in met} == met
 
 
 def section(page: str, name: str) -> str:

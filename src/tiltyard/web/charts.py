@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tiltyard.arena.model_detail import results_by_prompt_and_opponent
 from tiltyard.pages.figures import plural
 from tiltyard.pages.markup import Html, el, join
 from tiltyard.pages.svg import Scale, axis
@@ -146,6 +147,7 @@ def rival_grid(page: ModelPage, snapshot: Snapshot, asked: Mapping[str, str]) ->
     rivals = [snapshot.model(name) for name in heatmap.opponents[near]]
     numbers = {facts.prompt_id: facts.number for facts in snapshot.prompts}
     missing = {name: line[near] for name, line in zip(heatmap.prompts, heatmap.deficits, strict=True)}
+    counted = results_by_prompt_and_opponent(snapshot.study.votes, page.facts.number)
     records = (*page.detail.prompts, *page.detail.retired_prompts)
     kept = sorted(
         sorted(records, key=lambda record: -record.votes)[:GRID_PROMPTS], key=lambda record: record.score or 0
@@ -153,7 +155,7 @@ def rival_grid(page: ModelPage, snapshot: Snapshot, asked: Mapping[str, str]) ->
     rows = []
     for record in kept:
         name, number = record.name, numbers[record.name]
-        results = page.results[number].tolist() if number < len(page.results) else []
+        results = counted[number].tolist() if number < len(counted) else []
         short = [lacks > 0 for lacks in missing.get(name, (0.0,) * len(rivals))]
         words = asked.get(name, name)
         cells = [

@@ -19,7 +19,6 @@ from tiltyard.arena.model_detail import (
     leanings,
     model_detail,
     recent_form,
-    results_by_prompt_and_opponent,
 )
 from tiltyard.arena.offline import published_estimator
 from tiltyard.arena.state import VoteStanding
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.board import BoardRow
     from tiltyard.arena.following.followed_votes import FollowedVotes
     from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
-    from tiltyard.arena.model_detail import BothBadPiece, Ints, Leanings, ModelDetail, RatingPath, RecentForm
+    from tiltyard.arena.model_detail import BothBadPiece, Leanings, ModelDetail, RatingPath, RecentForm
     from tiltyard.arena.offline import OfflineRow
     from tiltyard.arena.state import ArenaState, CastVote
     from tiltyard.arena.votes import VoteTable
@@ -102,8 +101,6 @@ class ModelPage:
     """The records of the models next in rank, by prompt."""
     leanings: Leanings
     """Where it does better or worse than its rating, beyond chance."""
-    results: Ints
-    """Its counted votes by prompt, opponent (by their numbers) and result: won, lost, tied, both bad."""
     phase: int
     """Phase of the rollout, which says what is public."""
 
@@ -146,7 +143,6 @@ def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, n
             for near in detail.neighbours
         },
         leanings=leanings(state, facts.number),
-        results=results_by_prompt_and_opponent(votes, facts.number),
         phase=snapshot.board.phase,
     )
 
