@@ -164,22 +164,6 @@ def test_a_cell_of_the_heatmap_leads_to_the_comparison(looking: Visits) -> None:
     assert page.locator("h1").is_visible()
 
 
-def test_no_page_is_wider_than_a_phone(looking: Visits) -> None:
-    page = looking.visitor(width=360, height=740, touch=True)
-    for where in PAGES:
-        page.goto(where)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360, where
-
-
-def test_the_keyboard_gets_past_the_navigation_first(looking: Visits) -> None:
-    page = looking.visitor()
-    page.goto("/leaderboard")
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.className") == "skip"
-    page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "main"
-
-
 def test_the_board_is_worked_by_keyboard_alone(looking: Visits) -> None:
     """From the navigation to an explanation, another order, and a choice of columns, without a mouse."""
     page = looking.visitor()

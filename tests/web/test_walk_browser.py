@@ -237,7 +237,7 @@ def test_every_page_fits_a_phone_and_has_one_frame(looking: Visits) -> None:
 
     No size depends on the theme, so one is enough; contrast in both is what axe looks at elsewhere.
     """
-    page = looking.visitor(width=390, height=844, touch=True, dark=True)
+    page = looking.visitor(width=360, height=740, touch=True, dark=True)
     wrong: dict[str, list[str]] = {}
 
     def look(where: str) -> None:
