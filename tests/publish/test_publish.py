@@ -148,6 +148,15 @@ def test_a_changed_page_is_found_though_its_hash_was_computed_anew(
     assert check(folder).problems == [f"{name} is not the page or file that these battles give"]
 
 
+def test_another_program_compares_pages_by_their_hashes_and_says_so(published: PublishedFolder, tmp_path: Path) -> None:
+    folder = copied(published, tmp_path)
+    said = json.loads((folder / "published.json").read_bytes())
+    (folder / "published.json").write_text(json.dumps({**said, "writer": "another"}), encoding="utf-8")
+    found = check(folder)
+    assert found.problems == []
+    assert found.said[-1].startswith("pages: compared by their hashes alone, because")
+
+
 def test_a_missing_file_and_a_path_that_leaves_the_folder_are_named(published: PublishedFolder, tmp_path: Path) -> None:
     folder = copied(published, tmp_path)
     (folder / "methods.html").unlink()

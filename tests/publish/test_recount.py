@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from published_folders import changed
 from tests.browsers import Tab
+from typer.testing import CliRunner
 
 import tiltyard as ty
+from tiltyard.cli.main import make_app
 from tiltyard.publish import PublishedFolder
 
 TOLERANCE = 1e-6
@@ -78,6 +80,13 @@ def test_a_browser_counts_the_board_again_and_rates_what_filters_leave(
     assert where in tab._page.inner_text("#recount-board")
     assert tab.complaints == []
     assert {request.split("/")[2] for request in tab.requests if request.startswith("http")} == {address.split("/")[2]}
+
+
+def test_an_address_is_verified_like_a_folder(address: str, published: PublishedFolder) -> None:
+    for tail, more, code in (("", (), 0), ("/index.html", ("--fingerprint", "0" * 64), 3)):
+        done = CliRunner().invoke(make_app("verify"), ["verify", address + tail, *more])
+        assert done.exit_code == code, done.output
+        assert f"fingerprint: {published.fingerprint}" in done.stdout
 
 
 def _battles(path: Path, where: str) -> float:

@@ -390,7 +390,7 @@ def _opponents(spot: Spot, one: PublishedBoard, entry: RatingEntry, tally: PairT
         ("won, tied, lost", "chart"),
         ("expected", "num"),
         *((word, "num extra") for word in ("battles", "won", "lost", "tied")),
-        (el("span", "both", class_="aloud"), "extra"),
+        (el("span", "both", class_="aloud"), "way"),
     ]
     said = "Score: the share it won, ties counting half. Expected: what the two ratings say, ties apart."
     return el(

@@ -19,7 +19,7 @@ from tiltyard.errors import TiltyardError
 from tiltyard.files import write_bytes
 from tiltyard.publish.columns import NAME as COLUMNS
 from tiltyard.publish.columns import read_columns, stored_columns
-from tiltyard.publish.folder import MANIFEST, described, read_manifest
+from tiltyard.publish.folder import MANIFEST, described, read_manifest, writer_hash
 from tiltyard.publish.publication import PublishedBoard, StaticSite, rate_by_rules
 from tiltyard.publish.site import NAMES, PROMPTS, site_files
 
@@ -236,10 +236,10 @@ def _check_pages(
     from tiltyard import __version__
 
     manifest = found.manifest
-    if manifest.tiltyard_version != __version__:
+    if (manifest.tiltyard_version, manifest.writer) != (__version__, writer_hash()):
         found.said.append(
-            f"pages: compared by their hashes alone, because {manifest.tiltyard_version} wrote them and this is "
-            f"{__version__}"
+            f"pages: compared by their hashes alone, because {manifest.tiltyard_version} ({manifest.writer}) wrote them "
+            f"and this is {__version__} ({writer_hash()})"
         )
         return
     if len(found.boards) != len(manifest.boards):

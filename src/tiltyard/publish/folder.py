@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import shutil
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,7 +22,6 @@ from tiltyard.publish.publication import BoardRules  # noqa: TC001 - msgspec res
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 MANIFEST = "published.json"
 NEXT = ".published.next.json"
@@ -55,6 +56,8 @@ class PublishedManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The version of this file."""
     tiltyard_version: str
     """The version that wrote it."""
+    writer: str
+    """A hash of the program's files that make pages: only the same program writes the same pages."""
     title: str
     """What the site is called."""
     source: str
@@ -224,4 +227,17 @@ def manifest_of(settings: dict[str, Any], hashes: dict[str, PublishedFile]) -> b
     """The bytes of a manifest of these settings and files."""
     from tiltyard import __version__
 
-    return manifest_bytes(PublishedManifest(tiltyard_version=__version__, files=hashes, **settings))
+    return manifest_bytes(
+        PublishedManifest(tiltyard_version=__version__, writer=writer_hash(), files=hashes, **settings)
+    )
+
+
+@cache
+def writer_hash() -> str:
+    """A hash of this program's files that make pages: versions between releases have the same number."""
+    home, digest = Path(__file__).parents[1], hashlib.sha256()
+    for part in ("boards", "decisions", "pages", "publish", "report"):
+        for path in sorted((home / part).rglob("*")):
+            if path.suffix in (".py", ".css", ".js"):
+                digest.update(path.relative_to(home).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
