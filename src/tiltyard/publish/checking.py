@@ -238,8 +238,8 @@ def _check_pages(
     manifest = found.manifest
     if (manifest.tiltyard_version, manifest.writer) != (__version__, writer_hash()):
         found.said.append(
-            f"pages: compared by their hashes alone, because {manifest.tiltyard_version} ({manifest.writer}) wrote them "
-            f"and this is {__version__} ({writer_hash()})"
+            f"pages: compared by their hashes alone, because {manifest.tiltyard_version} ({manifest.writer}) wrote "
+            f"them and this is {__version__} ({writer_hash()})"
         )
         return
     if len(found.boards) != len(manifest.boards):
