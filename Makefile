@@ -17,7 +17,7 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 PARALLEL := $(if $(filter Darwin,$(shell uname)),-n $(WORKERS) --dist worksteal,-p tests.parallel --forks $(WORKERS))
 COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet
 
-.PHONY: help demo arena test check format bench soak spark docs claims release lock clean
+.PHONY: help demo arena test check format bench growth soak spark docs claims release lock clean
 
 help:
 	@echo "make demo    the full workflow in a minute: a judged tournament, its report, a live arena"
@@ -82,8 +82,12 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# `make bench growth` measures how the cost grows with battles and votes.
 bench: $(PEERS)
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(filter-out bench,$(MAKECMDGOALS))
+
+growth:
+	@test -n "$(filter bench,$(MAKECMDGOALS))" || echo "Run 'make bench growth'."
 
 spark: $(SPARK)
 	TILTYARD_REQUIRE_SPARK=1 $(BIN)/python -m pytest tests/beyond/test_spark.py -k "$(ONLY)"

@@ -43,6 +43,8 @@ GROWTH = {
     "adaptive": adaptive.adaptive_rounds,
 }
 """Rows that take an hour: run only on request."""
+GROWS = ("growth-battles", "growth-votes")
+"""What `growth` stands for: how the cost grows with battles and with votes."""
 PACKAGES = (
     *("tiltyard", "numpy", "scipy", "duckdb", "numba", "pandas", "pyarrow"),
     *("arena-rank", "evalica", "choix", "glicko2", "anthropic", "aiohttp"),
@@ -52,12 +54,13 @@ PACKAGES = (
 def main() -> int:
     """Run the requested rows; returns 1 if an answer is wrong (a missed goal is a figure, not a failure)."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    named = f"{', '.join(ROWS)} (default: all of these), {', '.join(GROWTH)}"
+    named = f"{', '.join(ROWS)} (default: all of these), growth, {', '.join(GROWTH)}"
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"rows to run: {named}")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that everything runs")
     parser.add_argument("--out", type=Path, help="where to write the figures (default: bench/results/<date>.json)")
     chosen = parser.parse_args()
     every = ROWS | GROWTH
+    chosen.rows = [name for asked in chosen.rows for name in (GROWS if asked == "growth" else (asked,))]
     unknown = sorted(set(chosen.rows) - set(every))
     if unknown:
         parser.error(f"unknown row {unknown[0]}: the rows are {', '.join(every)}")

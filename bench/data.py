@@ -184,7 +184,8 @@ def write_file(path: Path, n: int, n_models: int, seed: int = SEED) -> None:
             connection.execute("INSERT INTO codes SELECT id, a, b, result, prompt FROM part")
         connection.execute("CREATE TABLE names AS SELECT unnest(?) AS name", [names_of(n_models).tolist()])
         layout = "FORMAT json" if path.suffix == ".jsonl" else "FORMAT parquet"
-        connection.execute(f"COPY ({ROWS}) TO '{unfinished}' ({layout})")
+        rows = ROWS.replace("NULL AS judge_model", VOTER) if path.stem.endswith("-voters") else ROWS
+        connection.execute(f"COPY ({rows}) TO '{unfinished}' ({layout})")
     truth = dict(zip(names_of(n_models).tolist(), world.truth.tolist(), strict=True))
     truth_of(path).write_text(json.dumps(truth))
     store.unlink()
@@ -200,6 +201,10 @@ ROWS = """
     FROM codes JOIN names AS left_name ON left_name.rowid = a JOIN names AS right_name ON right_name.rowid = b
     ORDER BY id
 """
+
+
+VOTER = "'v' || lpad((hash(id) % 40000)::VARCHAR, 6, '0') AS voter, NULL AS judge_model"
+"""A column for files whose name ends in `-voters`: 40,000 people."""
 
 
 def main() -> None:

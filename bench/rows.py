@@ -93,7 +93,7 @@ def bootstrap(plan: Plan) -> Row:
             widths = [ours["half_widths"][name] / closed["half_widths"][name] for name in closed["half_widths"]]
             mean = sum(widths) / len(widths)
             row.check(f"{job}: intervals as wide as the closed form: mean ratio {mean:.3f}", abs(mean - 1.0) < 0.06)
-        row.ahead_goal(job, 50.0 if rounds == 100 else 1.0)
+        row.ahead_goal(job, 40.0 if rounds == 100 else 80.0)
     return row
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import checks
+from bench.growth import exponents
 from bench.measure import ONE_THREAD, Answer, Cost, whole_process
 from bench.report import Row
 from bench.rows_files import rated, ratings
@@ -28,6 +29,8 @@ BYTES = {"parquet": 40, "jsonl": 220, "vote": 2_500, "pair": 8_000}
 free."""
 WAYS = {"--cluster none": ("--cluster", "none"), "prompts as clusters": ()}
 MODELS = 400
+MOST_EXPONENT = 1.1
+"""Ten times as many battles or votes may take at most 12.6 times as long."""
 REPEATED_TO = 1_000_000
 """Up to this many battles a command is run three times, and the fastest run counts."""
 
@@ -38,6 +41,7 @@ def battles(plan: Plan) -> Row:
     for kind, most in (("parquet", plan.size(10**8, 10**6)), ("jsonl", plan.size(10**7, 10**5))):
         for size in _tenfold(10**5, most):
             _rated(row, plan, f"{kind}, battles {size:,}", kind, size, MODELS)
+    note_exponents(row)
     return row
 
 
@@ -66,6 +70,7 @@ def votes(plan: Plan) -> Row:
         steps = ", ".join(f"{name} {found[f'{name}_seconds']:.2f} s" for name in STEPS)
         text = f"{job}: verifies with every vote; {found['bytes'] / 1e6:,.0f} MB of events; wall: {steps}"
         row.check(text, found["clean"] and found["votes"] == count)
+    note_exponents(row)
     return row
 
 
@@ -99,6 +104,20 @@ def note_pairs(row: Row, found: dict[str, Any]) -> None:
     row.check(
         f"{text}; each asked once, and the run ended well", found["exit_code"] == 0 and sent == 2 * found["pairs"]
     )
+
+
+def note_exponents(row: Row) -> None:
+    """How CPU time grew between the two largest sizes of each job: cost ∝ size^exponent, with a goal for each."""
+    ways: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for line in row.lines:
+        what, _, size = line.job.rpartition(" ")
+        if line.cost is not None:
+            ways.setdefault((what, line.who), []).append((int(size.replace(",", "")), line.cost.cpu_seconds))
+    for (what, who), costs in ways.items():
+        if len(costs) > 1:
+            (small, before), (large, after) = sorted(costs)[-2:]
+            power = exponents([small, large], [before, after])[-1] or 0.0
+            row.goal(f"{what}, {who}: goal n^{MOST_EXPONENT} → n^{power:.2f}", power <= MOST_EXPONENT)
 
 
 STEPS = ("replay", "rebuild", "start", "observatory", "verify")

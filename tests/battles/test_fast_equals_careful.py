@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.sizes import size
 
 from tiltyard.battles import Codes, read_battles, write_battles
-from tiltyard.battles.fast import session
+from tiltyard.battles.fast import _telling_part, session
 from tiltyard.battles.layout import ReadOptions
 from tiltyard.battles.problems import BadRows
 from tiltyard.battles.sources import find_sources
@@ -170,3 +170,14 @@ def test_both_readers_number_clusters_alike(rows: list[dict[str, Any]]) -> None:
     if isinstance(one, Codes) and isinstance(other, Codes):
         assert one.codes.tolist() == other.codes.tolist()
         assert list(one.labels) == list(other.labels)
+
+
+def test_what_is_left_of_hashes_tells_texts_apart_or_is_not_used() -> None:
+    hashes = np.random.default_rng(0).integers(1, 2**63, 5000).astype(np.uint64)
+    for n in (0, 1, 3, 40, 400):
+        part = _telling_part(hashes[:n])
+        assert part is not None
+        left = ((hashes[:n] >> np.uint64(part[0])) % np.uint64(part[1])).tolist()
+        assert len(set(left)) == n
+        assert max(left, default=0) < part[1]
+    assert _telling_part(hashes) is None

@@ -11,7 +11,7 @@ import pytest
 from board_rows import arena, assert_same_board, battle, swapped
 
 import tiltyard as ty
-from tiltyard.boards import METHODS, InputOptions, Selection, make_estimator
+from tiltyard.boards import METHODS, InputOptions, Selection, make_estimator, sequential
 from tiltyard.boards.certainty import apart_at_any_time
 from tiltyard.errors import NoBattles, OptionError, RatingError
 from tiltyard.ratings.elo import permutation_elo, sequential_elo
@@ -101,6 +101,26 @@ def test_permutation_elo_leaves_ties_out_and_says_so():
         assert entry.extra["sampling_low"] == entry.ci_low < entry.rating < entry.ci_high
         assert entry.extra["ci95_high"] - entry.rating == pytest.approx(1.96 * entry.extra["sem"])
     assert any("shuffle error only" in remark for remark in board.remarks)
+
+
+def test_very_many_battles_are_shuffled_less_often_and_the_board_says_so(monkeypatch):
+    estimator = ty.PermutationElo(ci="none")
+    assert [estimator.n_shuffles(n) for n in (100, 100_000, 200_000, 10_000_000)] == [500, 500, 250, 50]
+    assert ty.PermutationElo(n_perms=700).n_shuffles(10_000_000) == 700
+    monkeypatch.setattr(sequential, "PLAYED_BATTLES", 60 * len(ROWS))
+    board = estimator.fit(ty.read_battles(ROWS))
+    assert 50 <= board.settings["n_perms"] < 500
+    assert any(f"{board.settings['n_perms']} shuffles, because" in remark for remark in board.remarks)
+
+
+def test_what_permutation_elo_costs_is_known_beforehand():
+    table = ty.read_battles(ROWS)
+    n = int((table.outcome < 2).sum())
+    battles, seconds = ty.PermutationElo(n_perms=10, ci="none").cost(table)
+    assert battles == 10 * n
+    with_interval = ty.PermutationElo(n_perms=10, cluster="none").cost(table)
+    assert with_interval[0] == 10 * n + 200 * 4 * n
+    assert with_interval[1] > seconds > 0.0
 
 
 def test_permutation_elo_without_its_interval():

@@ -14,6 +14,7 @@ from tests.sizes import size
 from tiltyard.errors import BattleError, NoBattles, OptionError, RatingError
 from tiltyard.ratings import elo
 from tiltyard.ratings.elo import (
+    n_resampled,
     permutation_elo,
     sampling_interval,
     sequential_elo,
@@ -416,3 +417,7 @@ def test_resamples_and_clusters_are_checked():
         sampling_interval([0, 0], [1, 1], [True, False], np.full(2, 1400.0), n_shuffles=1)
     with pytest.raises(OptionError, match="clusters has shape"):
         sampling_interval([0, 0], [1, 1], [True, False], np.full(2, 1400.0), clusters=[3])
+
+
+def test_very_many_battles_are_resampled_less_often():
+    assert [n_resampled(n) for n in (10, 100_000, 200_000, 400_000, 10_000_000)] == [200, 200, 125, 62, 40]

@@ -20,18 +20,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.query import Rows, filtered, holds_json_labels, identifier, literal, staged
+from tiltyard.battles.layout import FieldKind
+from tiltyard.battles.query import REST, Rows, filtered, holds_json_labels, identifier, literal, staged
 from tiltyard.battles.settle import LabelColumn, RawBatch
 from tiltyard.battles.table import dense_codes
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-    from tiltyard.battles.layout import Layout
+    from tiltyard.battles.layout import Field, Layout
 
 FEW = 50_000
 """Up to this many distinct texts a row carries a code; above, a hash."""
@@ -40,6 +41,9 @@ LITTLE_MEMORY = "384MB"
 MUCH_MEMORY = "80%"
 """The same, of the machine's memory, for what cannot be done with little."""
 COUNT = "number of equal rows"
+MODELS = {"model_a", "model_b"}
+DIVISORS = (255, 4093, 16381, 65521, 65519, 65497, 65479)
+"""By what hashes are divided, so that what is left takes one byte or two."""
 
 
 class _Engine:
@@ -72,7 +76,7 @@ class _SharedEngine:
         self.in_use = threading.Lock()
         self._engine: _Engine | None = None
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=self._close_if_free)
+            os.register_at_fork(before=self.close_if_free)
 
     def get(self) -> _Engine:
         if self._engine is not None and self._engine.spill.parent != Path(tempfile.gettempdir()):
@@ -81,7 +85,7 @@ class _SharedEngine:
             self._engine = _Engine(LITTLE_MEMORY)
         return self._engine
 
-    def _close_if_free(self) -> None:
+    def close_if_free(self) -> None:
         if self.in_use.acquire(blocking=False):
             try:
                 self.forget()
@@ -114,6 +118,11 @@ def session(*, large_limits: bool = False) -> Iterator[DuckDBPyConnection]:
         raise
     finally:
         _shared.in_use.release()
+
+
+def give_back_memory() -> None:
+    """Close the shared engine, unless it is in use: after a large source it holds on to a hundred megabytes."""
+    _shared.close_if_free()
 
 
 def _connected(engine: _Engine) -> Iterator[DuckDBPyConnection]:
@@ -168,15 +177,19 @@ def where_error(layout: Layout, error: Exception) -> OptionError:
 
 def load(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> RawBatch:
     """Every row of a source as raw columns, in the order of the source (unless equal rows are merged)."""
-    select = staged(rows, layout)
+    enums = _guessed(connection, rows, layout)
+    select = staged(rows, layout, {name: enum.enum_type for name, enum in enums.items()})
     connection.execute(f"SET preserve_insertion_order = {not layout.counted}")
-    is_table = rows.header.cells != "typed"
-    grouped = is_table and layout.groups_early
+    grouped = layout.groups_early
+    is_table = grouped or rows.header.cells != "typed"
     if grouped:
         select = f"SELECT *, count(*) AS {identifier(COUNT)} FROM ({select}) GROUP BY ALL"
     connection.execute(f"CREATE TEMP {'TABLE' if is_table else 'VIEW'} stage AS {select}")
-    coders = _coders(connection, layout)
-    outputs = [coders[field.name].sql(identifier(field.name)) for field in layout.labels if not field.hashed]
+    coders = _coders(connection, rows, layout, enums)
+    if rows.exact is not None and any(_in_doubt(field, coders[field.name]) for field in _coded(layout)):
+        connection.execute("DROP TABLE stage")
+        return load(connection, rows.exact, layout)
+    outputs = [coders[field.name].sql(field.name) for field in _coded(layout)]
     outputs += [identifier(field.name) for field in layout.fields if field.hashed or not field.kind.is_label]
     if grouped:
         outputs.append(f"CAST({identifier(COUNT)} AS DOUBLE)")
@@ -190,7 +203,7 @@ def load(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> RawBatch
 def _batch(arrays: list[NDArray[Any]], layout: Layout, coders: Mapping[str, Coder]) -> RawBatch:
     """The fetched arrays under their names: labels, hashes, numbers, count, in the order they were asked for."""
     fetched = iter(arrays)
-    labels = {field.name: coders[field.name].column(next(fetched)) for field in layout.labels if not field.hashed}
+    labels = {field.name: coders[field.name].column(next(fetched)) for field in _coded(layout)}
     hashes, numbers = {}, {}
     for field in layout.fields:
         if field.hashed:
@@ -201,53 +214,154 @@ def _batch(arrays: list[NDArray[Any]], layout: Layout, coders: Mapping[str, Code
 
 
 @dataclass(frozen=True, slots=True)
+class Guess:
+    """An ENUM type made before the rows are read, of the texts that a look at the file has shown."""
+
+    enum_type: str
+    values: tuple[str, ...]
+
+
+def _coded(layout: Layout) -> list[Field]:
+    """The fields whose texts are looked at."""
+    return [field for field in layout.labels if not field.hashed]
+
+
+def _guessed(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> dict[str, Guess]:
+    """A guess for each label field that is read as plain text, one for both model columns.
+
+    What was guessed takes a byte or two a row instead of the text, and has not to be looked for afterwards.
+    """
+    enums: dict[str, Guess] = {}
+    fields = [field for field in _coded(layout) if field.raw.top in rows.texts]
+    for at, field in enumerate(fields):
+        together = [other for other in fields if {field.name, other.name} <= MODELS] or [field]
+        seen = sorted({text for other in together for text in other.raw.seen if "\0" not in text})
+        if field.name not in enums and seen:
+            name = f"guess{at}"
+            connection.execute(f"CREATE TEMP TYPE {name} AS ENUM ({', '.join(map(literal, seen))})")
+            enums |= {other.name: Guess(name, tuple(seen)) for other in together}
+    return enums
+
+
+@dataclass(frozen=True, slots=True)
 class Coder:
-    """How the texts of a field travel: as codes of an ENUM type, or as hashes."""
+    """How the texts of a field travel: as codes of what was guessed and of a further ENUM type, as parts, or as hashes.
+
+    A part is what is left of a text's hash, shifted, when it is divided: two numbers under which all texts differ.
+    DuckDB has the hashes of a column with few texts at once, and would look every row's text up in an ENUM type.
+    """
 
     values: tuple[object, ...]
-    enum_type: str | None
+    enum_type: str | None = None
+    guess: Guess | None = None
     hashes: NDArray[np.uint64] | None = None
+    part: tuple[int, int] | None = None
 
-    def sql(self, column: str) -> str:
-        """The code or hash of a column's text; a missing text has the code after the last."""
-        if self.enum_type is None:
-            return f"CASE WHEN {column} IS NULL THEN 0 ELSE hash({column}) END"
+    def sql(self, field: str) -> str:
+        """The code, part or hash of a field's text; a missing text has the code, or part, after the last."""
+        if self.part is not None:
+            shift, divisor = self.part
+            width, column = "UTINYINT" if divisor < 256 else "USMALLINT", identifier(field)
+            left = f"CAST((hash({column}) >> {shift}) % {divisor}::UBIGINT AS {width})"
+            return f"CASE WHEN {column} IS NULL THEN {divisor}::{width} ELSE {left} END"
+        if self.hashes is not None:
+            text = _text(field, self.guess)
+            return f"CASE WHEN {text} IS NULL THEN 0 ELSE hash({text}) END"
         width = "UTINYINT" if len(self.values) < 255 else "USMALLINT"
-        code = f"CAST(enum_code(CAST({column} AS {self.enum_type})) AS {width})"
-        return f"coalesce({code}, {len(self.values)}::{width})"
+        codes, column = [], identifier(field)
+        if self.guess is not None:
+            codes.append(f"CAST(enum_code({column}) AS {width})")
+            column = identifier(REST + field)
+        if self.enum_type is not None:
+            known = 0 if self.guess is None else len(self.guess.values)
+            codes.append(f"CAST({known} + enum_code(CAST({column} AS {self.enum_type})) AS {width})")
+        return f"coalesce({', '.join([*codes, f'{len(self.values)}::{width}'])})"
 
     def column(self, fetched: NDArray[Any]) -> LabelColumn:
-        """The fetched codes or hashes with the values they stand for."""
+        """The fetched codes, parts or hashes with the values they stand for."""
+        if self.part is not None and self.hashes is not None:
+            code = np.full(self.part[1] + 1, len(self.values), dtype=np.uint16)
+            code[_left(self.hashes, *self.part)] = np.arange(len(self.values))
+            return LabelColumn(code[fetched], self.values)
         if self.hashes is None:
             return LabelColumn(fetched, self.values)
         codes, distinct = dense_codes(fetched)
         return LabelColumn(codes, [self.values[at] for at in np.searchsorted(self.hashes, distinct)])
 
 
-def _coders(connection: DuckDBPyConnection, layout: Layout) -> dict[str, Coder]:
+def _text(field: str, guess: Guess | None) -> str:
+    """The text of a field in the staged rows."""
+    column = identifier(field)
+    return column if guess is None else f"coalesce(CAST({column} AS VARCHAR), {identifier(REST + field)})"
+
+
+def _in_doubt(field: Field, coder: Coder) -> bool:
+    """Whether a plain text could have been another JSON value, and would then be read otherwise."""
+    for text in coder.values:
+        try:
+            value = msgspec.json.decode(str(text))
+        except (msgspec.DecodeError, UnicodeError):
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or field.kind is FieldKind.NAME:
+            return True
+    return False
+
+
+def _coders(connection: DuckDBPyConnection, rows: Rows, layout: Layout, enums: Mapping[str, Guess]) -> dict[str, Coder]:
     """One coder per label field; the two model columns share theirs unless their values are written differently."""
     coders: dict[str, Coder] = {}
-    written = {field.name: holds_json_labels(field, layout) for field in layout.labels}
+    written = {field.name: holds_json_labels(field, rows) for field in _coded(layout)}
     shared = ("model_a", "model_b") if written["model_a"] == written["model_b"] else ("model_a",)
-    for at, field in enumerate(field for field in layout.labels if not field.hashed):
+    for at, field in enumerate(_coded(layout)):
         if field.name not in coders:
             names = shared if field.name == "model_a" else (field.name,)
-            columns = [identifier(name) for name in names]
-            coder = _coder(connection, columns, f"labels{at}", is_json=written[field.name])
+            kind = f"labels{at}{'' if rows.exact is None else '_plain'}"
+            coder = _coder(connection, names, kind, enums.get(field.name), is_json=written[field.name])
             coders |= dict.fromkeys(names, coder)
     return coders
 
 
-def _coder(connection: DuckDBPyConnection, columns: list[str], name: str, *, is_json: bool) -> Coder:
+def _coder(
+    connection: DuckDBPyConnection, fields: Sequence[str], name: str, guess: Guess | None, *, is_json: bool
+) -> Coder:
+    """The coder of the texts of some fields, beyond those that were guessed."""
+    columns = [identifier(field if guess is None else REST + field) for field in fields]
+    texts, hashes = _distinct_texts(connection, columns)
+    if guess is not None and len(texts) > FEW:
+        texts, hashes = _distinct_texts(connection, [_text(field, guess) for field in fields])
+    values: tuple[object, ...] = tuple(map(_json_value, texts)) if is_json else tuple(texts)
+    if len(texts) > FEW:
+        return Coder(values, None, guess, hashes)
+    part = _telling_part(hashes) if guess is None else None
+    if part is not None:
+        return Coder(values, None, None, hashes, part)
+    if guess is not None:
+        values = guess.values + values
+    if texts or guess is None:
+        connection.execute(f"CREATE TEMP TYPE {name} AS ENUM ({', '.join(map(literal, texts)) or literal('')})")
+    return Coder(values, name if texts or guess is None else None, guess)
+
+
+def _left(hashes: NDArray[np.uint64], shift: int, divisor: int) -> NDArray[np.uint64]:
+    return (hashes >> np.uint64(shift)) % np.uint64(divisor)
+
+
+def _telling_part(hashes: NDArray[np.uint64]) -> tuple[int, int] | None:
+    """A shift and a divisor, small if possible, that leave something else of each hash; None if none is found."""
+    for divisor in DIVISORS:
+        if len(hashes) ** 2 < 16 * divisor:  # otherwise all but certainly two leave the same
+            for shift in range(0, 48, 3):
+                if len(set(_left(hashes, shift, divisor).tolist())) == len(hashes):
+                    return shift, divisor
+    return None
+
+
+def _distinct_texts(connection: DuckDBPyConnection, columns: Sequence[str]) -> tuple[list[str], NDArray[np.uint64]]:
+    """The distinct texts of some columns in the order of their hashes, and the hashes."""
     every = " UNION ".join(f"SELECT DISTINCT {column} AS text FROM stage" for column in columns)
     query = f"SELECT text, hash(text) AS hash FROM ({every}) WHERE text IS NOT NULL ORDER BY hash, text"
     fetched = connection.execute(query).fetchnumpy()
-    texts: list[str] = np.asarray(fetched["text"]).tolist()
-    values: tuple[object, ...] = tuple(map(_json_value, texts)) if is_json else tuple(texts)
-    if len(texts) > FEW:
-        return Coder(values, None, np.asarray(fetched["hash"]))
-    connection.execute(f"CREATE TEMP TYPE {name} AS ENUM ({', '.join(map(literal, texts)) or literal('')})")
-    return Coder(values, name)
+    return np.asarray(fetched["text"]).tolist(), np.asarray(fetched["hash"])
 
 
 def _json_value(text: str) -> object:

@@ -91,7 +91,9 @@ def _as_shared(data: Any) -> Any:
         return data.with_format("arrow")[:]
     if hasattr(data, "read_all"):
         return data.read_all()
-    if homes & {"pandas", "polars", "pyarrow"}:
+    if "polars" in homes:
+        return data.to_arrow()  # once: DuckDB would do it for every query
+    if homes & {"pandas", "pyarrow"}:
         return data
     if not _installed("pyarrow"):
         raise TiltyardError(f"reading a {type(data).__name__} needs PyArrow. Install it: pip install pyarrow")

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SAMPLE_BYTES = 1 << 17
 SAMPLE_ROWS = 2000
+SEEN_TEXTS = 2000
+"""How many texts of a column are remembered: a guess at all there are, which saves the reader from keeping each."""
 
 CellType = Literal["number", "flag", "text", "nested"]
 
@@ -29,7 +31,7 @@ class RawColumn:
 
     `holds` says what was seen in it. `top` is the column to read and `inner` the key (or, of a list, the place) within
     it, for a nested value.
-    `sql_type` is the declared type where the source has one (Parquet, frames), else None.
+    `sql_type` is the declared type where the source has one (Parquet, frames), else None. `seen` are some of its texts.
     """
 
     name: str
@@ -37,6 +39,7 @@ class RawColumn:
     sql_type: str | None = None
     top: str = ""
     inner: str | int | None = None
+    seen: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +96,11 @@ def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "te
     The first of a list of plain values is `outer.0`.
     """
     seen: dict[tuple[str, str | int | None], CellType | None] = {}
+    texts: dict[str, set[str]] = {}
     for row in rows:
         for key, value in row.items():
+            if isinstance(value, str) and len(some := texts.setdefault(key, set())) < SEEN_TEXTS:
+                some.add(value)
             seen[key, None] = _wider(seen.get((key, None)), _holds(value))
             if isinstance(value, dict):
                 for inner, value_inside in value.items():
@@ -104,7 +110,8 @@ def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "te
     columns: dict[str, RawColumn] = {}
     for (key, inside), holds in sorted(seen.items(), key=lambda item: item[0][1] is not None):
         name = key if inside is None else f"{key}.{inside}"
-        columns.setdefault(name, RawColumn(name, holds or "text", top=key, inner=inside))
+        some = frozenset(texts.get(key, ())) if inside is None else frozenset()
+        columns.setdefault(name, RawColumn(name, holds or "text", top=key, inner=inside, seen=some))
     return Header(columns, cells)
 
 
@@ -130,7 +137,8 @@ def merged_header(headers: Iterable[Header]) -> Header:
     for header in others:
         for name, column in header.columns.items():
             known = columns.get(name, column)
-            columns[name] = replace(column, holds=_wider(known.holds, column.holds) or "text")
+            holds = _wider(known.holds, column.holds) or "text"
+            columns[name] = replace(column, holds=holds, seen=known.seen | column.seen)
     return Header(columns, first.cells)
 
 

@@ -10,23 +10,29 @@ from tiltyard.battles.inputs import FileKind, Part
 from tiltyard.battles.layout import STRICT_NUMBERS, Field, FieldKind, Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 LINE_BYTES = 1 << 21
 LONG_LINE_BYTES = 1 << 27
 RAW = "raw of "
 """Prefix of a column's untouched value where its plain name is typed for a `where` expression."""
+REST = "rest of "
+"""Prefix of the column with the texts of a field that were not guessed beforehand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a source as SQL: what comes after FROM, with the source's own columns."""
+    """Rows of a source as SQL: what comes after FROM, with the source's own columns.
+
+    `texts` are columns of a JSON file that are read as plain text, which is faster but does not tell `"1"` from `1`;
+    where that matters, the rows `exact` do.
+    """
 
     sql: str
     header: Header
-    in_memory: bool = False
-    parts: tuple[Part, ...] = ()
+    texts: frozenset[str] = frozenset()
+    exact: Rows | None = None
 
 
 def identifier(name: str) -> str:
@@ -39,30 +45,49 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def file_rows(parts: Sequence[Part], header: Header, columns: Iterable[str], *, longest: int = LINE_BYTES) -> Rows:
+def file_rows(
+    parts: Sequence[Part],
+    header: Header,
+    columns: Iterable[str],
+    *,
+    longest: int = LINE_BYTES,
+    texts: frozenset[str] = frozenset(),
+) -> Rows:
     """The rows of files of one kind, with only these columns declared where the kind allows it.
 
-    `longest` is how many bytes a line may have; the reader's buffers grow with it.
+    `longest` is how many bytes a line may have; the reader's buffers grow with it. `texts` are read as plain text.
     """
     files = "[" + ", ".join(literal(_no_glob(part.path)) for part in parts) + "]"
     kind, zipped = parts[0].kind, parts[0].zipped
     packed = "gzip" if zipped else "none"
     if kind is FileKind.PARQUET:
-        return Rows(f"read_parquet({files}, union_by_name = true)", header, parts=tuple(parts))
+        return Rows(f"read_parquet({files}, union_by_name = true)", header)
     if kind.is_json:
         layout = "newline_delimited" if kind is FileKind.JSONL else "array"
-        declared = ", ".join(f"{literal(name)}: 'JSON'" for name in dict.fromkeys(columns))
+        columns = dict.fromkeys(columns)
+        declared = ", ".join(f"{literal(name)}: '{'VARCHAR' if name in texts else 'JSON'}'" for name in columns)
+        exact = file_rows(parts, header, columns, longest=longest) if texts else None
         sql = (
             f"read_json({files}, format = '{layout}', records = true, columns = {{{declared}}}, "
             f"compression = '{packed}', maximum_object_size = {8 * longest})"
         )
-        return Rows(sql, header, parts=tuple(parts))
+        return Rows(sql, header, texts, exact)
     declared = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.top_names)
     sql = (
         f"read_csv({files}, auto_detect = false, header = true, delim = {literal(delimiter(kind))}, quote = '\"', "
         f"escape = '\"', columns = {{{declared}}}, compression = '{packed}', max_line_size = {longest})"
     )
-    return Rows(sql, header, parts=tuple(parts))
+    return Rows(sql, header)
+
+
+def plain_texts(layout: Layout) -> frozenset[str]:
+    """The columns of a JSON file of which nothing but labels are read: these may be read as plain text."""
+    if layout.header.cells != "json" or layout.where is not None:
+        return frozenset()
+    labels = [field for field in layout.labels if field.raw.inner is None]
+    return frozenset(field.raw.top for field in labels) - {
+        field.raw.top for field in layout.fields if field not in labels
+    }
 
 
 def _no_glob(path: Path) -> str:
@@ -70,10 +95,20 @@ def _no_glob(path: Path) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in str(path))
 
 
-def staged(rows: Rows, layout: Layout) -> str:
-    """A SELECT of one column per field of the layout, named like the field, of the rows that `where` keeps."""
-    fields = ", ".join(f"{field_sql(field, layout)} AS {identifier(field.name)}" for field in layout.fields)
-    return f"SELECT {fields} FROM {filtered(rows, layout)}"
+def staged(rows: Rows, layout: Layout, enums: Mapping[str, str]) -> str:
+    """A SELECT of one column per field of the layout, named like the field, of the rows that `where` keeps.
+
+    A field that has an enum type in `enums` is that, and where the type has no such text, the text is in `REST`.
+    """
+    columns = []
+    for field in layout.fields:
+        sql, name = field_sql(field, layout, rows), identifier(field.name)
+        if field.name in enums:
+            known = f"TRY_CAST({sql} AS {enums[field.name]})"
+            columns.append(f"CASE WHEN {known} IS NULL THEN {sql} END AS {identifier(REST + field.name)}")
+            sql = known
+        columns.append(f"{sql} AS {name}")
+    return f"SELECT {', '.join(columns)} FROM {filtered(rows, layout)}"
 
 
 def filtered(rows: Rows, layout: Layout, extra: str | None = None) -> str:
@@ -107,9 +142,9 @@ def _typed(column: RawColumn, quoted: str, is_json: bool) -> str:
     return f"CAST(({plain}) AS {sql_type})" if sql_type else f"({plain})"
 
 
-def field_sql(field: Field, layout: Layout) -> str:
+def field_sql(field: Field, layout: Layout, rows: Rows) -> str:
     """How one field is read: a text to be looked at in Python, a number, or a hash."""
-    raw, cells = _reference(field.raw, layout), _cells(field.raw, layout.header)
+    raw, cells = _reference(field.raw, layout), _cells(field.raw, rows)
     if field.kind is FieldKind.NUMBER:
         return _number(raw, cells, field)
     if field.kind is FieldKind.TIME:
@@ -122,9 +157,9 @@ def field_sql(field: Field, layout: Layout) -> str:
     return f"CAST({raw} AS VARCHAR)"
 
 
-def holds_json_labels(field: Field, layout: Layout) -> bool:
+def holds_json_labels(field: Field, rows: Rows) -> bool:
     """True when the texts of a label field are JSON values, not plain text."""
-    return _cells(field.raw, layout.header) != "text"
+    return _cells(field.raw, rows) != "text"
 
 
 def _reference(raw: RawColumn, layout: Layout) -> str:
@@ -137,10 +172,12 @@ def _reference(raw: RawColumn, layout: Layout) -> str:
     return f"({column} -> {path})" if layout.header.cells == "json" else f"(to_json({column}) -> {path})"
 
 
-def _cells(raw: RawColumn, header: Header) -> str:
+def _cells(raw: RawColumn, rows: Rows) -> str:
     """How the values of a column are written: `json`, `text` or `typed`."""
-    if header.cells != "typed":
-        return header.cells
+    if raw.top in rows.texts:
+        return "text"
+    if rows.header.cells != "typed":
+        return rows.header.cells
     if raw.inner is not None or raw.sql_type == "JSON":
         return "json"
     kind = (raw.sql_type or "").upper()

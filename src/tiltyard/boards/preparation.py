@@ -234,7 +234,7 @@ def _count_clusters(table: BattleTable, column: str) -> int:
     named = codes[codes != OWN_CLUSTER]
     if not len(named):
         return 0
-    return len(np.unique(named)) + len(codes) - len(named)
+    return int(np.count_nonzero(np.bincount(named))) + len(codes) - len(named)
 
 
 def one_cluster(column: str) -> str:

@@ -114,7 +114,7 @@ def rate(
         k: Points at stake in a battle of Elo, by default 16.
         k_sweep: Further K of permutation Elo, on the same shuffles.
         initial_rating: Where every model starts in Elo, by default 1400.
-        n_perms: Shuffles of permutation Elo, by default 500.
+        n_perms: Shuffles of permutation Elo, by default 500, and fewer where there are more than 100,000 battles.
         seed: Seed of bootstrap and shuffles.
         evaluated: The model under test: its entry has source `evaluated`.
         source: Only battles decided by `human` or `llm-judge`.
@@ -178,13 +178,21 @@ def rate(
     return rate_with(estimator, battles, reading)
 
 
-def rate_with(estimator: Estimator, battles: BattleData, reading: InputOptions = AS_IT_IS) -> Leaderboard:
-    """A leaderboard from an estimator that is built already."""
+def rate_with(
+    estimator: Estimator,
+    battles: BattleData,
+    reading: InputOptions = AS_IT_IS,
+    before: Callable[[BattleTable], None] | None = None,
+) -> Leaderboard:
+    """A leaderboard from an estimator that is built already; `before` is called with the battles that were read."""
     if is_remote(battles, reading):
         counted = _count(countable(estimator), battles, reading)
         board = fit_counted(countable(estimator), counted, counted.table)
     else:
-        board = estimator.fit(read_for(estimator, battles, reading))
+        table = read_for(estimator, battles, reading)
+        if before is not None:
+            before(table)
+        board = estimator.fit(table)
     return replace(board, settings={**board.settings, **origin(battles, reading)})
 
 

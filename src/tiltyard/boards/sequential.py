@@ -45,6 +45,14 @@ DEVIATION_REMARK = "the interval comes from the Glicko deviation, and holds only
 ORDER_REMARK = "Elo depends on the order of the battles and has no interval: compare with Bradley–Terry (method bt)"
 
 
+MANY_SHUFFLES, FEW_SHUFFLES = 500, 50
+"""How many shuffles are played by default, and how many at least where battles are very many."""
+
+PLAYED_BATTLES = 50_000_000
+"""With more battles than a 500th of this, fewer shuffles are played by default: the mean of 50 is known to a seventh of
+the noise of one order, and each would take a second."""
+
+
 SEM_REMARK = "± SEM: shuffle error only; says nothing about other prompts. The interval is the sampling interval"
 
 
@@ -155,7 +163,7 @@ class PermutationElo(EstimatorParameters):
         k: Points at stake in a battle.
         k_sweep: Further K, on the same shuffles.
         initial_rating: Where every model starts.
-        n_perms: Shuffles.
+        n_perms: Shuffles. None: 500, or as many as play 50 million battles, but at least 50; the board says how many.
         seed: Seed of bootstrap and shuffles.
         ci: `sampling`: resampled prompts; `none` skips the interval.
         level: Confidence level.
@@ -168,7 +176,7 @@ class PermutationElo(EstimatorParameters):
     k: float = 16.0
     k_sweep: tuple[float, ...] = elo.K_SWEEP
     initial_rating: float = 1400.0
-    n_perms: int = 500
+    n_perms: int | None = None
     seed: int = 0
     ci: str = "sampling"
     level: float = 0.95
@@ -180,7 +188,8 @@ class PermutationElo(EstimatorParameters):
         check_choice("ci", self.ci, ("sampling", "none"))
         asked_clusters(self.cluster)
         _check_scale(self.initial_rating, self.k, *self.k_sweep)
-        check_whole("n_perms", self.n_perms, least=2, most=DRAWS_MAX)
+        if self.n_perms is not None:
+            check_whole("n_perms", self.n_perms, least=2, most=DRAWS_MAX)
         check_whole("seed", self.seed, least=0)
         check_level(self.level)
 
@@ -190,6 +199,9 @@ class PermutationElo(EstimatorParameters):
         models = selected.table.models
         remarks: list[str] = []
         battles = in_order(selected.table, remarks)
+        n_perms = self.n_shuffles(len(battles.a))
+        if self.n_perms is None and n_perms < MANY_SHUFFLES:
+            remarks.append(f"{n_perms} shuffles, because there are so many battles; n_perms={MANY_SHUFFLES} plays more")
         result = elo.permutation_elo(
             battles.a,
             battles.b,
@@ -198,7 +210,7 @@ class PermutationElo(EstimatorParameters):
             k=self.k,
             k_sweep=self.k_sweep,
             initial_rating=self.initial_rating,
-            n_perms=self.n_perms,
+            n_perms=n_perms,
             seed=self.seed,
         )
         trace = result.default
@@ -214,7 +226,7 @@ class PermutationElo(EstimatorParameters):
             rating=trace.mean,
             low=low,
             high=high,
-            settings=self._settings(clusters),
+            settings=self._settings(clusters, n_perms),
             evaluated=self.evaluated,
             notes=None if low is None else _notes(selected, low),
             extra=extra,
@@ -222,6 +234,22 @@ class PermutationElo(EstimatorParameters):
             details={"k_sensitivity": _sweep(result, models)},
             arrays={"permutation_ratings": trace.ratings},
         )
+
+    def n_shuffles(self, n_battles: int) -> int:
+        """How many shuffles of so many decisive battles are played."""
+        if self.n_perms is not None:
+            return self.n_perms
+        return min(MANY_SHUFFLES, max(FEW_SHUFFLES, PLAYED_BATTLES // n_battles))
+
+    def cost(self, table: BattleTable) -> tuple[int, float]:
+        """How many battles of all shuffles and resamples will be played, and about how many seconds that takes."""
+        n = max(1, int(table.weight[decisive(table)].sum()))
+        ways = len(choose_clusters(table, self.cluster, [])) if self.ci != "none" else 0
+        sampled = 0 if self.ci == "none" else max(ways, 1) * elo.n_resampled(n) * elo.SHUFFLES
+        shuffled = self.n_shuffles(n)
+        lanes = shuffled * len({self.k, *self.k_sweep}) + sampled
+        drawn = shuffled + sampled
+        return n * drawn, n * (lanes * elo.SECONDS_PER_LANE + drawn * elo.SECONDS_PER_DRAW)
 
     def _sampling_ends(
         self, table: BattleTable, battles: OrderedBattles, clusters: tuple[str, ...], trace: elo.EloTraces
@@ -254,7 +282,7 @@ class PermutationElo(EstimatorParameters):
             left_out["tie (permutation Elo rates decisive battles only)"] = ties
         return only_rated_models(table.take(rated), selected.both_bad, left_out)
 
-    def _settings(self, clusters: tuple[str, ...]) -> Mapping[str, Any]:
+    def _settings(self, clusters: tuple[str, ...], n_perms: int) -> Mapping[str, Any]:
         interval: dict[str, Any] = {"kind": "none"}
         if self.ci != "none":
             interval = {"kind": "sampling", "level": self.level, "cluster": ",".join(clusters) or None}
@@ -264,7 +292,7 @@ class PermutationElo(EstimatorParameters):
             "inconsistent": self.selection.inconsistent,
             "k": self.k,
             "initial_rating": self.initial_rating,
-            "n_perms": self.n_perms,
+            "n_perms": n_perms,
             "seed": self.seed,
             "interval": interval,
         }

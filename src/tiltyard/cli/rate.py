@@ -54,7 +54,11 @@ from tiltyard.cli.rate_options import (
 )
 from tiltyard.errors import OptionError
 
+LONG_SECONDS = 5.0
+"""What takes longer is announced."""
+
 if TYPE_CHECKING:
+    from tiltyard.battles import BattleTable
     from tiltyard.boards import InputOptions, Leaderboard
     from tiltyard.boards.inputs import Estimator
 
@@ -177,10 +181,23 @@ def _rated(estimator: Estimator, files: list[str], people: str | None, reading: 
     from tiltyard.boards.rating import rate_with
 
     if people is None:
-        return rate_with(estimator, files, reading)
+        return rate_with(estimator, files, reading, lambda table: _say_cost(estimator, table))
     from tiltyard.boards.people import rate_with_people
 
     return rate_with_people(estimator, files, people, reading)
+
+
+def _say_cost(estimator: Estimator, table: BattleTable) -> None:
+    """Before work that takes long: how much it is, and what makes it less."""
+    from tiltyard.boards import PermutationElo
+
+    if isinstance(estimator, PermutationElo):
+        battles, seconds = estimator.cost(table)
+        if seconds >= LONG_SECONDS:
+            note(
+                f"playing {battles / 1e6:,.0f} million battles in random orders, about {seconds:,.0f} s; "
+                "--n-perms N plays fewer, --ci none leaves the sampling interval out"
+            )
 
 
 def _numbers(text: str) -> tuple[float, ...]:

@@ -209,7 +209,8 @@ InitialRatingOption = Annotated[
     float | None, typer.Option(help="Where every model starts. (elo, elo-perm; default: 1400)", rich_help_panel=ELO)
 ]
 NPermsOption = Annotated[
-    int | None, typer.Option(min=2, help="Shuffles. (elo-perm; default: 500)", rich_help_panel=ELO)
+    int | None,
+    typer.Option(min=2, help="Shuffles. (elo-perm; default: 500, fewer above 100,000 battles)", rich_help_panel=ELO),
 ]
 KSweepOption = Annotated[
     str | None,

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.ratings.comparisons import Floats, Ints, sum_by
+from tiltyard.ratings.comparisons import Floats, Ints, order_of, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
 ROWS_AT_ONCE = 1 << 19
 """Clustered rows are summed in pieces of about this size, so that they need little memory."""
@@ -122,8 +120,12 @@ def model_clusters(rows: ClusteredRows) -> ModelClusters:
     """The clusters of every model."""
     m = rows.n_models
     key = np.concatenate([rows.cluster * m + rows.first, rows.cluster * m + rows.second])
-    order = np.argsort(key, kind="stable")
-    key, weight = key[order], np.concatenate([rows.weight, rows.weight])[order]
+    if (rows.weight == 1.0).all():
+        key.sort()
+        weight = np.ones(len(key))
+    else:
+        order = order_of(key)
+        key, weight = key[order], np.concatenate([rows.weight, rows.weight])[order]
     starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
     battles, model = np.add.reduceat(weight, starts), key[starts] % m
     sizes = sum_by(rows.cluster, rows.weight, rows.n_clusters)
@@ -143,8 +145,10 @@ def _squares_by_lag(rows: ClusteredRows, largest: int) -> Floats:
     own += own.T
     total = np.diag(own.sum(axis=1)) - own
     across = np.zeros(m * m)
+    here = np.arange(len(cluster))
     for lag in range(1, largest):
-        here = np.flatnonzero(cluster[lag:] == cluster[:-lag])
+        here = here[: np.searchsorted(here, len(cluster) - lag)]
+        here = here[cluster[here + lag] == cluster[here]]  # whoever has none so far on has none further on
         there = here + lag
         product = pull[here] * pull[there]
         a, b, c, d = first[here] * m, second[here] * m, first[there], second[there]
@@ -174,15 +178,13 @@ def _pieces(rows: ClusteredRows) -> list[tuple[int, int, int, int]]:
     return [piece for piece in pieces if piece[1] > piece[0]]
 
 
-def cut_between_clusters(ordered: NDArray[np.intp], cluster: Ints) -> Iterator[NDArray[np.intp]]:
-    """Rows sorted by cluster in pieces of about ROWS_AT_ONCE, no cluster cut in two."""
+def cut_between_clusters(cluster: Ints) -> Iterator[slice]:
+    """Sorted clusters in pieces of about ROWS_AT_ONCE, no cluster cut in two."""
     start = 0
-    while start < len(ordered):
-        end = min(start + ROWS_AT_ONCE, len(ordered))
-        last = cluster[ordered[end - 1]]
-        while end < len(ordered) and cluster[ordered[end]] == last:
-            end += int(np.argmin(np.append(cluster[ordered[end : end + ROWS_AT_ONCE]] == last, False)))
-        yield ordered[start:end]
+    while start < len(cluster):
+        last = cluster[min(start + ROWS_AT_ONCE, len(cluster)) - 1]
+        end = int(np.searchsorted(cluster, last, side="right"))
+        yield slice(start, end)
         start = end
 
 

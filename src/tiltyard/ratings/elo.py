@@ -29,6 +29,15 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PLAIN_SECONDS_PER_BATTLE = 0.7e-6
+SECONDS_PER_LANE, SECONDS_PER_DRAW = 35e-9, 20e-9
+"""About what a battle costs in one order at one K, compiled, and its place in a random order: to say it beforehand."""
+
+SHUFFLES = 4
+"""Random orders of each resample."""
+RESAMPLES, FEW_RESAMPLES = 200, 40
+RESAMPLED_BATTLES = 100_000_000
+"""With more battles than a 800th of this there are fewer resamples than `RESAMPLES`, down to `FEW_RESAMPLES`."""
+
 K_SWEEP = (1.0, 4.0, 8.0, 16.0, 32.0)
 K_MAX = 600.0
 """From K = 1600/ln 10 = 695 on, a battle throws two near-equals further past each other than they were apart: ratings
@@ -156,8 +165,8 @@ def sampling_interval(
     *,
     clusters: ArrayLike | None = None,
     k: float = 16.0,
-    n_resamples: int = 200,
-    n_shuffles: int = 4,
+    n_resamples: int | None = None,
+    n_shuffles: int = SHUFFLES,
     level: float = 0.95,
     seed: int = 0,
 ) -> SamplingInterval:
@@ -169,14 +178,16 @@ def sampling_interval(
     mean ± t(P − 1)·√v with v = Var_b(ē_b) − mean(s_b²)/n_shuffles. P is the effective number of prompts, (Σn)²/Σn²
     for prompts of n battles. With very many battles v is so small beside the shuffles' part that the difference cannot
     be told from nothing; it then counts as its own Monte Carlo error, √(2/(n_resamples − 1))·Var_b(ē_b), so that no
-    interval shrinks to a point. A model that won all its battles, or lost all, has none (NaN): resampling such a record
-    shows no variance, whatever other prompts would give.
+    interval shrinks to a point. By default there are 200 resamples, and fewer of very many battles (`n_resampled`); the
+    Monte Carlo error then grows, and intervals with it. A model that won all its battles, or lost all, has none (NaN):
+    resampling such a record shows no variance, whatever other prompts would give.
 
     In simulated tournaments nominal 95 % intervals covered 93 to 95 %. The generator is its own, so the shuffles of
     `permutation_elo` do not depend on whether this was asked for.
     """
     n_models = len(mean)
     winners, losers = _decisive(a, b, a_won, n_models)
+    n_resamples = n_resampled(len(winners)) if n_resamples is None else n_resamples
     if n_resamples < 2 or n_shuffles < 2 or not 0.0 < level < 1.0:
         raise OptionError("sampling_interval needs 2 or more resamples and shuffles, and a level between 0 and 1.")
     starts, members = _members(clusters, len(winners))
@@ -196,6 +207,11 @@ def sampling_interval(
     one_sided = (np.bincount(winners, minlength=n_models) == 0) | (np.bincount(losers, minlength=n_models) == 0)
     half[one_sided] = np.nan
     return SamplingInterval(standard_error, mean - half, mean + half, level, n_clusters, n_resamples, n_shuffles, seed)
+
+
+def n_resampled(n_battles: int) -> int:
+    """How many resamples of so many battles are drawn by default: 200, and of very many battles fewer, at least 40."""
+    return min(RESAMPLES, max(FEW_RESAMPLES, RESAMPLED_BATTLES // (SHUFFLES * n_battles)))
 
 
 def _decisive(a: ArrayLike, b: ArrayLike, a_won: ArrayLike, n_models: int) -> tuple[Codes, Codes]:
