@@ -110,8 +110,8 @@ def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "te
     columns: dict[str, RawColumn] = {}
     for (key, inside), holds in sorted(seen.items(), key=lambda item: item[0][1] is not None):
         name = key if inside is None else f"{key}.{inside}"
-        some = frozenset(texts.get(key, ())) if inside is None else frozenset()
-        columns.setdefault(name, RawColumn(name, holds or "text", top=key, inner=inside, seen=some))
+        known = frozenset(texts.get(key, ()) if inside is None else ())
+        columns.setdefault(name, RawColumn(name, holds or "text", top=key, inner=inside, seen=known))
     return Header(columns, cells)
 
 
