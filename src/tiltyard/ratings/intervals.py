@@ -31,7 +31,7 @@ from tiltyard.ratings.clusters import (
 )
 from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, Floats, Ints, order_of, sum_by
 from tiltyard.ratings.leave_one_out import leave_one_out
-from tiltyard.ratings.quantiles import normal_quantile, t_quantile
+from tiltyard.ratings.quantiles import normal_quantile, t_quantile, t_quantile_of_scipy
 from tiltyard.ratings.tie_models import Curvature, ResultScores
 
 if TYPE_CHECKING:
@@ -423,7 +423,8 @@ def half_widths(covariance: Uncertainty, level: float, zero: Floats | None = Non
     if anchor is not None:
         degrees, known = np.minimum(degrees, degrees[anchor]), known & known[anchor]
     half = np.full(len(degrees), np.inf)
-    half[known] = (t_quantile(level, degrees) * np.sqrt(covariance.variances(zero)))[known] if known.any() else 0.0
+    student = t_quantile if covariance.corrected else t_quantile_of_scipy
+    half[known] = (student(level, degrees) * np.sqrt(covariance.variances(zero)))[known] if known.any() else 0.0
     half = np.maximum(half, normal_quantile(level) * np.sqrt(covariance.fisher_variances(zero)))
     if anchor is not None:
         half[anchor] = 0.0

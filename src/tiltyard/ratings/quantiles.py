@@ -56,6 +56,13 @@ def t_quantile(level: float, degrees: Floats) -> Floats:
     return np.asarray(cut[place].reshape(np.shape(degrees)))
 
 
+def t_quantile_of_scipy(level: float, degrees: Floats) -> Floats:
+    """The same as version 0.1 had it: boards of that version are recomputed to the last bit."""
+    from scipy.special import stdtrit
+
+    return np.asarray(stdtrit(degrees, 0.5 + 0.5 * level))
+
+
 def _expanded_t_cut(z: float, degrees: Floats) -> Floats:
     """The cut of Student's t with many degrees of freedom, from that of the normal."""
     s = z * z
