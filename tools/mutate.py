@@ -47,7 +47,7 @@ GROUPS = {
     ),
     "store": (
         *("tiltyard.arena.events", "tiltyard.arena.store.log", "tiltyard.arena.store.publishing"),
-        *("tiltyard.arena.store.verify", "tiltyard.arena.store.visitors"),
+        *("tiltyard.arena.store.verify", "tiltyard.arena.store.comparing", "tiltyard.arena.store.visitors"),
     ),
     "web guards": (
         *("tiltyard.web.guard", "tiltyard.web.cookies", "tiltyard.web.admin_gate", "tiltyard.web.visitors"),
