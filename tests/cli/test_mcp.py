@@ -7,12 +7,13 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import anyio
 import pytest
 from jsonschema import Draft202012Validator
 from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult, Tool
 
 import tiltyard as ty
@@ -103,9 +104,10 @@ def filled(value: Any, home: Path) -> Any:
 def session(home: Path) -> tuple[dict[str, CallToolResult], list[Tool], str]:
     """All answers of one server process, its tools, and what it says of itself."""
 
-    async def ask() -> tuple[dict[str, CallToolResult], list[Tool], str]:
+    async def ask(said: TextIO) -> tuple[dict[str, CallToolResult], list[Tool], str]:
         command = ["-m", "tiltyard", "mcp", "--root", str(home)]
-        async with Client(StdioServerParameters(command=sys.executable, args=command, cwd=home.parent)) as client:
+        server = StdioServerParameters(command=sys.executable, args=command, cwd=home.parent)
+        async with Client(stdio_client(server, errlog=said)) as client:
             tools = (await client.list_tools()).tools
             answers = {
                 title: await client.call_tool(name, filled(arguments, home), read_timeout_seconds=120)
@@ -113,7 +115,8 @@ def session(home: Path) -> tuple[dict[str, CallToolResult], list[Tool], str]:
             }
             return answers, tools, client.instructions or ""
 
-    return anyio.run(ask)
+    with (home.parent / "stderr").open("w") as said:  # its own default is what was open when it was imported
+        return anyio.run(ask, said)
 
 
 Session = tuple[dict[str, CallToolResult], list[Tool], str]

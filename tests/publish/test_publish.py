@@ -45,7 +45,8 @@ def test_its_board_is_that_of_rate_and_its_rows_fit_their_schema(published: Publ
     expected = ty.rate(battle_file)
     assert [row["model"] for row in board["ratings"]] == expected.models
     for row, entry in zip(board["ratings"], expected, strict=True):
-        assert (row["rating"], row["ci_low"], row["ci_high"]) == (entry.rating, entry.ci_low, entry.ci_high)
+        found = (row["rating"], row["ci_low"], row["ci_high"])
+        assert found == pytest.approx((entry.rating, entry.ci_low, entry.ci_high), rel=1e-12)
     schema = json.loads((published.folder / "battles.schema.json").read_bytes())
     for line in (published.folder / "battles.jsonl").read_text("utf-8").splitlines()[:50]:
         jsonschema.validate(json.loads(line), schema)

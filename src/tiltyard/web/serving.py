@@ -41,7 +41,8 @@ STOP_SECONDS = 20
 
 DOORS = 32
 """How often each socket is listened on: the event loop accepts one connection at each per round, and under load a round
-takes long. With one door, visitors of a crowded site waited ten seconds to be let in."""
+takes long. With one door, visitors of a crowded site waited ten seconds to be let in. Workers that share a socket have
+one each: with more, a connection was now and then accepted by nobody, and its visitor waited in vain."""
 
 FILES_WANTED = 8192
 FILES_FOR_OTHERS = 256
@@ -148,7 +149,8 @@ def serve_here(settings: SiteSettings, sockets: Sequence[socket.socket], mouth: 
         gc.freeze()
         server = SiteServer(uvicorn.Config(app, **server_options()), parts, mouth)
         try:
-            server.run([door for one in sockets for door in (one, *(one.dup() for _ in range(DOORS - 1)))])
+            more = DOORS - 1 if mouth is None else 0
+            server.run([door for one in sockets for door in (one, *(one.dup() for _ in range(more)))])
         except KeyboardInterrupt:
             return
         except OSError as error:
