@@ -194,6 +194,14 @@ def test_rows_keep_the_order_of_the_file(tmp_path: Path) -> None:
     assert texts(read_battles(path, columns=["question_id"]), "question_id") == [row["question_id"] for row in many]
 
 
+def test_a_file_sorted_by_model_is_read_like_any_other(tmp_path: Path) -> None:
+    """What the first rows show says nothing about the others."""
+    models = [f"m{number // 300}" for number in range(6_000)]
+    many = [rows()[0] | {"model_a": model, "model_b": f"{model}+"} for model in models]
+    table = read_battles(write_raw(tmp_path / "battles.jsonl", many))
+    assert [table.models[code] for code in table.model_a] == models
+
+
 def test_a_folder_a_glob_and_a_list_are_the_files_one_after_the_other(tmp_path: Path) -> None:
     folder = tmp_path / "parts"
     folder.mkdir()

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.battles.layout import FieldKind
-from tiltyard.battles.query import REST, Rows, filtered, holds_json_labels, identifier, literal, staged
+from tiltyard.battles.query import Rows, filtered, holds_json_labels, identifier, literal, staged
 from tiltyard.battles.settle import LabelColumn, RawBatch
 from tiltyard.battles.table import dense_codes
 from tiltyard.errors import OptionError
@@ -177,15 +177,14 @@ def where_error(layout: Layout, error: Exception) -> OptionError:
 
 def load(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> RawBatch:
     """Every row of a source as raw columns, in the order of the source (unless equal rows are merged)."""
-    enums = _guessed(connection, rows, layout)
-    select = staged(rows, layout, {name: enum.enum_type for name, enum in enums.items()})
+    select = staged(rows, layout)
     connection.execute(f"SET preserve_insertion_order = {not layout.counted}")
     grouped = layout.groups_early
     is_table = grouped or rows.header.cells != "typed"
     if grouped:
         select = f"SELECT *, count(*) AS {identifier(COUNT)} FROM ({select}) GROUP BY ALL"
     connection.execute(f"CREATE TEMP {'TABLE' if is_table else 'VIEW'} stage AS {select}")
-    coders = _coders(connection, rows, layout, enums)
+    coders = _coders(connection, rows, layout)
     if rows.exact is not None and any(_in_doubt(field, coders[field.name]) for field in _coded(layout)):
         connection.execute("DROP TABLE stage")
         return load(connection, rows.exact, layout)
@@ -213,39 +212,14 @@ def _batch(arrays: list[NDArray[Any]], layout: Layout, coders: Mapping[str, Code
     return RawBatch(len(arrays[0]), labels, numbers, hashes, next(fetched, None))
 
 
-@dataclass(frozen=True, slots=True)
-class Guess:
-    """An ENUM type made before the rows are read, of the texts that a look at the file has shown."""
-
-    enum_type: str
-    values: tuple[str, ...]
-
-
 def _coded(layout: Layout) -> list[Field]:
     """The fields whose texts are looked at."""
     return [field for field in layout.labels if not field.hashed]
 
 
-def _guessed(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> dict[str, Guess]:
-    """A guess for each label field that is read as plain text, one for both model columns.
-
-    What was guessed takes a byte or two a row instead of the text, and has not to be looked for afterwards.
-    """
-    enums: dict[str, Guess] = {}
-    fields = [field for field in _coded(layout) if field.raw.top in rows.texts]
-    for at, field in enumerate(fields):
-        together = [other for other in fields if {field.name, other.name} <= MODELS] or [field]
-        seen = sorted({text for other in together for text in other.raw.seen if "\0" not in text})
-        if field.name not in enums and seen:
-            name = f"guess{at}"
-            connection.execute(f"CREATE TEMP TYPE {name} AS ENUM ({', '.join(map(literal, seen))})")
-            enums |= {other.name: Guess(name, tuple(seen)) for other in together}
-    return enums
-
-
 @dataclass(frozen=True, slots=True)
 class Coder:
-    """How the texts of a field travel: as codes of what was guessed and of a further ENUM type, as parts, or as hashes.
+    """How the texts of a field travel: as codes of an ENUM type, as parts, or as hashes.
 
     A part is what is left of a text's hash, shifted, when it is divided: two numbers under which all texts differ.
     DuckDB has the hashes of a column with few texts at once, and would look every row's text up in an ENUM type.
@@ -253,7 +227,6 @@ class Coder:
 
     values: tuple[object, ...]
     enum_type: str | None = None
-    guess: Guess | None = None
     hashes: NDArray[np.uint64] | None = None
     part: tuple[int, int] | None = None
 
@@ -265,17 +238,10 @@ class Coder:
             left = f"CAST((hash({column}) >> {shift}) % {divisor}::UBIGINT AS {width})"
             return f"CASE WHEN {column} IS NULL THEN {divisor}::{width} ELSE {left} END"
         if self.hashes is not None:
-            text = _text(field, self.guess)
-            return f"CASE WHEN {text} IS NULL THEN 0 ELSE hash({text}) END"
+            return f"CASE WHEN {identifier(field)} IS NULL THEN 0 ELSE hash({identifier(field)}) END"
         width = "UTINYINT" if len(self.values) < 255 else "USMALLINT"
-        codes, column = [], identifier(field)
-        if self.guess is not None:
-            codes.append(f"CAST(enum_code({column}) AS {width})")
-            column = identifier(REST + field)
-        if self.enum_type is not None:
-            known = 0 if self.guess is None else len(self.guess.values)
-            codes.append(f"CAST({known} + enum_code(CAST({column} AS {self.enum_type})) AS {width})")
-        return f"coalesce({', '.join([*codes, f'{len(self.values)}::{width}'])})"
+        code = f"CAST(enum_code(CAST({identifier(field)} AS {self.enum_type})) AS {width})"
+        return f"coalesce({code}, {len(self.values)}::{width})"
 
     def column(self, fetched: NDArray[Any]) -> LabelColumn:
         """The fetched codes, parts or hashes with the values they stand for."""
@@ -287,12 +253,6 @@ class Coder:
             return LabelColumn(fetched, self.values)
         codes, distinct = dense_codes(fetched)
         return LabelColumn(codes, [self.values[at] for at in np.searchsorted(self.hashes, distinct)])
-
-
-def _text(field: str, guess: Guess | None) -> str:
-    """The text of a field in the staged rows."""
-    column = identifier(field)
-    return column if guess is None else f"coalesce(CAST({column} AS VARCHAR), {identifier(REST + field)})"
 
 
 def _in_doubt(field: Field, coder: Coder) -> bool:
@@ -307,7 +267,7 @@ def _in_doubt(field: Field, coder: Coder) -> bool:
     return False
 
 
-def _coders(connection: DuckDBPyConnection, rows: Rows, layout: Layout, enums: Mapping[str, Guess]) -> dict[str, Coder]:
+def _coders(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> dict[str, Coder]:
     """One coder per label field; the two model columns share theirs unless their values are written differently."""
     coders: dict[str, Coder] = {}
     written = {field.name: holds_json_labels(field, rows) for field in _coded(layout)}
@@ -316,30 +276,22 @@ def _coders(connection: DuckDBPyConnection, rows: Rows, layout: Layout, enums: M
         if field.name not in coders:
             names = shared if field.name == "model_a" else (field.name,)
             kind = f"labels{at}{'' if rows.exact is None else '_plain'}"
-            coder = _coder(connection, names, kind, enums.get(field.name), is_json=written[field.name])
+            coder = _coder(connection, names, kind, is_json=written[field.name])
             coders |= dict.fromkeys(names, coder)
     return coders
 
 
-def _coder(
-    connection: DuckDBPyConnection, fields: Sequence[str], name: str, guess: Guess | None, *, is_json: bool
-) -> Coder:
-    """The coder of the texts of some fields, beyond those that were guessed."""
-    columns = [identifier(field if guess is None else REST + field) for field in fields]
-    texts, hashes = _distinct_texts(connection, columns)
-    if guess is not None and len(texts) > FEW:
-        texts, hashes = _distinct_texts(connection, [_text(field, guess) for field in fields])
+def _coder(connection: DuckDBPyConnection, fields: Sequence[str], name: str, *, is_json: bool) -> Coder:
+    """The coder of the texts of some fields."""
+    texts, hashes = _distinct_texts(connection, [identifier(field) for field in fields])
     values: tuple[object, ...] = tuple(map(_json_value, texts)) if is_json else tuple(texts)
     if len(texts) > FEW:
-        return Coder(values, None, guess, hashes)
-    part = _telling_part(hashes) if guess is None else None
+        return Coder(values, None, hashes)
+    part = _telling_part(hashes)
     if part is not None:
-        return Coder(values, None, None, hashes, part)
-    if guess is not None:
-        values = guess.values + values
-    if texts or guess is None:
-        connection.execute(f"CREATE TEMP TYPE {name} AS ENUM ({', '.join(map(literal, texts)) or literal('')})")
-    return Coder(values, name if texts or guess is None else None, guess)
+        return Coder(values, None, hashes, part)
+    connection.execute(f"CREATE TEMP TYPE {name} AS ENUM ({', '.join(map(literal, texts)) or literal('')})")
+    return Coder(values, name)
 
 
 def _left(hashes: NDArray[np.uint64], shift: int, divisor: int) -> NDArray[np.uint64]:

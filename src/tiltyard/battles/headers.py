@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 SAMPLE_BYTES = 1 << 17
 SAMPLE_ROWS = 2000
-SEEN_TEXTS = 2000
-"""How many texts of a column are remembered: a guess at all there are, which saves the reader from keeping each."""
 
 CellType = Literal["number", "flag", "text", "nested"]
 
@@ -31,7 +29,7 @@ class RawColumn:
 
     `holds` says what was seen in it. `top` is the column to read and `inner` the key (or, of a list, the place) within
     it, for a nested value.
-    `sql_type` is the declared type where the source has one (Parquet, frames), else None. `seen` are some of its texts.
+    `sql_type` is the declared type where the source has one (Parquet, frames), else None.
     """
 
     name: str
@@ -39,7 +37,6 @@ class RawColumn:
     sql_type: str | None = None
     top: str = ""
     inner: str | int | None = None
-    seen: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +93,8 @@ def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "te
     The first of a list of plain values is `outer.0`.
     """
     seen: dict[tuple[str, str | int | None], CellType | None] = {}
-    texts: dict[str, set[str]] = {}
     for row in rows:
         for key, value in row.items():
-            if isinstance(value, str) and len(some := texts.setdefault(key, set())) < SEEN_TEXTS:
-                some.add(value)
             seen[key, None] = _wider(seen.get((key, None)), _holds(value))
             if isinstance(value, dict):
                 for inner, value_inside in value.items():
@@ -110,8 +104,7 @@ def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "te
     columns: dict[str, RawColumn] = {}
     for (key, inside), holds in sorted(seen.items(), key=lambda item: item[0][1] is not None):
         name = key if inside is None else f"{key}.{inside}"
-        known = frozenset(texts.get(key, ()) if inside is None else ())
-        columns.setdefault(name, RawColumn(name, holds or "text", top=key, inner=inside, seen=known))
+        columns.setdefault(name, RawColumn(name, holds or "text", top=key, inner=inside))
     return Header(columns, cells)
 
 
@@ -138,7 +131,7 @@ def merged_header(headers: Iterable[Header]) -> Header:
         for name, column in header.columns.items():
             known = columns.get(name, column)
             holds = _wider(known.holds, column.holds) or "text"
-            columns[name] = replace(column, holds=holds, seen=known.seen | column.seen)
+            columns[name] = replace(column, holds=holds)
     return Header(columns, first.cells)
 
 

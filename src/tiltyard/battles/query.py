@@ -10,15 +10,13 @@ from tiltyard.battles.inputs import FileKind, Part
 from tiltyard.battles.layout import STRICT_NUMBERS, Field, FieldKind, Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 LINE_BYTES = 1 << 21
 LONG_LINE_BYTES = 1 << 27
 RAW = "raw of "
 """Prefix of a column's untouched value where its plain name is typed for a `where` expression."""
-REST = "rest of "
-"""Prefix of the column with the texts of a field that were not guessed beforehand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,19 +93,9 @@ def _no_glob(path: Path) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in str(path))
 
 
-def staged(rows: Rows, layout: Layout, enums: Mapping[str, str]) -> str:
-    """A SELECT of one column per field of the layout, named like the field, of the rows that `where` keeps.
-
-    A field that has an enum type in `enums` is that, and where the type has no such text, the text is in `REST`.
-    """
-    columns = []
-    for field in layout.fields:
-        sql, name = field_sql(field, layout, rows), identifier(field.name)
-        if field.name in enums:
-            known = f"TRY_CAST({sql} AS {enums[field.name]})"
-            columns.append(f"CASE WHEN {known} IS NULL THEN {sql} END AS {identifier(REST + field.name)}")
-            sql = known
-        columns.append(f"{sql} AS {name}")
+def staged(rows: Rows, layout: Layout) -> str:
+    """A SELECT of one column per field of the layout, named like the field, of the rows that `where` keeps."""
+    columns = [f"{field_sql(field, layout, rows)} AS {identifier(field.name)}" for field in layout.fields]
     return f"SELECT {', '.join(columns)} FROM {filtered(rows, layout)}"
 
 

@@ -20,6 +20,9 @@ MANY_DEGREES = 1000.0
 FEWEST_DEGREES = 0.1
 """Below this Student's t has no finite cut worth the name: beyond 10¹⁸ at a level of 0.95."""
 
+FEW_VALUES = 8
+"""So many different degrees of freedom are looked up one by one; more are computed together."""
+
 ROUNDS = 200
 """The most rounds of Newton's method, which needs ten, and terms of a continued fraction, which needs sixty."""
 
@@ -52,7 +55,8 @@ def t_quantile(level: float, degrees: Floats) -> Floats:
     many = each >= MANY_DEGREES
     cut[many] = _expanded_t_cut(_normal_cut(tail), each[many])
     few = (each >= FEWEST_DEGREES) & ~many
-    cut[few] = _t_cut(tail, each[few])
+    kept = few.sum() <= FEW_VALUES
+    cut[few] = [_kept_t_cut(tail, one) for one in each[few].tolist()] if kept else _t_cut(tail, each[few])
     return np.asarray(cut[place].reshape(np.shape(degrees)))
 
 
@@ -61,6 +65,12 @@ def t_quantile_of_scipy(level: float, degrees: Floats) -> Floats:
     from scipy.special import stdtrit
 
     return np.asarray(stdtrit(degrees, 0.5 + 0.5 * level))
+
+
+@lru_cache(maxsize=4096)
+def _kept_t_cut(tail: float, degrees: float) -> float:
+    """The cut for one number of degrees of freedom: simulations ask for the same again and again."""
+    return float(_t_cut(tail, np.array([degrees]))[0])
 
 
 def _expanded_t_cut(z: float, degrees: Floats) -> Floats:
