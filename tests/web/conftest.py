@@ -91,3 +91,12 @@ def visits(browser: Browser, live: str) -> Iterator[Visits]:
     yield made
     made.close()
     assert made.complaints == []
+
+
+@pytest.fixture
+def looking(browser: Browser, address: str) -> Iterator[Visits]:
+    """Visitors of a file's own server, `address`; nothing may be blocked by its policy, and nothing leave the host."""
+    made = Visits(browser, address)
+    yield made
+    made.close()
+    assert made.complaints == []

@@ -17,7 +17,7 @@ from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 PAGES = (
     "/leaderboard",
@@ -50,15 +50,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield server.url
         finally:
             server.stop()
-
-
-@pytest.fixture
-def looking(browser: Browser, address: str) -> Iterator[Visits]:
-    """Visitors of that server; nothing may be blocked by its policy, and nothing leave the host."""
-    made = Visits(browser, address)
-    yield made
-    made.close()
-    assert made.complaints == []
 
 
 def shown(page: Page) -> list[str]:

@@ -21,7 +21,7 @@ from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 LOOKS = (Path(__file__).parent / "looks.js").read_text(encoding="utf-8")
 PUBLIC = (
@@ -67,15 +67,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield server.url
         finally:
             server.stop()
-
-
-@pytest.fixture
-def looking(browser: Browser, address: str) -> Iterator[Visits]:
-    """Visitors of that server; nothing may be blocked by its policy, and nothing leave the host."""
-    made = Visits(browser, address)
-    yield made
-    made.close()
-    assert made.complaints == []
 
 
 @dataclass(frozen=True)
