@@ -23,13 +23,14 @@ ANSWER = "An answer of ordinary length, which says what it has to say and then s
 
 
 @contextmanager
-def database(kind: str, folder: Path) -> Iterator[str]:
-    """The URL of a new, empty arena in a folder on the disk."""
+def database(kind: str, folder: Path, *, empty: bool = False) -> Iterator[str]:
+    """The URL of a new arena in a folder on the disk; `empty`: of a database without any table."""
     from tiltyard.arena.store import Store
 
     if kind == "sqlite":
         url = f"sqlite:///{folder / 'arena.db'}"
-        Store.create(url).close()
+        if not empty:
+            Store.create(url).close()
         yield url
         return
     sys.path.insert(0, str(ROOT))
@@ -44,7 +45,8 @@ def database(kind: str, folder: Path) -> Iterator[str]:
     except ImportError:
         server = DebianServer(place)
     try:
-        Store.create(server.url).close()
+        if not empty:
+            Store.create(server.url).close()
         yield server.url
     finally:
         server.remove()

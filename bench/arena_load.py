@@ -320,24 +320,26 @@ def cycles(
     }
 
 
-def skeleton_cycles(folder: str, count: int, clients: int = 64) -> dict[str, Any]:
+def skeleton_cycles(folder: str, count: int, clients: int = 64, kind: str = "sqlite") -> dict[str, Any]:
     """The same cycles against the bare skeleton of the stack."""
     from bench.arena_clients import drive
     from bench.skeleton import votes_kept
 
-    path = str(Path(folder) / "skeleton.db")
-    with _served("serve_skeleton", {"path": path}, 1) as (port, used):
-        drive(port, clients, 10 * clients)
-        before, own = used(), time.process_time()
-        driven = drive(port, clients, count)
-        server_cpu, client_cpu = used() - before, time.process_time() - own
+    with database(kind, Path(folder), empty=True) as url:
+        place = url.removeprefix("sqlite:///")
+        with _served("serve_skeleton", {"path": place}, 1) as (port, used):
+            drive(port, clients, 10 * clients)
+            before, own = used(), time.process_time()
+            driven = drive(port, clients, count)
+            server_cpu, client_cpu = used() - before, time.process_time() - own
+        kept = votes_kept(place)
     return {
         "per_second": count / driven.seconds,
         "site_cpu_ms": 1000.0 * server_cpu / count,
         "client_cpu_ms": 1000.0 * client_cpu / count,
         "request": quantiles(driven.requests),
         "failed": driven.failed,
-        "all_there": votes_kept(path) == count + 10 * clients,
+        "all_there": kept == count + 10 * clients,
     }
 
 

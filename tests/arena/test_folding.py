@@ -154,7 +154,7 @@ def test_links_of_many_events_are_those_of_one_after_the_other() -> None:
     for place, (text, salt) in enumerate(zip(texts, salts, strict=True)):
         expected.append(link_event(expected[-1], 1 + place, START + place, text, salt))
     times = range(START, START + len(texts))
-    assert link_events(expected, 0, times, texts, salts) == expected[1:]
+    assert link_events(FIRST_HASH, 0, times, texts, salts) == expected[1:]
 
 
 class Found:

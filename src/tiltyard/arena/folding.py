@@ -119,27 +119,29 @@ class _Run:
     def read(self, events: Sequence[e.Event], in_flight: dict[str, Reserved]) -> bool:
         """Read the events; False where one of them is not what it always is."""
         served, opened, closed = self.served, self.opened, self.closed
+        voted, votes_on, take = self.voted, self.votes_on, self.opened.pop
+        serving, voting = e.MatchupServed, e.Voted
         for place, event in enumerate(events):
             body = event.body
             kind = type(body)
-            if kind is e.MatchupServed:
+            if kind is serving:
                 name = body.matchup_id  # type: ignore[union-attr]
                 if name in opened or name in in_flight:
                     return False
                 opened[name] = len(served)
                 served.append(body)  # type: ignore[arg-type]
-            elif kind is e.Voted or kind is e.Skipped or kind is e.Expired:
+            elif kind is voting or kind is e.Skipped or kind is e.Expired:
                 name = body.matchup_id  # type: ignore[union-attr]
-                number = opened.pop(name, None)
+                number = take(name, None)
                 if number is None:
                     if name not in in_flight or name in closed:
                         return False
                     closed.add(name)
                     self.before.append(in_flight[name])
                     number = -len(self.before)
-                if kind is e.Voted:
-                    self.voted.append(place)
-                    self.votes_on.append(number)
+                if kind is voting:
+                    voted.append(place)
+                    votes_on.append(number)
         return True
 
 

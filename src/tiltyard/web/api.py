@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 from fastapi import APIRouter, Request
 from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
 from starlette.responses import Response, StreamingResponse
 
 from tiltyard.arena.catalog import Catalog
@@ -281,6 +282,37 @@ async def battles(request: Request) -> Response:
     return StreamingResponse(pieces(file), media_type="application/x-ndjson", headers=headers)
 
 
+class QuickHeaders(Headers):
+    """Headers that are looked up by name instead of being gone through each time."""
+
+    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
+        super().__init__(raw=raw)
+        self._first: dict[str, str] = {}
+        for name, value in raw:
+            self._first.setdefault(name.decode("latin-1"), value.decode("latin-1"))
+
+    def __getitem__(self, name: str) -> str:
+        return self._first[name.lower()]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The first value of a header."""
+        return self._first.get(name.lower(), default)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in self._first
+
+
+class QuickRequest(Request):
+    """A request whose headers are asked for several times."""
+
+    @property
+    def headers(self) -> Headers:
+        """The headers."""
+        if not hasattr(self, "_headers"):
+            self._headers = QuickHeaders(self.scope["headers"])
+        return self._headers
+
+
 class QuickRoutes:
     """Answers some routes before the framework's routing, whose layers cost as much as everything else (decision 19).
 
@@ -300,7 +332,7 @@ class QuickRoutes:
                 found = pattern.match(scope["path"])
                 if found is not None:
                     scope["route"] = route
-                    request = Request(scope, receive)
+                    request = QuickRequest(scope, receive)
                     try:
                         response: Response = await answer(request, **found.groupdict())
                     except (Failure, ArenaError) as error:

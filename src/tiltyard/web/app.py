@@ -78,6 +78,14 @@ class _Documented(FastAPI):
     def openapi(self) -> dict[str, Any]:
         return without_validation_error(super().openapi())
 
+    def build_middleware_stack(self) -> ASGIApp:
+        """Without the framework's outer layers: `Guard` answers every error, and telemetry is off."""
+        layer: Any = super().build_middleware_stack()
+        while not isinstance(layer, Guard):
+            layer = layer.app
+        guard: ASGIApp = layer
+        return guard
+
 
 def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: Observatory | None = None) -> FastAPI:
     """The site of an arena. What is not passed in is opened at the start and closed at the end.
@@ -123,8 +131,8 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
         app.add_exception_handler(kind, _handle)
     app.add_middleware(QuickRoutes, routes=api.quick_routes(), answer_error=_answered)
     app.add_middleware(BoundedPages, answer_error=_answered, longest_wait=settings.longest_wait)
-    app.add_middleware(Guard, settings=settings, answer_error=_crashed)
-    health.count_requests(app)
+    counts = health.count_requests(app).counts
+    app.add_middleware(Guard, settings=settings, answer_error=_crashed, counts=counts)
     return app
 
 

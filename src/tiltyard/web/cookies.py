@@ -11,6 +11,7 @@ import hmac
 import re
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 COOKIE = "tiltyard"
 NAME_BYTES = 16
+KNOWN_COOKIES = 50_000
+"""How many signatures are remembered: checking one takes as long as everything else about a cookie."""
+
 SIGNED = re.compile(r"[A-Za-z0-9_-]{64}\Z")
 UNSIGNED = re.compile(r"[A-Za-z0-9_-]{32,64}\Z")
 """Cookies issued by tiltyard 0.1, or signed with another secret: they count only if their hash is known."""
@@ -29,6 +33,7 @@ class Cookies:
     def __init__(self, secret: str) -> None:
         self._key = derived_key(secret, "voter cookie")
         self._renewal_key = derived_key(secret, "renewed voter cookie")
+        self._known: dict[str, None] = {}
 
     def issue(self) -> str:
         """A new cookie."""
@@ -39,10 +44,17 @@ class Cookies:
         return self._signed(hmac.digest(self._renewal_key, older.encode(), "sha256")[:NAME_BYTES])
 
     def is_ours(self, value: str) -> bool:
-        """Whether we signed this."""
+        """Whether we signed this. The latest that we did sign are remembered."""
+        if value in self._known:
+            return True
         if not SIGNED.match(value):
             return False
-        return hmac.compare_digest(self._signed(urlsafe_b64decode(value)[:NAME_BYTES]), value)
+        if not hmac.compare_digest(self._signed(urlsafe_b64decode(value)[:NAME_BYTES]), value):
+            return False
+        if len(self._known) >= KNOWN_COOKIES:
+            self._known.clear()
+        self._known[value] = None
+        return True
 
     def find(self, headers: Iterable[str]) -> tuple[str | None, str | None]:
         """The first of our cookies in these headers; otherwise the first that may be an older one."""
@@ -60,6 +72,7 @@ def derived_key(secret: str, purpose: str) -> bytes:
     return hmac.digest(root, purpose.encode() + b"\x01", "sha256")
 
 
+@lru_cache(KNOWN_COOKIES)
 def cookie_hash(cookie: str) -> str:
     """The part of a cookie that is stored."""
     return hashlib.sha256(cookie.encode()).hexdigest()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tiltyard.web.settings import SiteSettings
 
     ErrorAnswer = Callable[[Scope, BaseException], ASGIApp]
+    Counts = Counter[tuple[str, str, int]]
 
 YEAR_SECONDS = 31_536_000
 
@@ -63,6 +65,9 @@ PERSONAL = re.compile(r"/(me|votes|shown|invited|admin|api/v1/matchups)(/|\Z)")
 
 NOT_LISTED = (b"x-robots-tag", b"noindex")
 
+METHODS = frozenset({"GET", "HEAD", "POST"})
+"""The methods that are counted by name."""
+
 SOMEBODY = "192.0.2.1"
 """An address reserved for documentation."""
 
@@ -70,10 +75,13 @@ _log = logging.getLogger("tiltyard.web")
 
 
 class Guard:
-    """The outermost layer of the site."""
+    """The outermost layer of the site. It counts what was sent: by method, route and status."""
 
-    def __init__(self, app: ASGIApp, settings: SiteSettings, answer_error: ErrorAnswer) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: SiteSettings, answer_error: ErrorAnswer, counts: Counts | None = None
+    ) -> None:
         self._app = app
+        self._counts: Counts = Counter() if counts is None else counts
         self._answer_error = answer_error
         self._proxies = settings.proxies
         self._https = bool(settings.public_url and settings.public_url.startswith("https:"))
@@ -83,7 +91,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(send, self._arrive(scope, _by_name(scope)), scope["path"], head=scope["method"] == "HEAD")
+        answer = _Answer(send, scope, self._arrive(scope, _by_name(scope)), self._counts)
         if answer.head:
             scope = {**scope, "method": "GET"}  # the server's own scope still says HEAD, so it expects no body
         try:
@@ -130,17 +138,21 @@ class Guard:
 class _Answer:
     """Sends an answer on, with the headers that every answer carries."""
 
-    def __init__(self, send: Send, arrival: dict[str, Any], path: str, *, head: bool) -> None:
+    def __init__(self, send: Send, scope: Scope, arrival: dict[str, Any], counts: Counts) -> None:
         self._send = send
+        self._scope = scope
         self._arrival = arrival
-        self._path = path
-        self.head = head
+        self._path = scope["path"]
+        self._counts = counts
+        self.head = scope["method"] == "HEAD"
         self.started = False
 
     async def send(self, message: Message) -> None:
         """Pass one message on."""
         if message["type"] == "http.response.start":
             self.started = True
+            method = self._scope["method"]
+            self._counts[method if method in METHODS else "other", _route(self._scope), message["status"]] += 1
             message = {**message, "headers": self._headers(list(message.get("headers", ())))}
         elif self.head and message["type"] == "http.response.body":
             if message.get("more_body", False):
@@ -164,6 +176,11 @@ class _Answer:
         secure = "; Secure" if self._arrival["is_https"] else ""
         value = self._arrival["cookie"]
         return f"{COOKIE}={value}; Path=/; Max-Age={YEAR_SECONDS}; HttpOnly; SameSite=Lax{secure}"
+
+
+def _route(scope: Scope) -> str:
+    """The route as declared, never the visitor's path; requests that match no route are counted together."""
+    return str(getattr(scope.get("route"), "path", "none"))
 
 
 def _by_name(scope: Scope) -> dict[bytes, list[str]]:

@@ -29,8 +29,6 @@ from tiltyard.web.site import Site
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.thread_health import ThreadHealth
 
@@ -56,41 +54,11 @@ class Requests:
         self.counts: Counter[tuple[str, str, int]] = Counter()
 
 
-class CountRequests:
-    """The counting middleware. It is the outermost, so that it sees what was actually sent."""
-
-    def __init__(self, app: ASGIApp, requests: Requests) -> None:
-        self._app = app
-        self._counts = requests.counts
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and note its status."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        method = scope["method"]
-
-        async def noted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self._counts[method if method in METHODS else "other", _route(scope), message["status"]] += 1
-            await send(message)
-
-        await self._app(scope, receive, noted)
-
-
-METHODS = frozenset({"GET", "HEAD", "POST"})
-
-
-def _route(scope: Scope) -> str:
-    """The route as declared, never the visitor's path; requests that match no route are counted together."""
-    return str(getattr(scope.get("route"), "path", "none"))
-
-
-def count_requests(app: FastAPI) -> None:
-    """Make a site count its responses. Called after all other middleware was added, so that it is the outermost."""
-    app.state.requests = Requests()
+def count_requests(app: FastAPI) -> Requests:
+    """Let a site count its responses and events; what `Guard` counts into."""
+    requests = app.state.requests = Requests()
     app.state.kind_counts = _Kinds()
-    app.add_middleware(CountRequests, requests=app.state.requests)
+    return requests
 
 
 class _Kinds:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections import Counter, deque
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,7 +18,7 @@ from tiltyard.arena.store.vote_book import votes_as_of
 from tiltyard.arena.weekly import Note, ServedPairs, closed_only, note_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tiltyard.arena.catalog import Catalog
     from tiltyard.arena.state import ArenaState, CastVote
@@ -37,8 +39,7 @@ class FollowedVotes:
 
     def __init__(self, store: Store, seq: int, window: int) -> None:
         self.votes: list[CastVote] = []
-        self._seqs: list[int] = []
-        self._of_voter: dict[str, list[int]] = {}
+        self._of_voter: dict[str, array[int]] = {}
         for vote in cast_votes(store, seq):
             self.take(vote)
         self._read_lanes(store, seq, window)
@@ -65,23 +66,29 @@ class FollowedVotes:
 
     def take(self, vote: CastVote) -> None:
         """Add a new vote, or change the status of a known one."""
-        place = bisect_left(self._seqs, vote.seq)
-        if place < len(self._seqs) and self._seqs[place] == vote.seq:
-            self.votes[place] = msgspec.structs.replace(vote, lane=self.votes[place].lane)
+        votes = self.votes
+        if votes and vote.seq <= votes[-1].seq:
+            place = bisect_left(votes, vote.seq, key=_seq)
+            assert votes[place].seq == vote.seq, "votes arrive in the order of the log"
+            votes[place] = msgspec.structs.replace(vote, lane=votes[place].lane)
             return
-        assert place == len(self._seqs), "votes arrive in the order of the log"
-        self._of_voter.setdefault(vote.voter, []).append(place)
-        self._seqs.append(vote.seq)
-        self.votes.append(vote)
+        places = self._of_voter.get(vote.voter)
+        if places is None:
+            places = self._of_voter[vote.voter] = array("I")
+        places.append(len(votes))
+        votes.append(vote)
 
     def _read_lanes(self, store: Store, seq: int, window: int) -> None:
         start = max(len(self.votes) - max(2 * window, LANES_READ), 0)
         if start == len(self.votes):
             return
-        contender = contender_votes(store, self._seqs[start] - 1, seq)
+        contender = contender_votes(store, self.votes[start].seq - 1, seq)
         for place in range(start, len(self.votes)):
-            if self._seqs[place] in contender:
+            if self.votes[place].seq in contender:
                 self.votes[place] = msgspec.structs.replace(self.votes[place], lane="contender")
+
+
+_seq = attrgetter("seq")
 
 
 def _changed(events: Iterable[e.Event]) -> Iterator[str]:
@@ -119,13 +126,15 @@ class RecentEvents:
         while self._events and self._events[0].at < latest - self._keep:
             self._events.popleft()
 
-    def served(self, since: int, catalog: Catalog, voted: Collection[str]) -> ServedPairs:
-        """Counts of matchups with a counted vote since a time, by model and side, and by lane."""
-        inside = [
-            event
-            for event in self._events
-            if event.kind == "matchup_served" and event.at >= since and event.matchup_id in voted
-        ]
+    def served(self, since: int, catalog: Catalog, voted: Iterable[str]) -> ServedPairs:
+        """Counts of matchups with a counted vote since a time, by model and side, and by lane.
+
+        `voted` names all matchups with a counted vote, which may be many more than there were events.
+        """
+        served = [event for event in self._events if event.kind == "matchup_served" and event.at >= since]
+        names = {event.matchup_id for event in served}
+        counted = {name for name in voted if name in names}
+        inside = [event for event in served if event.matchup_id in counted]
         return ServedPairs(
             np.array([catalog.model(event.a) for event in inside], dtype=np.int64),
             np.array([catalog.model(event.b) for event in inside], dtype=np.int64),

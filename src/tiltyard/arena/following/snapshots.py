@@ -193,7 +193,7 @@ def weekly_of(
         until=state.latest,
         looks=tuple(look for look in days if look.standings) or days[-1:],
         votes=votes,
-        served=recent_events.served(since, state.catalog, set(votes.matchup_ids)),
+        served=recent_events.served(since, state.catalog, votes.matchup_ids),
         events=recent_events.kinds(since, state),
         flags=recent_events.notes(since, "flagged"),
         exclusions=recent_events.notes(since, "excluded", "restored"),

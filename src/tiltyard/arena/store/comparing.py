@@ -60,33 +60,42 @@ class Finder(Protocol):
 
 
 class ComparedVotes(SqlVoteBook):
-    """A book that writes to scratch tables and compares each new vote with the row that the arena has of it.
+    """A book that compares each new vote with the row that the arena has of it, instead of writing it a second time.
+
+    Votes and saved ratings that are needed again are taken as the arena has them: each of these rows is compared, so
+    none of them is wrong where nothing is found. Which votes count follows from the log alone.
 
     Parameters:
         source: The arena.
-        target: The scratch tables.
+        target: The scratch tables, for the changes of votes.
         after: Votes up to this number are not compared.
     """
 
     def __init__(self, source: sa.Connection, target: sa.Connection, after: int = 0) -> None:
-        super().__init__(target, writes=True)
+        super().__init__(source, writes=True)
         self._source = source
-        self._until = after
+        self._target = target
+        self._after = self._until = after
         self._differ: dict[int, tuple[Row | None, Row | None]] = {}
         """By number: the row that the arena has, and the one that follows from the log."""
         self._standing: dict[int, str] = {}
         """The last status of the votes whose status changed."""
 
     def keep(self, rows: list[Row]) -> None:
-        """Write new rows, and compare them."""
-        super().keep(rows)
+        """Compare new rows."""
         self._compare(rows, rows[-1][0])
 
     def change(self, changed: Iterable[CastVote], standing: VoteStanding) -> None:
-        """Change the status of votes."""
+        """Write that the status of votes changed, so that it can be compared."""
+        self.flush()
         listed = list(changed)
-        super().change(listed, standing)
+        rows = [(self.seq, vote.seq, vote.standing.value, standing.value) for vote in listed]
+        insert_rows(self._target, changes, rows)
         self._standing.update((vote.seq, standing.value) for vote in listed)
+
+    def standing_of(self, seq: int, said: str) -> str:
+        """The status that follows from the log; only of votes that are not compared, the one that the arena has."""
+        return self._standing.get(seq, said if seq <= self._after else "counted")
 
     def report(self, found: Finder) -> None:
         """Name the votes that differ after the whole log."""
@@ -114,27 +123,6 @@ class ComparedVotes(SqlVoteBook):
 
 def _with_standing(row: Row, standing: str) -> Row:
     return (*row[:_STANDING], standing, *row[_STANDING + 1 :])
-
-
-class VotesSinceSeal(ComparedVotes):
-    """The same for a log that is verified from a seal on: votes from before it are taken as the arena has them."""
-
-    def __init__(self, source: sa.Connection, target: sa.Connection, after: int) -> None:
-        super().__init__(source, target, after)
-        self.connection = source
-        self._target = target
-
-    def keep(self, rows: list[Row]) -> None:
-        """Compare new rows."""
-        self._compare(rows, rows[-1][0])
-
-    def change(self, changed: Iterable[CastVote], standing: VoteStanding) -> None:
-        """Write that the status of votes changed, so that it can be compared."""
-        self.flush()
-        listed = list(changed)
-        rows = [(self.seq, vote.seq, vote.standing.value, standing.value) for vote in listed]
-        insert_rows(self._target, changes, rows)
-        self._standing.update((vote.seq, standing.value) for vote in listed)
 
 
 class ComparedMatchups:

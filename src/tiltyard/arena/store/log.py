@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import sqlalchemy as sa
 
-from tiltyard.arena.chain import FIRST_HASH, chain_hash, link_event, new_salts
+from tiltyard.arena.chain import FIRST_HASH, chain_hash, link_event, link_events, new_salts
 from tiltyard.arena.events import Event, decode_body, decode_events, encode_body
 from tiltyard.arena.store.bulk import fetch, insert_numbered, insert_rows
 from tiltyard.arena.store.tables import chain, events, pending
@@ -115,20 +115,21 @@ def write_chain(
     connection: sa.Connection, written: Sequence[WrittenEvent], seq: int, previous: str, version: Version = 2
 ) -> str:
     """Chain the events after number `seq`, whose hash is `previous`; the hash of the last one."""
-    rows = []
-    for place, (event_id, text, event, salt) in enumerate(written, start=seq + 1):
-        if version == 1:
-            previous = chain_hash(previous, place, event.at, text)
-        elif salt is None:
-            raise StoreError(
-                f"event id {event_id} has no salt: a program of an earlier version wrote it. Stop that program, "
-                "then run `tiltyard arena init --upgrade`."
-            )
-        else:
-            previous = link_event(previous, place, event.at, text, salt)
-        rows.append((place, event_id, previous))
-    insert_rows(connection, chain, rows)
-    return previous
+    ids, texts, happened, salts = zip(*written, strict=True) if written else ((), (), (), ())
+    times = [event.at for event in happened]
+    if version == 1:
+        links = list[str]()
+        for place, (at, text) in enumerate(zip(times, texts, strict=True), start=seq + 1):
+            links.append(chain_hash(links[-1] if links else previous, place, at, text))
+    elif None in salts:
+        raise StoreError(
+            f"event id {ids[salts.index(None)]} has no salt: a program of an earlier version wrote it. Stop that "
+            "program, then run `tiltyard arena init --upgrade`."
+        )
+    else:
+        links = link_events(previous, seq, times, texts, salts)
+    insert_rows(connection, chain, list(zip(range(seq + 1, seq + 1 + len(ids)), ids, links, strict=True)))
+    return links[-1] if links else previous
 
 
 def version_at_head(connection: sa.Connection) -> Version:

@@ -21,7 +21,7 @@ from tiltyard.arena.folding import rare_collection
 from tiltyard.arena.heads import Head
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.bulk import fetch, insert_rows
-from tiltyard.arena.store.comparing import ComparedMatchups, ComparedVotes, VotesSinceSeal, compare_tables
+from tiltyard.arena.store.comparing import ComparedMatchups, ComparedVotes, compare_tables
 from tiltyard.arena.store.explanations import changed_comments
 from tiltyard.arena.store.files import damaged_files
 from tiltyard.arena.store.projections import CHECKPOINT_EVERY
@@ -94,7 +94,7 @@ def verify(
             checked.expect(heads, "the head that was kept")
             checked.expect(published_heads(source), "the head in the table `heads`")
             since = 0 if seals is None or seals.last is None else seals.last.seq
-            book = VotesSinceSeal(source, target, since) if since else ComparedVotes(source, target)
+            book = ComparedVotes(source, target, since)
             sink = ComparedMatchups(source, whole=not since)
             state = None if seals is None or seals.last is None else _sealed(source, seals.last, book, checked)
             fold = TableRebuild(target, checkpoint_every, log.head(source)[0], book, sink, state)
@@ -245,7 +245,7 @@ def _fit_together(page: list[Row], checked: _Checked) -> bool:
         return False
     if None in texts or None in times or None in salts or any(text.startswith(_UPGRADED) for text in texts):
         return False
-    if tuple(link_events((head, *hashes), seq, times, texts, salts)) != hashes:
+    if tuple(link_events(head, seq, times, texts, salts)) != hashes:
         return False
     for number in [number for number in checked.expected if seq < number <= seqs[-1]]:
         checked.check_head(Link._make(page[number - seq - 1]))
