@@ -1,4 +1,4 @@
-"""Records of Every Eval Ever: what version 0.2.2 of the shared format asks for, and the numbers of the board."""
+"""Records of Every Eval Ever: what version 0.3.0 of the shared format asks for, and the numbers of the board."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tiltyard.errors import OptionError
 BIRDS = ROOT / "examples" / "birds.jsonl"
 RUN = ROOT / "tests" / "written_by_0_1" / "tournament" / "run"
 TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
+END = {"oneOf": [{"type": "number"}, {"enum": ["Infinity", "-Infinity"]}]}
 
 
 def needs(*names: str, **kinds: Any) -> dict[str, Any]:
@@ -30,7 +31,7 @@ FORMAT = {
     **needs(
         "schema_version", "evaluation_id", "retrieved_timestamp", "source_metadata", "model_info", "eval_library",
         "evaluation_results",
-        schema_version={"const": "0.2.2"},
+        schema_version={"const": "0.3.0"},
         evaluation_id={"type": "string"},
         evaluation_timestamp={"type": "string"},
         retrieved_timestamp={"type": "string"},
@@ -39,7 +40,18 @@ FORMAT = {
             source_type={"enum": ["documentation", "evaluation_run"]},
             evaluator_relationship={"enum": ["first_party", "third_party", "collaborative", "other"]},
         ),
-        model_info=needs("name", "id", name={"type": "string"}, id={"type": "string"}, developer={"type": "string"}),
+        model_info=needs(
+            "name", "id", "additional_details",
+            name={"type": "string"}, id={"type": "string"}, developer={"type": "string"},
+            additional_details={
+                **needs(
+                    "deployment_type", "model_availability",
+                    deployment_type={"enum": ["self_deployed", "externally_managed", "unknown"]},
+                    model_availability={"enum": ["open_weights", "closed_weights", "unknown"]},
+                ),
+                **TEXTS,
+            },
+        ),
         eval_library=needs("name", "version"),
         evaluation_results={
             "type": "array",
@@ -55,6 +67,7 @@ FORMAT = {
                         lower_is_better={"type": "boolean"},
                         metric_parameters={"additionalProperties": {"type": ["string", "number", "boolean", "null"]}},
                         score_type={"enum": ["binary", "continuous", "levels"]},
+                        min_score=END, max_score=END,
                         additional_details=TEXTS,
                     ),
                     "if": {"required": ["score_type"]},
@@ -109,7 +122,8 @@ def test_a_record_holds_the_rating_its_interval_and_the_places() -> None:
     assert (interval["lower"], interval["upper"], interval["confidence_level"]) == (best.ci_low, best.ci_high, 0.95)
     assert interval["method"] == "sandwich, clustered by question_id"
     assert rating["score_details"]["details"]["rank_high"] == str(best.rank_high)
-    assert "score_type" not in rating["metric_config"]  # a rating has no smallest and largest value
+    metric = rating["metric_config"]
+    assert (metric["score_type"], metric["min_score"], metric["max_score"]) == ("continuous", "-Infinity", "Infinity")
     assert 0 < score["score_details"]["score"] < 1
     assert record["model_info"]["id"] == f"nature/{best.model}"
 

@@ -36,20 +36,19 @@ def test_an_example_script_runs_and_says_something(script: Path, examples: Path)
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::RuntimeWarning")  # what the kernel's sockets say
-def test_every_cell_of_the_notebook_runs(examples: Path) -> None:
-    import nbformat
-    from nbclient import NotebookClient
+def test_every_cell_of_the_notebook_runs_and_shows_what_is_kept(examples: Path) -> None:
+    sys.path.insert(0, str(ROOT / "tools"))
+    from notebook import executed
 
-    notebook = nbformat.read(examples / NOTEBOOK.name, as_version=4)
-    client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(examples)}})
-    client.execute()
-    shown = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    assert any("image/svg+xml" in output.get("data", {}) for output in shown), "no chart is drawn"
-    assert any("text/html" in output.get("data", {}) for output in shown), "no board is shown"
+    kept = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    again = json.loads(json.dumps(executed(examples / NOTEBOOK.name, examples)))
+    assert [shown(cell) for cell in again["cells"]] == [shown(cell) for cell in kept["cells"]]
+    kinds = [kind for cell in kept["cells"] for output in cell.get("outputs", ()) for kind in output.get("data", ())]
+    assert "image/svg+xml" in kinds, "no chart is drawn"
+    assert "text/html" in kinds, "no board is shown"
 
 
-def test_the_notebook_is_kept_without_outputs() -> None:
-    cells: list[dict[str, Any]] = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
-    code = [cell for cell in cells if cell["cell_type"] == "code"]
-    assert len(code) >= 6
-    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+def shown(cell: dict[str, Any]) -> list[Any]:
+    """What a cell shows in words; a drawing's bytes depend on other libraries' versions."""
+    parts = [(one.get("text", ""), one.get("data", {}).get("text/html", "")) for one in cell.get("outputs", [])]
+    return [("".join(said), "".join(table)) for said, table in parts]

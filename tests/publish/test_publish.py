@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ from published_folders import NASTY, changed, check, everything, world, write_ro
 import tiltyard as ty
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.publish import PublishedFolder, PublishOptions, publish
+from tiltyard.publish.board_page import PageMap
 from tiltyard.publish.columns import column_file, read_columns
 from tiltyard.publish.folder import read_manifest
-from tiltyard.publish.publication import BoardRules, publishable, slug
+from tiltyard.publish.model_page import board_tallies, model_page
+from tiltyard.publish.pages import Spot
+from tiltyard.publish.publication import BoardRules, make_parts, publishable, slug
 
 
 def copied(published: PublishedFolder, tmp_path: Path) -> Path:
@@ -87,6 +91,62 @@ def test_any_name_of_a_model_is_only_a_text(published: PublishedFolder) -> None:
                 for link in re.findall(rb'href="([^"]*)"', data)
             )
     assert slug(NASTY) != slug(NASTY.upper())
+
+
+def test_categories_and_languages_have_boards_of_their_own_without_a_script(
+    published: PublishedFolder, battle_file: Path
+) -> None:
+    parts = {(part.column, part.label): part for part in published.publication.parts}
+    assert set(parts) == {
+        ("category", "code"), ("category", "chat"), ("category", "a <b> & 'c'"), ("language", "en"), ("language", "de")
+    }  # fmt: skip
+    overview = (published.folder / "parts.html").read_text("utf-8")
+    assert "By category and language" in (published.folder / "index.html").read_text("utf-8")
+    for part in parts.values():
+        assert f'href="{part.file}"' in overview
+        page = (published.folder / part.file).read_text("utf-8")
+        assert "<script" not in page
+        column, label = part.column, part.label.replace("'", "''")
+        expected = ty.rate(battle_file, where=f"{column} = '{label}'")
+        assert part.boards[0].board.ratings == pytest.approx(expected.ratings, abs=1e-9)
+        for entry in expected:
+            assert f'<data value="{part.boards[0].board[entry.model].rating!r}">' in page
+
+
+def test_a_part_that_cannot_be_rated_is_named_with_the_reason() -> None:
+    one, two, few = (world(40, category=name) for name in ("one", "two", "few"))
+    for row in two[:20]:
+        row["model_a"], row["model_b"] = "x", "y"
+    parts = make_parts(ty.read_battles([*one, *two, *few[:5]]), BoardRules())
+    assert [(part.label, len(part.boards)) for part in parts if part.column == "category"] == [
+        ("one", 1), ("two", 0), ("few", 0)
+    ]  # fmt: skip
+    assert "never met" in parts[1].why_none
+    assert parts[2].why_none == "fewer than 30 battles"
+
+
+def test_a_models_page_has_its_prompts_and_their_texts_only_where_they_may_be_public(
+    published: PublishedFolder, battle_file: Path
+) -> None:
+    site, model = published.publication, "model 2"
+    (tally,) = [board_tallies(site, one) for one in site.boards]
+    assert tally.prompts is not None
+    found = {name: counts for name, counts, _ in tally.prompts.of(tally.models.index(model))}
+    rows = [row for row in world() if model in (row["model_a"], row["model_b"])]
+    for prompt in {row["question_id"] for row in rows}:
+        mine = [row for row in rows if row["question_id"] == prompt]
+        won = sum(row[row["winner"]] == model for row in mine if row["winner"] in row)
+        ties, bad = (sum(row["winner"] == word for row in mine) for word in ("tie", "tie (bothbad)"))
+        assert found[prompt].tolist() == [won, len(mine) - won - ties - bad, ties, bad]
+    spot = Spot(replace(site, texts={"q3": "What is <it>?"}), f"models/{slug(model)}.html")
+    plain, told = (
+        model_page(Spot(one.publication, one.file), model, PageMap({}, {}), [tally]).decode()
+        for one in (replace(spot, publication=site), spot)
+    )
+    assert ">q3<" in plain
+    assert "What is" not in plain
+    assert "What is &lt;it&gt;?" in told
+    assert ">q3<" not in told
 
 
 @pytest.mark.parametrize("name", ["battles.jsonl", "battles.parquet", "battles.cols"])

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
+import ssl
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import formatdate
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.x509.oid import NameOID
 
 from tests.cli.conftest import Run, tiltyard
 from tests.web.sites import QUICK, SECRET, LiveServer, catalog
@@ -16,6 +27,7 @@ from tiltyard.arena.heads import new_key
 from tiltyard.arena.policy import Policy, read_policy
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.witnessing import record_head, state_head
+from tiltyard.cli.arena_heads import _findings
 from tiltyard.web import checkup
 from tiltyard.web.app import create_app
 from tiltyard.web.checkup import CheckupLine, Need
@@ -144,11 +156,151 @@ def test_backups_are_wanted_fresh_and_full(tmp_path: Path) -> None:
     assert "empty" in checkup.check_backups(tmp_path, NOW).said
 
 
-def test_a_certificate_is_looked_at_and_a_site_that_is_away_is_said(tmp_path: Path) -> None:
-    found = list(checkup.check_site("https://127.0.0.1:9", SECRET, NOW))
-    assert [line.part for line in found if line.need is Need.MEND] == ["tls", "site"]
+def reply(body: str = "", status: str = "200 OK", **headers: str) -> bytes:
+    lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.0 {status}\r\n{lines}\r\n{body}".encode()
+
+
+@contextmanager
+def strange_server(answer: bytes, again: bytes = b"", certificate: Path | None = None) -> Iterator[int]:
+    """A port that answers anything with these bytes, and sends `again` every 20 ms after them."""
+    server = socket.create_server(("127.0.0.1", 0))
+    stopped = threading.Event()
+
+    def serve() -> None:
+        while not stopped.is_set():
+            try:
+                client, _ = server.accept()
+            except OSError:
+                return
+            try:
+                if certificate is not None:
+                    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                    context.load_cert_chain(certificate)
+                    client = context.wrap_socket(client, server_side=True)
+                client.recv(4096)
+                client.sendall(answer)
+                while again and not stopped.wait(0.02):
+                    client.sendall(again)
+            except OSError:
+                pass
+            finally:
+                client.close()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield server.getsockname()[1]
+    finally:
+        stopped.set()
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        thread.join(5)
+
+
+READY = json.dumps({"status": "ready", "version": "1"})
+
+
+@pytest.mark.parametrize(
+    ("answer", "part", "said"),
+    [
+        (reply(status="302 Found", Location="/healthz"), "site", "leads on to /healthz"),
+        (reply("x" * 300_000), "site", "answers (status 200), but not as an arena does"),
+        (reply("[" * 90_000), "site", "but not as an arena does"),
+        (reply("<h1>Welcome to nginx</h1>"), "site", "but not as an arena does"),
+        (reply(json.dumps({"status": "ready", "trouble": 7}), "503 Busy"), "site", "says ready (status 503)"),
+        (reply(json.dumps({"status": "\x1b[2Jgone", "trouble": ["\x07disk"]}), "503 No"), "site", "says [2Jgone"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "site", "does not speak HTTP (BadStatusLine: SSH-2.0-OpenSSH_9.2)"),
+        (b"", "site", "does not answer (Remote end closed connection without response)"),
+        (reply(READY, Date="Mon, 01 Jan 0001 00:00:00 -0000"), "proxy", "with clocks so far apart"),
+        (reply(READY, Date="yesterday"), "proxy", "did not know this doctor"),
+        (
+            reply('{"status": "ready", "seen": {"address": "203.0.113.77"}}'),
+            "proxy",
+            "believes any address that a visitor claims",
+        ),
+    ],
+)
+def test_whoever_answers_instead_of_the_site_gets_one_line(answer: bytes, part: str, said: str) -> None:
+    with strange_server(answer) as port:
+        found = list(checkup.check_site(f"http://127.0.0.1:{port}", SECRET, time.time()))
+    (line,) = [line for line in found if line.part == part]
+    assert line.need is (Need.LOOK if answer.find(b"Date") > 0 else Need.MEND)
+    assert said in line.said
+    assert line.said.isprintable()
+
+
+def test_a_redirect_is_not_followed_so_the_token_stays_here(arena: Arena) -> None:
+    with strange_server(reply(READY)) as aim:
+        there = reply(status="301 Moved", Location=f"http://127.0.0.1:{aim}/")
+        with strange_server(there) as port:
+            (line,) = checkup.check_site(f"http://127.0.0.1:{port}", SECRET, time.time())
+    assert line.said.endswith(f"leads on to http://127.0.0.1:{aim}/")
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.0 200 OK\r\nX-"], ids=["silence", "letters now and then"])
+def test_a_server_that_never_ends_its_answer_is_left(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkup, "ASK_SECONDS", 0.3)
+    with strange_server(answer, again=b"x") as port:
+        (line,) = checkup.check_site(f"http://127.0.0.1:{port}", SECRET, time.time())
+    assert line.need is Need.MEND
+    assert "no whole answer within 0.3 s" in line.said
+
+
+@pytest.mark.parametrize(("hours", "need"), [(-1, Need.MEND), (1, Need.MEND), (0, Need.GOOD)])
+def test_a_clock_that_is_off_is_named_and_not_blamed_on_the_secret(hours: int, need: Need) -> None:
+    date = formatdate(time.time() + 3600 * hours, usegmt=True)
+    with strange_server(reply(READY, Date=date)) as port:
+        found = list(checkup.check_site(f"http://127.0.0.1:{port}", SECRET, time.time()))
+    assert needs(found, "clock") == [need]
+    (proxy,) = [line for line in found if line.part == "proxy"]
+    assert ("clocks so far apart" in proxy.said) == (hours != 0)
+
+
+def certificate(folder: Path) -> Path:
+    """A certificate that nobody vouches for, with its key."""
+    key = ed25519.Ed25519PrivateKey.generate()
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    start = datetime.now(UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, start, start + timedelta(days=9)).sign(key, None)
+    kept = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    path = folder / "both.pem"
+    path.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, *kept) + made.public_bytes(serialization.Encoding.PEM)
+    )
+    return path
+
+
+def test_tls_that_is_none_or_not_trusted_or_away_is_one_line_each(tmp_path: Path) -> None:
+    with strange_server(b"HTTP/1.0 400 Bad\r\n\r\n") as port:
+        (plain,) = checkup.check_site(f"https://127.0.0.1:{port}", SECRET, NOW)
+    assert (plain.part, plain.need) == ("tls", Need.MEND)
+    assert "does not speak TLS (WRONG_VERSION_NUMBER)" in plain.said
+    with strange_server(reply(READY), certificate=certificate(tmp_path)) as port:
+        (own,) = checkup.check_site(f"https://127.0.0.1:{port}", SECRET, NOW)
+    assert (own.part, own.need) == ("tls", Need.MEND)
+    assert own.said.endswith("is not trusted: self-signed certificate")
+    (away,) = checkup.check_site("https://127.0.0.1:9", SECRET, NOW)
+    assert (away.part, away.need) == ("site", Need.MEND)
     (tls, _) = checkup.check_site("http://192.0.2.1.example.invalid", SECRET, NOW)
     assert "not https" in tls.said
+
+
+def test_a_folder_of_backups_that_cannot_be_read_or_is_from_the_future_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "arena-1.db").write_bytes(b"x")
+    os.utime(tmp_path / "arena-1.db", (NOW + 7200, NOW + 7200))
+    assert "2.0 hours from now" in checkup.check_backups(tmp_path, NOW).said
+    assert "cannot be read (Not a directory)" in checkup.check_backups(tmp_path / "arena-1.db", NOW).said
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    found = checkup.check_backups(tmp_path, NOW)
+    assert found.need is Need.MEND
+    assert found.said == f"{tmp_path} cannot be read (Permission denied)"
 
 
 def test_the_command_says_what_to_mend_and_no_secret(
@@ -164,3 +316,13 @@ def test_the_command_says_what_to_mend_and_no_secret(
     done = tiltyard("arena", "doctor", "--db", sqlite_url + ".none")
     assert done.returncode == 3
     assert "mend  database  there is no arena at" in done.stdout
+
+
+def test_a_database_that_may_not_be_opened_is_one_line(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    (line,) = [line for line in _findings(sqlite_url, None, None) if line.part == "database"]
+    assert line.need is Need.MEND
+    assert line.said.startswith("[Errno 13] Permission denied")

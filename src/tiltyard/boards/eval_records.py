@@ -1,8 +1,9 @@
 """Ratings as records of Every Eval Ever, a shared format of evaluation results: one file for each model.
 
-The format (version 0.2.2) is that of https://github.com/evaleval/every_eval_ever: `data/<evaluation>/<developer>/
+The format (version 0.3.0) is that of https://github.com/evaleval/every_eval_ever: `data/<evaluation>/<developer>/
 <model>/<uuid>.json`, with who evaluated, by what metric, the score and its uncertainty. A rating has no smallest or
-largest value, so it states no `score_type`, which would need both; the share of battles won beside it does.
+largest value: its range is infinite, which the format spells as texts. How a model was served and whether its weights
+are open is not in the battles, so both are `unknown`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from tiltyard.boards.leaderboard import EloReport, RatingEntry
 
-SCHEMA_VERSION = "0.2.2"
+SCHEMA_VERSION = "0.3.0"
 Relationship = Literal["first_party", "third_party", "collaborative", "other"]
 RELATIONSHIPS: tuple[Relationship, ...] = ("first_party", "third_party", "collaborative", "other")
 NAMES = {
@@ -120,7 +121,12 @@ def eval_record(
             "evaluator_relationship": by.relationship,
         },
         "eval_library": {"name": "tiltyard", "version": __version__},
-        "model_info": {"name": model, "id": f"{developer}/{name}", "developer": developer},
+        "model_info": {
+            "name": model,
+            "id": f"{developer}/{name}",
+            "developer": developer,
+            "additional_details": {"deployment_type": UNKNOWN, "model_availability": UNKNOWN},
+        },
         "evaluation_results": results,
     }
 
@@ -146,7 +152,9 @@ def _results(title: str, report: EloReport, entry: RatingEntry, by: Evaluator) -
             "metric_unit": unit,
             "metric_parameters": _parameters(report.details),
             "lower_is_better": False,
-            **({"score_type": "continuous", "min_score": 0.0, "max_score": 1.0} if share else {}),
+            "score_type": "continuous",
+            "min_score": 0.0 if share else "-Infinity",
+            "max_score": 1.0 if share else "Infinity",
             "additional_details": _texts(
                 {
                     "judge_model": report.judge_model,

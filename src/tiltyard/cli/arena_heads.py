@@ -276,8 +276,11 @@ def _findings(db: str, url: str | None, backups: Path | None) -> list[CheckupLin
         with Arena.open(db) as arena:
             lines = [*checkup.check_store(arena.store, arena.read(lambda state: state.policy), now)]
             secret = secrets_of()[0] or site_texts.secret(arena.store)
-    except TiltyardError as error:
-        lines, secret = [checkup.mend("database", str(error), "Check --db.")], secrets_of()[0]
+    except (TiltyardError, OSError) as error:
+        lines, secret = (
+            [checkup.mend("database", str(error), "Check its disk, the rights of its folder, and --db.")],
+            secrets_of()[0],
+        )
     lines += checkup.check_secrets()
     if backups is not None:
         lines.append(checkup.check_backups(backups, now))

@@ -1,4 +1,4 @@
-"""The pages of boards and models: the table with its intervals, counting it again, and whom a model met."""
+"""The pages of boards: the table with its intervals, its parts by category and language, and counting it again."""
 
 from __future__ import annotations
 
@@ -9,39 +9,29 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from tiltyard.battles.outcome import Outcome
-from tiltyard.battles.table import concat
-from tiltyard.boards.selection import select
-from tiltyard.boards.text import footnotes, headline, interval_text, percent, rank_text
-from tiltyard.pages import svg
+from tiltyard.boards.text import footnotes, headline, rank_text
 from tiltyard.pages.document import package_text
-from tiltyard.pages.figures import count, plural, points
-from tiltyard.pages.markup import Html, el, join, link, number, pairs, table
-from tiltyard.pages.markup import percent as share_text
-from tiltyard.pages.markup import rating as rating_figure
+from tiltyard.pages.figures import count, plural
+from tiltyard.pages.markup import Html, el, join, link, number, pairs, shortened, table
 from tiltyard.publish.columns import NAME as COLUMNS
-from tiltyard.publish.pages import TOLERANCE, Spot, rate_options
+from tiltyard.publish.pages import PARTS_PAGE, TOLERANCE, Spot, parts_title, rate_options
 from tiltyard.publish.publication import slug
-from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.report.sections.board import rating_row, rating_scale, ratings_table
 from tiltyard.report.sections.header import warning_list
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from numpy.typing import NDArray
-
-    from tiltyard.boards.leaderboard import RatingEntry
-    from tiltyard.publish.publication import PublishedBoard, StaticSite
+    from tiltyard.publish.publication import BoardPart, PublishedBoard, StaticSite
 
 ROWS = 500
 """Models on one page of a board."""
 
+ROWS_OF_PART, ROWS_OF_RANKS, PARTS_OF_RANKS = 100, 50, 12
+"""Models on the board of a part, and models and parts in the table of all parts' ranks."""
+
 MODEL_PAGES = 1_000
 """Models that have a page: the first of each board."""
-
-OPPONENTS = 100
-"""Opponents on a model's page: those it met most."""
 
 RECOUNT_POLICY = "connect-src 'self'; worker-src blob:"
 
@@ -93,6 +83,11 @@ def board_pages(
                 el("main", _board_section(spot, one, pages, first), id="main", tabindex="-1"),
             ]
             yield spot.file, spot.page(f"{title} · {publication.title}", body, title)
+    for part in publication.parts:
+        if part.boards:
+            yield part.file, _part_page(Spot(publication, part.file, cards), part, pages)
+    if publication.parts:
+        yield PARTS_PAGE, _parts_page(Spot(publication, PARTS_PAGE, cards), pages)
     yield "index.html", _front_page(Spot(publication, "index.html", cards), pages, sha256)
 
 
@@ -125,6 +120,68 @@ def _front_page(spot: Spot, pages: PageMap, sha256: str) -> bytes:
     ]
     script = package_text("tiltyard.publish", "recount.js")
     return spot.page(publication.title, body, sentence, script=script, allow=RECOUNT_POLICY)
+
+
+def _part_page(spot: Spot, part: BoardPart, pages: PageMap) -> bytes:
+    """The boards of one category or language."""
+    said = [
+        f"Rated from {plural(round(part.battles), 'battle')} of this {part.column} alone. ",
+        link(spot.to(PARTS_PAGE), "All parts"),
+    ]
+    sections = [_board_section(spot, one, pages, 0, of_part=True) for one in part.boards]
+    body = [
+        el("header", el("p", part.column.capitalize(), class_="over"), el("h1", el("bdi", part.label))),
+        el("main", el("p", *said), *sections, id="main", tabindex="-1"),
+    ]
+    sentence = f"{part.label}: {verdict(spot.publication, part.boards[0])}"
+    return spot.page(f"{shortened(part.label)} · {spot.publication.title}", body, sentence)
+
+
+def _parts_page(spot: Spot, pages: PageMap) -> bytes:
+    """Who leads in each category and language, and the ranks of the first models in all of them."""
+    publication, title = spot.publication, parts_title(spot.publication)
+    sections = []
+    for column in dict.fromkeys(part.column for part in publication.parts):
+        parts = [part for part in publication.parts if part.column == column]
+        rows = [
+            [
+                link(spot.to(part.file), el("bdi", part.label)) if part.boards else el("bdi", part.label),
+                number(round(part.battles)),
+                el("ul", *[el("li", *_lead_of(spot, part, one)) for one in part.boards], class_="plain")
+                if part.boards
+                else f"no board: {part.why_none}",
+            ]
+            for part in parts
+        ]
+        head: list[str | tuple[str, str]] = [column, ("battles", "num"), "who could be first"]
+        ranks = [_ranks(spot, one, parts, pages) for one in publication.boards]
+        sections.append(
+            el("section", el("h2", column.capitalize()), table(head, rows, class_="parts"), *ranks, id=column)
+        )
+    said = "Each board is rated from its own battles alone, by the same rules. Battles without a value are on none."
+    body = [el("header", el("h1", title)), el("main", el("p", said), *sections, id="main", tabindex="-1")]
+    return spot.page(f"{title} · {publication.title}", body, f"{title}: who leads in each.")
+
+
+def _lead_of(spot: Spot, part: BoardPart, one: PublishedBoard) -> list[str]:
+    said = verdict(spot.publication, one)
+    return [said] if one.dimension is None else [link(spot.to(part.file, one.anchor), one.dimension), f": {said}"]
+
+
+def _ranks(spot: Spot, one: PublishedBoard, parts: list[BoardPart], pages: PageMap) -> Html:
+    """The range of ranks of the first models, on the board of all battles and in each part."""
+    boards = [(part, other) for part in parts for other in part.boards if other.dimension == one.dimension]
+    if not boards:
+        return Html("")
+    rows = []
+    ranks = [{entry.model: rank_text(entry) for entry in other.board} for _, other in boards[:PARTS_OF_RANKS]]
+    for entry in one.board.entries[:ROWS_OF_RANKS]:
+        found = [places.get(entry.model, "–") for places in ranks]
+        rows.append([model_link(spot, entry.model, pages), rank_text(entry), *found])
+    title = "Ranges of ranks" if one.dimension is None else f"Ranges of ranks: {one.dimension}"
+    head: list[str | tuple[str, str]] = ["model", ("all", "num")]
+    head += [(el("bdi", shortened(part.label, 24)), "num") for part, _ in boards[:PARTS_OF_RANKS]]
+    return join([el("h3", title), table(head, rows, class_="ranks")])
 
 
 def data_block(id: str, kind: str, content: str) -> Html:
@@ -168,13 +225,15 @@ def iso_day(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
 
 
-def _board_section(spot: Spot, one: PublishedBoard, pages: PageMap, first: int) -> Html:
+def _board_section(spot: Spot, one: PublishedBoard, pages: PageMap, first: int, *, of_part: bool = False) -> Html:
     board, codes = one.board, {name: code for code, name in enumerate(spot.publication.table.models)}
-    shown = board.entries[first : first + ROWS]
+    shown = board.entries[first : first + (ROWS_OF_PART if of_part else ROWS)]
     scale = rating_scale(shown)
-    rows = [rating_row(entry, _model_link(spot, entry.model, pages, codes[entry.model]), scale) for entry in shown]
+    rows = [rating_row(entry, model_link(spot, entry.model, pages, codes[entry.model]), scale) for entry in shown]
     notes = [el("li", note) for note in footnotes(board)]
-    places = range(0, len(board), ROWS)
+    places = range(0, 0 if of_part else len(board), ROWS)
+    if of_part and len(board) > len(shown):
+        notes.append(el("li", f"The first {len(shown)} of {plural(len(board), 'model')}."))
     others = [
         link(
             spot.to(_part_file(one, at)),
@@ -194,7 +253,15 @@ def _board_section(spot: Spot, one: PublishedBoard, pages: PageMap, first: int) 
     )
 
 
-def _model_link(spot: Spot, model: str, pages: PageMap, code: int | None = None) -> Html:
+def model_link(spot: Spot, model: str, pages: PageMap, code: int | None = None) -> Html:
+    """A model's name, leading to its page where it has one.
+
+    Parameters:
+        spot: The page.
+        model: The model.
+        pages: Which models have pages.
+        code: Its number in the column file, for the script that counts again.
+    """
     name, file = el("bdi", spot.publication.name(model)), pages.models.get(model)
     return el("span", name, data_code=code) if file is None else link(spot.to(file), name, data_code=code)
 
@@ -261,142 +328,3 @@ def _pairs_section(spot: Spot, pages: PageMap) -> Html:
         el("ul", *links, class_="columns"),
         id="pairs",
     )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PairTallies:
-    """Battles by pair, both ways round: `model` met `other`, with its wins, losses, ties and both-bad battles.
-
-    Parameters:
-        models: The names.
-        start: Where the rows of each model begin.
-        other: Whom it met.
-        counts: Won, lost, tied, both bad.
-    """
-
-    models: tuple[str, ...]
-    start: NDArray[np.int64]
-    other: NDArray[np.int64]
-    counts: NDArray[np.float64]
-
-    def of(self, model: str) -> list[tuple[str, NDArray[np.float64]]]:
-        """Whom a model met, most often first."""
-        if model not in self.models:
-            return []
-        code = self.models.index(model)
-        rows = slice(int(self.start[code]), int(self.start[code + 1]))
-        found = [
-            (self.models[other], row) for other, row in zip(self.other[rows].tolist(), self.counts[rows], strict=True)
-        ]
-        return sorted(found, key=lambda one: (-float(one[1].sum()), one[0]))
-
-
-def pair_tallies(publication: StaticSite, one: PublishedBoard) -> PairTallies:
-    """The battles behind a board, by pair.
-
-    Parameters:
-        publication: What is published.
-        one: The board.
-    """
-    selected = select(publication.table, publication.rules.estimator(one.dimension).selection)
-    battles = concat([selected.table, selected.both_bad])
-    m = len(battles.models)
-    swapped = np.array([Outcome(code).swapped for code in range(len(Outcome))])
-    model = np.concatenate([battles.model_a, battles.model_b]).astype(np.int64)
-    other = np.concatenate([battles.model_b, battles.model_a]).astype(np.int64)
-    result = np.concatenate([battles.outcome.astype(np.int64), swapped[battles.outcome]])
-    weight = np.concatenate([battles.weight, battles.weight])
-    keys, place = np.unique(model * m + other, return_inverse=True)
-    counts = np.zeros((len(keys), len(Outcome)))
-    np.add.at(counts, (place, result), weight)
-    start = np.searchsorted(keys // m, np.arange(m + 1))
-    return PairTallies(battles.models, start, keys % m, counts)
-
-
-def model_page(spot: Spot, model: str, pages: PageMap, tallies: Sequence[PairTallies]) -> bytes:
-    """The page of a model: where it stands, and whom it met.
-
-    Parameters:
-        spot: The page.
-        model: The model.
-        pages: Which models and pairs have pages.
-        tallies: The battles of each board, by pair.
-    """
-    publication = spot.publication
-    name = publication.name(model)
-    boards = list(zip(publication.boards, tallies, strict=True))
-    placed = [(one, tally, entry) for one, tally in boards for entry in one.board if entry.model == model]
-    sections = [_standing(spot, one, entry, tally, pages) for one, tally, entry in placed]
-    one, _, entry = placed[0]
-    said = f"{name}: rank {rank_text(entry)} of {len(one.board)}, rating {points(entry.rating)}"
-    known = [] if name == model else [el("p", model, class_="sub")]
-    body = [
-        el("header", el("p", "Model", class_="over"), el("h1", el("bdi", name)), *known),
-        el("main", *sections, id="main", tabindex="-1"),
-    ]
-    card = f"share/{slug(model)}.png"
-    return spot.page(f"{name} · {publication.title}", body, said, card=card)
-
-
-def _standing(spot: Spot, one: PublishedBoard, entry: RatingEntry, tally: PairTallies, pages: PageMap) -> Html:
-    level = (one.board.settings.get("interval") or {}).get("level")
-    tiles: list[tuple[str, str]] = [
-        (f"rank of {count(len(one.board))}", rank_text(entry)),
-        ("rating", join([rating_figure(entry.rating), el("small", interval_text(entry, 0))])),
-        ("won–lost–tied", "–".join(count(value) for value in (entry.wins, entry.losses, entry.ties))),
-    ]
-    if entry.both_bad:
-        tiles.append(("both answers bad", number(entry.both_bad)))
-    note = [] if entry.note is None else [el("p", entry.note, class_="note")]
-    said = f"The interval has a level of {percent(level)}; the ranks hold for all models at once." if level else ""
-    return el(
-        "section",
-        el("h2", one.dimension or "On the board"),
-        pairs(tiles, class_="tiles"),
-        *note,
-        el("p", said, class_="note"),
-        _opponents(spot, one, entry, tally, pages),
-        id=one.anchor,
-    )
-
-
-def _opponents(spot: Spot, one: PublishedBoard, entry: RatingEntry, tally: PairTallies, pages: PageMap) -> Html:
-    met = tally.of(entry.model)
-    ratings = one.board.ratings
-    rows = []
-    for other, (won, lost, tied, bad) in met[:OPPONENTS]:
-        rated = won + lost + tied
-        share = (won + 0.5 * tied) / rated if rated else None
-        label = f"{spot.publication.name(other)}: won {count(won)}, tied {count(tied)}, lost {count(lost)}"
-        picture = svg.shares((won, tied, lost), label) if rated else Html("")
-        file = pages.pair(entry.model, other)
-        compare = Html("") if file is None else link(spot.to(file), "compare", aria_label=f"compare with {other}")
-        expected = None if other not in ratings else _expected(entry.rating - ratings[other])
-        rows.append(
-            [
-                _model_link(spot, other, pages),
-                share_text(share),
-                picture,
-                share_text(expected),
-                *(number(value) for value in (rated + bad, won, lost, tied)),
-                compare,
-            ]
-        )
-    left = len(met) - len(rows)
-    more = [el("p", f"{plural(left, 'opponent')} that it met least are left out.", class_="note")] if left else []
-    head: list[str | tuple[str, str]] = [
-        "opponent",
-        ("score", "num"),
-        ("won, tied, lost", "chart"),
-        ("expected", "num"),
-        *((word, "num extra") for word in ("battles", "won", "lost", "tied")),
-        (el("span", "both", class_="aloud"), "way"),
-    ]
-    said = "Score: the share it won, ties counting half. Expected: what the two ratings say, ties apart."
-    return el(
-        "div", el("h3", "Opponents"), el("p", said, class_="note"), table(head, rows, class_="board opponents"), *more
-    )
-
-
-def _expected(difference: float) -> float:
-    return float(1.0 / (1.0 + np.exp(-difference / POINTS_PER_LOGIT)))

@@ -20,7 +20,7 @@ from tiltyard.files import write_bytes
 from tiltyard.publish.columns import NAME as COLUMNS
 from tiltyard.publish.columns import read_columns, stored_columns
 from tiltyard.publish.folder import MANIFEST, described, read_manifest, writer_hash
-from tiltyard.publish.publication import PublishedBoard, StaticSite, rate_by_rules
+from tiltyard.publish.publication import PublishedBoard, StaticSite, make_parts, rate_by_rules
 from tiltyard.publish.site import NAMES, PROMPTS, site_files
 
 if TYPE_CHECKING:
@@ -280,6 +280,7 @@ def _again(found: FolderCheck, kept: dict[str, bytes], table: BattleTable) -> St
         table=replace(table, skipped={}),
         rules=manifest.rules,
         boards=tuple(found.boards),
+        parts=make_parts(table, manifest.rules),
         texts={str(name): str(text) for name, text in texts.items()},
         names={str(name): str(text) for name, text in names.items()},
         updated=updated,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tiltyard.publish.publication import StaticSite
 
 FEED = "feed.atom"
+PARTS_PAGE = "parts.html"
 SCHEMA = "battles.schema.json"
 BOARD_CARD = "share/board.png"
 TOLERANCE = 0.001
@@ -70,6 +71,8 @@ class Spot:
     def masthead(self) -> Html:
         """The name of the site, and the way to its pages."""
         places = [("index.html", "Board"), ("methods.html", "Methods"), ("data.html", "Data and verification")]
+        if self.publication.parts:
+            places.insert(1, (PARTS_PAGE, parts_title(self.publication)))
         links = [link(self.to(file), name, aria_current="page" if file == self.file else None) for file, name in places]
         home = link(self.to("index.html"), self.publication.title, class_="home")
         return el("nav", home, *links, aria_label="Site", class_="masthead")
@@ -98,6 +101,11 @@ class Spot:
         head = self.head(description, card or BOARD_CARD)
         parts = [skip, self.masthead(), *body, self.foot()]
         return document(title, parts, style=style(), script=script, head=head, allow=policy).encode()
+
+
+def parts_title(publication: StaticSite) -> str:
+    """What the boards of parts are called: by category, by language, or both."""
+    return "By " + " and ".join(dict.fromkeys(part.column for part in publication.parts))
 
 
 def style() -> str:

@@ -35,6 +35,15 @@ LONGEST_ID = 80
 MOST_BOARDS = 24
 """Dimensions with a board of their own at the most."""
 
+PARTS = ("category", "language")
+"""Columns whose values have boards of their own."""
+
+FEWEST_IN_PART = 30
+"""Battles that a part needs for a board: with fewer, intervals are as wide as the page."""
+
+MODELS_IN_PARTS = 24_000
+"""Models on the boards of all parts together, at the most: a large board has fewer parts."""
+
 SAFE = re.compile(r"[^a-z0-9]+")
 
 
@@ -104,6 +113,30 @@ class PublishedBoard:
         return "board" if self.dimension is None else f"board-{slug(self.dimension)}"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BoardPart:
+    """The battles of one category or language, rated alone.
+
+    Parameters:
+        column: What it is a value of: `category` or `language`.
+        label: The value.
+        battles: How many battles it has.
+        boards: Its boards, as those of all battles; none where it cannot be rated.
+        why_none: Why it has none.
+    """
+
+    column: str
+    label: str
+    battles: float
+    boards: tuple[PublishedBoard, ...]
+    why_none: str = ""
+
+    @property
+    def file(self) -> str:
+        """The path of its page."""
+        return f"parts/{slug(f'{self.column} {self.label}')}.html"
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class StaticSite:
     """Everything that is published, before it is written.
@@ -114,6 +147,7 @@ class StaticSite:
         table: The battles as they are published.
         rules: How they are rated.
         boards: The boards.
+        parts: The boards of each category and language, where there are several.
         texts: Texts of prompts by id, where they may be public.
         names: Names of models as people read them, where they differ from their ids.
         updated: When the newest battle was, in seconds since 1970; None: nothing says.
@@ -128,6 +162,7 @@ class StaticSite:
     table: BattleTable
     rules: BoardRules
     boards: tuple[PublishedBoard, ...]
+    parts: tuple[BoardPart, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     updated: int | None = None
@@ -240,7 +275,7 @@ def make_boards(table: BattleTable, rules: BoardRules) -> tuple[PublishedBoard, 
         table: The battles.
         rules: How they are rated.
     """
-    dimensions = _dimensions(table)
+    dimensions = _labels(table, DIMENSION)
     if len(dimensions) < 2:
         return (PublishedBoard(None, rate_by_rules(table, rules)),)
     boards, errors = [], []
@@ -254,11 +289,43 @@ def make_boards(table: BattleTable, rules: BoardRules) -> tuple[PublishedBoard, 
     return tuple(boards)
 
 
-def _dimensions(table: BattleTable) -> list[str]:
-    column = table.columns.get(DIMENSION)
-    if not isinstance(column, Codes):
+def make_parts(table: BattleTable, rules: BoardRules) -> tuple[BoardPart, ...]:
+    """The boards of each category and language, those with most battles first; nothing where there is only one.
+
+    Parameters:
+        table: The battles.
+        rules: How they are rated.
+    """
+    found: list[BoardPart] = []
+    most = min(MOST_BOARDS, MODELS_IN_PARTS // max(len(table.models), 1))
+    for column in PARTS:
+        labels = _labels(table, column)
+        if len(labels) < 2:
+            continue
+        codes = table.text_column(column)
+        weights = np.bincount(codes.codes[codes.codes != MISSING], table.weight[codes.codes != MISSING])
+        sizes = {label: float(weights[codes.labels.index(label)]) for label in labels}
+        for label in sorted(labels, key=lambda label: (-sizes[label], label))[:most]:
+            part = table.take(codes.codes == codes.labels.index(label)).compact()
+            found.append(_part(column, label, sizes[label], part, rules))
+    return tuple(found)
+
+
+def _part(column: str, label: str, battles: float, table: BattleTable, rules: BoardRules) -> BoardPart:
+    if battles < FEWEST_IN_PART:
+        return BoardPart(column, label, battles, (), f"fewer than {FEWEST_IN_PART} battles")
+    try:
+        return BoardPart(column, label, battles, make_boards(table, rules))
+    except (BattleError, RatingError) as error:
+        return BoardPart(column, label, battles, (), str(error))
+
+
+def _labels(table: BattleTable, column: str) -> list[str]:
+    """The values of a column of texts."""
+    found = table.columns.get(column)
+    if not isinstance(found, Codes):
         return []
-    return sorted({column.labels[code] for code in np.unique(column.codes).tolist() if code != MISSING})
+    return sorted({found.labels[code] for code in np.unique(found.codes).tolist() if code != MISSING})
 
 
 def rate_by_rules(table: BattleTable, rules: BoardRules, dimension: str | None = None) -> Leaderboard:
@@ -314,6 +381,7 @@ def static_site(
         table=public,
         rules=options.rules,
         boards=make_boards(public, options.rules),
+        parts=make_parts(public, options.rules),
         texts=texts,
         updated=_newest(public),
         notes=(*notes, *changed, *skipped),

@@ -20,10 +20,11 @@ from tiltyard.decisions.two_models import compare_in
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.pages.document import package_text
 from tiltyard.pages.figures import points
-from tiltyard.publish.board_page import PageMap, board_pages, model_files, model_page, pair_tallies, verdict
+from tiltyard.publish.board_page import PageMap, board_pages, model_files, verdict
 from tiltyard.publish.columns import NAME as COLUMNS
 from tiltyard.publish.columns import column_file
 from tiltyard.publish.folder import BoardFile, manifest_of, write_folder
+from tiltyard.publish.model_page import board_tallies, model_page
 from tiltyard.publish.pages import ALLOWED, BOARD_CARD, FEED, SCHEMA, Spot, data_page, methods_page
 from tiltyard.publish.publication import slug
 from tiltyard.report.comparison import comparison_page
@@ -137,7 +138,7 @@ def _pages(
     pages = PageMap(models, {pair: file for pair, (file, _) in pairs.items()})
     for file, content in pairs.values():
         yield file, content
-    tallies = [pair_tallies(publication, one) for one in publication.boards]
+    tallies = [board_tallies(publication, one) for one in publication.boards]
     for model, file in models.items():
         yield file, model_page(Spot(publication, file, cards), model, pages, tallies)
     yield "methods.html", methods_page(Spot(publication, "methods.html", cards))

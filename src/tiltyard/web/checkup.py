@@ -11,15 +11,18 @@ import json
 import os
 import shutil
 import ssl
+import threading
 import time
 from dataclasses import dataclass
 from enum import StrEnum
+from http.client import HTTPException
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from stat import S_ISREG
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import msgspec
 
@@ -29,9 +32,13 @@ from tiltyard.validity.limits import shared_block
 from tiltyard.web.settings import ADMIN_SECRET_VARIABLE, SECRET_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tiltyard.arena.store import Store
+
+    Answered = tuple[int, dict[str, str], dict[str, Any]]
+
+Found = TypeVar("Found")
 
 DAY = 86_400
 STALE_DAYS = 2
@@ -43,6 +50,7 @@ CLOCK_SECONDS = 2.0
 ROOM = 1 << 30
 """Bytes that should be free beside a database, apart from its own size for a copy."""
 ASK_SECONDS = 15.0
+MOST_BYTES = 100_000
 TOKEN_SECONDS = 300
 TOKEN_HEADER = "x-tiltyard-doctor"  # noqa: S105 - a name, no password
 CLAIMED = "203.0.113.77"
@@ -165,17 +173,27 @@ def check_secrets(environment: Mapping[str, str] = os.environ) -> Iterator[Check
 
 def check_backups(folder: Path, now: float) -> CheckupLine:
     """The newest copy in a folder of backups."""
-    copies = [path for path in folder.glob("arena-*") if path.is_file()] if folder.is_dir() else []
     todo = "Run deploy/backup.sh nightly; its last lines say what failed."
-    if not copies:
+    try:
+        copies = [(entry.name, entry.stat()) for entry in os.scandir(folder) if entry.name.startswith("arena-")]
+    except FileNotFoundError:
+        return mend("backups", f"there is no folder {folder}", todo)
+    except OSError as error:
+        said = f"{folder} cannot be read ({error.strerror or error})"
+        return mend("backups", said, "Run the doctor as the user that makes backups, or name their folder.")
+    files = [(name, found.st_mtime, found.st_size) for name, found in copies if S_ISREG(found.st_mode)]
+    if not files:
         return mend("backups", f"there is none in {folder}", todo)
-    newest = max(copies, key=lambda path: path.stat().st_mtime)
-    age, size = (now - newest.stat().st_mtime) / DAY, newest.stat().st_size
+    newest, made, size = max(files, key=lambda file: file[1])
+    age = (now - made) / DAY
     if age > STALE_DAYS:
-        return mend("backups", f"the newest, {newest.name}, is {age:.0f} days old", todo)
+        return mend("backups", f"the newest, {newest}, is {age:.0f} days old", todo)
     if size == 0:
-        return mend("backups", f"the newest, {newest.name}, is empty", todo)
-    return good("backups", f"{len(copies)}, the newest {age * 24:.0f} hours old ({size / 1e6:.1f} MB)")
+        return mend("backups", f"the newest, {newest}, is empty", todo)
+    if age * DAY < -CLOCK_SECONDS:
+        clock = "Set this machine's clock, or that of the machine that makes backups."
+        return mend("backups", f"the newest, {newest}, was made {-age * 24:.1f} hours from now", clock)
+    return good("backups", f"{len(files)}, the newest {max(age, 0.0) * 24:.0f} hours old ({size / 1e6:.1f} MB)")
 
 
 # --- The site, as visitors reach it ----------------------------------------------------------------------------------
@@ -198,52 +216,114 @@ def is_doctor(token: str, secret: str, now: float) -> bool:
 def check_site(url: str, secret: str, now: float) -> Iterator[CheckupLine]:
     """What visitors meet at an address: health, TLS, clock, and as whom the site sees them."""
     parts = urlsplit(url)
-    if parts.scheme == "https":
-        yield from _check_certificate(str(parts.hostname), parts.port or 443, now)
-    elif not _is_private(parts.hostname or ""):
+    if parts.scheme != "https" and not _is_private(parts.hostname or ""):
         yield mend(
             "tls", f"{url} is not https: cookies and votes can be read on the way", "Put a proxy with TLS in front."
         )
     try:
-        status, headers, answer = _ask(f"{url.rstrip('/')}/healthz", secret)
-    except (URLError, OSError, ValueError) as error:
-        reason = " ".join(str(getattr(error, "reason", error)).split())
-        yield mend("site", f"{url} does not answer ({reason})", "Start it: tiltyard arena serve; then ask again.")
+        if parts.scheme == "https":
+            yield _in_time(lambda: _check_certificate(str(parts.hostname), parts.port or 443, now))
+        status, headers, answer = _in_time(lambda: _ask(f"{url.rstrip('/')}/healthz", secret))
+    except ssl.SSLError as error:
+        yield _broken_tls(parts.netloc, error)
         return
+    except (HTTPException, OSError, ValueError) as error:
+        yield _no_answer(url, error)
+        return
+    yield _health(url, status, headers, answer)
+    if not answer:
+        return
+    ahead = _seconds_of(headers.get("date")) - time.time()
+    if "date" in headers:
+        yield _clock("clock", "the site", ahead)
+    yield from _check_seen(answer.get("seen"), parts.scheme, parts.hostname or "", ahead)
+
+
+def _in_time(ask: Callable[[], Found]) -> Found:
+    """What a question gives, or TimeoutError: a server that sends a letter now and then would hold it for ever."""
+    found: list[Found | Exception] = []
+
+    def run() -> None:
+        try:
+            found.append(ask())
+        except Exception as error:  # handed to the asker
+            found.append(error)
+
+    asked = threading.Thread(target=run, daemon=True)
+    asked.start()
+    asked.join(ASK_SECONDS)
+    if not found:
+        raise TimeoutError(f"no whole answer within {ASK_SECONDS:g} s")
+    if isinstance(found[0], Exception):
+        raise found[0]
+    return found[0]
+
+
+def _no_answer(url: str, error: Exception) -> CheckupLine:
+    reason = _one_line(getattr(error, "reason", error)) or type(error).__name__
+    if isinstance(error, HTTPException) and not isinstance(error, OSError):
+        said = f"{url} does not speak HTTP ({type(error).__name__}: {reason})"
+        return mend("site", said, "Check address and port: something else listens there.")
+    return mend("site", f"{url} does not answer ({reason})", "Start it: tiltyard arena serve; then ask again.")
+
+
+def _health(url: str, status: int, headers: Mapping[str, str], answer: Mapping[str, Any]) -> CheckupLine:
+    """What `/healthz` says, whoever answers."""
+    if 300 <= status < 400:
+        aim = _one_line(headers.get("location", "nowhere"))
+        return mend("site", f"{url} leads on to {aim}", "Ask the doctor about the address at which visitors end.")
     health = answer.get("status")
+    if not isinstance(health, str):
+        todo = "Check that the proxy leads to the arena, and that nothing else listens there."
+        return mend("site", f"{url} answers (status {status}), but not as an arena does", todo)
     if status == 200 and health in ("ready", "busy"):
-        yield good("site", f"{url} says {health}, version {answer.get('version')}")
-    else:
-        todo = "Read the server's log; /healthz names the part that fails."
-        yield mend("site", f"{url} says {health or f'status {status}'}: {', '.join(answer.get('trouble') or [])}", todo)
-    if (date := headers.get("date")) is not None:
-        yield _clock("clock", "the site", _seconds_of(date) - time.time())
-    yield from _check_seen(answer.get("seen"), parts.scheme, parts.hostname or "")
+        return good("site", f"{url} says {health}, version {_one_line(answer.get('version'))}")
+    trouble = answer.get("trouble")
+    named = ", ".join(_one_line(one) for one in trouble) if isinstance(trouble, list) else ""
+    todo = "Read the server's log; /healthz names the part that fails."
+    return mend("site", f"{url} says {_one_line(health)} (status {status}){': ' if named else ''}{named}", todo)
 
 
-def _ask(url: str, secret: str) -> tuple[int, dict[str, str], dict[str, Any]]:
+def _one_line(value: object) -> str:
+    """Any value as a short line without control characters: what a stranger sends must not write to a terminal."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in str(value)[:200]).split())
+
+
+class _StayHere(HTTPRedirectHandler):
+    """Follows no redirect: it would hand the doctor's token to wherever that leads."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def _ask(url: str, secret: str) -> Answered:
     """Status, headers and JSON of a page; the request claims to come from nobody's address."""
     asked = Request(url, headers={TOKEN_HEADER: doctor_token(secret, time.time()), "x-forwarded-for": CLAIMED})  # noqa: S310 - http or https, as checked by the caller
     try:
-        with urlopen(asked, timeout=ASK_SECONDS) as answer:  # noqa: S310 - likewise
-            status, headers, body = answer.status, answer.headers, answer.read(100_000)
+        with build_opener(_StayHere).open(asked, timeout=ASK_SECONDS) as answer:
+            status, headers, body = answer.status, answer.headers, answer.read(MOST_BYTES)
     except HTTPError as error:
-        status, headers, body = error.code, error.headers, error.read(100_000)
+        status, headers, body = error.code, error.headers, error.read(MOST_BYTES)
+    except URLError as error:
+        raise error.reason if isinstance(error.reason, Exception) else error from None
     try:
         values = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         values = {}
     found = values if isinstance(values, dict) else {}
-    return status, {name.lower(): value for name, value in headers.items()}, found
+    return status, {name.lower(): str(value) for name, value in headers.items()}, found
 
 
-def _check_seen(seen: Any, scheme: str, host: str) -> Iterator[CheckupLine]:
+def _check_seen(seen: Any, scheme: str, host: str, ahead: float = 0.0) -> Iterator[CheckupLine]:
     """As whom the site saw a request that claimed an address of nobody."""
+    if not isinstance(seen, dict) and abs(ahead) > TOKEN_SECONDS / 2:
+        yield look("proxy", "not checked: with clocks so far apart the site takes no doctor's word", "Set the clocks.")
+        return
     if not isinstance(seen, dict):
         todo = f"Run the doctor with the site's own {SECRET_VARIABLE} and database."
         yield look("proxy", "not checked: the site did not know this doctor", todo)
         return
-    address = str(seen.get("address"))
+    address = _one_line(seen.get("address"))
     if address == CLAIMED:
         todo = "Let the proxy set X-Forwarded-For anew, as deploy/nginx.conf does, or trust no such proxy."
         yield mend("proxy", "the site believes any address that a visitor claims: limits can be walked around", todo)
@@ -267,30 +347,35 @@ def _is_private(host: str) -> bool:
         return False
 
 
-def _seconds_of(date: str) -> float:
+def _seconds_of(date: str | None) -> float:
+    """The moment of a Date header; now where it says none."""
     from email.utils import parsedate_to_datetime
 
     try:
-        return parsedate_to_datetime(date).timestamp()
-    except ValueError:
+        return parsedate_to_datetime(date or "").timestamp()
+    except (ValueError, TypeError, OverflowError):
         return time.time()
 
 
-def _check_certificate(host: str, port: int, now: float) -> Iterator[CheckupLine]:
-    """Whether a certificate is trusted, and for how long."""
+def _broken_tls(host: str, error: ssl.SSLError) -> CheckupLine:
+    """Why no trusted connection came about: the certificate, or no TLS at all."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        said = f"the certificate of {host} is not trusted: {_one_line(error.verify_message).rstrip('.')}"
+        return mend("tls", said, "Renew or replace the certificate; a clock that is wrong has the same effect.")
+    said = f"{host} does not speak TLS ({_one_line(error.reason or error)})"
+    return mend("tls", said, "Check the port: https needs one with TLS, usually 443.")
+
+
+def _check_certificate(host: str, port: int, now: float) -> CheckupLine:
+    """How long a certificate is good; one that is not trusted raises."""
     import socket
 
-    try:
-        with (
-            socket.create_connection((host, port), timeout=ASK_SECONDS) as plain,
-            ssl.create_default_context().wrap_socket(plain, server_hostname=host) as wrapped,
-        ):
-            ends = str((wrapped.getpeercert() or {}).get("notAfter"))
-    except OSError as error:
-        yield mend("tls", f"{host}: {' '.join(str(error).split())}", "Renew or replace the certificate.")
-        return
+    with (
+        socket.create_connection((host, port), timeout=ASK_SECONDS) as plain,
+        ssl.create_default_context().wrap_socket(plain, server_hostname=host) as wrapped,
+    ):
+        ends = str((wrapped.getpeercert() or {}).get("notAfter"))
     days = (ssl.cert_time_to_seconds(ends) - now) / DAY
     if days < CERTIFICATE_DAYS:
-        yield mend("tls", f"the certificate of {host} ends in {days:.0f} days", "See why it is not renewed by itself.")
-    else:
-        yield good("tls", f"the certificate of {host} is good for {days:.0f} days")
+        return mend("tls", f"the certificate of {host} ends in {days:.0f} days", "See why it is not renewed by itself.")
+    return good("tls", f"the certificate of {host} is good for {days:.0f} days")
