@@ -25,6 +25,8 @@ from tiltyard.errors import BankError
 from tiltyard.judging import Matchup, Rubric, make_questions
 from tiltyard.judging.plan import CaseImages
 from tiltyard.llm.prices import asked_tokens
+from tiltyard.report import run as run_module
+from tiltyard.report.run import ShownImages
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -195,8 +197,12 @@ def test_a_run_sends_them_and_its_report_rejudge_and_cache_know_them(
     }
     assert all("[SYSTEM PROMPT" in text_of(content) and "I like cats." in text_of(content) for content in with_images)
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert "(2 images)" in page
+    assert "(2 images; 1 not shown here: at an address, which a report does not load)" in page
     assert "(1 image)" in page
+    assert page.count(f'<img src="data:image/png;base64,{cat}" alt="Image 1 of the prompt"') == 1
+    assert page.count(f'<img src="data:image/png;base64,{drawn}" alt="Image 1 of the answer of otter"') == 1
+    assert "; img-src data:; base-uri" in page
+    assert URL not in page
     assert "Be brief." in page
     sent = len(server.ledger.accepted)
     (rich.parent / "cat.png").rename(rich.parent / "moved.png")
@@ -208,6 +214,29 @@ def test_a_run_sends_them_and_its_report_rejudge_and_cache_know_them(
     assert other.returncode == 0, other.stderr
     asked = [one.body["messages"][-1]["content"] for one in server.ledger.accepted[sent:]]
     assert sorted(map(json.dumps, asked)) == sorted(map(json.dumps, contents))
+
+
+def test_a_page_shows_an_image_only_while_it_is_the_one_that_was_judged_and_small_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.png").write_bytes(PNG)
+    (tmp_path / "b.png").write_bytes(SECOND)
+    first, second = image(PNG, str(tmp_path / "a.png")), image(SECOND, str(tmp_path / "b.png"))
+    changed, odd = (
+        image(PNG, str(tmp_path / "b.png")),
+        Image(media_type="text/html", sha256=first.sha256, path=first.path),
+    )
+    shown = ShownImages()
+    assert shown.add(("p1", None), "Text", ()) == "Text"
+    assert shown.add(("p1", None), "Text", (first, second)) == "Text\n\n(2 images)"
+    assert len(shown.pictures["p1", None]) == 2
+    assert "1 not shown here: its file is gone or has changed" in shown.add(("p1", "x"), "", (changed,))
+    assert "1 not shown here: not of a type that is shown" in shown.add(("p1", "y"), "", (odd, first))
+    assert shown.pictures["p1", "y"] == shown.pictures["p1", None][:1]
+    monkeypatch.setattr(run_module, "LARGEST_TOGETHER", len(base64.b64encode(PNG)))
+    tight = ShownImages()
+    assert "1 not shown here: the report would be too large" in tight.add(("p1", None), "", (first, second))
+    assert tight.add(("p2", None), "", (first,)) == "(1 image)"
 
 
 def test_a_judge_that_sees_no_images_refuses_before_anything_is_asked(

@@ -21,6 +21,7 @@ MOST_IMAGES = 20
 """The most images of one prompt or answer."""
 
 _STARTS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+_WEBP = "image/webp"
 _ADDRESSES = ("https://", "http://")
 
 
@@ -79,6 +80,11 @@ class ImageFinder:
         return self._found[name]
 
 
+def is_image_type(media_type: str) -> bool:
+    """Whether this is a type of image that a row can have."""
+    return media_type in (*_STARTS.values(), _WEBP)
+
+
 def count_images(count: int) -> str:
     """`1 image`, `2 images`."""
     return f"{count} image{'s' if count != 1 else ''}"
@@ -107,5 +113,5 @@ def _read(path: Path, where: str) -> bytes:
 
 def _media_type(data: bytes) -> str | None:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
+        return _WEBP
     return next((kind for start, kind in _STARTS.items() if data.startswith(start)), None)

@@ -16,7 +16,7 @@ from tiltyard.pages import figures
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-VOID = frozenset({"br", "hr", "input", "link", "meta"})
+VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 CONTROLS = (
     {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"}
     | {0x7F: 0x2421}

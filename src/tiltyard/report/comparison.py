@@ -31,7 +31,7 @@ from tiltyard.report.grid import (
 from tiltyard.report.page import own_file
 from tiltyard.report.run import read_run
 from tiltyard.report.sections.battles import badge
-from tiltyard.report.sections.prompts import answer_block, expected, verdict_blocks, words
+from tiltyard.report.sections.prompts import answer_block, expected, image_policy, pictures, verdict_blocks, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -88,7 +88,7 @@ def comparison_page(
     ]
     style = own_file("style.css") + own_file("grid.css") + own_file("comparison.css") + style
     title, script = f"{found.new} against {found.old}", own_file("grid.js")
-    return pages.document(title, body, style=style, script=script, head=head, allow=allow)
+    return pages.document(title, body, style=style, script=script, head=head, allow=allow or image_policy(run))
 
 
 def run_behind(folder: Path) -> Run:
@@ -360,7 +360,8 @@ def _view(found: Difference, run: Run, prompt_id: str, anchor: str, battles: Seq
 
     def answers(names: Iterable[str]) -> Html:
         known = [name for name in names if (prompt_id, name) in run.answers]
-        return el("div", *[answer_block(place[n], n, run.answers[prompt_id, n]) for n in known], class_="answers")
+        blocks = [answer_block(place[n], n, run.answers[prompt_id, n], pictures(run, prompt_id, n)) for n in known]
+        return el("div", *blocks, class_="answers")
 
     about = [word for word in (prompt.source, prompt.subject) if word]
     others = el(
@@ -375,6 +376,7 @@ def _view(found: Difference, run: Run, prompt_id: str, anchor: str, battles: Seq
         el("p", link("#prompts", "Prompts"), *[f" / {word}" for word in about], class_="up"),
         el("h3", prompt_id),
         words(prompt.text, "question", "Prompt"),
+        pictures(run, prompt_id),
         *expected(prompt),
         answers(two),
         *[battle_block(run, battle) for battle in own],

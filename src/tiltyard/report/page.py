@@ -23,7 +23,7 @@ from tiltyard.report.sections.board import (
 from tiltyard.report.sections.habits import failures_section, habits_section
 from tiltyard.report.sections.header import glance, header, noted, warning_list, warnings
 from tiltyard.report.sections.panel import panel_section
-from tiltyard.report.sections.prompts import prompt_index, prompt_view, results_section
+from tiltyard.report.sections.prompts import image_policy, prompt_index, prompt_view, results_section
 from tiltyard.report.sections.run import canary_section, gate_section, rounds_section, run_section, usage_section
 from tiltyard.report.site_map import MAIN, ONE_PAGE, Here, SiteMap
 
@@ -168,7 +168,8 @@ def _sibling(here: Here, kind: ReportKind, *views: Html) -> str:
 def document(here: Here, kind: ReportKind, *body: Html) -> str:
     """A page of the report as one HTML file."""
     style = own_file("style.css") + kind.style + _entrant_rules(len(here.run.entrants))
-    return pages.document(kind.title, body, style=style, script=own_file("script.js") + kind.script)
+    script = own_file("script.js") + kind.script
+    return pages.document(kind.title, body, style=style, script=script, allow=image_policy(here.run))
 
 
 def _entrant_rules(n_entrants: int) -> str:

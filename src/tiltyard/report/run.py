@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.bank.images import count_images
+from tiltyard.bank.images import count_images, is_image_type
 from tiltyard.boards import EloReport
-from tiltyard.errors import BattleError, RunFolderError
+from tiltyard.errors import BankError, BattleError, RunFolderError
 from tiltyard.judging.run_folder import RUN, again, read_lines, read_object, require
 from tiltyard.report.judged import JudgedBattle, JudgedBattles, list_judged, read_judgment
 from tiltyard.tournament.artifacts import EloResults, MatchLine, calibrated_path
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from tiltyard.judging.records import Judgment
 
 Floats = NDArray[np.float64]
+
+LARGEST_SHOWN, LARGEST_TOGETHER = 1_400_000, 16_000_000
+"""Characters of one image on a page (1 MB), and of all images of a report."""
 
 
 def met(pair: PairTally) -> int:
@@ -87,6 +90,8 @@ class Run:
     """The text of an answer by prompt and entrant."""
     battles: JudgedBattles
     """Every judgment without its texts, in the order of the files."""
+    pictures: Mapping[tuple[str, str | None], tuple[str, ...]] = field(default_factory=dict)
+    """Images as data URLs, by prompt and entrant; None: of the prompt itself."""
 
     def judgment(self, battle: JudgedBattle) -> Judgment:
         """A judgment with the judge's texts, read from its file now."""
@@ -108,7 +113,8 @@ def read_run(folder: str | Path) -> Run:
     results = _elo_results(require(folder / "elo_results.json", folder))
     tallies = _tallies(require(folder / "pairwise_winrates.csv", folder))
     traces = _traces(folder, results)
-    prompts, answers, n_matches = _texts(require(folder / "matches" / "matches.jsonl", folder))
+    shown = ShownImages()
+    prompts, answers, n_matches = _texts(require(folder / "matches" / "matches.jsonl", folder), shown)
     names = tuple(results.primary)
     against = _against(folder / "baseline.json")
     battles = list_judged(folder, names)
@@ -138,6 +144,7 @@ def read_run(folder: str | Path) -> Run:
         ),
         prompts=prompts,
         answers=answers,
+        pictures=shown.pictures,
         battles=battles,
     )
 
@@ -204,7 +211,7 @@ def read_board(path: Path, command: str = RUN) -> EloReport:
         raise RunFolderError(f"{path}: torn, or not a ratings file ({error}). {again(command)}") from None
 
 
-def _texts(path: Path) -> tuple[dict[str, Prompt], dict[tuple[str, str], str], dict[str, int]]:
+def _texts(path: Path, shown: ShownImages) -> tuple[dict[str, Prompt], dict[tuple[str, str], str], dict[str, int]]:
     """Every prompt and answer once, and the number of matches of each dimension."""
     prompts: dict[str, Prompt] = {}
     answers: dict[tuple[str, str], str] = {}
@@ -213,10 +220,10 @@ def _texts(path: Path) -> tuple[dict[str, Prompt], dict[tuple[str, str], str], d
         counts[match.dimension] = counts.get(match.dimension, 0) + 1
         prompt = prompts.get(match.prompt_id)
         if prompt is None:
-            prompt = prompts[match.prompt_id] = _prompt(match)
+            prompt = prompts[match.prompt_id] = _prompt(match, shown)
         said = {
-            match.entrant_a: _with_images(match.response_a, match.images_a),
-            match.entrant_b: _with_images(match.response_b, match.images_b),
+            match.entrant_a: shown.add((match.prompt_id, match.entrant_a), match.response_a, match.images_a),
+            match.entrant_b: shown.add((match.prompt_id, match.entrant_b), match.response_b, match.images_b),
         }
         keep_answers(answers, prompt.prompt_id, said, f"{path}:{place.number}")
     return prompts, answers, counts
@@ -231,14 +238,53 @@ def keep_answers(
             raise RunFolderError(f"{where}: {entrant} has two different answers to {prompt_id}. {again(command)}")
 
 
-def _prompt(match: MatchLine) -> Prompt:
+def _prompt(match: MatchLine, shown: ShownImages) -> Prompt:
     """The prompt as the pages show it, with what came before it."""
-    return msgspec.structs.replace(match.prompt, text=_with_images(match.prompt.whole_text, match.prompt_images))
+    text = shown.add((match.prompt_id, None), match.prompt.whole_text, match.prompt_images)
+    return msgspec.structs.replace(match.prompt, text=text)
 
 
-def _with_images(text: str, images: tuple[Image, ...]) -> str:
-    """A text with a line that says how many images belong to it."""
-    return f"{text}\n\n({count_images(len(images))})".lstrip() if images else text
+class ShownImages:
+    """Images for a page, as data URLs: only files that are still those which were judged, up to a size together."""
+
+    def __init__(self) -> None:
+        self.pictures: dict[tuple[str, str | None], tuple[str, ...]] = {}
+        self._room = LARGEST_TOGETHER
+        self._known: dict[Image, str] = {}
+
+    def add(self, whose: tuple[str, str | None], text: str, images: tuple[Image, ...]) -> str:
+        """Keep somebody's images, and return their text with a line that says how many there are."""
+        if not images:
+            return text
+        found = [self._url(image) for image in images]
+        urls = tuple(url for url in found if url.startswith("data:"))
+        if urls:
+            self.pictures[whose] = urls
+        reasons = dict.fromkeys(reason for reason in found if not reason.startswith("data:"))
+        left = f"; {len(found) - len(urls)} not shown here: {', '.join(reasons)}" if reasons else ""
+        return f"{text}\n\n({count_images(len(images))}{left})".lstrip()
+
+    def _url(self, image: Image) -> str:
+        """The image as a data URL, or why it is not shown."""
+        if image not in self._known:
+            self._known[image] = self._read(image)
+        return self._known[image]
+
+    def _read(self, image: Image) -> str:
+        if image.url:
+            return "at an address, which a report does not load"
+        try:
+            data = image.encoded()
+        except BankError:
+            return "its file is gone or has changed"
+        if not is_image_type(image.media_type):
+            return "not of a type that is shown"
+        if len(data) > LARGEST_SHOWN:
+            return "too large"
+        if len(data) > self._room:
+            return "the report would be too large"
+        self._room -= len(data)
+        return f"data:{image.media_type};base64,{data}"
 
 
 def check_texts(

@@ -14,7 +14,7 @@ from tiltyard.pages.markup import Html, el, join, link, table
 from tiltyard.report.comparison import ROOM_FOR_TEXTS, battle_block
 from tiltyard.report.grid import ChangeCell, GridColumn, GridRow, grid, kinds_of, losses_first, most_telling, room_for
 from tiltyard.report.page import own_file
-from tiltyard.report.sections.prompts import answer_block, expected, words
+from tiltyard.report.sections.prompts import answer_block, expected, image_policy, pictures, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,7 +60,8 @@ def runs_page(found: RunComparison, *, new: Run | None = None, old: Run | None =
         ),
     ]
     style = own_file("style.css") + own_file("grid.css") + own_file("comparison.css")
-    return pages.document(f"{found.new} against {found.old}", body, style=style, script=own_file("grid.js"))
+    title, allow = f"{found.new} against {found.old}", image_policy(new) or image_policy(old)
+    return pages.document(title, body, style=style, script=own_file("grid.js"), allow=allow)
 
 
 def _columns(found: RunComparison) -> list[EntrantChange]:
@@ -227,11 +228,14 @@ def _view(
     prompt = runs[0].prompts[prompt_id]
     parts: list[Html] = []
     for number, name in enumerate(entrants):
-        answers = [(when, run.answers.get((prompt_id, name))) for when, run in zip(("now", "then"), runs, strict=True)]
-        known = [(when, text) for when, text in answers if text is not None]
-        if len(known) == 2 and known[0][1] == known[1][1]:
-            known = [("the same then and now", known[0][1])]
-        blocks = [answer_block(number, f"{name}, {when}", text) for when, text in reversed(known)]
+        answers = [
+            (when, run.answers.get((prompt_id, name)), pictures(run, prompt_id, name))
+            for when, run in zip(("now", "then"), runs, strict=True)
+        ]
+        known = [(when, text, images) for when, text, images in answers if text is not None]
+        if len(known) == 2 and known[0][1:] == known[1][1:]:
+            known = [("the same then and now", *known[0][1:])]
+        blocks = [answer_block(number, f"{name}, {when}", text, images) for when, text, images in reversed(known)]
         parts.append(el("div", *blocks, class_="answers"))
         for when, run, judged in zip(("now", "then"), runs, battles, strict=True):
             own = [battle for battle in judged if name in battle.entrants]
@@ -243,6 +247,7 @@ def _view(
         el("p", link("#prompts", "Prompts"), class_="up"),
         el("h3", prompt_id),
         words(prompt.text, "question", "Prompt"),
+        pictures(runs[0], prompt_id),
         *expected(prompt),
         *parts,
         class_="view prompt",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tiltyard.judging.records import Judgment, Verdict
     from tiltyard.llm.records import Usage
     from tiltyard.report.judged import JudgedBattle
-    from tiltyard.report.run import Dimension
+    from tiltyard.report.run import Dimension, Run
     from tiltyard.report.site_map import Here
 
 
@@ -115,7 +115,7 @@ def prompt_view(here: Here, prompt_id: str) -> Html:
     prompt = run.prompts[prompt_id]
     about = [word for word in (prompt.source, prompt.subject) if word]
     answers = [
-        answer_block(site_map.entrants[name], name, run.answers[prompt_id, name])
+        answer_block(site_map.entrants[name], name, run.answers[prompt_id, name], pictures(run, prompt_id, name))
         for name in run.entrants
         if (prompt_id, name) in run.answers
     ]
@@ -124,6 +124,7 @@ def prompt_view(here: Here, prompt_id: str) -> Html:
         el("p", link(here.section("prompts"), "Prompts"), *[f" / {word}" for word in about], class_="up"),
         el("h3", prompt_id),
         words(prompt.text, "question", "Prompt"),
+        pictures(run, prompt_id),
         *expected(prompt),
         el("div", *answers, class_="answers"),
         *[_battle(here, battle) for battle in site_map.by_prompt[prompt_id]],
@@ -157,12 +158,26 @@ def expected(prompt: Prompt) -> list[Html]:
     ]
 
 
-def answer_block(place: int, name: str, answer: str) -> Html:
+def pictures(run: Run, prompt_id: str, entrant: str | None = None) -> Html:
+    """The images of a prompt, or of somebody's answer to it; nothing without any."""
+    urls = run.pictures.get((prompt_id, entrant), ())
+    whose = "the prompt" if entrant is None else f"the answer of {entrant}"
+    images = [el("img", src=url, alt=f"Image {n} of {whose}", loading="lazy") for n, url in enumerate(urls, start=1)]
+    return el("div", *images, class_="pictures") if images else Html("")
+
+
+def image_policy(run: Run | None) -> str:
+    """What a page may load for the images of a run: those in it, and nothing where there are none."""
+    return "img-src data:" if run is not None and run.pictures else ""
+
+
+def answer_block(place: int, name: str, answer: str, images: Html) -> Html:
     """One answer under the name of its entrant, which has this number."""
     return el(
         "div",
         el("h4", name, " ", el("small", number(len(answer)), " characters")),
         words(answer, "response", f"Answer of {name}"),
+        images,
         class_=f"answer x{place}",
     )
 
