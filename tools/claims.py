@@ -111,7 +111,7 @@ def covered(text: str, world: str) -> Claim:
 
         (chosen,) = [one for one in worlds() if one.name == world]
         shares = one_world(chosen, simulations=RUNS, seed=int(time.time()))
-        stated = [int(value) / 100 for value in re.findall(r"(\d+) %(?= \||$)", line_of(text))]
+        stated = stated_shares(text)
         found = [(share, error) for share, error, *_ in shares.values()]
         holds = len(stated) == len(found) and all(
             abs(claim - share) <= 3 * max(error, 0.005) + 0.005
@@ -121,6 +121,11 @@ def covered(text: str, world: str) -> Claim:
         return Measured(f"{RUNS} new runs: {said}", holds)
 
     return Claim(text, measure)
+
+
+def stated_shares(text: str) -> list[float]:
+    """The percentages of README's row that begins with this text, which may have some of its own."""
+    return [int(value) / 100 for value in re.findall(r"(\d+) %", line_of(text).partition(text)[2])]
 
 
 def line_of(text: str) -> str:

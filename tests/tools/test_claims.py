@@ -43,3 +43,7 @@ def test_what_the_others_do_not_say_is_said(text: str) -> None:
     (claim,) = [claim for claim in claims.CLAIMS if claim.text == text]
     measured = claim.measure()
     assert measured.holds, measured.found
+
+
+def test_the_shares_of_a_row_are_those_after_its_name_which_may_have_a_percentage_itself() -> None:
+    assert claims.stated_shares("| 6 equal models, one voter casts 30 % |") == [0.97, 0.55, 0.54]

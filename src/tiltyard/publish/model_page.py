@@ -64,7 +64,7 @@ class GroupedCounts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tallies:
+class ModelTallies:
     """The battles behind a board, of each model.
 
     Parameters:
@@ -78,7 +78,7 @@ class Tallies:
     prompts: GroupedCounts | None
 
 
-def board_tallies(publication: StaticSite, one: PublishedBoard) -> Tallies:
+def board_tallies(publication: StaticSite, one: PublishedBoard) -> ModelTallies:
     """The battles behind a board, by opponent and by prompt.
 
     Parameters:
@@ -95,7 +95,7 @@ def board_tallies(publication: StaticSite, one: PublishedBoard) -> Tallies:
         named = battles.take(known)
         prompts = _grouped(named, ratings, tuple(column.labels), np.tile(column.codes[known], 2))
     opponents = np.concatenate([battles.model_b, battles.model_a])
-    return Tallies(battles.models, _grouped(battles, ratings, battles.models, opponents), prompts)
+    return ModelTallies(battles.models, _grouped(battles, ratings, battles.models, opponents), prompts)
 
 
 def _grouped(
@@ -117,7 +117,7 @@ def _grouped(
     return GroupedCounts(labels, np.searchsorted(keys // width, models), keys % width, counts, expected)
 
 
-def model_page(spot: Spot, model: str, pages: PageMap, tallies: Sequence[Tallies]) -> bytes:
+def model_page(spot: Spot, model: str, pages: PageMap, tallies: Sequence[ModelTallies]) -> bytes:
     """The page of a model: where it stands, whom it met, and its best and worst prompts.
 
     Parameters:
@@ -142,7 +142,7 @@ def model_page(spot: Spot, model: str, pages: PageMap, tallies: Sequence[Tallies
     return spot.page(f"{name} · {publication.title}", body, said, card=card)
 
 
-def _standing(spot: Spot, one: PublishedBoard, entry: RatingEntry, tally: Tallies, pages: PageMap) -> Html:
+def _standing(spot: Spot, one: PublishedBoard, entry: RatingEntry, tally: ModelTallies, pages: PageMap) -> Html:
     level = (one.board.settings.get("interval") or {}).get("level")
     tiles: list[tuple[str, str]] = [
         (f"rank of {count(len(one.board))}", rank_text(entry)),
@@ -165,7 +165,7 @@ def _standing(spot: Spot, one: PublishedBoard, entry: RatingEntry, tally: Tallie
     )
 
 
-def _opponents(spot: Spot, one: PublishedBoard, entry: RatingEntry, tally: Tallies, pages: PageMap) -> Html:
+def _opponents(spot: Spot, one: PublishedBoard, entry: RatingEntry, tally: ModelTallies, pages: PageMap) -> Html:
     met = tally.opponents.of(tally.models.index(entry.model))
     met.sort(key=lambda row: (-float(row[1].sum()), row[0]))
     ratings = one.board.ratings
@@ -185,7 +185,7 @@ def _opponents(spot: Spot, one: PublishedBoard, entry: RatingEntry, tally: Talli
     )
 
 
-def _prompts(spot: Spot, entry: RatingEntry, tally: Tallies) -> Html:
+def _prompts(spot: Spot, entry: RatingEntry, tally: ModelTallies) -> Html:
     """The prompts on which a model won fewest and most battles beyond what the ratings say."""
     if tally.prompts is None:
         return Html("")
