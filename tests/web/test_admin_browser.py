@@ -139,24 +139,24 @@ def test_a_text_is_imported_by_the_form(desk: Visits, arena: Arena) -> None:
 def test_every_page_of_the_desk_is_accessible_and_fits(desk: Visits, arena: Arena, width: int, dark: bool) -> None:
     excluded = _exclude_two(arena)
     page = desk.visitor(width=width, dark=dark)
-    found = {"/login": look_at(page, "/admin/login")}
+    found = {"/login": look_at(page, "/admin/login", dark=dark)}
     page.get_by_label("Secret").fill("a guess that is wrong")
     page.get_by_role("button", name="Log in").click()
-    found["/login, wrong"] = look_at(page)
+    found["/login, wrong"] = look_at(page, dark=dark)
     enter(page)
     for address in (*PAGES, f"/screening/exclusion/{excluded}", "/models?said=model_off"):
-        found[address] = look_at(page, f"/admin{address}")
+        found[address] = look_at(page, f"/admin{address}", dark=dark)
     page.goto("/admin/import")
     page.get_by_role("button", name="Import").click()
-    found["/import, nothing"] = look_at(page)
+    found["/import, nothing"] = look_at(page, dark=dark)
     assert {address: of for address, of in found.items() if of} == {}
 
 
-def look_at(page: Page, address: str | None = None) -> list[object]:
-    """What is wrong with a page: what axe finds, and whether it is wider than the screen."""
+def look_at(page: Page, address: str | None = None, *, dark: bool) -> list[object]:
+    """What is wrong with a page: what axe finds (colors, on the dark screen), and whether it is too wide."""
     if address is not None:
         page.goto(address)
-    found: list[object] = [*broken_rules(page)]
+    found: list[object] = [*broken_rules(page, colors_only=dark)]
     wide = page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
     return [*found, "wider than the screen"] if wide else found
 

@@ -82,6 +82,7 @@ def test_columns_are_chosen_by_the_address_and_the_policys_are_the_default(site:
     assert heads("?columns=votes,interval")[3:] == ["votes", "interval"]
     assert heads("?columns=interval&columns=votes")[3:] == ["votes", "interval"], "as a form without a script sends it"
     assert heads("?columns=none")[3:] == []
+    assert heads("?category=maths&columns=none") == ["rank", "model", "rating", "votes"], "a part's board has its own"
     assert heads("?columns=secret")[3:] == list(CHOSEN_BY_DEFAULT)
     assert BoardQuery.of({"columns": ",".join(CHOSEN_BY_DEFAULT)}) == BoardQuery()
     assert BoardQuery.of({"columns": "interval,votes", "sort": "interval"}).address == (

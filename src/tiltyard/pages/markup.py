@@ -9,7 +9,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from tiltyard.pages import figures
 
@@ -25,6 +25,8 @@ CONTROLS = (
 """Control characters become visible symbols: a page may not contain them, and a reader should see them."""
 
 CONTROL = re.compile("[" + "".join(map(chr, CONTROLS)) + "]")
+SPECIAL = re.compile("[&<>'\"" + CONTROL.pattern[1:])
+"""What is not on a page as it is; most texts have none of it."""
 
 Value = str | int | float | bool | None
 
@@ -37,24 +39,36 @@ class Html(Markup):
 
 def text(value: str) -> Html:
     """Any text as markup that shows exactly this text; `Html` is returned unchanged."""
+    return value if isinstance(value, Html) else _made(_escaped(value))
+
+
+def _escaped(value: str) -> str:
+    """The text of some markup. Not `Html`, which takes longer to make than most texts to escape."""
     if isinstance(value, Html):
         return value
     plain_text = str(value)
-    return Html.escape(plain_text.translate(CONTROLS) if CONTROL.search(plain_text) else plain_text)
+    if not SPECIAL.search(plain_text):
+        return plain_text
+    return str(escape(plain_text.translate(CONTROLS) if CONTROL.search(plain_text) else plain_text))
+
+
+def _made(markup: str) -> Html:
+    """Text that is markup, as `Html`: without the search for an `__html__` of its own that `Html()` begins with."""
+    return str.__new__(Html, markup)
 
 
 def el(name: str, /, *children: str, **attributes: Value) -> Html:
     """One element. `class_` and `aria_label` become `class` and `aria-label`; None and False leave it out."""
     opening = name + "".join(
-        _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
+        [_attribute(key, value) for key, value in attributes.items() if value is not None and value is not False]
     )
     if name in VOID:
-        return Html(f"<{opening}>")
-    return Html(f"<{opening}>{''.join([text(child) for child in children])}</{name}>")
+        return _made(f"<{opening}>")
+    return _made(f"<{opening}>{''.join(map(_escaped, children))}</{name}>")
 
 
 def _attribute(key: str, value: Value) -> str:
-    return f" {_label(key)}" if value is True else f' {_label(key)}="{text(str(value))}"'
+    return f" {_label(key)}" if value is True else f' {_label(key)}="{_escaped(str(value))}"'
 
 
 @cache
@@ -64,14 +78,14 @@ def _label(key: str) -> str:
 
 def join(parts: Iterable[str], between: str = "") -> Html:
     """Pieces of markup or text in a row."""
-    return Html(str(text(between)).join([text(part) for part in parts]))
+    return _made(str(_escaped(between)).join(map(_escaped, parts)))
 
 
 def raw(name: str, content: str) -> Html:
     """A style or script element: its content is our own file, which browsers do not parse as markup."""
     if f"</{name}" in content.lower():
         raise ValueError(f"the text of a {name} element would end it")
-    return Html(f"<{name}>{content}</{name}>")
+    return _made(f"<{name}>{content}</{name}>")
 
 
 def link(target: str, *children: str, **attributes: Value) -> Html:

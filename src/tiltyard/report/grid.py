@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,8 @@ MOST_TEXT = 2_000_000
 LONG = 200
 """Prompts beyond so many are folded: a browser does not lay out what nobody has opened."""
 EVEN = 0.5
+KEPT_CELLS = 4_096
+"""Contents of cells that are kept."""
 
 LEGEND = (
     "▲ won more than it lost, ▼ lost more, = even. The percentage is the mean result, ties counting half; below it "
@@ -289,16 +292,21 @@ def _prompt(row: GridRow, *, unfold: bool) -> list[Html]:
 def _shown(cell: GridCell | ChangeCell | None, target: str) -> Html:
     if cell is None:
         return el("td", "–", class_="none")
+    shown, shade = _said(cell)
+    return el("td", link(target, shown) if target else shown, class_=f"g{shade}")
+
+
+@lru_cache(maxsize=KEPT_CELLS)
+def _said(cell: GridCell | ChangeCell) -> tuple[Html, int]:
+    """What a cell says, and its shade: in all grids of a run or a site, the same few things again and again."""
     if isinstance(cell, ChangeCell):
         lean = round(cell.change, 9)
         points = f"{_sign(lean)} {figures.signed(100 * lean) if lean else 0}"
         means = [] if cell.means is None else [el("small", " → ".join(map(figures.percent, cell.means)))]
-        shown, shade = join([points, *means]), _shade(lean)
-    else:
-        lean = 0.0 if cell.score is None else round(2.0 * (cell.score - EVEN), 9)
-        share = "both bad" if cell.score is None else f"{_sign(lean)} {figures.percent(cell.score)}"
-        shown, shade = join([share, el("small", _counts(cell))]), _shade(lean)
-    return el("td", link(target, shown) if target else shown, class_=f"g{shade}")
+        return join([points, *means]), _shade(lean)
+    lean = 0.0 if cell.score is None else round(2.0 * (cell.score - EVEN), 9)
+    share = "both bad" if cell.score is None else f"{_sign(lean)} {figures.percent(cell.score)}"
+    return join([share, el("small", _counts(cell))]), _shade(lean)
 
 
 def _sign(lean: float) -> str:

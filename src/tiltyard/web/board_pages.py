@@ -14,6 +14,7 @@ from tiltyard.web import board_charts, charts
 from tiltyard.web.board_query import (
     COLUMNS,
     FIXED,
+    PART_COLUMNS,
     SHADOW_COLUMNS,
     BoardQuery,
     as_public,
@@ -75,7 +76,7 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
         "column_of": COLUMNS,
         "policy_columns": ",".join(BoardQuery().chosen(snapshot.board.phase)),
         "offered": _offered(snapshot),
-        "meanings": _meanings(snapshot.board.phase, columns),
+        "meanings": _meanings(snapshot.board.phase, columns if query.whole else PART_COLUMNS),
         "lines_html": lines_html(lines, columns if query.whole else None),
         "axis": charts.bar_axis(lines[0].scale) if lines else None,
         "snapshot": snapshot,

@@ -137,6 +137,9 @@ COLUMNS: Mapping[str, Column] = {
 FIXED = ("rank", "model", "rating")
 """Columns that every board has."""
 
+PART_COLUMNS = ("votes",)
+"""The other columns of a part's board, whatever is chosen for the whole one."""
+
 CHOSEN_BY_DEFAULT = tuple(name for name, column in COLUMNS.items() if column.default and name not in FIXED)
 """The policy's columns (section 9)."""
 
