@@ -6,7 +6,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 READY := $(VENV)/.ready
 USABLE := $(VENV)/.usable
 SPARK := $(VENV)/.spark
-PEERS := $(VENV)/.peers
+# The peers pin an older NumPy: they and we are measured in an environment of their own.
+BENCH := .venv-bench
+PEERS := $(BENCH)/.ready
+MEASURED = -c $(BENCH)/constraints.txt -r bench/peers.txt -e '.[fast,judge,arena,media]'
 DEMO ?= tiltyard-demo
 # KIND=voxel, svg or html: an arena of builds, drawings or pages instead of texts.
 ARENA = $(DEMO)$(if $(KIND),-$(KIND))
@@ -55,7 +58,10 @@ $(SPARK): $(READY)
 	@touch $@
 
 $(PEERS): $(READY) bench/peers.txt
-	@$(PIP) -r bench/peers.txt
+	@test -x $(BENCH)/bin/python || $(PYTHON) -m venv $(BENCH)
+	@grep '^[a-z].*==' requirements.lock | grep -v '^numpy==' | sed 's/ *\\$$//' > $(BENCH)/constraints.txt
+	@if test -x $(BIN)/uv; then $(BIN)/uv pip install --quiet --python $(BENCH)/bin/python $(MEASURED); \
+		else $(BENCH)/bin/python -m pip install --quiet $(MEASURED); fi
 	@touch $@
 
 demo: $(USABLE)
@@ -84,7 +90,7 @@ format: $(READY)
 
 # `make bench growth` measures how the cost grows with battles and votes.
 bench: $(PEERS)
-	$(BIN)/python -m bench $(filter-out bench,$(MAKECMDGOALS))
+	$(BENCH)/bin/python -m bench $(filter-out bench,$(MAKECMDGOALS))
 
 growth:
 	@test -n "$(filter bench,$(MAKECMDGOALS))" || echo "Run 'make bench growth'."
@@ -112,4 +118,4 @@ lock:
 	$(COMPILE) --extra plot --extra arena --group build --constraint requirements.lock -o requirements-demo.lock
 
 clean:
-	rm -rf $(VENV) $(DEMO) $(DEMO)-* site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(DEMO) $(DEMO)-* site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
