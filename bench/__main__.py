@@ -69,18 +69,18 @@ def main() -> int:
         os.environ[QUICK] = "1"
     about = setting()
     print(f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, {about['date']}")
+    out = chosen.out or RESULTS / f"{time.strftime('%Y-%m-%d-%H%M')}{'-quick' if chosen.quick else ''}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
     done: list[Row] = []
     for name in chosen.rows or ROWS:
         row = every[name](plan)
         print_row(row)
         done.append(row)
+        figures = {"setting": about, "quick": chosen.quick, "rows": [row.to_dict() for row in done]}
+        out.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")  # a run that is ended keeps its rows
     if chosen.quick:
         print("\nquick sizes: the goals are meant for the full ones")
     print_summary(done)
-    out = chosen.out or RESULTS / f"{time.strftime('%Y-%m-%d-%H%M')}{'-quick' if chosen.quick else ''}.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    figures = {"setting": about, "quick": chosen.quick, "rows": [row.to_dict() for row in done]}
-    out.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
     print(f"figures: {os.path.relpath(out)}")
     return int(not all(verdict.holds for row in done for verdict in row.checks))
 
@@ -91,6 +91,7 @@ def setting() -> dict[str, object]:
         "date": time.strftime("%Y-%m-%d"),
         "cpu": _cpu(),
         "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
         "one_thread": ONE_THREAD,
         "versions": {name: _version(name) for name in PACKAGES},

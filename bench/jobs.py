@@ -36,6 +36,19 @@ def frame_of(battles: data.Battles) -> Any:
     )
 
 
+def _as(library: str, frame: Any) -> Any:
+    """A pandas frame as it is, or as a table of another library."""
+    if library == "polars":
+        import polars
+
+        return polars.from_pandas(frame)
+    if library == "arrow":
+        import pyarrow
+
+        return pyarrow.Table.from_pandas(frame)
+    return frame
+
+
 def table_of(battles: data.Battles, columns: dict[str, Any] | None = None) -> Any:
     """The battles as codes; names in a `BattleTable` are sorted."""
     from tiltyard.battles.table import BattleTable
@@ -75,8 +88,8 @@ def bt_ours(n: int, models: int, source: str, **options: Any) -> Task:
     import tiltyard
 
     battles = data.battles(n, models)
-    given = frame_of(battles) if source == "frame" else table_of(battles)
-    how = {"default_source": "human"} if source == "frame" else {}
+    given = table_of(battles) if source == "codes" else _as(source, frame_of(battles))
+    how = {} if source == "codes" else {"default_source": "human"}
     truth = truth_result(battles)
     return Task(
         lambda: tiltyard.rate(given, **how, **options),

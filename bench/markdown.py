@@ -37,8 +37,9 @@ def _name(table: str) -> str:
 
 def _setting(about: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    load = f" (load {about['load']:g} at the start)" if "load" in about else ""
     return (
-        f"Measured on {about['date']}: {about['cpu']}, {about['cores']} cores shared with other work, "
+        f"Measured on {about['date']}: {about['cpu']}, {about['cores']} cores shared with other work{load}, "
         f"Python {about['python']}; {versions}."
     )
 

@@ -34,6 +34,9 @@ ONE_THREAD = {
 QUICK = "TILTYARD_BENCH_QUICK"
 """Set if a job only needs to show that it works: one run."""
 
+ENOUGH_SECONDS = 20.0
+"""A job that has taken so long, by the clock, is not run again."""
+
 BYTE_CODE = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 """Settings of a developer's shell that a user does not have; children run without them."""
 
@@ -102,14 +105,14 @@ def peak_mb() -> float:
 MAXRSS_PER_MB = 1024 * 1024 if sys.platform == "darwin" else 1024
 
 
-def measure(task: Task, enough_seconds: float = 20.0) -> tuple[Cost, Any]:
-    """The minimum CPU and wall seconds of some runs; after two, no further run once `enough_seconds` are spent.
+def measure(task: Task) -> tuple[Cost, Any]:
+    """The minimum CPU and wall seconds of some runs; after two, no further run once ENOUGH_SECONDS are spent.
 
     At least two if more than one is requested: the first may compile.
     """
     cpu, wall, value, spent = [], [], None, 0.0
     repeats = 1 if os.environ.get(QUICK) else task.repeats
-    while len(cpu) < repeats and (len(cpu) < 2 or spent + min(wall) < enough_seconds):
+    while len(cpu) < repeats and (len(cpu) < 2 or spent + min(wall) < ENOUGH_SECONDS):
         one_cpu, one_wall, value = _timed(task.run)
         cpu.append(one_cpu)
         wall.append(one_wall)
@@ -130,9 +133,13 @@ def _timed(run: Callable[[], Any]) -> tuple[float, float, Any]:
 
 
 def whole_process(command: Sequence[str], repeats: int = 1, settings: dict[str, str] | None = None) -> Answer:
-    """The cost of a command from start to end: the minimum of some runs. Its standard output is the result."""
-    costs, text = [], ""
-    for _ in range(1 if os.environ.get(QUICK) else repeats):
+    """The cost of a command from start to end: the minimum of some runs. Its standard output is the result.
+
+    There is no further run once ENOUGH_SECONDS would be spent.
+    """
+    costs: list[Cost] = []
+    text, most, spent = "", 1 if os.environ.get(QUICK) else repeats, 0.0
+    while len(costs) < most and (not costs or spent + costs[-1].wall_seconds < ENOUGH_SECONDS):
         started = time.perf_counter()
         with tempfile.TemporaryFile("w+") as errors:
             child = subprocess.Popen(
@@ -146,6 +153,7 @@ def whole_process(command: Sequence[str], repeats: int = 1, settings: dict[str, 
             if child.returncode:
                 errors.seek(0)
                 return Answer(None, problem=_problem(errors.read()) or f"exit code {child.returncode}")
+        spent += wall
         costs.append(Cost(use.ru_utime + use.ru_stime, wall, use.ru_maxrss / MAXRSS_PER_MB))
     least = (min(getattr(cost, name) for cost in costs) for name in ("cpu_seconds", "wall_seconds", "peak_mb"))
     return Answer(Cost(*least), text)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bench import checks
 from bench.measure import in_worker
 from bench.report import Row
+from bench.rows_files import battle_file, rated
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +41,9 @@ def fit(plan: Plan) -> Row:
     )
     ours = row.add(full, "tiltyard", in_worker("bt_ours", size | {"source": "frame"}), ours=True)
     theirs = row.add(full, "arena-rank", in_worker("bt_arena_rank", size | {"intervals": True}))
+    for library in ("polars", "arrow"):
+        other = in_worker("bt_ours", size | {"source": library})
+        row.add(f"fit + 95 % intervals, {library} strings", "tiltyard", other, ours=True)
     row.add(codes, "tiltyard", in_worker("bt_ours", size | {"source": "codes"}), ours=True)
     halved = {"source": "frame", "ci": "none", "ties": "half"}
     half = row.add(point, "tiltyard, ties as half a win", in_worker("bt_ours", size | halved), ours=True)
@@ -57,6 +62,9 @@ def fit(plan: Plan) -> Row:
         _same_ratings(row, half, found)
     if ours and theirs:
         row.ahead_goal(full)
+    for line in row.lines:
+        if line.ours and line.cost and line.job.startswith("fit") and "strings" in line.job:
+            row.goal(f"{line.job}: goal under 0.5 s → {line.cost.cpu_seconds:.2f} s", line.cost.cpu_seconds < 0.5)
     row.ahead_goal(point)
     row.ahead_goal(bare)
     return row
@@ -113,11 +121,29 @@ def many(plan: Plan) -> Row:
     if half and theirs:
         gap = checks.largest_difference(half["strengths"], theirs["strengths"])
         row.check(f"FastChat's method agrees: largest gap {gap:.4f} logits", gap < 0.05)
-    cpu = row.cpu(job, "tiltyard, ties by Davidson")
-    if cpu is not None:
-        row.goal(f"{job}: goal about a second → {cpu:.2f} s", cpu < 1.5)
+    sparse = plan.size(34_000, 2_500)
+    n = plan.size(1_000_000, 50_000)
+    field = f"{n:,} battles of {sparse:,} models by prompt, Parquet, whole process"
+    answer = rated(battle_file(plan, "parquet", n, sparse, "-sparse", "bench.growth"), "--only-connected", repeats=1)
+    row.add(field, "tiltyard", answer, ours=True)
+    for what, seconds, megabytes in (
+        (job, 1.0, None),
+        ("board from codes with intervals", 8.0, 800.0),
+        (field, 90.0, 2_000.0),
+    ):
+        _limit_goals(row, what, seconds, megabytes)
     row.ahead_goal(job)
     return row
+
+
+def _limit_goals(row: Row, job: str, seconds: float, megabytes: float | None = None) -> None:
+    """Goals for our last line of a job."""
+    costs = [line.cost for line in row.lines if line.job == job and line.ours and line.cost]
+    if costs:
+        cpu, mb = costs[-1].cpu_seconds, costs[-1].peak_mb
+        row.goal(f"{job}: goal under {seconds:g} s of CPU → {cpu:.2f} s", cpu < seconds)
+        if megabytes is not None:
+            row.goal(f"{job}: goal under {megabytes:,.0f} MB → {mb:,.0f} MB", mb < megabytes)
 
 
 def control(plan: Plan) -> Row:
@@ -168,6 +194,12 @@ def elo(plan: Plan) -> Row:
     row.ahead_goal(job, 4.0, "evalica", "tiltyard[fast]")
     row.ahead_goal(job, 6.0, "plain loop", "tiltyard without numba")
     row.ahead_goal(job)
+    n = plan.size(1_000_000, 20_000)
+    whole = f"{n:,} rows of JSONL with sampling intervals, whole process"
+    path = battle_file(plan, "jsonl", n, plan.size(200, 30), "-voters")
+    answer = rated(path, "--method", "elo-perm", repeats=1, settings=cache | AUTO)
+    row.add(whole, "tiltyard[fast]", answer, ours=True)
+    _limit_goals(row, whole, 20.0)
     return row
 
 
@@ -196,6 +228,13 @@ def glicko(plan: Plan) -> Row:
     row.check(f"Glickman's example (1464.06, 151.52, 0.05999): {rating:.2f}, {deviation:.2f}, {volatility:.5f}", near)
     row.ahead_goal(job, 50.0, "glicko2", "tiltyard[fast]")
     row.ahead_goal(job, 1.0, "", "tiltyard without numba")
+    path = battle_file(plan, "jsonl", size["n"], size["models"], "-voters")
+    with tempfile.TemporaryDirectory() as empty:
+        for when, seconds in (("first use", 2.0), ("later", 1.0)):
+            whole = f"{size['n']:,} rows of JSONL, whole process, {when}"
+            answer = rated(path, "--method", "glicko2", repeats=1, settings={"TILTYARD_CACHE_DIR": empty} | AUTO)
+            row.add(whole, "tiltyard[fast]", answer, ours=True)
+            _limit_goals(row, whole, seconds)
     return row
 
 

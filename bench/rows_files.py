@@ -19,19 +19,20 @@ TILTYARD = str(Path(sys.executable).with_name("tiltyard"))
 START_SECONDS = {"import tiltyard": 0.05, "tiltyard --help": 0.2, "tiltyard rate, 20 rows": 0.45}
 
 
-def battle_file(plan: Plan, kind: str, n: int, models: int, more: str = "") -> Path:
-    """The file, generated first if it does not exist."""
+def battle_file(plan: Plan, kind: str, n: int, models: int, more: str = "", maker: str = "bench.data") -> Path:
+    """The file, generated first by a module of ours if it does not exist."""
     path = plan.folder / "data" / f"battles-{n}-{models}{more}.{kind}"
     if not path.exists():
-        made = whole_process([sys.executable, "-m", "bench.data", str(path), str(n), str(models)])
+        made = whole_process([sys.executable, "-m", maker, str(path), str(n), str(models)])
         if made.problem:
             raise RuntimeError(f"{path} could not be written: {made.problem}")
     return path
 
 
-def rated(path: Path, *options: str, repeats: int = 3) -> Answer:
+def rated(path: Path, *options: str, repeats: int = 3, settings: dict[str, str] | None = None) -> Answer:
     """`tiltyard rate` on a file, as a user calls it; the board as a dictionary."""
-    answer = whole_process([TILTYARD, "rate", str(path), *options, "--format", "json"], repeats, ONE_THREAD)
+    command = [TILTYARD, "rate", str(path), *options, "--format", "json"]
+    answer = whole_process(command, repeats, ONE_THREAD | (settings or {}))
     return answer if answer.problem else replace(answer, result=json.loads(answer.result))
 
 
@@ -57,6 +58,7 @@ def file(plan: Plan) -> Row:
     row.add(closed, "tiltyard --cluster prompt", rated(path, *prompts), ours=True)
     row.add(closed, "tiltyard --cluster none", rated(path, "--cluster", "none"), ours=True)
     row.add(closed, "arena-rank", peer("arena-rank", path, 0))
+    _add_floors(row, path)
     memory = in_worker("bt_ours", {"n": n, "models": models, "source": "codes"}).result
     for who, board in (("with clusters", ours), ("without", alone)):
         if board and memory:
@@ -69,6 +71,12 @@ def file(plan: Plan) -> Row:
             mb = line.cost.peak_mb
             row.goal(f"{line.who}: goal under 200 MB → {mb:,.0f} MB", mb < 200)
     return row
+
+
+def _add_floors(row: Row, path: Path) -> None:
+    """What nobody can leave out."""
+    row.add("the columns read, nothing else", "DuckDB", peer("columns", path, 0))
+    row.add("SHA-256 of the file, nothing else", "OpenSSL", peer("sha256", path, 0))
 
 
 def peer(name: str, path: Path, rounds: int) -> Answer:
@@ -108,6 +116,7 @@ def parquet(plan: Plan) -> Row:
         cost = answer.cost
         row.goal(f"{who}: goal under 5 s of CPU → {cost.cpu_seconds:.2f} s", cost.cpu_seconds < 5)
         row.goal(f"{who}: goal under 500 MB → {cost.peak_mb:,.0f} MB", cost.peak_mb < 500)
+    _add_floors(row, path)
     return row
 
 

@@ -1,13 +1,16 @@
 """What a user of a peer would write: a battle file in, ratings with intervals out, as one process.
 
 `python -m bench.whole PEER FILE ROUNDS` prints ratings as JSON. Files are read by pandas with its fastest engine.
+`columns` and `sha256` instead of a peer do what nobody can leave out: reading the columns, hashing the file.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,11 +24,35 @@ def read(path: str) -> Any:
     return pandas.read_json(path, lines=True, engine=engine)
 
 
+def columns(path: str) -> dict[str, Any]:
+    """The largest hash of every column that ratings by prompt and voter need, by DuckDB: no less can be read."""
+    import duckdb
+
+    names = ["model_a", "model_b", "winner", "source", "question_id"]
+    source = f"'{path}'"
+    if path.endswith(".jsonl"):
+        names.append("voter")
+        texts = ", ".join(f"{name}: 'VARCHAR'" for name in names)
+        source = f"read_json({source}, format = 'newline_delimited', columns = {{{texts}}})"
+    query = f"SELECT {', '.join(f'max(hash({name}))' for name in names)} FROM {source}"
+    with duckdb.connect(config={"memory_limit": "384MB"}) as connection:
+        return dict(zip(names, connection.execute(query).fetchone() or (), strict=True))
+
+
+def sha256(path: str) -> dict[str, Any]:
+    """The hash of the file, which every board states."""
+    with Path(path).open("rb") as file:
+        return {"sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
 def main() -> None:
     """Rate the file."""
     from bench import peers
 
     peer, path, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    if peer in ("columns", "sha256"):
+        print(json.dumps({"columns": columns, "sha256": sha256}[peer](path)))
+        return
     frame = read(path)
     if peer == "arena-rank":
         names, strengths, _ = peers.arena_rank_fit(frame, intervals=True)

@@ -92,7 +92,10 @@ def _as_shared(data: Any) -> Any:
     if hasattr(data, "read_all"):
         return data.read_all()
     if "polars" in homes:
-        return data.to_arrow()  # once: DuckDB would do it for every query
+        import polars
+
+        # Once: DuckDB would do it for every query. Texts stay as polars holds them.
+        return data.to_arrow(compat_level=polars.CompatLevel.newest())
     if homes & {"pandas", "pyarrow"}:
         return data
     if not _installed("pyarrow"):

@@ -341,7 +341,7 @@ def dense_codes(hashes: Hashes) -> tuple[Int32s, Hashes]:
     """Codes 0, 1, … of hash values (0 stands for missing), and the distinct hashes in order.
 
     A hash is spread evenly, so its leading bits are nearly the address of its code: a table indexed by them answers
-    most rows at once, and only those whose leading bits are shared by two values are looked up by bisection.
+    most rows at once, and only those whose leading bits are shared by two values are looked for before it.
     """
     distinct = _distinct(hashes)
     if not len(distinct):
@@ -375,8 +375,10 @@ def _sorted_once(hashes: Hashes) -> Hashes:
 
 
 def _look_up(hashes: Hashes, distinct: Hashes, table: Int32s, shift: np.uint64) -> Int32s:
-    codes = table[(hashes >> shift).astype(np.int64)]
-    unsure = np.flatnonzero(distinct[codes] != hashes)
-    codes[unsure] = np.searchsorted(distinct, hashes[unsure])
+    codes = table[(hashes >> shift).view(np.int64)]
     codes[hashes == 0] = MISSING
+    unsure = np.flatnonzero((distinct[codes] != hashes) & (codes != MISSING))
+    while len(unsure):  # the table has the last of those that share leading bits
+        codes[unsure] -= 1
+        unsure = unsure[distinct[codes[unsure]] != hashes[unsure]]
     return codes

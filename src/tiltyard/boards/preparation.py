@@ -230,11 +230,9 @@ def choose_clusters(table: BattleTable, cluster: str, remarks: list[str], *, vot
 
 def _count_clusters(table: BattleTable, column: str) -> int:
     """How many clusters a column makes: rows without a value are one each."""
-    codes = cluster_codes(table, column)
-    named = codes[codes != OWN_CLUSTER]
-    if not len(named):
-        return 0
-    return int(np.count_nonzero(np.bincount(named))) + len(codes) - len(named)
+    alone, *sizes = np.split(np.bincount(cluster_codes(table, column) - OWN_CLUSTER, minlength=1), [1])
+    named = int(np.count_nonzero(sizes))
+    return named + int(alone[0]) if named else 0
 
 
 def one_cluster(column: str) -> str:

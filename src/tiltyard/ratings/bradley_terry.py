@@ -32,6 +32,11 @@ STEP_TOLERANCE = 1e-10
 
 CG_TOLERANCE = 1e-9
 
+MANY_CELLS = 1 << 17
+"""Above this many pairs (some 500 models) the likelihood is computed piece by piece, ..."""
+CELLS_AT_ONCE = 1 << 13
+"""... so small that what is computed on the way stays in the processor's cache."""
+
 UNEXPLAINED = 1e-8
 """A covariate of which less than this part is its own, not the models' or another covariate's, has no coefficient."""
 
@@ -197,14 +202,29 @@ def bounded(cells: PairCells) -> tuple[PairCells, NDArray[np.int8]]:
 
 
 def _evaluate(cells: PairCells, tie_model: TieModel, point: Parameters, sums: CellSums | None = None) -> Evaluation:
-    return tie_model.evaluate(point.delta(cells), point.tie[cells.group], sums or CellSums.of(cells.counts))
+    sums = sums or CellSums.of(cells.counts)
+    if len(cells) <= MANY_CELLS:
+        return tie_model.evaluate(point.delta(cells), point.tie[cells.group], sums)
+    columns = np.empty((5, len(cells)))
+    value = 0.0
+    for start in range(0, len(cells), CELLS_AT_ONCE):
+        piece = slice(start, start + CELLS_AT_ONCE)
+        delta = point.strength[cells.first[piece]] - point.strength[cells.second[piece]]
+        if cells.design.shape[1]:
+            delta += cells.design[piece] @ point.coefficient
+        part = CellSums(sums.n[piece], sums.net[piece], sums.tied[piece])
+        found = tie_model.evaluate(delta, point.tie[cells.group[piece]], part)
+        bend = found.curvature
+        columns[:, piece] = found.by_delta, found.by_tie, bend.delta, bend.cross, bend.tie
+        value += found.log_likelihood
+    return Evaluation(value, columns[0], columns[1], Curvature(columns[2], columns[3], columns[4]))
 
 
 def _start(cells: PairCells, tie_model: TieModel, tied_groups: NDArray[np.int64]) -> Parameters:
     """All models equal, ties as frequent as they were."""
     tie = np.full(cells.n_groups, tie_model.untied)
     for group in tied_groups:
-        counts = cells.counts[cells.group == group].sum(axis=0)
+        counts = (cells.counts if cells.n_groups == 1 else cells.counts[cells.group == group]).sum(axis=0)
         if counts[TIED] == counts.sum():
             raise RatingError(f"all {counts[TIED]:,.0f} battles of one source are ties: the tie model has no answer.")
         tie[group] = tie_model.start(counts[TIED] / counts.sum())

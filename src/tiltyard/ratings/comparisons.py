@@ -32,7 +32,7 @@ OWN_CLUSTER = -1
 
 
 DENSE_KEYS = 4_000_000
-"""Up to this many possible (pair, group) keys are counted in a dense array; above, keys are sorted."""
+"""Up to this many possible (pair, group) keys, or eight for each row, are counted in an array; more are sorted."""
 
 
 def sum_by(index: NDArray[np.integer[Any]], values: Floats, size: int) -> Floats:
@@ -155,15 +155,17 @@ def count_pairs(rows: Comparisons, *, slot: bool = False) -> Counted:
     stands for the advantage of coming first. With covariates every row is its own cell.
     """
     n_groups = 1 if rows.group is None else int(rows.group.max(initial=0)) + 1
-    group = np.zeros(len(rows), dtype=np.int64) if rows.group is None else rows.group
     if rows.covariates is not None:
+        group = np.zeros(len(rows), dtype=np.int64) if rows.group is None else rows.group
         return _rows_as_cells(rows, group, n_groups, slot=slot)
     flip = np.zeros(len(rows), dtype=bool) if slot else rows.first > rows.second
-    first = np.where(flip, rows.second, rows.first)
-    second = np.where(flip, rows.first, rows.second)
     result = np.where(flip & (rows.result != TIED), 1 - rows.result, rows.result).astype(np.int8)
     share = None if rows.share is None else np.where(flip, 1.0 - rows.share, rows.share)
-    key = (group * rows.n_models + first) * rows.n_models + second
+    key = np.array(rows.first) if slot else np.minimum(rows.first, rows.second)
+    if rows.group is not None:
+        key += rows.group * rows.n_models
+    key *= rows.n_models
+    key += rows.second if slot else np.maximum(rows.first, rows.second)
     distinct, cell = _number_keys(key, n_groups * rows.n_models**2)
     pair = distinct % rows.n_models**2
     cells = PairCells(
@@ -190,15 +192,19 @@ def _rows_as_cells(rows: Comparisons, group: Ints, n_groups: int, *, slot: bool)
 
 def _number_keys(key: Ints, n_possible: int) -> tuple[Ints, Ints]:
     """The distinct keys in order, and for every row the position of its key among them."""
-    if n_possible > DENSE_KEYS:
-        distinct, cell = np.unique(key, return_inverse=True)
-        return distinct, cell
+    if n_possible > max(DENSE_KEYS, 8 * len(key)):
+        order = order_of(key)
+        ordered = key[order]
+        starts = np.append(True, ordered[1:] != ordered[:-1])[: len(key)]
+        cell = np.empty(len(key), dtype=np.int64)
+        cell[order] = np.cumsum(starts) - 1
+        return ordered[starts], cell
     seen = np.zeros(n_possible, dtype=bool)
     seen[key] = True
     distinct = np.flatnonzero(seen)
-    place = np.empty(n_possible, dtype=np.int64)
+    place = np.zeros(n_possible, dtype=np.int32)
     place[distinct] = np.arange(len(distinct))
-    return distinct, place[key]
+    return distinct, place[key].astype(np.int64)
 
 
 def _sum_results(cell: Ints, result: NDArray[np.int8], share: Floats | None, weight: Floats, n_cells: int) -> Floats:

@@ -54,12 +54,14 @@ def reach(cells: PairCells) -> NDArray[np.int8]:
     loser = np.concatenate([cells.second[won], cells.first[lost]])
     core = np.zeros(cells.n_models, dtype=bool)
     core[0] = True
-    if not (_reachable(core, winner, loser).all() and _reachable(core, loser, winner).all()):
-        core = _largest_strong_component(cells, winner, loser)
+    if _reachable(core, winner, loser).all() and _reachable(core, loser, winner).all():
+        return np.full(cells.n_models, Reach.HELD, dtype=np.int8)
+    core = _largest_strong_component(cells, winner, loser)
     state = np.full(cells.n_models, Reach.APART, dtype=np.int8)
-    state[_reachable(core, winner, loser)] = Reach.WINLESS
-    state[_reachable(core, loser, winner)] = Reach.UNBEATEN
-    state[_reachable(core, winner, loser) & _reachable(core, loser, winner)] = Reach.HELD
+    below, above = _reachable(core, winner, loser), _reachable(core, loser, winner)
+    state[below] = Reach.WINLESS
+    state[above] = Reach.UNBEATEN
+    state[below & above] = Reach.HELD
     return state
 
 
@@ -67,7 +69,7 @@ def _reachable(start: NDArray[np.bool_], source: Ints, target: Ints) -> NDArray[
     """The models that can be walked to from `start` along the edges, `start` included."""
     seen = start.copy()
     count = 0
-    while count != (count := int(seen.sum())):
+    while count != (count := int(seen.sum())) and count < len(seen):
         seen[target[seen[source]]] = True
     return seen
 

@@ -22,6 +22,7 @@ import numpy as np
 from tiltyard.ratings.battle_derivatives import BattleDerivatives, tie_places
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, assemble
 from tiltyard.ratings.clusters import (
+    ROWS_AT_ONCE,
     ClusteredRows,
     ModelClusters,
     cut_between_clusters,
@@ -243,7 +244,7 @@ def _one_way(
     """The sandwich over one kind of clusters, or over single rows."""
     own = independent_rows(rows, cluster)
     scores = derivatives.scores_without if corrected else derivatives.scores
-    middle = assemble(fit.cells, _own_squares(fit, scores, rows, counted, own), fit.tied_groups)
+    middle = assemble(fit.cells, own_squares(fit, scores, rows, counted, own), fit.tied_groups)
     alone = rows.battles_per_model() if own.all() else rows.take(own).battles_per_model()
     count = float(rows.weight[own].sum())
     models = ModelClusters(alone, alone, alone, count, min(count, 1.0))
@@ -264,11 +265,9 @@ def independent_rows(rows: Comparisons, cluster: Ints | None) -> NDArray[np.bool
     """Which rows share their cluster with no other row: those can be summed by pair."""
     if cluster is None:
         return np.ones(len(rows), dtype=bool)
-    named = cluster != OWN_CLUSTER
-    size = np.bincount(cluster[named])
-    alone = ~named
-    alone[named] = (size[cluster[named]] == 1) & (rows.weight[named] == 1.0)
-    return np.asarray(alone)
+    place = cluster - OWN_CLUSTER  # rows without a cluster come first
+    is_alone = np.bincount(place, minlength=1) == 1
+    return np.asarray((is_alone[place] & (rows.weight == 1.0)) | (place == 0))
 
 
 def in_both(one: Ints, other: Ints) -> Ints:
@@ -294,7 +293,7 @@ def own_counts(fit: BradleyTerryFit, rows: Comparisons, counted: Counted, own: N
     return counts
 
 
-def _own_squares(
+def own_squares(
     fit: BradleyTerryFit, scores: ResultScores, rows: Comparisons, counted: Counted, own: NDArray[np.bool_]
 ) -> Curvature:
     """Sums of squared scores of the rows that are their own cluster, per cell, in the shape `assemble` takes."""
@@ -364,27 +363,37 @@ def _single_battles(
     """
     place, scores = tie_places(fit), derivatives.scores
     kinds = 3 * len(counted.cells)
-    packed = cluster[shared] * kinds
-    packed += 3 * counted.cell[shared] + counted.result[shared]
+    packed = cluster[shared]
+    packed *= kinds
+    packed += 3 * counted.cell[shared]
+    packed += counted.result[shared]
     packed.sort()
-    owner, kind = np.divmod(packed, kinds)
-    del packed
-    for piece in cut_between_clusters(owner):
-        cell = kind[piece] // 3
+    for owner, kind in _unpacked(packed, kinds):
+        cell = kind // 3
         yield ClusteredRows(
             n_models=fit.cells.n_models,
             n_ties=len(fit.tied_groups),
             first=fit.cells.first[cell],
             second=fit.cells.second[cell],
-            cluster=number_clusters(owner[piece]),
+            cluster=number_clusters(owner),
             weight=np.ones(len(cell)),
-            pull=scores.delta.ravel()[kind[piece]],
-            tied=scores.tie.ravel()[kind[piece]],
+            pull=scores.delta.ravel()[kind],
+            tied=scores.tie.ravel()[kind],
             bend=derivatives.bend[cell],
             design=fit.cells.design[cell],
             tie_at=place[fit.cells.group[cell]],
             leverage=derivatives.leverage[cell],
         )
+
+
+def _unpacked(packed: Ints, kinds: int) -> Iterator[tuple[Ints, Ints]]:
+    """Cluster and kind of sorted rows, in pieces of about ROWS_AT_ONCE, no cluster cut in two."""
+    start = 0
+    while start < len(packed):
+        last = int(packed[min(start + ROWS_AT_ONCE, len(packed)) - 1]) // kinds
+        end = int(np.searchsorted(packed, (last + 1) * kinds))
+        yield np.divmod(packed[start:end], kinds)
+        start = end
 
 
 def cluster_moves(

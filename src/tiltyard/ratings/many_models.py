@@ -25,7 +25,7 @@ from tiltyard.errors import NotConverged
 from tiltyard.ratings.battle_derivatives import BattleDerivatives, tie_places
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, border
 from tiltyard.ratings.clusters import ClusteredRows, ModelClusters, model_clusters
-from tiltyard.ratings.comparisons import Comparisons, Counted, Floats, Ints
+from tiltyard.ratings.comparisons import Comparisons, Counted, Floats, Ints, sum_by
 from tiltyard.ratings.intervals import (
     FEW,
     Clustering,
@@ -33,15 +33,16 @@ from tiltyard.ratings.intervals import (
     few_from,
     in_both,
     independent_rows,
-    own_counts,
-    row_scores,
+    own_squares,
     shared_degrees,
     well_known,
 )
 from tiltyard.ratings.leave_one_out import leave_one_out_by_diagonal
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from scipy.sparse import csc_array, csr_array
+
+    from tiltyard.ratings.tie_models import Curvature
 
 MANY_MODELS = 2_000
 """Above this many models variances are drawn; up to it the whole covariance is held."""
@@ -60,6 +61,12 @@ SOLVE_TOLERANCE = 1e-6
 
 MOST_ROUNDS = 2_000
 
+ROWS_AT_ONCE = 1 << 12
+"""Models or pairs whose draws are looked at together, so that they stay in the processor's cache."""
+
+SIGNS_AT_ONCE = 1 << 15
+"""Clusters whose signs are drawn together, for the same reason."""
+
 Singles = NDArray[np.float32]
 
 
@@ -67,36 +74,45 @@ Singles = NDArray[np.float32]
 class Draws:
     """Draws of all errors: `moves` is H⁺ξ (parameters, draws), `local` is ξ/diag H (models, draws).
 
-    `scaled` are the scores divided by diag H, (models, clusters): the covariance of `local` is known from them.
+    `scores` are what ξ is drawn from, (parameters, clusters), and `diagonal` is diag H: from both the covariance of
+    `local` is known.
     """
 
     moves: Singles
     local: Singles
-    scaled: csr_array[np.float64]
+    scores: csc_array[np.float64]
+    diagonal: Floats
 
     def variances(self, zero: Floats | None) -> tuple[Floats, Floats]:
         """The variance of every strength minus the mean with these weights, and its Monte-Carlo standard error."""
         m, k = len(self.local), self.moves.shape[1]
         zero = np.full(m, 1.0 / m) if zero is None else zero
-        total, squares = np.zeros(m), np.zeros(m)
-        for column in range(k):
-            x, near = self.moves[:m, column].astype(np.float64), self.local[:, column].astype(np.float64)
-            value = (x - zero @ x) ** 2 - (near - zero @ near) ** 2
-            total += value
-            squares += value * value
-        mean = total / k
-        error = np.sqrt(np.maximum(squares / k - mean * mean, 0.0) / (k - 1))
-        towards = self.scaled.T @ zero
-        own: Floats = np.asarray(self.scaled.power(2).sum(axis=1))
-        exact = own - 2.0 * (self.scaled @ towards) + towards @ towards
-        return np.asarray(mean + exact), error
+        moved_zero, local_zero = zero @ self.moves[:m], zero @ self.local
+        mean, error = np.empty(m), np.empty(m)
+        for start in range(0, m, ROWS_AT_ONCE):
+            piece = slice(start, min(start + ROWS_AT_ONCE, m))
+            value = (self.moves[piece] - moved_zero) ** 2 - (self.local[piece] - local_zero) ** 2
+            mean[piece] = value.mean(axis=1)
+            error[piece] = value.std(axis=1, ddof=1) / np.sqrt(k)
+        return np.asarray(mean + self._local_variances(zero)), error
+
+    def _local_variances(self, zero: Floats) -> Floats:
+        """The exact variance of ξ/diag H minus its weighted mean."""
+        m = len(self.local)
+        weights = np.concatenate([zero / self.diagonal, np.zeros(self.scores.shape[0] - m)])
+        towards = self.scores.T @ weights
+        own = sum_by(self.scores.indices, self.scores.data**2, self.scores.shape[0])[:m]
+        across = (self.scores @ towards)[:m]
+        return np.asarray(own / self.diagonal**2 - 2.0 * across / self.diagonal + towards @ towards)
 
     def squared_gaps(self, first: Ints, second: Ints) -> Floats:
         """The mean square of what the draws of two models differ by, for every pair."""
-        total = np.zeros(len(first))
-        for column in self.moves.T:
-            total += (column[first] - column[second]) ** 2
-        return np.asarray(total / self.moves.shape[1])
+        found = np.empty(len(first))
+        for start in range(0, len(first), ROWS_AT_ONCE):
+            piece = slice(start, start + ROWS_AT_ONCE)
+            gap = self.moves[first[piece]] - self.moves[second[piece]]
+            found[piece] = np.einsum("pd,pd->p", gap, gap)
+        return np.asarray(found / self.moves.shape[1])
 
     def variance(self, parameter: int) -> float:
         """The variance of one parameter that is not a strength, one Monte-Carlo standard error added."""
@@ -170,10 +186,11 @@ def drawn_sandwich(
     information = SparseInformation.of(fit)
     battles = rows.battles_per_model()
 
-    def draw(number: int, scores: csr_array[np.float64], factor: float = 1.0) -> Draws:
+    def draw(number: int, scores: csc_array[np.float64], factor: float = 1.0) -> Draws:
         return _draw(information, scores, factor, np.random.default_rng([seed, number]), draws)
 
-    fisher = draw(0, _root_information(fit))
+    root = _Spread(fit)
+    fisher = draw(0, root.matrix(*root.root(fit.curvature())))
     seen = SURE_SHARE * fisher.squared_gaps(fit.cells.first, fit.cells.second)
     derivatives = BattleDerivatives.by_diagonal(fit, information.inverse_diagonal, seen)
     if not rows.clusters:
@@ -262,32 +279,29 @@ def _solve(pairs: csr_array[np.float64], diagonal: Floats, right: Floats) -> Flo
 
 
 def _draw(
-    information: SparseInformation, scores: csr_array[np.float64], factor: float, rng: np.random.Generator, draws: int
+    information: SparseInformation, scores: csc_array[np.float64], factor: float, rng: np.random.Generator, draws: int
 ) -> Draws:
     """Draws of ξ = Σ ± the columns of `scores` (parameters, clusters), solved."""
-    from scipy.sparse import csr_array
-
     n, m = scores.shape[0], len(information.diagonal)
     moves, local = np.empty((n, draws), dtype=np.float32), np.empty((m, draws), dtype=np.float32)
-    scores = scores * np.sqrt(factor)
+    scores.data *= np.sqrt(factor)
     for start in range(0, draws, COLUMNS_AT_ONCE):
         width = min(COLUMNS_AT_ONCE, draws - start)
-        signs = 2.0 * rng.integers(0, 2, size=(scores.shape[1], width), dtype=np.int8) - 1.0
-        drawn = scores @ signs
+        drawn = _with_signs(scores, rng, width)
         local[:, start : start + width] = drawn[:m] / information.diagonal[:, None]
         moves[:, start : start + width] = information.solve(drawn)
-    return Draws(moves, local, csr_array(scores[:m].multiply(1.0 / information.diagonal[:, None])))
+    return Draws(moves, local, scores, information.diagonal)
 
 
-def _root_information(fit: BradleyTerryFit) -> csr_array[np.float64]:
-    """Columns whose squares sum to the information: for every cell the two of its 2 × 2 curvature's root."""
-    cells, weight = fit.cells, fit.curvature()
-    n, top = len(cells), np.sqrt(np.maximum(weight.delta, 0.0))
-    across = np.divide(weight.cross, top, out=np.zeros(n), where=top > 0.0)
-    rest = np.sqrt(np.maximum(weight.tie - across**2, 0.0))
-    each, none = np.arange(n), np.zeros(n)
-    spread = _Spread(fit)
-    return spread.matrix([spread.of(each, each, top, across), spread.of(each, each + n, none, rest)], 2 * n)
+def _with_signs(scores: csc_array[np.float64], rng: np.random.Generator, width: int) -> Floats:
+    """The sum of the columns of `scores`, each with a random sign, as often as `width` says."""
+    total = np.zeros((scores.shape[0], width))
+    for start in range(0, scores.shape[1], SIGNS_AT_ONCE):
+        columns = scores[:, start : start + SIGNS_AT_ONCE]
+        number = columns.shape[1] * width
+        bits = np.unpackbits(np.frombuffer(rng.bytes(-(-number // 8)), dtype=np.uint8), count=number)
+        total += columns @ (2.0 * bits.reshape(-1, width) - 1.0)
+    return total
 
 
 def _one_way(
@@ -298,20 +312,11 @@ def _one_way(
     cluster: Ints | None,
     *,
     corrected: bool,
-) -> tuple[csr_array[np.float64], Clustering]:
+) -> tuple[csc_array[np.float64], Clustering]:
     """The scores of one kind of clusters, a column each, and what the clusters are worth."""
     own, spread = independent_rows(rows, cluster), _Spread(fit)
     scores = derivatives.scores_without if corrected else derivatives.scores
-    counts = own_counts(fit, rows, counted, own)
-    cell, result = np.nonzero(counts)
-    size = np.sqrt(counts[cell, result])
-    parts = [spread.of(cell, np.arange(len(cell)), size * scores.delta[cell, result], size * scores.tie[cell, result])]
-    columns = len(cell)
-    if counted.share is not None:
-        soft = np.flatnonzero(own & ~np.isnan(counted.share))
-        at, pull = counted.cell[soft], np.sqrt(rows.weight[soft]) * row_scores(scores.delta, counted, soft)
-        parts.append(spread.of(at, columns + np.arange(len(soft)), pull, np.zeros_like(pull)))
-        columns += len(soft)
+    parts, columns = spread.root(own_squares(fit, scores, rows, counted, own))
     alone, count = rows.take(own).battles_per_model(), float(rows.weight[own].sum())
     models = ModelClusters(alone, alone, alone, count, min(count, 1.0))
     if cluster is not None:
@@ -337,12 +342,19 @@ class _Spread:
         self.fit, self.n = fit, fit.n_parameters
         self.tie_at = tie_places(fit)[fit.cells.group]
 
-    def of(self, cell: Ints, column: Ints, pull: Floats, tied: Floats) -> Triples:
-        """The entries of slopes that belong to cells of the fit."""
-        cells = self.fit.cells
-        return self._triples(
-            cells.first[cell], cells.second[cell], cells.design[cell], self.tie_at[cell], column, pull, tied
-        )
+    def root(self, squares: Curvature) -> tuple[list[Triples], int]:
+        """Entries of columns whose squares sum to these, and how many columns.
+
+        One is for each cell, with its slopes by log-odds and tie, and one for each tie parameter with what is left.
+        """
+        cells, n = self.fit.cells, len(self.fit.cells)
+        top = np.sqrt(np.maximum(squares.delta, 0.0))
+        across = np.divide(squares.cross, top, out=np.zeros(n), where=top > 0.0)
+        each = self._triples(cells.first, cells.second, cells.design, self.tie_at, np.arange(n), top, across)
+        has, ties = self.tie_at >= 0, np.arange(len(self.fit.tied_groups))
+        rest = sum_by(self.tie_at[has], np.maximum(squares.tie - across**2, 0.0)[has], len(ties))
+        parameter = cells.n_models + cells.design.shape[1] + ties
+        return [each, (parameter, n + ties, np.sqrt(rest))], n + len(ties)
 
     def rows(self, rows: ClusteredRows, offset: int) -> Triples:
         """The entries of rows that share clusters, whose columns start at `offset`."""
@@ -360,9 +372,9 @@ class _Spread:
         values = [pull, -pull, *(pull * z for z in design.T), tied[has]]
         return np.concatenate(parameter), np.concatenate(columns), np.concatenate(values)
 
-    def matrix(self, parts: list[Triples], columns: int) -> csr_array[np.float64]:
+    def matrix(self, parts: list[Triples], columns: int) -> csc_array[np.float64]:
         """The sparse matrix of all entries; entries at one place add up. A prior's pull has a column for each model."""
-        from scipy.sparse import csr_array
+        from scipy.sparse import csc_array
 
         prior = self.fit.prior
         if prior is not None:
@@ -370,4 +382,4 @@ class _Spread:
             parts = [*parts, (each, columns + each, np.full(len(each), prior.precision * np.sqrt(prior.spread)))]
             columns += len(each)
         parameter, column, value = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return csr_array((value, (parameter, column)), shape=(self.n, columns))
+        return csc_array((value, (parameter, column)), shape=(self.n, columns))
