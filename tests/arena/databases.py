@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
@@ -160,9 +160,13 @@ class Databases:
 
     def fresh(self) -> str:
         """The URL of an empty arena."""
+        return self.copy(self._url(self._name))
+
+    def copy(self, url: str) -> str:
+        """The URL of a copy of an arena that nobody has open."""
         self._made += 1
         name = f"{self._name}_{self._made}"
-        self._run(f'CREATE DATABASE "{name}" TEMPLATE "{self._name}"')
+        self._run(f'CREATE DATABASE "{name}" TEMPLATE "{make_url(url).database}"')
         return self._url(name)
 
     def bare(self) -> str:
@@ -221,6 +225,37 @@ def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
     """An empty arena in a file."""
     shutil.copy(sqlite_template, tmp_path / "arena.db")
     return f"sqlite:///{tmp_path / 'arena.db'}"
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def shared_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An arena on either database that a file's tests fill once; they read it, or `copied_arena` what is in it."""
+    if request.param == "sqlite":
+        path = tmp_path_factory.mktemp("shared") / "arena.db"
+        shutil.copy(request.getfixturevalue("sqlite_template"), path)
+        yield f"sqlite:///{path}"
+        return
+    databases: Databases = request.getfixturevalue("postgresql_databases")
+    url = databases.fresh()
+    yield url
+    databases.drop(url)
+
+
+@pytest.fixture
+def copied_arena(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Copy an arena that nobody has open: the copy is the test's own."""
+    made: list[str] = []
+
+    def copy(url: str) -> str:
+        path = make_url(url).database
+        if url.startswith("sqlite") and path is not None:
+            return f"sqlite:///{shutil.copy(path, tmp_path / 'arena.db')}"
+        made.append(request.getfixturevalue("postgresql_databases").copy(url))
+        return made[-1]
+
+    yield copy
+    for url in made:
+        request.getfixturevalue("postgresql_databases").drop(url)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

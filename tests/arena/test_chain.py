@@ -24,10 +24,18 @@ from tiltyard.errors import ArenaError, StoreError
 VOTED = "SELECT seq, event_id FROM chain JOIN events ON id = event_id WHERE kind = 'voted' ORDER BY seq"
 
 
-@pytest.fixture
-def kept(sqlite_url: str) -> tuple[str, list[Head]]:
+@pytest.fixture(scope="module")
+def original(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Head]]:
     """An arena in which two heads were kept by somebody: in the middle, and at the end."""
-    return sqlite_url, _with_heads(sqlite_url)
+    url = f"sqlite:///{shutil.copy(sqlite_template, tmp_path_factory.mktemp('kept') / 'arena.db')}"
+    return url, _with_heads(url)
+
+
+@pytest.fixture
+def kept(original: tuple[str, list[Head]], copied_arena: Callable[[str], str]) -> tuple[str, list[Head]]:
+    """The same, to be spoilt."""
+    url, heads = original
+    return copied_arena(url), list(heads)
 
 
 def _with_heads(url: str) -> list[Head]:

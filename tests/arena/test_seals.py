@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,10 +51,19 @@ def live_on(url: str, clock: Clock, seed: int) -> list[str]:
         return votes
 
 
-@pytest.fixture
-def sealed(sqlite_url: str, folder: Path) -> str:
+@pytest.fixture(scope="module")
+def original(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """An arena whose first segments are sealed, and that went on."""
-    return go_on_from_a_seal(sqlite_url, folder)
+    home = tmp_path_factory.mktemp("sealed")
+    url = f"sqlite:///{shutil.copy(sqlite_template, home / 'arena.db')}"
+    return go_on_from_a_seal(url, home / "seals"), home / "seals"
+
+
+@pytest.fixture
+def sealed(original: tuple[str, Path], copied_arena: Callable[[str], str], folder: Path) -> str:
+    """The same, to be spoilt."""
+    shutil.copytree(original[1], folder)
+    return copied_arena(original[0])
 
 
 def go_on_from_a_seal(url: str, folder: Path) -> str:

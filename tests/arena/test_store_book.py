@@ -21,10 +21,10 @@ CHOICES = {score: choice for choice, score in SCORES.items()}
 OFTEN = 30
 
 
-@pytest.fixture
-def changed_url(arena_url: str) -> str:
+@pytest.fixture(scope="module")
+def changed_url(shared_url: str) -> str:
     """An arena whose votes were taken out and put back, far back and lately, across marks and a change of rules."""
-    with open_arena(arena_url, Clock(), checkpoint_every=OFTEN) as arena:
+    with open_arena(shared_url, Clock(), checkpoint_every=OFTEN) as arena:
         arena.append(catalog())
         first = [name for name, _, _ in play(arena, 60)]
         arena.append([e.Excluded(matchup_ids=tuple(first[20:30]), reason="test")])
@@ -37,7 +37,7 @@ def changed_url(arena_url: str) -> str:
         play(arena, 30, seed=3)
         arena.append([e.Excluded(matchup_ids=(third[20],), reason="test")])
         play(arena, 20, seed=4)
-    return arena_url
+    return shared_url
 
 
 def states_along(url: str) -> list[tuple[int, ArenaState]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 import pytest
 import sqlalchemy as sa
@@ -16,10 +17,10 @@ from tiltyard.arena.store.verify import Verification, rebuild, verify
 from tiltyard.errors import StoreError
 
 
-@pytest.fixture
-def played_url(arena_url: str) -> str:
+@pytest.fixture(scope="module")
+def played(shared_url: str) -> str:
     """An arena with a few votes, one of them undone, one revealed late, one excluded."""
-    with open_arena(arena_url, checkpoint_every=40) as arena:
+    with open_arena(shared_url, checkpoint_every=40) as arena:
         arena.append(catalog())
         votes = play(arena, 23)
         undone, revealed = arena.serve("ann").matchup_id, arena.serve("ann").matchup_id
@@ -29,8 +30,14 @@ def played_url(arena_url: str) -> str:
         arena.reveal(revealed, "ann")
         arena.append([e.Excluded(matchup_ids=(votes[3][0],), reason="test")])
         arena.serve("somebody")
-    assert check(arena_url).clean
-    return arena_url
+    assert check(shared_url).clean
+    return shared_url
+
+
+@pytest.fixture
+def played_url(played: str, copied_arena: Callable[[str], str]) -> str:
+    """The same, to be spoilt."""
+    return copied_arena(played)
 
 
 def check(url: str) -> Verification:

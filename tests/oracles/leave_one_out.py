@@ -64,10 +64,13 @@ class LeaveOneOut:
         )
 
 
-def leave_one_out(folder: Path, judge: str, *, ties: TieModel = DAVIDSON, by_prompt: bool = False) -> LeaveOneOut:
-    """Every model with enough votes, placed by `judge` (gpt4 or gpt3); people's ties are read as `ties` says.
+def leave_one_out(
+    folder: Path, judge: str, *, ties: TieModel = DAVIDSON, by_prompt: bool = False, step: int = 1
+) -> LeaveOneOut:
+    """Every model with enough votes, or every `step`th, placed by `judge` (gpt4 or gpt3).
 
-    Verdicts count as independent, for these prompts and answers, or are clustered by prompt.
+    People's ties are read as `ties` says. Verdicts count as independent, for these prompts and answers, or are
+    clustered by prompt.
     """
     people = read_battles(folder / "crowd-comparisons.csv", columns=["worker"])
     judged = read_battles(folder / f"{judge}-crowd-comparisons.csv", default_source="llm-judge")
@@ -75,7 +78,7 @@ def leave_one_out(folder: Path, judge: str, *, ties: TieModel = DAVIDSON, by_pro
     votes = np.bincount(np.concatenate([people.model_a, people.model_b]), minlength=len(people.models))
     found = [
         _place(people, ties, judged, everybody.strength, code, by_prompt=by_prompt)
-        for code in np.flatnonzero(votes >= FEWEST_VOTES)
+        for code in np.flatnonzero(votes >= FEWEST_VOTES)[::step]
     ]
     return _summary(found)
 

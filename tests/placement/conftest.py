@@ -46,7 +46,7 @@ def server() -> Iterator[FakeServer]:
 
 def example(*options: str) -> list[str]:
     """The command of the example placement, with fewer bootstrap rounds than by default."""
-    rounds = () if "--bootstraps" in options else ("--bootstraps", "100")
+    rounds = () if "--bootstraps" in options else ("--bootstraps", "30")
     return [
         *("place", "--arena", str(EXAMPLE / "arena.jsonl"), "--model", str(EXAMPLE / "responses_kestrel.jsonl")),
         *(
@@ -73,7 +73,7 @@ def served(server: FakeServer, *options: str) -> list[str]:
             "--n-battles",
             "40",
             "--bootstraps",
-            "100",
+            "30",
             "--yes",
         ),
         *options,

@@ -22,8 +22,9 @@ from tests.fakes import FakeServer
 from tests.forked import Forked, command
 from tests.placement.arena_files import answer_text, quality, write_arena, write_rows
 from tests.placement.conftest import answer_or_judge, read_json, read_lines
+from tests.sizes import size
 
-ROWS = 6_000
+ROWS, OFTEN = size(2_400, soak=6_000), size(50, soak=100)
 MODELS = [f"model-{number:02d}-chat" for number in range(55)]
 STRENGTH_OF_THE_NEW = 0.3  # in logits; the others lie evenly around 0
 
@@ -37,9 +38,11 @@ def small_model_or_judge(system: str, user: str) -> str:
 
 
 def write_lmarena(path: Path) -> None:
-    """Five thousand rows of one turn and a thousand of three, with ids and further columns as LMArena has them."""
-    one = write_arena(path.with_name("one.jsonl"), models=MODELS, rows=5_000, languages=("English", "Russian"))
-    three = write_arena(path.with_name("three.jsonl"), models=MODELS, rows=ROWS - 5_000, turns=3, seed=5)
+    """Five rows of one turn to each of three, with ids and further columns as LMArena has them."""
+    one = write_arena(
+        path.with_name("one.jsonl"), models=MODELS, rows=ROWS - ROWS // 6, languages=("English", "Russian")
+    )
+    three = write_arena(path.with_name("three.jsonl"), models=MODELS, rows=ROWS // 6, turns=3, seed=5)
     rows = [
         {
             **row,
@@ -77,7 +80,7 @@ def placed(tmp_path_factory: pytest.TempPathFactory) -> Placed:
     with FakeServer() as server:
         server.behaviour.judge = small_model_or_judge
         asked = ("--model", "local/small", "--judge", "local/umpire", "--base-url", server.openai_url)
-        enough = ("--min-opponent-battles", "100", "--n-battles", "100", "--bootstraps", "100", "--seed", "7")
+        enough = ("--min-opponent-battles", str(OFTEN), "--n-battles", "100", "--bootstraps", "50", "--seed", "7")
         done = tiltyard(root, "place", "--arena", "train.parquet", *asked, *enough, "--yes")
         assert done.returncode == 0, done.stderr
         assert len(server.ledger.accepted) == 100 + 2 * 100  # an answer to each question, both orders of each battle
@@ -88,8 +91,8 @@ def placed(tmp_path_factory: pytest.TempPathFactory) -> Placed:
 
 
 def test_the_board_of_all_models_is_printed_and_saved(placed: Placed) -> None:
-    assert "texts of 12,000 answers to 6,000 questions" in placed.noted
-    assert "55 opponents with at least 100 human battles" in placed.noted
+    assert f"texts of {2 * ROWS:,} answers to {ROWS:,} questions" in placed.noted
+    assert f"55 opponents with at least {OFTEN} human battles" in placed.noted
     assert (placed.folder / "leaderboard.txt").read_text(encoding="utf-8").strip() in placed.shown
     assert all(name in placed.shown for name in [*MODELS, "local/small is rated"])
     assert re.search(r"rank \d+ \(\d+–\d+\) of 56\b", placed.shown)

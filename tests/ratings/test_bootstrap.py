@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.sizes import size
 
 from oracles import plain_bradley_terry as plain
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons, some_rows
@@ -94,12 +95,12 @@ def test_expected_counts_are_the_counts():
 )
 def test_rounds_spread_like_a_plain_bayesian_bootstrap(what, options):
     rows = some_rows(13, **options)
-    n_fast, n_slow = 4000, 600
+    n_fast, n_slow = 4000, size(150, soak=600)
     fast = rounds_of(rows, 4, "half", rounds=n_fast)
     slow = plain.bayesian_bootstrap(rows, 4, n_slow, seed=1)
     mean_error = np.sqrt(fast.var(axis=0) / n_fast + slow.var(axis=0) / n_slow)
     assert (np.abs(fast.mean(axis=0) - slow.mean(axis=0)) < 4 * mean_error).all()
-    # The standard error of a standard deviation is about sd/√(2n): 2.9 % of 600 rounds and 1.1 % of 4,000.
+    # The standard error of a standard deviation is about sd/√(2n): 5.8 % of 150 rounds and 1.1 % of 4,000.
     ratio = fast.std(axis=0) / slow.std(axis=0)
     assert (np.abs(ratio - 1) < 4 * math.sqrt(1 / (2 * n_slow) + 1 / (2 * n_fast))).all()
 
@@ -120,7 +121,7 @@ def test_no_round_is_degenerate_however_few_the_battles(ties, prompts):
     rows = [Row(0, 1, FIRST), Row(0, 1, SECOND), Row(1, 2, FIRST), Row(1, 2, SECOND), Row(0, 2, TIE)]
     if prompts:
         rows = [Row(r.first, r.second, r.result, cluster=at % prompts) for at, r in enumerate(rows)]
-    rounds = rounds_of(rows, 3, ties, rounds=500)
+    rounds = rounds_of(rows, 3, ties, rounds=size(100, soak=500))
     assert np.isfinite(rounds).all()
     np.testing.assert_allclose(rounds.sum(axis=1), 0.0, atol=1e-9)
 

@@ -1,7 +1,7 @@
 """Do nominal 95 % intervals hold the truth 95 % of the time? Counted in worlds whose truth is known.
 
 Every assertion allows for Monte-Carlo error: three standard errors of the measured share, where one standard error is
-at most √(p(1 − p)/n) = 0.22/√n at p = 0.95 (0.028 for 60 runs; smaller where a run has several models). `pytest -s`
+at most √(p(1 − p)/n) = 0.22/√n at p = 0.95 (0.035 for 40 runs; smaller where a run has several models). `pytest -s`
 prints the figures; `make soak` measures them with more runs and in more worlds.
 """
 
@@ -14,10 +14,10 @@ from tests.sizes import size
 
 from oracles import simulation
 
-FEW, MANY = size(60, soak=300), 2000
+FEW, MANY = size(40, soak=300), 2000
 """Runs per world in a test that every run has, and in the tests of a soak."""
 
-BOOTSTRAPPED = size(30, soak=100)
+BOOTSTRAPPED = size(20, soak=100)
 """Runs per world where a run is itself a few hundred fits."""
 
 
@@ -35,15 +35,13 @@ def assert_between(coverage, low, high):
 # Row by row: battles that stand alone
 
 
-@pytest.mark.parametrize("battles", [300, 1000])
-def test_the_row_wise_sandwich_covers_in_an_arena(battles):
-    coverage = said(f"arena of 10, {battles} battles", simulation.simulate_arena(FEW, 1, battles=battles))
+def test_the_row_wise_sandwich_covers_in_an_arena():
+    coverage = said("arena of 10, 300 battles", simulation.simulate_arena(FEW, 1, battles=300))
     assert_between(coverage, 0.945, 0.965)
 
 
-@pytest.mark.parametrize("battles", [300, 1000])
-def test_rao_kupper_fits_of_rao_kupper_battles_cover(battles):
-    coverage = said(f"Rao–Kupper, {battles} battles", simulation.simulate_rao_kupper(FEW, 2, battles=battles))
+def test_rao_kupper_fits_of_rao_kupper_battles_cover():
+    coverage = said("Rao–Kupper, 300 battles", simulation.simulate_rao_kupper(FEW, 2, battles=300))
     assert_between(coverage, 0.945, 0.965)
 
 
@@ -61,13 +59,13 @@ def test_a_newcomer_with_few_battles_is_covered(battles):
 
 def test_a_newcomer_with_few_battles_is_covered_by_the_bootstrap_too():
     options = {"ci": "bootstrap", "rounds": 100}
-    coverage = said("newcomer, bootstrap", simulation.simulate_rare_model(size(30, soak=60), 5, battles=5, **options))
+    coverage = said("newcomer, bootstrap", simulation.simulate_rare_model(size(20, soak=60), 5, battles=5, **options))
     assert_between(coverage, 0.95, 1.0)
 
 
 def test_models_held_by_the_half_win_prior_are_covered():
     coverage = said("unbeaten or winless newcomer", simulation.simulate_unbounded(3 * FEW, 6, battles=4))
-    assert coverage.runs >= 20
+    assert coverage.runs >= 15
     assert_between(coverage, 0.95, 1.0)
 
 
@@ -80,7 +78,7 @@ def test_ratings_and_coefficients_are_covered_where_style_and_slot_matter():
 # By prompt: verdicts on one prompt depend on each other
 
 
-@pytest.mark.parametrize(("entrants", "prompts"), [(4, 13), (4, 40), (4, 143), (12, 13), (12, 40), (12, 143)])
+@pytest.mark.parametrize(("entrants", "prompts"), [(4, 13), (12, 40)])
 def test_the_sandwich_by_prompt_covers_in_a_judged_tournament(entrants, prompts):
     world = {"entrants": entrants, "prompts": prompts}
     single, ranks = simulation.simulate_tournament(FEW, 8, **world)
@@ -93,8 +91,8 @@ def test_the_sandwich_by_prompt_covers_in_a_judged_tournament(entrants, prompts)
 def test_the_same_verdicts_taken_row_by_row_are_covered_too_seldom(entrants, at_most):
     # The reason for clustering by default. Strong prompt effects: each entrant's strength varies by 2 logits.
     world = {"entrants": entrants, "prompts": 60, "spread": 2.0}
-    by_row, _ = simulation.simulate_tournament(2 * FEW, 9, cluster="none", **world)
-    by_prompt, _ = simulation.simulate_tournament(2 * FEW, 9, **world)
+    by_row, _ = simulation.simulate_tournament(3 * FEW, 9, cluster="none", **world)
+    by_prompt, _ = simulation.simulate_tournament(3 * FEW, 9, **world)
     assert said(f"{entrants} entrants row by row", by_row).share + 3 * by_row.error < at_most
     assert_between(said("… by prompt", by_prompt), 0.94, 0.96)
 
@@ -115,12 +113,14 @@ def test_rao_kupper_fits_by_prompt_cover_what_rao_kupper_fits_tend_to():
 
 @pytest.mark.parametrize("entrants", [4, 12])
 def test_equal_entrants_get_a_false_order_in_one_run_of_twenty(entrants):
-    _, ranks = simulation.simulate_tournament(size(150, soak=600), 12, entrants=entrants, prompts=60, equal=True)
+    _, ranks = simulation.simulate_tournament(size(100, soak=600), 12, entrants=entrants, prompts=60, equal=True)
     assert_between(said(f"{entrants} equal entrants, all ranks at once", ranks), 0.94, 0.965)
 
 
 def test_equal_entrants_taken_row_by_row_get_a_false_order_in_most_runs():
-    _, ranks = simulation.simulate_tournament(FEW, 13, entrants=12, prompts=60, equal=True, spread=2.0, cluster="none")
+    _, ranks = simulation.simulate_tournament(
+        2 * FEW, 13, entrants=12, prompts=60, equal=True, spread=2.0, cluster="none"
+    )
     assert said("12 equal entrants row by row", ranks).share + 3 * ranks.error < 0.4
 
 
@@ -133,8 +133,8 @@ def test_the_slots_advantage_is_covered_by_prompt():
 
 
 def test_votes_of_zealous_voters_are_covered_when_clustered_by_voter_and_not_row_by_row():
-    by_voter = said("60 voters, by voter", simulation.simulate_voters(2 * FEW, 14))
-    by_row = said("60 voters, row by row", simulation.simulate_voters(2 * FEW, 14, cluster="none"))
+    by_voter = said("60 voters, by voter", simulation.simulate_voters(3 * FEW, 14))
+    by_row = said("60 voters, row by row", simulation.simulate_voters(3 * FEW, 14, cluster="none"))
     assert_between(by_voter, 0.93, 0.96)
     assert by_row.share + 3 * by_row.error < 0.85
 

@@ -25,9 +25,9 @@ MODES = ["never"] + ["always"] * (importlib.util.find_spec("numba") is not None)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
+def cache(compiled_code):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILTYARD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("TILTYARD_CACHE_DIR", str(compiled_code))
         yield
 
 

@@ -27,9 +27,9 @@ PAPER = Glicko2Settings(volatility=0.06)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
+def cache(compiled_code):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILTYARD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("TILTYARD_CACHE_DIR", str(compiled_code))
         yield
 
 

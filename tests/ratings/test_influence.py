@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.sizes import size
 
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons, some_rows
 from tiltyard.ratings.bradley_terry import fit_bounded
@@ -59,7 +60,7 @@ def removal_order(robustness, above, below):
 
 
 @pytest.mark.parametrize("ties", ["half", "davidson", "rao-kupper"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(size(1, soak=4)))
 def test_removing_that_many_swaps_them_one_fewer_does_not_and_greedy_refits_need_as_many(ties, seed):
     rows = some_rows(seed, n=120, models=5)
     robustness = setup(rows, 5, ties)

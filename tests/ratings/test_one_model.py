@@ -282,10 +282,11 @@ def test_intervals_by_prompt_cover_where_battles_of_a_prompt_depend_on_each_othe
 
 
 def test_repeated_intervals_hold_at_all_five_looks_and_plain_ones_do_not():
-    repeated, ranks = simulation.simulate_known_anchors(250, 5, battles=300, looks=5, critical=POCOCK_5)
+    runs = size(120, soak=250)
+    repeated, ranks = simulation.simulate_known_anchors(runs, 5, battles=300, looks=5, critical=POCOCK_5)
     assert_between(said("5 looks, Pocock", repeated), 0.94, 0.965)
     assert_between(said("… its rank", ranks), 0.95, 1.0)
-    plain, _ = simulation.simulate_known_anchors(250, 5, battles=300, looks=5, critical=1.96)
+    plain, _ = simulation.simulate_known_anchors(runs, 5, battles=300, looks=5, critical=1.96)
     assert_between(said("5 looks, plain 1.96", plain), 0.80, 0.90)
 
 

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Floats = NDArray[np.float64]
 
@@ -138,8 +142,15 @@ def _beyond(t: Floats, degrees: Floats, log_beta: Floats) -> tuple[Floats, Float
 
 def _beta_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
     """The continued fraction of the incomplete beta function I_x(a, b) (DLMF 8.17.22), by Lentz's method."""
-    c, d = np.ones_like(x), 1.0 / (1.0 - (a + b) * x / (a + 1.0))
-    value = d.copy()
+    if len(x) == 1:  # one number: as a float a tenth of the time that it takes in an array, and the same bits
+        return np.array([_lentz(a.item(), b.item(), x.item(), largest=float)])
+    return np.asarray(_lentz(a, b, x, largest=np.max)) if len(x) else x
+
+
+def _lentz(a: Any, b: Any, x: Any, *, largest: Callable[[Any], float]) -> Any:
+    """The fraction's value for numbers or arrays, until its `largest` change is none."""
+    c, d = 1.0, 1.0 / (1.0 - (a + b) * x / (a + 1.0))
+    value = d
     for m in range(1, ROUNDS + 1):
         for term in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
@@ -147,10 +158,10 @@ def _beta_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
         ):
             d = 1.0 / (1.0 + term * d)
             c = 1.0 + term / c
-            value *= c * d
-        if not len(x) or np.abs(c * d - 1.0).max() < 1e-15:
+            value = value * (c * d)
+        if largest(abs(c * d - 1.0)) < 1e-15:
             break
-    return np.asarray(value)
+    return value
 
 
 @lru_cache(maxsize=256)
