@@ -290,4 +290,5 @@ def _recompute(folder: Path, format: Format) -> None:
     if found.differences:
         shown = "; ".join(found.differences[:3])
         raise TiltyardError(f"{folder}: the saved ratings do not follow from the saved battles: {shown}.")
-    note(f"the same as {folder / 'elo_ratings.json'}, byte for byte")
+    how = "byte for byte" if found.identical else "to nine digits (processors round the last ones differently)"
+    note(f"the same as {folder / 'elo_ratings.json'}, {how}")

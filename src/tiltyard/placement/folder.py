@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from tiltyard.placement.rounds import PanelResult
 
 KEPT_COLUMNS = ("question_id", "language")
+
+SAME_DIGITS = 1e-9
+"""How far apart numbers may be that are the same. Processors compute exponentials by different instructions."""
 
 
 def write_evidence(
@@ -172,10 +176,12 @@ class Recomputed:
 
     rated: FolderRatings
     differences: Sequence[str]
+    identical: bool
+    """Whether the saved file has the same bytes. Another processor may round the last digits in another way."""
 
 
 def recompute(folder: Path) -> Recomputed:
-    """Rate the saved battles and verdicts again, and compare with the saved ratings, byte for byte.
+    """Rate the saved battles and verdicts again, and compare with the saved ratings: byte for byte, or to nine digits.
 
     Parameters:
         folder: The folder of a placement.
@@ -188,7 +194,8 @@ def recompute(folder: Path) -> Recomputed:
     except OSError as error:
         raise RunFolderError(f"cannot read {saved_path}: {error.strerror}.") from None
     again = rated.report.to_json()
-    return Recomputed(rated, () if saved == again else _differences(EloReport.read(saved_path), rated.report))
+    identical = saved == again
+    return Recomputed(rated, () if identical else _differences(EloReport.read(saved_path), rated.report), identical)
 
 
 def _differences(saved: EloReport, again: EloReport) -> list[str]:
@@ -198,13 +205,24 @@ def _differences(saved: EloReport, again: EloReport) -> list[str]:
         old = before.pop(entry.model, None)
         if old is None:
             found.append(f"{entry.model} is not in the saved ratings")
-        elif old.to_dict() != entry.to_dict():
+        elif not _agree(old.to_dict(), entry.to_dict()):
             found.append(f"{entry.model}: saved {old.rating:.4f}, now {entry.rating:.4f}")
     found += [f"{name} is only in the saved ratings" for name in before]
     for name in sorted({*saved.details, *again.details}):
-        if saved.details.get(name) != again.details.get(name):
+        if not _agree(saved.details.get(name), again.details.get(name)):
             found.append(f"{name}: saved {saved.details.get(name)!r}, now {again.details.get(name)!r}")
-    return found or ["the files differ in their spelling only"]
+    return found
+
+
+def _agree(saved: Any, again: Any) -> bool:
+    """Whether two values are the same, numbers to `SAME_DIGITS`."""
+    if isinstance(saved, dict) and isinstance(again, dict):
+        return saved.keys() == again.keys() and all(_agree(value, again[name]) for name, value in saved.items())
+    if isinstance(saved, list | tuple) and isinstance(again, list | tuple):
+        return len(saved) == len(again) and all(map(_agree, saved, again))
+    if isinstance(saved, float) and isinstance(again, float):
+        return math.isclose(saved, again, rel_tol=SAME_DIGITS, abs_tol=SAME_DIGITS)
+    return bool(saved == again)
 
 
 def failure_counts(result: PanelResult, no_answer: int) -> dict[str, int]:
