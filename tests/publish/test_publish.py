@@ -21,7 +21,7 @@ from tiltyard.publish.columns import column_file, read_columns
 from tiltyard.publish.folder import read_manifest
 from tiltyard.publish.model_page import board_tallies, model_page
 from tiltyard.publish.pages import Spot
-from tiltyard.publish.publication import BoardRules, make_parts, publishable, slug
+from tiltyard.publish.publication import BoardPart, BoardRules, make_parts, publishable, slug
 
 
 def copied(published: PublishedFolder, tmp_path: Path) -> Path:
@@ -123,6 +123,21 @@ def test_a_part_that_cannot_be_rated_is_named_with_the_reason() -> None:
     ]  # fmt: skip
     assert "never met" in parts[1].why_none
     assert parts[2].why_none == "fewer than 30 battles"
+
+
+def test_a_part_without_the_model_under_test_has_a_board_and_one_without_the_anchor_says_so() -> None:
+    everybody, without = world(60, category="all"), world(60, category="some")
+    gone = everybody[0]["model_a"]
+    rest = [row for row in without if gone not in (row["model_a"], row["model_b"])]
+    table = ty.read_battles([*everybody, *rest])
+
+    def parts(rules: BoardRules) -> list[BoardPart]:
+        return [part for part in make_parts(table, rules) if part.column == "category"]
+
+    assert [len(part.boards) for part in parts(BoardRules(evaluated=gone))] == [1, 1]
+    anchored = parts(BoardRules(anchor=(gone, 1000.0)))
+    assert [len(part.boards) for part in anchored] == [1, 0]
+    assert gone in anchored[1].why_none
 
 
 def test_a_models_page_has_its_prompts_and_their_texts_only_where_they_may_be_public(

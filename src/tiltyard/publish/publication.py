@@ -15,7 +15,7 @@ from tiltyard.battles.table import MISSING, Codes
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
 from tiltyard.boards.preparation import Ties  # noqa: TC001 - msgspec resolves it
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
-from tiltyard.errors import BattleError, RatingError
+from tiltyard.errors import BattleError, OptionError, RatingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -314,9 +314,11 @@ def make_parts(table: BattleTable, rules: BoardRules) -> tuple[BoardPart, ...]:
 def _part(column: str, label: str, battles: float, table: BattleTable, rules: BoardRules) -> BoardPart:
     if battles < FEWEST_IN_PART:
         return BoardPart(column, label, battles, (), f"fewer than {FEWEST_IN_PART} battles")
+    if rules.evaluated not in table.models:  # the others have a board all the same
+        rules = msgspec.structs.replace(rules, evaluated=None)
     try:
         return BoardPart(column, label, battles, make_boards(table, rules))
-    except (BattleError, RatingError) as error:
+    except (BattleError, OptionError, RatingError) as error:  # such as an anchor that has no battle here
         return BoardPart(column, label, battles, (), str(error))
 
 
