@@ -195,27 +195,35 @@ function ordered(keys, out, u, v) {
   return sorting;
 }
 
+// Parts by direction, so that the viewer leaves out those which face away; in each, what is likely in front comes first.
 function quadMesh(quads, rough, cells, palette) {
-  const isClear = (quad) => (palette[(quad.look >> 8) - 1][3] < 255 ? 1 : 0);
-  const all = [...split(quads, isClear), ...split(rough.faces, isClear)];
-  const total = all.reduce((sum, group) => sum + group.length, 0);
+  const isClear = (quad) => palette[(quad.look >> 8) - 1][3] < 255;
+  const all = [...sides(quads, isClear, 1), ...sides(rough.faces, isClear, rough.scale)];
+  const total = all.reduce((sum, side) => sum + side.quads.length, 0);
   const positions = new Int16Array(total * 16), normals = new Int8Array(total * 16), colors = new Uint8Array(total * 16), indices = new Uint32Array(total * 6);
-  const parts = [];
+  const fine = [], coarse = [];
   let i = 0;
-  for (const [g, group] of all.entries()) {
-    parts.push({ start: i * 6, count: group.length * 6, image: -1, blend: g % 2 === 1 });
-    for (const quad of group) writeQuad(quad, i++, g < 2 ? 1 : rough.scale, palette, { positions, normals, colors, indices });
+  for (const { quads: group, blend, d, scale } of all) {
+    (scale === 1 ? fine : coarse).push({ start: i * 6, count: group.length * 6, image: -1, blend, side: d });
+    for (const quad of group) writeQuad(quad, i++, scale, palette, { positions, normals, colors, indices });
   }
-  const some = (part) => part.count > 0;
   const high = cells.high.map((value, axis) => value - cells.low[axis] + 2);
-  return {
-    positions, stride: 4, normals, colors, uvs: null, indices, images: [], closed: true, low: [1, 1, 1], high,
-    parts: parts.slice(0, 2).filter(some), rough: parts.slice(2).filter(some),
-  };
+  return { positions, stride: 4, normals, colors, uvs: null, indices, images: [], closed: true, low: [1, 1, 1], high, parts: fine, rough: coarse };
 }
 
-function split(quads, isClear) {
-  return [quads.filter((quad) => !isClear(quad)), quads.filter(isClear)];
+function sides(quads, isClear, scale) {
+  const planes = Array.from({ length: 12 }, () => []); // of each direction, solid and clear: quads by plane
+  for (const quad of quads) {
+    const side = axisOf(DIRECTIONS[quad.d][0]);
+    const plane = side === 0 ? quad.key & 1023 : side === 1 ? (quad.key >> 10) & 1023 : quad.key >> 20;
+    const blend = isClear(quad) ? 1 : 0;
+    (planes[quad.d * 2 + blend][plane] ??= []).push(quad);
+  }
+  const made = planes.map((group, n) => {
+    const filled = group.filter(Boolean), d = n >> 1;
+    return { quads: (d % 2 ? filled : filled.reverse()).flat(), blend: n % 2 === 1, d, scale };
+  });
+  return [...made.filter((side) => !side.blend), ...made.filter((side) => side.blend)].filter((side) => side.quads.length);
 }
 
 function writeQuad(quad, i, scale, palette, { positions, normals, colors, indices }) {

@@ -244,7 +244,15 @@ class Scene {
     const pixels = Math.min(2, devicePixelRatio || 1) * quality;
     const width = Math.max(1, Math.round(canvas.clientWidth * pixels)), height = Math.max(1, Math.round(canvas.clientHeight * pixels));
     if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
-    this.painter.draw(this.view(width / height), dark(), quality < 1 && this.mesh.rough.length ? this.mesh.rough : this.mesh.parts);
+    const view = this.view(width / height), rough = quality < 1 && this.mesh.rough.length > 0;
+    this.painter.draw(view, dark(), (rough ? this.mesh.rough : this.mesh.parts).filter((part) => this.faces(part.side, view.eye)), rough);
+  }
+
+  // Whether any face of one of the six directions of blocks can be seen: x, −x, y, −y, z, −z.
+  faces(side, eye) {
+    if (side === undefined) return true;
+    const axis = side >> 1;
+    return side % 2 ? eye[axis] < this.mesh.high[axis] : eye[axis] > this.mesh.low[axis];
   }
 
   end() {
@@ -283,6 +291,7 @@ float shadow(float slant) {
   return sum / 4.0;
 }
 void main() {
+#ifndef SOLID
   if (ground.w > 0.0) {
     float r = length(at.xz - ground.xz) / ground.w;
     float edge = 1.0 - smoothstep(0.55, 1.0, r);
@@ -291,11 +300,14 @@ void main() {
     shown = vec4(plate * (1.0 - dim) * edge, edge);
     return;
   }
+#endif
   vec3 n = normalize(facing.xyz);
   if (!gl_FrontFacing) n = -n;
   vec4 base = vec4(pow(paint.rgb, vec3(2.2)), paint.a);
   if (textured > 0.5) base *= texture(image, spot);
+#ifndef SOLID
   if (base.a < cut) discard;
+#endif
   if (blocky > 0.5) {
     vec3 edge = abs(fract(at) - 0.5) * (1.0 - abs(n)), wide = fwidth(at);
     float thick = max(wide.x, max(wide.y, wide.z));
@@ -311,6 +323,8 @@ void main() {
   light = light * (1.0 + light * 0.06) / (1.0 + light * 0.22);
   shown = vec4(pow(light, vec3(1.0 / 2.2)) * base.a, base.a);
 }`;
+// Without anything that discards, a processor that draws tests depth first and lights only what is seen.
+const SOLID = LIGHT.replace("es\n", "es\n#define SOLID\n");
 const CAST = `#version 300 es
 layout(location=0) in vec3 place; uniform mat4 sun;
 void main() { gl_Position = sun * vec4(place, 1.0); }`;
@@ -318,18 +332,18 @@ const NOTHING = `#version 300 es
 precision mediump float; out vec4 none; void main() { none = vec4(1.0); }`;
 
 async function paintedBy(gl, scene) {
-  const lit = program(gl, LIT, LIGHT), cast = program(gl, CAST, NOTHING);
+  const lit = program(gl, LIT, LIGHT), solid = program(gl, LIT, SOLID), cast = program(gl, CAST, NOTHING);
   const side = gl.getExtension("KHR_parallel_shader_compile");
   const busy = ({ made }) => side && !gl.isContextLost() && !gl.getProgramParameter(made, side.COMPLETION_STATUS_KHR);
-  while (busy(lit) || busy(cast)) await new Promise((resolve) => setTimeout(resolve, 15));
-  for (const { made } of [lit, cast])
+  while (busy(lit) || busy(solid) || busy(cast)) await new Promise((resolve) => setTimeout(resolve, 15));
+  for (const { made } of [lit, solid, cast])
     if (!gl.getProgramParameter(made, gl.LINK_STATUS) && !gl.isContextLost()) throw new Error("This browser cannot draw the answer.");
-  return new Painter(gl, scene, lit, cast);
+  return new Painter(gl, scene, { lit, solid, cast });
 }
 
 class Painter {
-  constructor(gl, scene, lit, cast) {
-    Object.assign(this, { gl, scene, lit, cast });
+  constructor(gl, scene, programs) {
+    Object.assign(this, { gl, scene, ...programs });
     this.upload(scene.mesh);
     this.castShadows();
   }
@@ -380,16 +394,41 @@ class Painter {
     gl.deleteFramebuffer(frame);
   }
 
-  draw({ eye, matrix }, night, parts) {
-    const { gl, lit, scene } = this;
+  draw({ eye, matrix }, night, parts, rough) {
+    const { gl, scene } = this, lit = scene.mesh.closed ? this.solid : this.lit;
     if (gl.isContextLost()) return;
     gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight);
     gl.clearColor(0, 0, 0, 0);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     gl.enable(gl.DEPTH_TEST);
-    gl.useProgram(lit.made);
     gl.activeTexture(gl.TEXTURE0);
     gl.bindTexture(gl.TEXTURE_2D, this.shade);
+    this.use(lit, matrix, night);
+    gl.uniform1f(lit.at("blocky"), scene.mesh.closed && !rough ? 1 : 0);
+    gl.bindVertexArray(this.shape);
+    gl.disable(gl.BLEND);
+    if (scene.mesh.closed) gl.enable(gl.CULL_FACE);
+    this.parts(lit, parts.filter((part) => !part.blend));
+    gl.disable(gl.CULL_FACE);
+    gl.enable(gl.BLEND);
+    gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
+    if (eye[1] > this.ground[1]) {
+      this.use(this.lit, matrix, night);
+      gl.uniform4fv(this.lit.at("ground"), this.ground);
+      gl.bindVertexArray(this.floor);
+      gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
+      gl.uniform4f(this.lit.at("ground"), 0, 0, 0, 0);
+      gl.bindVertexArray(this.shape);
+      gl.useProgram(lit.made);
+    }
+    gl.depthMask(false);
+    this.parts(lit, parts.filter((part) => part.blend));
+    gl.depthMask(true);
+  }
+
+  use(lit, matrix, night) {
+    const { gl } = this;
+    gl.useProgram(lit.made);
     gl.uniform1i(lit.at("shade"), 0);
     gl.uniform1i(lit.at("image"), 1);
     gl.uniformMatrix4fv(lit.at("camera"), false, matrix);
@@ -397,32 +436,12 @@ class Painter {
     gl.uniform3fv(lit.at("toSun"), SUN);
     gl.uniform1f(lit.at("bias"), 0.0026);
     gl.uniform1f(lit.at("night"), night ? 1 : 0);
-    gl.uniform1f(lit.at("blocky"), scene.mesh.closed && parts === scene.mesh.parts ? 1 : 0);
     gl.uniform3fv(lit.at("plate"), night ? [0.205, 0.225, 0.255] : [0.905, 0.886, 0.843]);
     gl.uniform4f(lit.at("ground"), 0, 0, 0, 0);
-    gl.bindVertexArray(this.shape);
-    gl.disable(gl.BLEND);
-    if (scene.mesh.closed) gl.enable(gl.CULL_FACE);
-    this.parts(parts.filter((part) => !part.blend));
-    gl.disable(gl.CULL_FACE);
-    if (eye[1] > this.ground[1]) {
-      gl.enable(gl.BLEND);
-      gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
-      gl.uniform4fv(lit.at("ground"), this.ground);
-      gl.bindVertexArray(this.floor);
-      gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
-      gl.uniform4f(lit.at("ground"), 0, 0, 0, 0);
-      gl.bindVertexArray(this.shape);
-    }
-    gl.enable(gl.BLEND);
-    gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
-    gl.depthMask(false);
-    this.parts(parts.filter((part) => part.blend));
-    gl.depthMask(true);
   }
 
-  parts(parts) {
-    const { gl, lit } = this;
+  parts(lit, parts) {
+    const { gl } = this;
     for (const part of parts) {
       gl.uniform1f(lit.at("textured"), part.image >= 0 ? 1 : 0);
       gl.uniform1f(lit.at("cut"), part.cut || 0);
