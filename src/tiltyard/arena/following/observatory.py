@@ -280,8 +280,8 @@ class Observatory:
             try:
                 once()
             except BaseException as error:  # the thread must not end, because nothing else does its work
-                failures.note(error)
                 recover()
+                failures.note(error)
                 pause = failures.pause_seconds(self._pace.board_seconds)
             else:
                 failures.clear()
