@@ -25,7 +25,7 @@ import pytest
 
 from tests import forked
 
-FIRST = ("web", "beyond", "docs", "ratings", "tournament", "placement", "arena")
+FIRST = ("web", "beyond", "docs", "reference", "house", "ratings", "tournament", "placement", "arena")
 """Folders whose tests share servers or wait for processes: they are handed out while portions are still large, which
 leaves quick ones, one by one, for an even end."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import importlib
 import re
@@ -26,10 +25,6 @@ from tiltyard.web.settings import SiteSettings
 
 PAGE = REFERENCE / "settings.md"
 REQUIRED, NONE = "required", "–"
-VARIABLE = re.compile(
-    r"(?:TILTYARD|XDG|OPENBLAS|OMP|MKL|NUMBA)_[A-Z_]+|(?:[A-Z]+_)+API_KEY|(?:[A-Z]+_)+URL|AZURE_[A-Z_]+"
-)
-FOR_TESTS = {"DATABASE_URL"}
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -150,17 +145,6 @@ def test_every_parameter_of_every_method_is_there_with_its_default() -> None:
                 cell = next(part for part in rows[name].split("; ") if re.search(rf"[( ]{method}[,)]", part))
                 assert shown(cell.rpartition(" (")[0]) == plain(value)
     assert set(rows) == {name for name, _ in found}
-
-
-def test_every_variable_of_the_environment_that_the_code_names_is_there() -> None:
-    named = {
-        node.value
-        for path in (ROOT / "src").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and VARIABLE.fullmatch(node.value)
-    }
-    rows = {code(row["variable"])[0] for row in section(PAGE, "Environment").rows}
-    assert rows == named | FOR_TESTS
 
 
 def test_the_fixed_numbers_are_those_of_the_code() -> None:

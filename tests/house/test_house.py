@@ -8,11 +8,12 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "tiltyard"
+from tests.house import sources
+from tests.house.sources import SOURCE
+
 SMALL, LARGE = 100, 450
 
 PLUG_INS = {
@@ -28,8 +29,8 @@ DOUBLES: dict[str, str] = {}
 
 def modules() -> dict[str, Path]:
     names = {}
-    for path in SOURCE.rglob("*.py"):
-        dotted = ".".join(("tiltyard", *path.relative_to(SOURCE).with_suffix("").parts))
+    for name, path in sources.PATHS.items():
+        dotted = ".".join(("tiltyard", *name.removesuffix(".py").split("/")))
         names[dotted.removesuffix(".__init__")] = path
     return names
 
@@ -63,9 +64,8 @@ KNOWN = modules()
 LINES = {name: path.read_text(encoding="utf-8").count("\n") for name, path in KNOWN.items()}
 
 
-@cache
 def trees() -> dict[str, ast.Module]:
-    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in KNOWN.items()}
+    return dict(zip(KNOWN, sources.trees().values(), strict=True))
 
 
 def test_no_import_circle_even_inside_functions():

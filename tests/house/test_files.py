@@ -9,16 +9,15 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import tiltyard as ty
+from tests.house.sources import PATHS, nodes
 from tiltyard.boards.charts import save_chart
 from tiltyard.files import copy_file, whole_file, write_arrays, write_bytes, write_json, write_lines, write_text
-
-SOURCE = Path(ty.__file__).parent
 
 APPENDS = "only grows, line by line; its module says how a torn last line is mended"
 TEMPORARY = "a temporary file of its own, which nobody else looks at"
@@ -70,12 +69,12 @@ def writes(call: ast.Call) -> bool:
     return name in WRITING_CALLS and isinstance(call.func, ast.Attribute)
 
 
-def writers(source: str) -> list[int]:
-    return [node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and writes(node)]
+def writers(nodes: Iterable[ast.AST]) -> list[int]:
+    return [node.lineno for node in nodes if isinstance(node, ast.Call) and writes(node)]
 
 
 def test_nothing_writes_a_file_outside_the_one_place_but_the_modules_named_here() -> None:
-    found = {path.relative_to(SOURCE).as_posix(): writers(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
+    found = {name: writers(nodes(name)) for name in PATHS}
     assert {name: lines for name, lines in found.items() if lines and name not in ELSEWHERE} == {}
     assert {name for name in ELSEWHERE if not found.get(name)} == set(), "no longer writes: take it off the list"
 
@@ -97,7 +96,7 @@ def test_nothing_writes_a_file_outside_the_one_place_but_the_modules_named_here(
     ],
 )
 def test_the_search_finds_a_writer(line: str) -> None:
-    assert writers(line) == [1]
+    assert writers(ast.walk(ast.parse(line))) == [1]
 
 
 def broken_rows():

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
-import tiltyard
+from tests.house.sources import PATHS, nodes
 from tiltyard.cli.output import as_options
 
-PACKAGE = Path(tiltyard.__file__).parent
 ROOMS = ("battles", "bank", "ratings", "boards", "validity")
 OPTION = re.compile(r"(?:^|[\s(`'])--[a-z]")
 
@@ -19,9 +17,10 @@ OPTION = re.compile(r"(?:^|[\s(`'])--[a-z]")
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_message_below_the_command_line_names_an_option(room: str) -> None:
     found = [
-        f"{path.name}:{node.lineno}: {node.value}"
-        for path in sorted((PACKAGE / room).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        f"{name}:{node.lineno}: {node.value}"
+        for name in PATHS
+        if name.startswith(f"{room}/")
+        for node in nodes(name)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and OPTION.search(node.value)
     ]
     assert found == []

@@ -1,0 +1,25 @@
+"""The source of the package, parsed once for all tests that read it."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import tiltyard
+
+SOURCE = Path(tiltyard.__file__).parent
+PATHS = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
+"""Every module's file, by its path within the package."""
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every module of the package, by its path within it."""
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in PATHS.items()}
+
+
+@cache
+def nodes(name: str) -> tuple[ast.AST, ...]:
+    """Everything in a module, at any depth."""
+    return tuple(ast.walk(trees()[name]))
