@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.forked import PATIENCE_SECONDS
 from tests.missing import needs
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """The first that is installed. The headless shell is the same chromium without windows, and takes half the CPU time."""
@@ -76,6 +77,13 @@ def browser(awake_browser: Callable[[], AbstractContextManager[Browser]]) -> Ite
         yield opened
 
 
+def new_context(browser: Browser, **options: Any) -> BrowserContext:
+    """A visitor of their own, who waits as long for a page as any test does."""
+    made = browser.new_context(**options)
+    made.set_default_timeout(1000 * PATIENCE_SECONDS)
+    return made
+
+
 def broken_rules(page: Page, *, within: str | None = None, colors_only: bool = False) -> list[tuple[str, str, str]]:
     """The rules of accessibility that a page breaks: each with a place and what is wrong there.
 
@@ -97,7 +105,7 @@ class Tab:
     """One page: goes to a file, says what is rendered, and remembers what the browser complained about."""
 
     def __init__(self, browser: Browser) -> None:
-        self._context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
+        self._context = new_context(browser, viewport={"width": 1280, "height": 900}, color_scheme="light")
         self._page = self._context.new_page()
         self._browser = self._context.new_cdp_session(self._page)
         self.complaints: list[str] = []

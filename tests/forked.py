@@ -30,6 +30,10 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PLAIN_TERMINAL = {"COLUMNS": "160", "NO_COLOR": "1"}
 
+PATIENCE_SECONDS = 400.0
+"""How long a process may take to answer, or to end: four times what two busy cores without byte code have needed for
+two hosts with two workers each. It is never spent waiting for a process that has ended."""
+
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.forked_imports"])
 
@@ -119,7 +123,7 @@ class Forked:
         self.process.join(60)
         return was_running and self.process.exitcode == -9
 
-    def wait(self, timeout: float = 120) -> CompletedProcess[str]:
+    def wait(self, timeout: float = PATIENCE_SECONDS) -> CompletedProcess[str]:
         """Its exit code and what it said, but for what was read from its pipe before."""
         self.process.join(timeout)
         if self.process.exitcode is None:

@@ -9,11 +9,7 @@ from collections.abc import Callable
 
 import httpx2 as httpx
 
-from tests.forked import Forked
-
-PATIENCE_SECONDS = 400.0
-"""How long a server may take to answer, or to end: four times what two busy cores without byte code have needed for
-two hosts with two workers each. It is never spent waiting for a process that has ended."""
+from tests.forked import PATIENCE_SECONDS, Forked
 
 
 def free_port() -> int:

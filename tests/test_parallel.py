@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import PATIENCE_SECONDS
 from tests.parallel import REST, portions
 
 ROOT = Path(__file__).parents[1]
@@ -76,7 +77,7 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
 

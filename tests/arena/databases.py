@@ -20,6 +20,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
+from tests.forked import PATIENCE_SECONDS
 from tests.missing import needs
 from tiltyard.arena.store import Store
 
@@ -53,7 +54,7 @@ class WheelServer:
         server = self._server
         sockets = make_url(self.url).query["host"]
         arguments = ("-w", "-o", f'-h "" -k {sockets}', "-l", str(server.log), "-D", str(server.pgdata), "start")
-        pgexec("pg_ctl", arguments, bin_path=server.bin_path, user=server.system_user, timeout=60)
+        pgexec("pg_ctl", arguments, bin_path=server.bin_path, user=server.system_user, timeout=PATIENCE_SECONDS)
 
     def kill(self) -> None:
         _kill_and_wait(self._server.pgdata / "postmaster.pid", Path(str(make_url(self.url).query["host"])))
@@ -104,7 +105,7 @@ def _kill_and_wait(pid_file: Path, sockets: Path) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while any(_alive(process.pid) for process in processes) and time.monotonic() < deadline:
         time.sleep(0.01)
     for lock in (pid_file, *sockets.glob(".s.PGSQL.*")):

@@ -16,6 +16,7 @@ import pytest
 from tests.arena.engines import Clock, catalog, open_arena, play, sql
 from tests.arena.test_witness import everything, lines_of, read
 from tests.cli.conftest import Run, tiltyard
+from tests.forked import PATIENCE_SECONDS
 from tiltyard.arena import events as e
 from tiltyard.arena.chain import HOUR, Leaf, label_of, leaf_of, link_event, new_salts
 from tiltyard.arena.heads import Head
@@ -267,7 +268,7 @@ def test_the_check_in_the_manual_finds_the_same_without_this_package(honest: tup
         file = tmp_path / f"{name}.jsonl"
         file.write_bytes(b"".join(json_line(row) for row in told))
         command = [sys.executable, "-I", "-c", script, str(file)]
-        done[name] = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done[name] = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done["honest"].stdout.startswith(f"{kept} 14 votes"), done["honest"].stderr
     assert "left out: [" in done["left out"].stderr
     assert "the lines lead to" in done["skipped"].stderr

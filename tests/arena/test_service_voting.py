@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.arena.engines import Clock, answer, catalog, open_arena, play, sql
+from tests.forked import PATIENCE_SECONDS
 from tiltyard.arena import commands
 from tiltyard.arena import events as e
 from tiltyard.arena.commands import Command
@@ -261,7 +262,7 @@ class Letters:
 
     def wait(self, count: int) -> None:
         for _ in range(count):
-            assert self._came.acquire(timeout=60)
+            assert self._came.acquire(timeout=PATIENCE_SECONDS)
 
 
 def test_all_that_was_committed_together_is_told_together_and_each_with_its_own_answer(arena_url: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.arena.engines import SECOND, START, Clock, catalog, open_arena, sql
+from tests.forked import PATIENCE_SECONDS
 from tiltyard.arena import commands
 from tiltyard.arena.events import Choice
 from tiltyard.arena.randomness import random_id, random_seed
@@ -43,14 +44,14 @@ def workers(url: str) -> Iterator[tuple[Arena, Arena]]:
 def outcome(future: Future[str]) -> str:
     """What somebody was told: a key, or that it was too much."""
     try:
-        return future.result(30)
+        return future.result(PATIENCE_SECONDS)
     except TooMany:
         return "too many"
 
 
 def waits_or_is_done(store: Store, done: threading.Event) -> None:
     """Until somebody waits for a lock of a quota, or is done without waiting."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_SECONDS
     waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
     while not done.is_set() and time.monotonic() < deadline:
         with store.database.read() as connection:
@@ -221,7 +222,7 @@ def test_two_workers_give_a_new_block_the_same_key(arena_url: str) -> None:
         one.append(catalog())
         asked = [arena.submit(commands.ServeMatchup("ann", block="home")) for _ in range(8) for arena in (one, other)]
         for future in asked:
-            future.result(30)
+            future.result(PATIENCE_SECONDS)
     assert len({block for (block,) in sql(arena_url, "SELECT block FROM matchups")}) == 1
 
 

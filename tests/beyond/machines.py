@@ -21,8 +21,9 @@ from pathlib import Path
 import pytest
 
 from tests.arena.databases import WheelServer, own_server
+from tests.forked import PATIENCE_SECONDS
 from tests.missing import needs
-from tests.processes import PATIENCE_SECONDS, wait_for
+from tests.processes import wait_for
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -162,7 +163,7 @@ def network_server(net: Network) -> Iterator[str]:
             file.write(f"host all all {net.subnet} trust\n")
         options = f'-h {net.address(2)} -p 5432 -k "{inner.pgdata}" -c max_connections=200'
         arguments = ("-w", "-o", options, "-l", str(inner.log), "-D", str(inner.pgdata), "start")
-        pgexec("pg_ctl", arguments, bin_path=inner.bin_path, user=inner.system_user, timeout=60)
+        pgexec("pg_ctl", arguments, bin_path=inner.bin_path, user=inner.system_user, timeout=PATIENCE_SECONDS)
         yield f"postgresql://postgres@{net.address(2)}:5432/postgres"
 
 

@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 from tests.arena.engines import sql
 from tests.beyond.machines import ADMIN_SECRET, Host, Network, need_several_machines, network, network_server, proxy
 from tests.beyond.visitors import Tally, Visitor, large_catalog, vote_together, voting, wait_until
-from tests.processes import PATIENCE_SECONDS
+from tests.forked import PATIENCE_SECONDS
 from tests.web.sites import form_in, hidden_fields
 from tiltyard.arena import events as e
 from tiltyard.arena.service import Arena

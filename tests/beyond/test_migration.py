@@ -21,8 +21,8 @@ from tests.arena.databases import Databases
 from tests.arena.engines import catalog, open_arena, play, sql
 from tests.beyond.machines import ROOT
 from tests.beyond.visitors import voting, wait_until
-from tests.forked import Forked, command
-from tests.processes import PATIENCE_SECONDS, free_port, wait_for
+from tests.forked import PATIENCE_SECONDS, Forked, command
+from tests.processes import free_port, wait_for
 from tiltyard.arena.store import Store, maintenance
 from tiltyard.arena.store.database import Database
 from tiltyard.arena.store.verify import verify

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.forked import PLAIN_TERMINAL, Forked, command
+from tests.forked import PATIENCE_SECONDS, PLAIN_TERMINAL, Forked, command
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -43,7 +43,7 @@ def tiltyard_from_scratch(tmp_path: Path) -> Run:
             env={**os.environ, **PLAIN_TERMINAL},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.forked import PATIENCE_SECONDS
+
 STAGES = """
 import json, sys
 
@@ -20,8 +22,9 @@ def stage(*arguments):
         except SystemExit as end:
             assert not end.code, end.code
     seen.append(sorted({name.split(".")[0] for name in sys.modules}))
-
 import tiltyard
+
+from tests.forked import PATIENCE_SECONDS
 stage()
 stage("--help")
 stage("rate", sys.argv[1], "--out", sys.argv[2])
@@ -53,7 +56,7 @@ def test_commands_import_only_what_they_use(tmp_path: Path) -> None:
         "-c",
         STAGES.replace("sys.argv[1]", repr(str(battles))).replace("sys.argv[2]", repr(str(out))),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0, done.stderr
     imported, helped, *rated = map(set, json.loads(out.read_text(encoding="utf-8")))
     assert not imported & (NUMBERS | HEAVY)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
+from tests.forked import PATIENCE_SECONDS
 
 ADVICE = "Check the path, its rights and the room on its disk."
 FULL = Path("/dev/full")
@@ -44,7 +45,7 @@ def test_output_that_a_full_disk_does_not_take_is_one_line(
             text=True,
             cwd=tmp_path,
             env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-            timeout=120,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
     line = only_line(done)
@@ -115,5 +116,5 @@ def test_what_does_not_fit_into_memory_is_one_line(tmp_path: Path) -> None:
         "main.main()\n"
     )
     command = [sys.executable, "-c", program, "demo"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE_SECONDS, check=False)
     assert "more memory than there is" in only_line(done)

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import forked
-from tests.forked import Forked
-from tests.processes import PATIENCE_SECONDS
+from tests.forked import PATIENCE_SECONDS, Forked
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -10,8 +10,8 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from tests.docs.manual import DOCS, Reader, blocks, environment, workplace
-from tests.forked import Forked, command
-from tests.processes import PATIENCE_SECONDS, free_port
+from tests.forked import PATIENCE_SECONDS, Forked, command
+from tests.processes import free_port
 
 PAGE = DOCS / "tutorials" / "running-an-arena.md"
 
@@ -22,7 +22,7 @@ def wait_for(address: str, server: Forked) -> None:
     while True:
         assert server.poll() is None, f"the server ended with {server.returncode}"
         try:
-            with urlopen(f"{address}/healthz", timeout=60) as answer:
+            with urlopen(f"{address}/healthz", timeout=PATIENCE_SECONDS) as answer:
                 assert answer.status == 200
                 return
         except URLError:
@@ -35,7 +35,7 @@ def look_around(address: str) -> None:
     paths = re.findall(r"^\| `(/\S*)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(paths) == 7
     for path in ["/", *paths]:
-        with urlopen(address + path, timeout=60) as answer:
+        with urlopen(address + path, timeout=PATIENCE_SECONDS) as answer:
             assert answer.status == 200
             assert "<h1" in answer.read().decode(), path
 

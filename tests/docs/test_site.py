@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.browsers import SCREENS, broken_rules
+from tests.browsers import SCREENS, broken_rules, new_context
 from tests.docs.manual import DOCS, PAGES, ROOT, environment, name_of
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def test_pictures_are_small_and_used() -> None:
 
 def faults(browser: Browser, site: Path, names: Iterable[str], width: int, *, dark: bool) -> dict[str, object]:
     """The rules of accessibility that each page breaks, and what it asks for outside of the folder."""
-    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme="dark" if dark else "light")
+    context = new_context(browser, viewport={"width": width, "height": 800}, color_scheme="dark" if dark else "light")
     page = context.new_page()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

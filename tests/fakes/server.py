@@ -30,7 +30,7 @@ from tests.fakes.answering import World
 from tests.fakes.behaviour import Behaviour, Fault, first_time
 from tests.fakes.gate import Gate
 from tests.fakes.ledger import Ledger
-from tests.forked import Forked, module
+from tests.forked import PATIENCE_SECONDS, Forked, module
 
 
 def make_app(world: World) -> ASGIApp:
@@ -168,7 +168,9 @@ class FakeServerProcess(_Addresses):
         data = None if body is None else json.dumps(body).encode()
         headers = {"content-type": "application/json"}
         request = urllib.request.Request(f"{self.anthropic_url}/_fake/{what}", data=data, headers=headers)
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as answer:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
+            request, timeout=PATIENCE_SECONDS
+        ) as answer:
             return json.loads(answer.read())
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.forked import PATIENCE_SECONDS
 from tests.house.sources import PATHS, nodes
 from tiltyard.boards.charts import save_chart
 from tiltyard.files import copy_file, whole_file, write_arrays, write_bytes, write_json, write_lines, write_text
@@ -191,7 +192,12 @@ def test_a_full_disk_leaves_the_old_board_and_names_the_file_that_was_asked_for(
         "from tiltyard.cli.main import main; main()"
     )
     done = subprocess.run(
-        [sys.executable, "-B", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-B", "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
     )
     assert done.returncode == 1
     assert done.stderr == "tiltyard: cannot write board.json: File too large. Check the folder.\n"

@@ -10,6 +10,8 @@ from textwrap import dedent
 
 import pytest
 
+from tests.forked import PATIENCE_SECONDS
+
 TOOLS = Path(__file__).parents[2] / "tools"
 sys.path.insert(0, str(TOOLS))
 
@@ -136,7 +138,7 @@ def test_a_mistake_that_a_test_notices_is_killed_and_the_checkout_stays_as_it_is
     source = mutate.path_of("tiltyard.validity.publication")
     before = source.read_bytes()
     done = subprocess.run(
-        [sys.executable, "-c", dedent(script)], capture_output=True, text=True, check=True, timeout=300
+        [sys.executable, "-c", dedent(script)], capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
     )
     (killed, by), (survived, _) = json.loads(done.stdout)
     assert (killed, survived) == ("killed", "survived")

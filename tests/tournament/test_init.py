@@ -14,7 +14,7 @@ import yaml
 
 from tests.cli.conftest import Run
 from tests.fakes import FakeServer
-from tests.processes import PATIENCE_SECONDS
+from tests.forked import PATIENCE_SECONDS
 from tests.tournament.folder import lines
 from tiltyard.arena.policy import read_policy
 from tiltyard.judging.rubric import Rubric

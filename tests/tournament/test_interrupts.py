@@ -17,7 +17,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.fakes import FakeServer
 from tests.fakes.behaviour import verdict_by_hash
-from tests.forked import Forked, command
+from tests.forked import PATIENCE_SECONDS, Forked, command
 from tests.tournament.folder import change, make_folder, read_lines
 
 QUERIES = 2 * (9 + 12)
@@ -83,7 +83,7 @@ def test_an_interrupt_of_the_command_itself_from_a_cold_start(
         assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert (process.returncode, out) == (1, "")
     assert "interrupted. Nothing is lost" in the_line(err)
 

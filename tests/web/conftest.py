@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.arena.databases import arena_url, postgresql_databases, postgresql_url, sqlite_template, sqlite_url
+from tests.browsers import new_context
 from tests.web.sites import SmallSite, live_site, small_site
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class Visits:
         self, *, width: int = 1280, height: int = 800, dark: bool = False, script: bool = True, touch: bool = False
     ) -> Page:
         """A new visitor's page, on a screen of this size."""
-        context = self._browser.new_context(
+        context = new_context(
+            self._browser,
             base_url=self.address,
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
@@ -64,7 +66,6 @@ class Visits:
             bypass_csp=False,
         )
         self._contexts.append(context)
-        context.set_default_timeout(15_000)
         page = context.new_page()
         page.on("console", lambda said: self._hear(said.type, said.text))
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))

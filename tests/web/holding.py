@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.processes import PATIENCE_SECONDS
+from tests.forked import PATIENCE_SECONDS
 from tiltyard.arena import commands
 from tiltyard.arena.service import Arena
 

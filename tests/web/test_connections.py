@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from tests.processes import PATIENCE_SECONDS, wait_until
+from tests.forked import PATIENCE_SECONDS
+from tests.processes import wait_until
 from tests.web.sites import LiveServer
 from tiltyard.web.bodies import body_of
 from tiltyard.web.guard import Guard

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.processes import PATIENCE_SECONDS, wait_until
+from tests.forked import PATIENCE_SECONDS
+from tests.processes import wait_until
 from tests.web.holding import held
 from tests.web.sites import SmallSite, form_in, vote_once, vote_page
 from tests.web.test_health import figures

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import httpx2 as httpx
 import pytest
 
-from tests.forked import Forked, command
-from tests.processes import PATIENCE_SECONDS, wait_for
+from tests.forked import PATIENCE_SECONDS, Forked, command
+from tests.processes import wait_for
 from tests.web.sites import catalog
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.responses import StreamingResponse
 
+from tests.forked import PATIENCE_SECONDS
 from tests.web.sites import SmallSite, form_in, small_site, vote_page
 from tiltyard.web.guard import HEADERS
 from tiltyard.web.rendering import static_files
@@ -45,7 +46,7 @@ def test_even_what_is_no_http_is_refused_with_the_security_headers(live: str) ->
 @pytest.mark.parametrize("address", ["/leaderboard", "/healthz", "/nothing", "/api/v1/leaderboard"])
 def test_a_head_request_leaves_the_connection_usable(live: str, address: str) -> None:
     place = urlsplit(live)
-    with closing(HTTPConnection(place.hostname or "", place.port, timeout=10)) as connection:
+    with closing(HTTPConnection(place.hostname or "", place.port, timeout=PATIENCE_SECONDS)) as connection:
         connection.request("HEAD", address)
         head = connection.getresponse()
         assert head.read() == b""

@@ -16,7 +16,8 @@ import httpx2 as httpx
 import pytest
 
 from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
-from tests.processes import PATIENCE_SECONDS, wait_for
+from tests.forked import PATIENCE_SECONDS
+from tests.processes import wait_for
 from tests.web.sites import SECRET, catalog
 from tiltyard.arena.service import Arena
 from tiltyard.errors import OptionError

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.arena.engines import open_arena
-from tests.processes import PATIENCE_SECONDS, wait_until
+from tests.forked import PATIENCE_SECONDS
+from tests.processes import wait_until
 from tests.web.holding import held
 from tests.web.sites import QUICK, SmallSite, catalog, vote_once
 from tiltyard.arena import commands

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browsers import broken_rules
+from tests.browsers import broken_rules, new_context
 from tests.missing import needs
 from tests.web.sites import ADMIN_SECRET, MODELS, QUICK, SECRET, LiveServer, catalog
 from tiltyard.arena import events as e
@@ -105,8 +105,7 @@ def gallery(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def context(browser: Browser, gallery: Gallery) -> Iterator[BrowserContext]:
-    made = browser.new_context(base_url=gallery.url, viewport={"width": 800, "height": 600}, reduced_motion="reduce")
-    made.set_default_timeout(60_000)
+    made = new_context(browser, base_url=gallery.url, viewport={"width": 800, "height": 600}, reduced_motion="reduce")
     yield made
     made.close()
 
@@ -193,7 +192,7 @@ def test_a_page_that_tries_to_leave_connects_to_nobody(gallery: Gallery, browser
     code = f"setTimeout(() => {{ location = 'http://{evil}/' }}, 300)"
     gallery.show("html", f"<h1>Off</h1><script>{code}</script>".encode())
     running = browser.browser_type.launch(executable_path=whole, args=["--no-sandbox"])
-    page = visit(running.new_context(base_url=gallery.url))
+    page = visit(new_context(running, base_url=gallery.url))
     page.locator("[data-do=run]").first.click(no_wait_after=True)
     settled(page, "stopped")
     page.wait_for_timeout(1000)

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 import httpx2 as httpx
 import pytest
 
-from tests.forked import Forked, script
-from tests.processes import PATIENCE_SECONDS, wait_for
+from tests.forked import PATIENCE_SECONDS, Forked, script
+from tests.processes import wait_for
 from tests.web.sites import SECRET, catalog, form_in, vote_page
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.verify import verify
