@@ -251,7 +251,9 @@ def test_a_defence_that_finds_exactly_the_attackers_leaves_the_honest_board() ->
     assert report.votes == sum(vote.voter in some for vote in votes)
 
 
-@pytest.mark.parametrize("kind", ["apathetic", "one-sided", "sybil"])
+@pytest.mark.parametrize(
+    "kind", ["sybil", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("apathetic", "one-sided"))]
+)
 def test_every_attack_is_reported_beside_what_the_flags_find(kind: AttackKind) -> None:
     report = simulate(attacked(Attack(kind, 0.25))).attack
     assert report is not None

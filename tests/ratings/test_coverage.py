@@ -87,7 +87,7 @@ def test_the_sandwich_by_prompt_covers_in_a_judged_tournament(entrants, prompts)
     assert_between(said("… all true ranks at once", ranks), 0.95, 1.0)
 
 
-@pytest.mark.parametrize(("entrants", "at_most"), [(4, 0.95), (12, 0.75)])
+@pytest.mark.parametrize(("entrants", "at_most"), [pytest.param(4, 0.95, marks=pytest.mark.soak), (12, 0.75)])
 def test_the_same_verdicts_taken_row_by_row_are_covered_too_seldom(entrants, at_most):
     # The reason for clustering by default. Strong prompt effects: each entrant's strength varies by 2 logits.
     world = {"entrants": entrants, "prompts": 60, "spread": 2.0}

@@ -51,7 +51,7 @@ def check(site: Site, wanted: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.soak), 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (2, 3))])
 def test_a_run_killed_at_random_moments_ends_like_one_that_was_not(
     references: References, tmp_path: Path, fake_server: FakeServer, wire: str, seed: int
 ) -> None:
