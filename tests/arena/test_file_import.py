@@ -110,6 +110,10 @@ def test_rows_name_files_beside_them_and_a_zip_holds_both(sqlite_url: str, tmp_p
     with open_arena(sqlite_url) as arena:
         assert bring(arena, packed).answers == 2
         assert bring(arena, folder).bodies == []  # known by their sources, without cleaning them again
+        (folder / "responses").mkdir()
+        for path in (folder / "media", *folder.glob("responses_*")):
+            path.rename(folder / "responses" / path.name)
+        assert bring(arena, folder).bodies == []  # rows in a folder of their own, which is not a model's
         served = arena.serve("ann")
         assert (served.kind, served.response_a) == ("image", "A box")
 

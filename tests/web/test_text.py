@@ -176,6 +176,7 @@ def tags_of(markup: str) -> list[str]:
         ("\\(a\\), \\[b\\] and $$c$$", 3),
         ("$$\na\n\n+ b\n$$", 1),
         ("\\[\n\\begin{pmatrix}1 & 2\\\\3 & 4\\end{pmatrix}\n\\]", 1),
+        ("$\\begin{pmatrix}1 & 2\\\\3 & 4\\end{pmatrix}^{-1}$", 1),
         ("\\begin{align}a&=b\\\\c&=d\\end{align}", 1),
         ("- one\n- \\[ x \\]\n", 1),
         ("| a | b |\n|-|-|\n| $x$ | $5 |", 1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from PIL import Image
 
 from tests.browsers import broken_rules, new_context
 from tests.missing import needs
@@ -219,11 +221,19 @@ def test_an_endless_loop_and_a_flood_of_messages_are_stopped(gallery: Gallery, c
 
 
 def test_builds_are_drawn_and_turned_together(gallery: Gallery, context: BrowserContext) -> None:
-    gallery.show("voxel", *(voxel_file(build("cottage", skill)) for skill in (4, 1, 3, 2)))
+    gallery.show("voxel", *(voxel_file(build("lighthouse", skill)) for skill in (4, 1, 3, 2)))
     page = visit(context)
     settled(page, "ready")
     settled(page)
     assert broken_rules(page) == []
+    page.set_viewport_size({"width": 390, "height": 820})
+    page.wait_for_function("() => { const c = document.querySelector('canvas'); return c.height === c.clientHeight; }")
+    page.wait_for_timeout(100)
+    covered = in_sight(page)
+    page.locator(".ballot").evaluate("(ballot) => { ballot.style.opacity = 0.99; }")  # what is under it is drawn whole
+    assert in_sight(page) == covered, "the ballot over a build cuts it at its other end"
+    page.set_viewport_size({"width": 800, "height": 600})
+    page.wait_for_function("() => { const c = document.querySelector('canvas'); return c.height === c.clientHeight; }")
     page.locator("canvas").first.focus()
     page.keyboard.press("0")  # shows the focus, too
     before = drawn(page)
@@ -237,6 +247,15 @@ def test_builds_are_drawn_and_turned_together(gallery: Gallery, context: Browser
     for kind, file, expected in mesher_cases():
         made = page.evaluate(MESH, [kind, list(file)])
         assert made == expected if isinstance(expected, str) else {name: made[name] for name in expected} == expected
+
+
+def in_sight(page: Page) -> bytes:
+    """The upper half of the first build, while the ballot lies over the rest."""
+    build = page.locator("canvas").first.bounding_box()
+    assert build is not None
+    left, top, width, height = (round(build[name]) for name in ("x", "y", "width", "height"))
+    whole = Image.open(io.BytesIO(page.screenshot()))  # a part alone would be put together without what lies over it
+    return whole.crop((left, top, left + width, top + height // 2)).tobytes()
 
 
 def drawn(page: Page) -> list[bytes]:

@@ -147,7 +147,8 @@ def _root(folder: Path) -> Path:
 def _parts(folder: Path, name: str) -> ImportFolder:
     prompts = next((folder / file for file in ("prompts.jsonl", "bank.jsonl") if (folder / file).is_file()), None)
     models = next((folder / file for file in ("models.yaml", "models.json") if (folder / file).is_file()), None)
-    places = [place for place in (folder, folder / "responses") if place.is_dir() and models_in(place)]
+    order = (folder, folder / "responses") if any(folder.glob(f"{PREFIX}*{SUFFIX}")) else (folder / "responses", folder)
+    places = [place for place in order if place.is_dir() and models_in(place)]
     if prompts is None and models is None and not places:
         raise BankError(
             f"{name}: has no prompts.jsonl, no responses_<model>.jsonl, and no folder of a model's files. "

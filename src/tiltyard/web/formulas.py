@@ -57,6 +57,8 @@ styles, and no lengths that leave the line."""
 _ENVIRONMENT = re.compile(r"\\begin\{((?:align|equation|gather|multline|eqnarray|alignat)\*?)\}")
 _NUMBERED = re.compile(r"\\(begin|end)\{(align|gather|multline|eqnarray|alignat)\}")
 _PART = re.compile(r"\\(begin|end)\{(aligned|split|gathered)\}(?:\[[tbc]\])?")
+_RAISED = re.compile(r"\\begin\{([pbvBV]matrix)\}(?:(?!\\begin).)*?\\end\{\1\}(?=\s*[\^_])", re.DOTALL)
+"""A matrix with something above or below it: in braces, or its brackets would count as parts of their own."""
 _WHOLE = {"aligned": "align*", "split": "align*", "gathered": "gather*"}
 _PLAIN_FRAME = re.compile(r"\\(?:begin|end)\{equation\*?\}")
 _IN_DOLLARS = re.compile(r"\$(?![\s$])((?:[^$\\]|\\.){1,800}?)(?<!\s)\$(?!\d)", re.DOTALL)
@@ -74,6 +76,7 @@ def formula(source: str, *, display: bool = False) -> Html | None:
         return None
     said = _PLAIN_FRAME.sub("", _NUMBERED.sub(r"\\\1{\2*}", source)).strip()
     said = _PART.sub(lambda found: f"\\{found[1]}{{{_WHOLE[found[2]]}}}", said)
+    said = _RAISED.sub(lambda found: f"{{{found[0]}}}", said)
     try:
         made = _written(convert_to_element(said, display="block" if display else "inline"), 0)
     except Exception:  # a converter fed with anything at all: whatever goes wrong, the source is shown

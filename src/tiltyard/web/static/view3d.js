@@ -10,7 +10,7 @@ const MOST_FLAT_TRIANGLES = 120_000;
 
 const camera = { ...HOME };
 const scenes = new Set();
-let wanted = 0, turning = 0, quality = 1;
+let wanted = 0, turning = 0, quality = 1, still = false, studio = null;
 
 export async function mount(view, { bytes, label, ready }) {
   const mesh = await meshed(view.dataset.mesher, view.dataset.kind, bytes);
@@ -35,7 +35,7 @@ export async function mount(view, { bytes, label, ready }) {
   });
   scene.draw(1);
   ready();
-  if (scenes.size === 1) arrive();
+  if (scenes.size === 1) arrive(); // the first of a page or of a new pair
 }
 
 function meshed(address, kind, bytes) {
@@ -52,7 +52,8 @@ function meshed(address, kind, bytes) {
 
 // A short turn on arrival shows that these can be turned; not for those who asked for less motion.
 function arrive() {
-  camera.yaw = HOME.yaw;
+  Object.assign(camera, HOME);
+  redraw();
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
   const start = performance.now(), from = HOME.yaw - 0.9;
   const step = (now) => {
@@ -94,12 +95,16 @@ function reset() {
   redraw();
 }
 
+// While something moves a frame may be rough; one that was asked for at rest is drawn in full, whatever else was asked for it.
 function redraw(moving = false) {
+  if (!moving) still = true;
   if (wanted) return;
   wanted = requestAnimationFrame((began) => {
+    const rough = !still;
     wanted = 0;
-    for (const scene of scenes) scene.canvas.isConnected ? scene.draw(moving ? quality : 1) : scene.end();
-    if (moving) requestAnimationFrame((next) => { if (next - began > SLOW_MS) quality = Math.max(0.5, quality - 0.25); });
+    still = false;
+    for (const scene of scenes) scene.canvas.isConnected ? scene.draw(rough ? quality : 1) : scene.end();
+    if (rough) requestAnimationFrame((next) => { if (next - began > SLOW_MS) quality = Math.max(0.5, quality - 0.25); });
   });
 }
 
@@ -208,21 +213,10 @@ class Scene {
     this.half = (mesh.high[1] - mesh.low[1]) / 2;
   }
 
-  // Waits until the browser has made its programs, so that the page does not stand still meanwhile.
   async prepare() {
-    const { canvas } = this;
-    const options = { alpha: true, antialias: true, premultipliedAlpha: true, failIfMajorPerformanceCaveat: true };
-    let gl = canvas.getContext("webgl2", options);
-    if (!gl) {
-      gl = canvas.getContext("webgl2", { ...options, antialias: false, failIfMajorPerformanceCaveat: false });
-      quality = Math.min(quality, 0.75); // drawn by the processor
-    }
-    this.painter = gl ? await paintedBy(gl, this) : new FlatPainter(canvas, this);
-    canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
-    canvas.addEventListener("webglcontextrestored", async () => {
-      this.painter = await paintedBy(gl, this);
-      redraw();
-    });
+    studio ??= openStudio();
+    const tools = await studio;
+    this.painter = tools ? new Painter(tools, this) : new FlatPainter(this);
   }
 
   // Where the camera is: the same angles and distance for every view, in units of its own size.
@@ -331,19 +325,42 @@ void main() { gl_Position = sun * vec4(place, 1.0); }`;
 const NOTHING = `#version 300 es
 precision mediump float; out vec4 none; void main() { none = vec4(1.0); }`;
 
-async function paintedBy(gl, scene) {
+// One WebGL context draws all views, one after the other, and each is shown as a picture: phones allow few contexts, programs
+// are made once, and where something lies over a canvas that WebGL draws on, chromium without a graphics card cuts it at the
+// wrong edge.
+async function openStudio() {
+  const easel = document.createElement("canvas");
+  const options = { alpha: true, antialias: true, premultipliedAlpha: true, failIfMajorPerformanceCaveat: true };
+  let gl = easel.getContext("webgl2", options);
+  if (!gl) {
+    gl = easel.getContext("webgl2", { ...options, antialias: false, failIfMajorPerformanceCaveat: false });
+    quality = 0.75; // drawn by the processor
+  }
+  if (!gl) return null;
+  const tools = { gl, easel, ...(await programs(gl)) };
+  easel.addEventListener("webglcontextlost", (event) => event.preventDefault());
+  easel.addEventListener("webglcontextrestored", async () => {
+    Object.assign(tools, await programs(gl));
+    for (const scene of scenes) scene.painter = new Painter(tools, scene);
+    redraw();
+  });
+  return tools;
+}
+
+// Waits until the browser has made them, so that the page does not stand still meanwhile.
+async function programs(gl) {
   const lit = program(gl, LIT, LIGHT), solid = program(gl, LIT, SOLID), cast = program(gl, CAST, NOTHING);
   const side = gl.getExtension("KHR_parallel_shader_compile");
   const busy = ({ made }) => side && !gl.isContextLost() && !gl.getProgramParameter(made, side.COMPLETION_STATUS_KHR);
   while (busy(lit) || busy(solid) || busy(cast)) await new Promise((resolve) => setTimeout(resolve, 15));
   for (const { made } of [lit, solid, cast])
     if (!gl.getProgramParameter(made, gl.LINK_STATUS) && !gl.isContextLost()) throw new Error("This browser cannot draw the answer.");
-  return new Painter(gl, scene, { lit, solid, cast });
+  return { lit, solid, cast };
 }
 
 class Painter {
-  constructor(gl, scene, programs) {
-    Object.assign(this, { gl, scene, ...programs });
+  constructor(tools, scene) {
+    Object.assign(this, tools, { scene, pen: scene.canvas.getContext("2d"), buffers: [] });
     this.upload(scene.mesh);
     this.castShadows();
   }
@@ -353,12 +370,11 @@ class Painter {
     this.shape = gl.createVertexArray();
     gl.bindVertexArray(this.shape);
     const kind = mesh.positions instanceof Int16Array ? gl.SHORT : gl.FLOAT;
-    attribute(gl, 0, mesh.positions, 3, kind, false, mesh.stride * mesh.positions.BYTES_PER_ELEMENT);
-    attribute(gl, 1, mesh.normals, 4, gl.BYTE, true, 0);
-    attribute(gl, 2, mesh.colors, 4, gl.UNSIGNED_BYTE, true, 0);
-    if (mesh.uvs) attribute(gl, 3, mesh.uvs, 2, gl.FLOAT, false, 0);
-    gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, gl.createBuffer());
-    gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, mesh.indices, gl.STATIC_DRAW);
+    this.attribute(0, mesh.positions, 3, kind, false, mesh.stride * mesh.positions.BYTES_PER_ELEMENT);
+    this.attribute(1, mesh.normals, 4, gl.BYTE, true, 0);
+    this.attribute(2, mesh.colors, 4, gl.UNSIGNED_BYTE, true, 0);
+    if (mesh.uvs) this.attribute(3, mesh.uvs, 2, gl.FLOAT, false, 0);
+    this.buffer(gl.ELEMENT_ARRAY_BUFFER, mesh.indices);
     this.images = mesh.images.map((image) => picture(gl, image));
     const { center, radius } = this.scene, reach = radius * 2.1, floor = mesh.low[1] - radius * 0.004;
     this.ground = [center[0], floor, center[2], reach];
@@ -366,8 +382,22 @@ class Painter {
     gl.bindVertexArray(this.floor);
     const [x, z] = [center[0], center[2]];
     const corners = [x - reach, floor, z - reach, x - reach, floor, z + reach, x + reach, floor, z - reach, x + reach, floor, z + reach];
-    attribute(gl, 0, new Float32Array(corners), 3, gl.FLOAT, false, 0);
+    this.attribute(0, new Float32Array(corners), 3, gl.FLOAT, false, 0);
     gl.bindVertexArray(null);
+  }
+
+  attribute(index, data, size, kind, scaled, stride) {
+    const { gl } = this;
+    this.buffer(gl.ARRAY_BUFFER, data);
+    gl.enableVertexAttribArray(index);
+    gl.vertexAttribPointer(index, size, kind, scaled, stride, 0);
+  }
+
+  buffer(use, data) {
+    const { gl } = this, made = gl.createBuffer();
+    gl.bindBuffer(use, made);
+    gl.bufferData(use, data, gl.STATIC_DRAW);
+    this.buffers.push(made);
   }
 
   // Light and build stand still, so the shadows are found once.
@@ -395,9 +425,10 @@ class Painter {
   }
 
   draw({ eye, matrix }, night, parts, rough) {
-    const { gl, scene } = this, lit = scene.mesh.closed ? this.solid : this.lit;
+    const { gl, scene, easel } = this, { width, height } = scene.canvas, lit = scene.mesh.closed ? this.solid : this.lit;
     if (gl.isContextLost()) return;
-    gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight);
+    if (easel.width < width || easel.height < height) Object.assign(easel, { width: Math.max(easel.width, width), height: Math.max(easel.height, height) });
+    gl.viewport(0, 0, width, height);
     gl.clearColor(0, 0, 0, 0);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     gl.enable(gl.DEPTH_TEST);
@@ -424,6 +455,8 @@ class Painter {
     gl.depthMask(false);
     this.parts(lit, parts.filter((part) => part.blend));
     gl.depthMask(true);
+    this.pen.clearRect(0, 0, width, height);
+    this.pen.drawImage(easel, 0, easel.height - height, width, height, 0, 0, width, height);
   }
 
   use(lit, matrix, night) {
@@ -452,7 +485,10 @@ class Painter {
   }
 
   end() {
-    this.gl.getExtension("WEBGL_lose_context")?.loseContext();
+    const { gl } = this;
+    for (const shape of [this.shape, this.floor]) gl.deleteVertexArray(shape);
+    for (const image of [this.shade, ...this.images]) gl.deleteTexture(image);
+    for (const buffer of this.buffers) gl.deleteBuffer(buffer);
   }
 }
 
@@ -470,13 +506,6 @@ function program(gl, vertex, fragment) {
   return { made, at };
 }
 
-function attribute(gl, index, data, size, kind, scaled, stride) {
-  gl.bindBuffer(gl.ARRAY_BUFFER, gl.createBuffer());
-  gl.bufferData(gl.ARRAY_BUFFER, data, gl.STATIC_DRAW);
-  gl.enableVertexAttribArray(index);
-  gl.vertexAttribPointer(index, size, kind, scaled, stride, 0);
-}
-
 function picture(gl, image) {
   const made = gl.createTexture();
   gl.bindTexture(gl.TEXTURE_2D, made);
@@ -488,7 +517,8 @@ function picture(gl, image) {
 
 // Without WebGL: the triangles from back to front on a plain canvas, with the same camera and sun but no shadows.
 class FlatPainter {
-  constructor(canvas, scene) {
+  constructor(scene) {
+    const { canvas } = scene;
     this.canvas = canvas;
     this.scene = scene;
     if (scene.mesh.indices.length / 3 > MOST_FLAT_TRIANGLES) throw new Error("This browser has no WebGL, and the answer is too large to be drawn without it.");

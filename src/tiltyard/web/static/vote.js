@@ -3,6 +3,7 @@
 const stage = document.getElementById("stage");
 const announce = document.getElementById("announce");
 const KEYS = { a: "A", arrowleft: "A", b: "B", arrowright: "B", t: "TIE", x: "BOTH_BAD" };
+const SHORT_REST = 120; // pixels
 const PATIENCE = 30000; // an answer that loads longer does not keep anybody from voting
 let busy = false;
 let momentTimer = 0;
@@ -171,6 +172,8 @@ function left(box) {
 
 function measure(box) {
   const owner = box.parentElement;
+  owner.classList.remove("almost");
+  owner.classList.toggle("almost", left(box) < SHORT_REST); // a text is not folded for its last few lines
   const below = left(box) && Math.max(0, box.scrollHeight - box.clientHeight - box.scrollTop);
   const opened = owner.querySelector(":scope > .expand")?.checked ?? false;
   owner.classList.toggle("fits", !opened && left(box) === 0);
@@ -221,7 +224,8 @@ function lock() {
   if (!ballot) return;
   const why = ballot.querySelector(".locked-why");
   const reason = whyLocked(ballot);
-  for (const button of ballot.querySelectorAll("[name=choice], [name=unrendered]")) {
+  for (const button of ballot.elements) {
+    if (button.name !== "choice" && button.name !== "unrendered") continue;
     if (reason) {
       button.setAttribute("aria-disabled", "true");
       button.setAttribute("aria-describedby", why.id);
@@ -269,7 +273,7 @@ function explain() {
 }
 
 function offerBroken(ballot) {
-  const box = ballot.querySelector(".unrendered");
+  const box = stage.querySelector(".unrendered");
   if (!box) return;
   const failed = [...stage.querySelectorAll(".answer .view")].filter((view) => view.dataset.state === "failed" || (view.dataset.state === "loading" && !isAwaited(view)));
   const sides = failed.map((view) => (view.closest(".a") ? "A" : "B")).join("");
