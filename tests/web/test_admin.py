@@ -380,6 +380,11 @@ def test_an_imported_answer_that_names_its_model_is_flagged(staffed: SmallSite) 
     assert (flag.subject, flag.flag) == ("response", "self-identifying")
     assert flag.subject_id == added.response_id, "it comes before the answer, which is never served"
     assert "Do not serve it" not in desk.page("/admin/screening")
+    looked_at = f"/admin/answer?id={added.response_id}"
+    assert looked_at in desk.page("/admin/screening")
+    assert "It is not served." in desk.page(looked_at)
+    assert added.text[:20] in desk.page(looked_at)
+    assert desk.client.get("/admin/answer?id=nothing").status_code == 400
     assert desk.post("/admin/answers", {"name": added.response_id, "to": "on"}, "/admin/screening")[0] == 303
     assert log_of(staffed)[-1] == e.ResponseEnabled(response_id=added.response_id)
     assert "Do not serve it" in desk.page("/admin/screening")

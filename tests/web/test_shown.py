@@ -9,12 +9,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.web.file_answers import TYPES, add_files, only
-from tests.web.sites import MODELS, SmallSite
+from tests.web.sites import MODELS, SECRET, SmallSite
 from tiltyard.arena import events as e
 from tiltyard.arena.store.files import PART_BYTES, CleanFile
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import ArenaError
-from tiltyard.web.shown import INERT, SANDBOX, page_start
+from tiltyard.web.shown import INERT, SANDBOX, ShownLinks, page_start
 
 
 def served(client: TestClient) -> dict[str, str]:
@@ -163,6 +163,9 @@ def test_an_answer_that_an_administrator_switched_off_is_gone(sqlite_site: Small
     sqlite_site.arena.append([e.ResponseDisabled(response_id=f"image-{number}") for number in range(len(MODELS))])
     sqlite_site.observatory.refresh()
     assert [client.get(matchup[f"url_{side}"]).status_code for side in "ab"] == [404, 404]
+    links = ShownLinks(SECRET)
+    by_id = (links.public_url("image-0"), links.operator_url("image-0"), links.operator_url("nothing"))
+    assert [client.get(address).status_code for address in by_id] == [404, 200, 404]
 
 
 def test_pages_that_show_authors_show_their_files(sqlite_site: SmallSite) -> None:
@@ -181,6 +184,12 @@ def test_pages_that_show_authors_show_their_files(sqlite_site: SmallSite) -> Non
         shown = re.search(r'<img src="(/shown/[^"]+)"', client.get(address).text)
         assert shown is not None
         assert client.get(shown[1]).content == made[MODELS[0]]
+    add_files(sqlite_site.arena, "voxel")
+    sqlite_site.observatory.refresh()
+    page = client.get(f"/compare?a={MODELS[0]}&b={MODELS[1]}&prompt=voxel").text
+    assert page.count('class="view" data-kind="voxel"') == 2
+    assert "/static/views.js" in page
+    assert "/static/views.js" not in client.get("/compare").text
 
 
 def _on(body: e.ResponseAdded, prompt_id: str) -> e.ResponseAdded:

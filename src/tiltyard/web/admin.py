@@ -313,6 +313,21 @@ async def switch_answer(request: Request) -> Response:
     return await _switch(request, "screening", body, "answer", on=on)
 
 
+@router.get("/answer")
+async def answer_page(request: Request) -> Response:
+    """One answer as voters see it, with its author, for whoever decides whether it is served."""
+    await entered(request)
+    site, name = site_of(request), request.query_params.get("id", "")
+    try:
+        line, shown = await asyncio.to_thread(admin_views.one_answer, site.engine.arena.store, site.shown_links, name)
+    except TiltyardError as error:
+        return refused(request, "screening", error)
+    withheld = await site.engine.read(admin_views.withheld_answers)
+    prompt = site.observatory.texts([("prompt", line.prompt_id)])[("prompt", line.prompt_id)]
+    context = {"line": line, "shown": shown, "prompt": prompt, "is_off": name in withheld}
+    return admin_page(request, "screening", context, template="admin_answer.html")
+
+
 @router.get("/screening/{kind}/{name}")
 async def case_page(request: Request, kind: str, name: str) -> Response:
     """One case, and what excluding or restoring its votes would do to the board."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,15 +12,20 @@ from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.board import counted_votes
 from tiltyard.arena.policy import TextsPublic
 from tiltyard.arena.store.explanations import delete_comment, latest_comments
+from tiltyard.arena.store.files import files_of
 from tiltyard.arena.store.reports import answers_by_id, reported_answers, settle_reports
 from tiltyard.arena.visitor_rules import Limits
 from tiltyard.errors import OptionError
+from tiltyard.web.shown import PublicAnswer
+from tiltyard.web.text import rendered_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store import Store
+    from tiltyard.arena.store.reports import ReportedAnswer
+    from tiltyard.web.shown import ShownLinks
 
 EXCERPT = 160
 LIMIT_MOST = 1_000_000
@@ -157,6 +162,16 @@ def report_lines(store: Store, off: list[str]) -> dict[str, object]:
     reported, switched = reported_answers(store), answers_by_id(store, off)
     excerpts = {line.response_id: excerpt(line.text) for line in (*reported, *switched)}
     return {"reported": reported, "off": switched, "excerpts": excerpts, "comments": latest_comments(store)}
+
+
+def one_answer(store: Store, links: ShownLinks, name: str) -> tuple[ReportedAnswer, PublicAnswer]:
+    """An answer with its author, and as voters see it; an id that nothing has is an `OptionError`."""
+    found = [] if "\x00" in name else answers_by_id(store, [name])
+    if not found:
+        raise OptionError("there is no such answer. Open it from the list.")
+    said = PublicAnswer(rendered_answer(found[0].text))
+    file = files_of(store, [name]).get(name)
+    return found[0], said if file is None else replace(said, kind=file.kind, url=links.operator_url(name))
 
 
 def settle(store: Store, name: str, to: str, at: int) -> None:

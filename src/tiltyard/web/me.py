@@ -16,7 +16,7 @@ from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.validity.agreement import wilson
 from tiltyard.validity.voters import expected_scores
 from tiltyard.web.model import result_for
-from tiltyard.web.shown import file_part
+from tiltyard.web.shown import PublicAnswer
 from tiltyard.web.text import rendered, rendered_answer
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ class OwnVote:
     name_a: str
     name_b: str
     prompt: Html
-    answer_a: Html
-    answer_b: Html
+    answer_a: PublicAnswer
+    answer_b: PublicAnswer
 
 
 def own_votes(site: Site, voter: str, page: int) -> tuple[tuple[OwnVote, ...], bool]:
@@ -94,10 +94,10 @@ def own_votes(site: Site, voter: str, page: int) -> tuple[tuple[OwnVote, ...], b
     return votes, len(found) > VOTES_SHOWN
 
 
-def _own_answer(site: Site, matchup: ShownMatchup, side: Literal["A", "B"], said: str) -> Html:
+def _own_answer(site: Site, matchup: ShownMatchup, side: Literal["A", "B"], said: str) -> PublicAnswer:
     if matchup.kind == AnswerKind.TEXT:
-        return rendered_answer(said)
-    return file_part(matchup.kind, site.shown_links.url(matchup.matchup_id, side), rendered_answer(said))
+        return PublicAnswer(rendered_answer(said))
+    return PublicAnswer(rendered_answer(said), matchup.kind, site.shown_links.url(matchup.matchup_id, side))
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from tiltyard.web.model import (
 )
 from tiltyard.web.page_cache import Key, has_already, tag_of
 from tiltyard.web.rendering import fingerprint, render
-from tiltyard.web.shown import file_part
+from tiltyard.web.shown import PublicAnswer
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import rendered_answer
 from tiltyard.web.validity import validity_view
@@ -203,14 +203,14 @@ def _first_words(texts: Mapping[str, str]) -> dict[str, str]:
     return {name: shortened(text) or name for name, text in texts.items()}
 
 
-def _texts(site: Site, prompt: str | None, responses: list[str]) -> tuple[str, list[Html]]:
-    """The text of a prompt, and these answers to it as safe markup."""
+def _texts(site: Site, prompt: str | None, responses: list[str]) -> tuple[str, list[PublicAnswer]]:
+    """The text of a prompt, and these answers to it."""
     if prompt is None:
         return "", []
     found = site.observatory.texts([("prompt", prompt), *(("response", response) for response in responses)])
-    answers = {response: rendered_answer(found[("response", response)]) for response in responses}
+    answers = {response: PublicAnswer(rendered_answer(found[("response", response)])) for response in responses}
     for name, file in files_of(site.engine.arena.store, responses).items():
-        answers[name] = file_part(file.kind, site.shown_links.public_url(name), answers[name])
+        answers[name] = replace(answers[name], kind=file.kind, url=site.shown_links.public_url(name))
     return found[("prompt", prompt)], [answers[response] for response in responses]
 
 

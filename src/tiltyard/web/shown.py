@@ -11,6 +11,7 @@ import base64
 import hmac
 import re
 import zlib
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
@@ -19,7 +20,6 @@ from starlette.responses import Response, StreamingResponse
 
 from tiltyard.arena.store.files import PART_BYTES, files_of, read_part, shown_file
 from tiltyard.bank import AnswerKind
-from tiltyard.pages import markup
 from tiltyard.web.cookies import derived_key
 from tiltyard.web.failures import Failure
 from tiltyard.web.rendering import static_files
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.files import StoredFile
+    from tiltyard.pages.markup import Html
 
 router = APIRouter(include_in_schema=False)
 
 MAC_BYTES = 24
-PUBLIC = "P"
+PUBLIC, OPERATOR = "P", "O"
 TOKEN = re.compile(r"[A-Za-z0-9_-]{40,320}\Z")
 
 SANDBOX = (
@@ -71,8 +72,13 @@ class ShownLinks:
         named = f"{PUBLIC}{response_id}".encode()
         return f"/shown/{_letters(self._mac(named) + named)}"
 
+    def operator_url(self, response_id: str) -> str:
+        """The address of an answer on the administrator's pages, which show what is switched off, too."""
+        named = f"{OPERATOR}{response_id}".encode()
+        return f"/shown/{_letters(self._mac(named) + named)}"
+
     def read(self, token: str) -> tuple[str, str] | None:
-        """The matchup and the side that a token stands for, or an answer and `PUBLIC`; None if it is not ours."""
+        """The matchup and the side that a token stands for, or an answer and for whom; None if it is not ours."""
         if not TOKEN.match(token):
             return None
         try:
@@ -99,25 +105,28 @@ async def shown_answer(request: Request, token: str) -> Response:
     named = site.shown_links.read(token)
     store = site.engine.arena.store
     found = None if named is None else await asyncio.to_thread(_found, store, *named)
-    if found is None or found.response_id in site.observatory.snapshot.answers_off:
+    is_off = found is not None and found.response_id in site.observatory.snapshot.answers_off
+    if named is None or found is None or (is_off and named[1] != OPERATOR):
         raise Failure(404, "not_found", NOT_FOUND)
     return answer_with(request, store, found)
 
 
 def _found(store: Store, name: str, side: str) -> StoredFile | None:
-    return files_of(store, [name]).get(name) if side == PUBLIC else shown_file(store, name, side)
+    return files_of(store, [name]).get(name) if side in (PUBLIC, OPERATOR) else shown_file(store, name, side)
 
 
-def file_part(kind: str, url: str, description: markup.Html) -> markup.Html:
-    """An answer that is a file as a part of a page about it: a picture, a player, or a line that says what it is."""
-    match kind:
-        case AnswerKind.IMAGE | AnswerKind.SVG:
-            shown = markup.Html(f'<img src="{markup.text(url)}" alt="An answer: a picture" loading="lazy">')
-        case AnswerKind.AUDIO | AnswerKind.VIDEO:
-            shown = markup.el(str(kind), src=url, controls=True, preload="none", aria_label=f"An answer: {kind}")
-        case _:
-            shown = markup.el("p", f"An answer of kind {kind}, which is shown where it is voted on.", class_="note")
-    return shown + description
+@dataclass(frozen=True, slots=True)
+class PublicAnswer:
+    """An answer on a page about it: its text or description as markup and, where it is a file, its kind and address."""
+
+    html: Html
+    kind: str = AnswerKind.TEXT.value
+    url: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is said of the file."""
+        return not self.html.strip()
 
 
 def answer_with(request: Request, store: Store, found: StoredFile) -> Response:

@@ -18,7 +18,7 @@ export async function mount(view, { bytes, label, ready }) {
   const canvas = document.createElement("canvas");
   canvas.tabIndex = 0;
   canvas.setAttribute("role", "application");
-  canvas.setAttribute("aria-label", `${label} in 3D, turned together with the other. Arrow keys turn, plus and minus zoom, 0 resets.`);
+  canvas.setAttribute("aria-label", `${label} in 3D${view.closest(".answers") ? ", turned together with the other" : ""}. Arrow keys turn, plus and minus zoom, 0 resets.`);
   const box = view.querySelector(".screen");
   box.replaceChildren(canvas);
   const scene = new Scene(canvas, mesh);

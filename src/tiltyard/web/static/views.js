@@ -21,7 +21,7 @@ new MutationObserver((changes) => {
   for (const run of runs) if (!run.view.isConnected) run.end();
 }).observe(document.body, { childList: true, subtree: true });
 
-// A pair is loaded at once, because both sides are waited for; elsewhere what comes into sight.
+// A pair to vote on is loaded at once, because both sides are waited for; elsewhere what comes into sight.
 function found(view) {
   if (view.dataset.started) return;
   if (view.closest(".pair")) begin(view);
@@ -46,7 +46,11 @@ function ready(view, words) {
 }
 
 function fail(view, words) {
-  become(view, "failed", `${words} You can say below that it does not render.`);
+  become(view, "failed", words + toSay());
+}
+
+function toSay() {
+  return document.querySelector(".ballot") ? " You can say below that it does not render." : "";
 }
 
 // ---- Pictures
@@ -113,6 +117,7 @@ function showMedia(view) {
     if (played >= enough) heard();
   };
   const broken = () => fail(view, view.dataset.kind === "audio" ? "The sound cannot be played." : "The film cannot be played.");
+  media.preload = "metadata"; // elsewhere than in a pair it was left until now
   media.addEventListener("error", broken);
   media.addEventListener("ended", count);
   media.addEventListener("seeking", () => { last = null; });
@@ -160,7 +165,7 @@ function showPage(view) {
   view.querySelector('[data-do="run"]').addEventListener("click", () => new Run(view));
   const frozen = sessionStorage.getItem(RUNNING) === view.dataset.url;
   sessionStorage.removeItem(RUNNING);
-  if (frozen) become(view, "stopped", "This page froze your browser when it was run, so it was stopped. You can say below that it does not render.");
+  if (frozen) become(view, "stopped", `This page froze your browser when it was run, so it was stopped.${toSay()}`);
 }
 
 class Run {
@@ -192,9 +197,9 @@ class Run {
 
   hear(said) {
     this.messages++;
-    if (this.messages > MOST_MESSAGES) this.stop("stopped", "It flooded this page with messages and was stopped. You can say below that it does not render.");
+    if (this.messages > MOST_MESSAGES) this.stop("stopped", `It flooded this page with messages and was stopped.${toSay()}`);
     else if (said === "tiltyard:alive") this.alive();
-    else if (said === "tiltyard:missing") this.stop("failed", "The page could not be loaded. You can say below that it does not render.");
+    else if (said === "tiltyard:missing") this.stop("failed", `The page could not be loaded.${toSay()}`);
   }
 
   alive() {
@@ -207,7 +212,7 @@ class Run {
 
   // A second load is an attempt to go elsewhere: the frame then shows something that is not the answer.
   loaded() {
-    if (this.isLoaded) this.stop("stopped", "It tried to leave and was stopped. You can say below that it does not render.");
+    if (this.isLoaded) this.stop("stopped", `It tried to leave and was stopped.${toSay()}`);
     this.isLoaded = true;
     this.ping();
   }
@@ -230,7 +235,7 @@ class Run {
   // Frames may share a thread, so when both fall silent neither is to blame before it was run alone.
   silent() {
     const others = [...runs].filter((run) => run !== this && performance.now() - run.heard > 2 * PING_MS);
-    if (!others.length) this.stop("stopped", "It stopped responding and was stopped. You can say below that it does not render.");
+    if (!others.length) this.stop("stopped", `It stopped responding and was stopped.${toSay()}`);
     else for (const run of [this, ...others]) run.stop("stopped", "One of the two pages stopped responding. Run them one at a time to see which.");
   }
 

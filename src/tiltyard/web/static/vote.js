@@ -113,7 +113,9 @@ async function go(address, options) {
 }
 
 function show(page, next, address) {
+  const views = new Map([...stage.querySelectorAll(".view[data-state=ready]:not(:has(iframe))")].map((view) => [view.dataset.url, view]));
   stage.replaceChildren(...next.childNodes);
+  for (const view of stage.querySelectorAll(".view")) if (views.has(view.dataset.url)) view.replaceWith(views.get(view.dataset.url)); // what was loaded stays
   document.title = page.title;
   document.body.className = page.body.className;
   document.body.classList.add("scripted");
@@ -156,6 +158,9 @@ function settle() {
 // Long texts: how many words are left below the edge, and which answers were read to their end.
 
 function look() {
+  const answers = [...stage.querySelectorAll(".answer .said")];
+  for (const box of answers) box.parentElement.classList.remove("almost");
+  if (answers.every((box) => left(box) < SHORT_REST)) for (const box of answers) box.parentElement.classList.add("almost"); // not folded for a few lines
   for (const box of stage.querySelectorAll(".said")) measure(box);
   const both = [...stage.querySelectorAll(".answer .said")].filter((box) => left(box) > 0).length === 2;
   const line = stage.querySelector(".together");
@@ -172,8 +177,6 @@ function left(box) {
 
 function measure(box) {
   const owner = box.parentElement;
-  owner.classList.remove("almost");
-  owner.classList.toggle("almost", left(box) < SHORT_REST); // a text is not folded for its last few lines
   const below = left(box) && Math.max(0, box.scrollHeight - box.clientHeight - box.scrollTop);
   const opened = owner.querySelector(":scope > .expand")?.checked ?? false;
   owner.classList.toggle("fits", !opened && left(box) === 0);
