@@ -98,9 +98,9 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 
 
 def test_a_line_made_to_slow_the_reader_down_does_not() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert read_verdict_line("VERDICT: A" + "*" * 200_000 + "x") is None
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 2
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,11 @@ def test_rights_room_and_clock(arena: Arena, sqlite_url: str, monkeypatch: pytes
     assert [checkup._clock("clock", "it", ahead).need for ahead in (-1.9, 1.9, -60, 60)] == ["ok", "ok", "mend", "mend"]
 
 
+def test_a_slow_answer_is_no_wrong_clock() -> None:
+    told = [checkup._ahead(told, asked=100.5, answered=109.0, grain=1.0) for told in (90.0, 100.0, 105.0, 109.0, 112.0)]
+    assert told == [-9.5, 0.0, 0.0, 0.0, 3.0]
+
+
 def test_the_clock_of_postgresql_is_read(postgresql_url: str) -> None:
     with Arena.open(postgresql_url) as arena:
         assert needs(checkup.check_store(arena.store, Policy(), time.time()), "clock") == [Need.GOOD]

@@ -101,7 +101,8 @@ def check_store(store: Store, policy: Policy, now: float) -> Iterator[CheckupLin
     if database.is_sqlite:
         yield from _check_file(Path(str(database.url.database)))
     else:
-        yield _clock("clock", "the database", server_time(store) - time.time())
+        asked = time.time()
+        yield _clock("clock", "the database", _ahead(server_time(store), asked, time.time()))
     yield from _check_heads(found.head_at, found.signed_head_at, now)
     yield from _check_limits(policy)
     shared = shared_block(latest_blocks(store))
@@ -120,6 +121,11 @@ def _check_file(path: Path) -> Iterator[CheckupLine]:
         yield mend("disk", said, f"Free at least {needed / 1e9:.1f} GB: a full disk takes no votes.")
     else:
         yield good("disk", said)
+
+
+def _ahead(told: float, asked: float, answered: float, grain: float = 0.0) -> float:
+    """How far a clock is ahead that told a time between question and answer, rounded down to a `grain`; 0 if not."""
+    return max(told - answered, 0.0) + min(told + grain - asked, 0.0)
 
 
 def _clock(part: str, whose: str, ahead: float) -> CheckupLine:
@@ -223,7 +229,9 @@ def check_site(url: str, secret: str, now: float) -> Iterator[CheckupLine]:
     try:
         if parts.scheme == "https":
             yield _in_time(lambda: _check_certificate(str(parts.hostname), parts.port or 443, now))
+        asked = time.time()
         status, headers, answer = _in_time(lambda: _ask(f"{url.rstrip('/')}/healthz", secret))
+        answered = time.time()
     except ssl.SSLError as error:
         yield _broken_tls(parts.netloc, error)
         return
@@ -233,7 +241,7 @@ def check_site(url: str, secret: str, now: float) -> Iterator[CheckupLine]:
     yield _health(url, status, headers, answer)
     if not answer:
         return
-    ahead = _seconds_of(headers.get("date")) - time.time()
+    ahead = _ahead(_seconds_of(headers.get("date")), asked, answered, grain=1.0)
     if "date" in headers:
         yield _clock("clock", "the site", ahead)
     yield from _check_seen(answer.get("seen"), parts.scheme, parts.hostname or "", ahead)
