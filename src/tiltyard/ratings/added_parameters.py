@@ -162,11 +162,13 @@ def sum_up(battles: ScoredBattles, families: dict[str, Family], ways: list[Group
             family.add_scores(scored, columns, parts)
             if not family.by_cell:
                 family.add_information(scored, columns)
-        totals += scored.sums(scored.parameters(), n_parameters)
+        own = scored.parameters()
+        totals += scored.sums(own, n_parameters)
         for total, part in zip(by_parameter, parts, strict=True):
-            total += scored.grouped(scored.parameters(), n_parameters, part)
-    cell = np.arange(len(battles.bend))
-    bend = battles.bend * sum_by(battles.counted.cell, battles.rows.weight, len(cell))[:, None]
+            total += scored.grouped(own, n_parameters, part)
+    weight = sum_by(battles.counted.cell, battles.rows.weight, len(battles.bend))
+    cell = np.flatnonzero(weight)  # of a sample, few cells may be left
+    bend = battles.bend[cell] * weight[cell, None]
     for family in families.values():
         if family.by_cell:
             family.add_information(battles.scored(cell, bend=bend), family.columns(cell, 0, 0))

@@ -93,11 +93,13 @@ class Scored:
     def grouped(self, columns: Columns, size: int, way: Grouping) -> Floats:
         """The scores summed by group: (groups, size)."""
         total = np.zeros(way.n_groups * size)
+        start = way.group * size
         for entry in columns:
             value, place = self._score(entry), entry.place
             if way.at is not None and way.scale is not None:
-                value, place = value[way.at] * way.scale, place[way.at]
-            total += sum_by(way.group * size + place, value, way.n_groups * size)
+                value, place = value[way.at], place[way.at]
+                value *= way.scale
+            total += sum_by(start + place, value, way.n_groups * size)
         return total.reshape(way.n_groups, size)
 
     def _score(self, entry: ColumnPart) -> Floats:
@@ -110,11 +112,11 @@ class Scored:
 
     def information(self, columns: Columns, size: int) -> Floats:
         """Minus the second derivatives by these parameters and by the fit's own: (size, parameters)."""
-        n = self.n_parameters
+        n, own = self.n_parameters, self.parameters()
         total = np.zeros(size * n)
         for one in columns:
             by_odds, by_tie = self._bent(one)
-            for other in self.parameters():
+            for other in own:
                 value = np.zeros(len(self.first))
                 if other.by_odds is not None:
                     value += by_odds * other.by_odds
