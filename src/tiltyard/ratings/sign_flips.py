@@ -94,12 +94,13 @@ class Scored:
         """The scores summed by group: (groups, size)."""
         total = np.zeros(way.n_groups * size)
         start = way.group * size
+        keys, spread = np.empty_like(start), np.empty(len(start))  # for all columns: large arrays are dear to make
         for entry in columns:
-            value, place = self._score(entry), entry.place
+            value, place = self._score(entry), entry.place.astype(np.int64, copy=False)
             if way.at is not None and way.scale is not None:
-                value, place = value[way.at], place[way.at]
                 value *= way.scale
-            total += sum_by(start + place, value, way.n_groups * size)
+                value, place = value.take(way.at, out=spread, mode="clip"), place.take(way.at, out=keys, mode="clip")
+            total += sum_by(np.add(start, place, out=keys), value, way.n_groups * size)
         return total.reshape(way.n_groups, size)
 
     def _score(self, entry: ColumnPart) -> Floats:
@@ -154,8 +155,8 @@ class Scored:
 class Grouping:
     """The rows of one kind of clusters in groups that do not depend on each other.
 
-    `at` names rows and `scale` their factors, where rows that stand for many battles are spread over groups; None: all
-    rows as they are.
+    `at` names rows, which each have a factor in `scale`, where rows that stand for many battles are spread over groups;
+    None: all rows as they are.
     """
 
     group: Ints
@@ -169,7 +170,7 @@ class Grouping:
             return Grouping(self.group[start:end], self.n_groups)
         assert self.scale is not None
         low, high = np.searchsorted(self.at, [start, end])
-        return Grouping(self.group[low:high], self.n_groups, self.at[low:high] - start, self.scale[low:high])
+        return Grouping(self.group[low:high], self.n_groups, self.at[low:high] - start, self.scale[start:end])
 
 
 def groupings(rows: Comparisons, n_columns: int, rng: np.random.Generator) -> list[Grouping]:
@@ -195,8 +196,7 @@ def _grouping(cluster: Ints, weight: Floats, most: int, rng: np.random.Generator
     pieces = np.ones(len(cluster), dtype=np.int64)
     pieces[own] = np.clip(np.rint(weight[own]), 1, PIECES).astype(np.int64)
     at = np.repeat(np.arange(len(cluster)), pieces)
-    scale = np.sqrt(pieces / np.where(own, np.maximum(weight, 1e-300), 1.0))[at] / pieces[at]
-    scale = np.where(own[at], scale, 1.0)
+    scale = np.where(own, np.sqrt(pieces / np.where(own, np.maximum(weight, 1e-300), 1.0)) / pieces, 1.0)
     alone = own[at]
     spread = group[at]
     count = int(alone.sum())
