@@ -69,8 +69,8 @@ def test_the_policy_and_the_phase_are_settings_and_moving_them_is_an_event(tmp_p
     )
     ok(tiltyard, "init", *DB, "--policy", "policy.yaml", "--phase", "1")
     shown, _ = ok(tiltyard, "settings", *DB, "--phase", "2")
-    assert shown.startswith("phase: 2\n")
-    assert "contender_band: 5" in shown
+    assert shown == "phase: 2\n"
+    assert "contender_band: 5" in ok(tiltyard, "settings", *DB)[0]
     (tmp_path / "wrong.yaml").write_text("contender_bands: 5\n")
     assert "contender_bands" in fails(tiltyard, "settings", *DB, "--policy", "wrong.yaml")
     (tmp_path / "shares.yaml").write_text("lanes: {coverage: 0.9}\n")
@@ -338,13 +338,16 @@ def test_invitations_are_made_listed_and_revoked_and_what_is_over_is_deleted(tmp
     assert "no invitations" in ok(tiltyard, "invite", *DB)[0]
     _, said = ok(tiltyard, "invite", *DB, "--n", "3", "--out", "links.txt", "--label", "course")
     assert "open to all" in said
+    assert "on this machine only" in said
     links = (tmp_path / "links.txt").read_text().splitlines()
     assert len(set(links)) == 3
     assert all(link.startswith("http://127.0.0.1:8000/invited/") for link in links)
     shown, _ = ok(tiltyard, "settings", *DB, "--invitation-only")
-    assert "invitation_only: true" in shown
-    _, quiet = ok(tiltyard, "invite", *DB, "--n", "1", "--uses", "0", "--days", "2", "--out", "more.txt")
+    assert shown == "phase: 4\nentry:\n  invitation_only: true\n"  # what changed, not the whole policy
+    more = ("--n", "1", "--uses", "0", "--days", "2", "--out", "more.txt")
+    _, quiet = ok(tiltyard, "invite", *DB, *more, "--public-url", "http://arena.example:8000")
     assert "open to all" not in quiet
+    assert "on this machine only" not in quiet
     listed, _ = ok(tiltyard, "invite", *DB)
     assert listed.count("open") == 4
     assert "used 0 of any number" in listed

@@ -22,7 +22,7 @@ import pytest
 from tests.arena import voting_process
 from tests.arena.databases import Databases, own_server
 from tests.arena.engines import CHOICES, any_matchup, catalog, open_arena, play, sql
-from tests.forked import Forked
+from tests.forked import PATIENCE_SECONDS, Forked
 from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
@@ -51,6 +51,14 @@ class Voters:
         assert self.process.stdout is not None
         self.lines.extend(line.rstrip("\n") for line in self.process.stdout if line.endswith("\n"))
 
+    def has_voted(self) -> None:
+        """Wait for the first acknowledged vote: a starved machine may take longer than any random moment."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not self.lines:
+            assert self._reader.is_alive(), "it ended without a vote"
+            assert time.monotonic() < until, f"no vote after {PATIENCE_SECONDS:.0f} s"
+            time.sleep(0.005)
+
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self._end()
@@ -60,8 +68,8 @@ class Voters:
         assert self.process.returncode == 0, self.errors
 
     def _end(self) -> None:
-        self._reader.join(120)
-        self.errors = self.process.wait(120).stderr
+        self._reader.join(PATIENCE_SECONDS)
+        self.errors = self.process.wait().stderr
 
 
 def seed(url: str) -> None:
@@ -90,7 +98,9 @@ def kill_writers(url: str, kills: int, seed_of_moments: int = 1) -> int:
     moments = random.Random(seed_of_moments)
     lines: list[str] = []
     for number in range(kills):
-        voters = Voters(url, f"w{number}", clients=8, seconds=60)
+        voters = Voters(url, f"w{number}", clients=8, seconds=PATIENCE_SECONDS)
+        if number % 2 == 0:  # the others may be killed before their first vote
+            voters.has_voted()
         time.sleep(moments.uniform(0.02, 0.4))
         voters.kill()
         lines += voters.lines
@@ -103,6 +113,7 @@ def kill_workers(url: str, kills: int) -> int:
     moments = random.Random(2)
     lines: list[str] = []
     running = [Voters(url, f"a{number}", clients=6, seconds=300) for number in range(2)]
+    running[0].has_voted()
     for number in range(kills):
         time.sleep(moments.uniform(0.1, 0.6))
         killed = running.pop(moments.randrange(2))
@@ -130,6 +141,7 @@ def kill_every_worker(
         lines: list[str] = []
         for number in range(first, min(first + rounds_each, rounds)):
             running = [Voters(url, f"r{number}-{worker}", clients=6, seconds=300) for worker in range(workers)]
+            running[0].has_voted()
             while running:
                 time.sleep(moments.uniform(0.0, 0.3))
                 killed = running.pop(moments.randrange(len(running)))
@@ -150,6 +162,7 @@ def kill_servers(kills: int) -> int:
         seed(url)
         moments = random.Random(3)
         running = [Voters(url, f"s{number}", clients=6, seconds=1.5 * kills + 1) for number in range(2)]
+        running[0].has_voted()
         for _ in range(kills):
             time.sleep(moments.uniform(0.2, 0.8))
             server.kill()

@@ -118,7 +118,10 @@ def test_files_of_one_name_are_called_like_their_folders_and_names_stay_differen
     for name in EXPECTED:
         write(tmp_path / name / "out.jsonl", named(name, prompt="prompt", answer="response"))
     assert texts(collect(*(tmp_path / name / "out.jsonl" for name in EXPECTED))) == EXPECTED
+    other = write(tmp_path / "new" / "v1" / "out.jsonl", named("v2", prompt="prompt", answer="response"))
     with pytest.raises(BankError, match=r"another file is called v1 too\. Say who answered: NAME="):
+        collect(tmp_path / "v1" / "out.jsonl", other)
+    with pytest.raises(BankError, match=r"out\.jsonl is given twice"):
         collect(tmp_path / "v1" / "out.jsonl", tmp_path / "v1" / "out.jsonl")
     odd = {"a/b": "a-b", "a b": "a-b-2", "a-b": "a-b-3", "../../etc": "etc", ".x": "x", "a:b": "a-b-4"}
     found = collect(write(tmp_path / "odd.jsonl", [{"model": name, "prompt": "?", "response": name} for name in odd]))
@@ -182,8 +185,8 @@ def test_what_is_left_out_is_counted_and_said(tmp_path: Path) -> None:
     second.append({"id": "q0", "response": "again"})
     found = collect(write(tmp_path / "v1.json", first), write(tmp_path / "v2.json", second))
     assert found.answers["v2"] == {"q0": "v2 0", "q2": "v2 2"}
-    assert "1 answers of v2 are empty and left out" in found.notes
-    assert any("the first one counts" in note for note in found.notes)
+    assert "v2: answers left out because they are empty: 1" in found.notes
+    assert "v2: answers left out because an earlier one to the same prompt counts: 1" in found.notes
     assert "2 of 3 prompts have every answer (v2 lacks 1)" in found.notes
 
 

@@ -182,6 +182,17 @@ def test_a_missing_column_is_suggested_from_the_header(header: str, asked: str) 
     assert f"Did you mean {asked}? Its columns are {', '.join(header.split())}" in str(caught.value)
 
 
+@pytest.mark.parametrize(("sign", "word"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
+@pytest.mark.parametrize("columns", [None, {"model_a": "left"}])
+def test_a_table_that_is_not_separated_by_commas_is_said_to_be_so(
+    sign: str, word: str, columns: dict[str, str] | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(sign.join(("left", "right", "winner")) + "\n" + sign.join("xyx") + "\n")
+    with pytest.raises(BattleError, match=f"mine.csv: its columns are separated by {word}, not by commas"):
+        read_battles(path, map=columns)
+
+
 def test_nothing_is_suggested_where_nothing_is_like_it() -> None:
     with pytest.raises(BattleError, match=r"no known battle format\. Its columns are colour, size;") as caught:
         read_battles([{"colour": 1, "size": 2}])
@@ -207,8 +218,9 @@ def test_winners_are_read_in_every_listed_spelling(word: Any, outcome: Outcome) 
 
 @pytest.mark.parametrize("word", ["C", "neither", "-1", "3", "X", "modle_a", "both", "A B", True, 2.5])
 def test_what_is_not_listed_is_never_guessed(word: Any) -> None:
-    with pytest.raises(BadRow, match=r"unknown winner|wrong type"):
+    with pytest.raises(BadRow, match=r"unknown winner|wrong type") as caught:
         read_battles([{"model_a": "x", "model_b": "y", "winner": word}])
+    assert ('map={"winner:WORD": "model_a"}' in str(caught.value)) == (caught.value.reason == "unknown winner")
 
 
 def test_a_name_that_means_the_other_side_is_ambiguous() -> None:

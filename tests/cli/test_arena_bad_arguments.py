@@ -49,6 +49,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("arena", "settings", "--policy", "DIR/deep.yaml"), "nested too deeply"),
         (("arena", "simulate", "--taste-sd", "1e308"), "less than or equal to"),
         (("arena", "simulate", "--votes", HUGE), "less than or equal to"),
+        (("arena", "tidy", "--db", "DIR/a.db"), "a.db is a path, not the URL of a database. Write sqlite:///"),
+        (("arena", "init", "--db", "sqlite:///nowhere/a.db"), "there is no folder nowhere"),
+        (("verify", "DIR/folder"), "folder is a folder without published.json"),
+        (("verify", "DIR/bytes"), "bytes cannot be verified: name a folder that `tiltyard publish` wrote"),
+        (("verify", "DIR/none"), "there is no file or folder"),
         (("verify", "DIR/method.gz"), "method.gz is cut off or not a gzip file"),
         (("verify", "DIR/plain.gz"), "plain.gz is cut off or not a gzip file"),
         (("verify", "DIR/cut.gz"), "cut.gz"),
@@ -59,7 +64,8 @@ def test_a_bad_argument_is_named_and_nothing_is_done(
 ) -> None:
     url = f"sqlite:///{folder / 'a.db'}"
     given = [argument.replace("DIR", str(folder)) for argument in arguments]
-    done = tiltyard(*given, *(("--db", url) if arguments[0] == "arena" and arguments[1] != "simulate" else ()))
+    needs_db = arguments[0] == "arena" and arguments[1] != "simulate" and "--db" not in arguments
+    done = tiltyard(*given, *(("--db", url) if needs_db else ()))
     assert done.returncode in (1, 2)
     assert "Traceback" not in done.stderr
     assert said in " ".join(done.stderr.replace("│", " ").split())

@@ -226,8 +226,9 @@ def test_a_killed_placement_ends_with_the_ratings_of_one_that_was_not(
     wanted, seconds = undisturbed(references, tmp_path, server, batch=batch)
     site, rng = Site(tmp_path / "site", server, batch=batch), random.Random(1)
     moments = IN_BATCHES[:3] + IN_BATCHES[-1:] if batch else DIRECT
-    found = [moment for moment in moments if site.kill(moment, rng, seconds)]
-    assert len(found) >= len(moments) - 1, f"only killed {found}"  # on a busy machine a moment may pass unseen
+    tries = {BETWEEN: 5, WRITING: 5}  # on a busy machine a moment may pass unseen; these come again in the next run
+    found = [moment for moment in moments if any(site.kill(moment, rng, seconds) for _ in range(tries.get(moment, 1)))]
+    assert len(found) >= len(moments) - 1, f"only killed {found}"
     site.finish()
     check(site, wanted)
 

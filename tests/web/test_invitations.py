@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -33,12 +34,17 @@ def closed(sqlite_url: str) -> Iterator[SmallSite]:
         yield site
 
 
-def start(client: TestClient, secret: str) -> int:
-    """The status of pressing the button on the page of an invitation."""
+def pressed(client: TestClient, secret: str) -> Any:
+    """The answer to pressing the button on the page of an invitation."""
     page = client.get(f"/invited/{secret}").text
     token = re.search(r'name="token" value="([^"]+)"', page)
     assert token is not None
-    return int(client.post("/start", data={"token": token[1], "invitation": secret}).status_code)
+    return client.post("/start", data={"token": token[1], "invitation": secret})
+
+
+def start(client: TestClient, secret: str) -> int:
+    """Its status."""
+    return int(pressed(client, secret).status_code)
 
 
 def vote(client: TestClient) -> int:
@@ -59,7 +65,10 @@ def test_without_an_invitation_a_page_says_what_to_do_and_nothing_is_stored(clos
     assert "Voting here is by invitation." in page
     assert "Start voting" not in page
     assert client.post("/api/v1/matchups").json()["error"]["code"] == "not_invited"
-    assert start(client, "made-up") == 403
+    refused = pressed(client, "made-up")
+    assert refused.status_code == 403
+    assert "See the leaderboard" in refused.text
+    assert "Go to a new pair" not in refused.text  # there is none without an invitation
     assert sql(closed.url, "SELECT count(*) FROM voters") == [(0,)]
 
 

@@ -86,7 +86,7 @@ def collect_answers(
     for name, answers in rows.items():
         found.answers[name] = _answers_of(name, answers, keys, left_out)
     found.prompts = keys.prompts(answered=[key for by_key in found.answers.values() for key in by_key])
-    found.notes += [f"{count:,} {what}" for what, count in left_out.items()]
+    found.notes += [f"{what}: {count:,}" for what, count in left_out.items()]
     _check(found, prompts)
     return found
 
@@ -140,6 +140,8 @@ def _file_names(files: Sequence[AnswerFile]) -> list[str]:
     twice = {name for name, count in Counter(file.name for file in files).items() if count > 1}
     names = [file.path.resolve().parent.name if file.name in twice and not file.named else file.name for file in files]
     for file, name in zip(files, names, strict=True):
+        if sum(other.path.resolve() == file.path.resolve() for other in files) > 1 and not file.named:
+            raise BankError(f"{file.path} is given twice. Each model has its own answer file: name another one.")
         if names.count(name) > 1:
             raise BankError(f"{file.path}: another file is called {name} too. Say who answered: NAME={file.path}.")
     return names
@@ -162,11 +164,11 @@ def _answers_of(name: str, rows: Sequence[AnswerRow], keys: _Keys, left_out: Cou
     for place, row in enumerate(rows):
         key = keys.of(row, place)
         if key is None:
-            left_out[f"answers of {name} belong to no prompt and are left out"] += 1
+            left_out[f"{name}: answers left out because they belong to no prompt"] += 1
         elif not (row.answer or "").strip():
-            left_out[f"answers of {name} are empty and left out"] += 1
+            left_out[f"{name}: answers left out because they are empty"] += 1
         elif key in found:
-            left_out[f"answers of {name} are left out, since it answered the prompt before: the first one counts"] += 1
+            left_out[f"{name}: answers left out because an earlier one to the same prompt counts"] += 1
         else:
             found[key] = row.answer or ""
     return found

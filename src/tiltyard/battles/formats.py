@@ -280,6 +280,8 @@ def recognise(
 
 def _unrecognised(own: Format, header: Collection[str], mapped: ColumnMap) -> str:
     """What a header lacks, and what to do about it."""
+    if wrongly_separated(header):
+        return wrongly_separated(header)
     missing = own.lacking(header, (*own.required, "source"))
     hint = suggestion([name for name in missing if name != "source"], header, mapped)
     if missing == ["source"]:
@@ -297,6 +299,8 @@ def check_mapped(mapped: ColumnMap, header: Collection[str], where: str) -> None
     """Refuse a mapping to a column that the source does not have, or to one half of a pair."""
     for ours, theirs in mapped.columns:
         if theirs not in header:
+            if wrongly_separated(header):
+                raise BattleError(f"{where}: {wrongly_separated(header)}")
             close = difflib.get_close_matches(theirs, header, 1)
             hint = f' Did you mean map={{"{ours}": "{close[0]}"}}?' if close else ""
             raise OptionError(f"{where} has no column {theirs!r} for {ours}.{hint} Its columns are {listed(header)}.")
@@ -304,6 +308,15 @@ def check_mapped(mapped: ColumnMap, header: Collection[str], where: str) -> None
         other = f"{ours[:-2]}{half}"
         if half and ours not in OWN_PAIR and other not in header and other not in mapped.targets:
             raise OptionError(f"map: {ours} needs {other} beside it: a pair of numbers is controlled for. Map both.")
+
+
+def wrongly_separated(header: Collection[str]) -> str:
+    """What to do about a header that is one name because its columns are not separated by commas; else nothing."""
+    (only, *others) = header or [""]
+    found = [word for sign, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")) if only.count(sign) > 1]
+    if others or not found:
+        return ""
+    return f"its columns are separated by {found[0]}, not by commas. Save it as CSV with commas, or as .tsv with tabs."
 
 
 def listed(names: Iterable[str]) -> str:

@@ -21,6 +21,15 @@ EXPECTED = {
     FieldKind.TIME: "seconds since 1970 or an ISO date and time",
 }
 SKIP_ADVICE = 'Correct the row, or leave such rows out with on_bad="skip"'
+WORD_ADVICE = (
+    'Correct the row, say what the word means (map={"winner:WORD": "model_a"}), or leave such rows out with '
+    'on_bad="skip"'
+)
+
+
+def without_options(error: Exception) -> str:
+    """A message about a row, for those who cannot give options of reading: the row is to be corrected."""
+    return str(error).replace(SKIP_ADVICE, "Correct the row").replace(WORD_ADVICE, "Correct the row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +42,7 @@ class RowProblem:
 
     def error(self) -> BadRow:
         """The error that stops reading at this row."""
-        advice = SKIP_ADVICE + "."
+        advice = f"{WORD_ADVICE if self.reason is Reason.UNKNOWN_WINNER else SKIP_ADVICE}."
         if self.reason is Reason.MISSING_SOURCE:
             advice = (
                 f"Say who decided with default_source=... ({' or '.join(SOURCE_LABELS)}), or {SKIP_ADVICE.lower()}."

@@ -23,6 +23,7 @@ from tiltyard.cli.arena_options import (
     DbOption,
     OutOption,
     PolicyOption,
+    changed_text,
     need_arena,
     policy_text,
     read_policy_file,
@@ -113,7 +114,10 @@ def settings_command(
         ),
     ] = None,
 ) -> None:
-    """Show an arena's policy and phase, or change them; a change is an event of the log. The site's texts are not."""
+    """Show an arena's policy and phase, or change them; a change is an event of the log. The site's texts are not.
+
+    Without options the whole policy is shown, with options what they changed.
+    """
     need_arena()
     import msgspec
 
@@ -143,12 +147,14 @@ def settings_command(
         if bodies:
             arena.append(bodies)
         now, at = arena.read(lambda state: (state.policy, state.phase))
-        shown = [f"\n{name}: {said}" for name in texts if (said := site_texts.site_text(arena.store, name))]
+        shown = [f"{name}: {said}" for name in texts if (said := site_texts.site_text(arena.store, name))]
     if now.texts_public == "always":
         note(NOT_BLIND)
     elif before.texts_public == "always":
         note("answers are hidden from now on, but were public until now: anyone who kept them can tell who wrote what.")
-    typer.echo(f"phase: {at}\n{policy_text(now)}" + "".join(shown))
+    asked = any(given is not None for given in (policy, phase, texts_public, invitation_only, *texts.values()))
+    policy_shown = changed_text(before, now) if asked else policy_text(now)
+    typer.echo("\n".join([f"phase: {at}", *filter(None, [policy_shown]), *shown]))
 
 
 @app.command("import")
@@ -306,7 +312,9 @@ def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, *
     secret, admin_secret = secrets_of()
     options |= texts if notice is None else {**texts, "notice": notice}
     settings = SiteSettings(db=db, secret=secret, admin_secret=admin_secret, **options)
-    note(f"serving {shown_url(db)} at {settings.public_url or f'http://{host}:{port}'} (Ctrl-C stops)")
+    everywhere = ": every address of this machine" if host in ("0.0.0.0", "::") else ""  # noqa: S104 - only said
+    at = settings.public_url or f"http://{host}:{port}{everywhere}"
+    note(f"serving {shown_url(db)} at {at} (Ctrl-C stops)")
     serve(settings, workers=workers, sockets=sockets)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,6 +56,21 @@ def policy_text(policy: Policy) -> str:
     import yaml
 
     return str(yaml.safe_dump(msgspec.to_builtins(policy), sort_keys=False)).rstrip()
+
+
+def changed_text(before: Policy, now: Policy) -> str:
+    """The settings in which a policy differs from the one before it; empty if there are none."""
+    import msgspec
+    import yaml
+
+    old = msgspec.to_builtins(before)
+    changed: dict[str, Any] = {}
+    for name, value in msgspec.to_builtins(now).items():
+        if isinstance(value, dict):
+            value = {inner: setting for inner, setting in value.items() if setting != old[name].get(inner)}
+        if value != old[name] and value != {}:
+            changed[name] = value
+    return str(yaml.safe_dump(changed, sort_keys=False)).rstrip() if changed else ""
 
 
 def need_arena() -> None:

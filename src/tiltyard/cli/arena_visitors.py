@@ -11,6 +11,8 @@ from tiltyard.cli.output import note
 from tiltyard.errors import OptionError
 
 MICROSECONDS = 1_000_000
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Hosts whose links nobody else can open."""
 
 
 def invite_command(
@@ -42,6 +44,8 @@ def invite_command(
     --invitation-only`. A revoked invitation ends the voting of those who used it; their votes stay.
     """
     need_arena()
+    from urllib.parse import urlsplit
+
     from tiltyard.arena.service import clock
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.invitations import all_invitations, make_invitations, revoke_invitations
@@ -69,6 +73,8 @@ def invite_command(
         elif n is not None:
             until = None if days is None else now + days * 86_400 * MICROSECONDS
             make_invitations(store, n, now=now, most=uses, label=label, expires_at=until, keep=keep)
+            if urlsplit(site).hostname in LOOPBACK:
+                note("these links work on this machine only. For others: --public-url http://NAME-OR-ADDRESS:PORT")
             if not store.load().state.policy.entry.invitation_only:
                 note("the arena is open to all: close it with `tiltyard arena settings --invitation-only`.")
             return

@@ -178,6 +178,12 @@ def _next_commands(place: Path, *, arena: bool) -> list[str]:
             ("make the arena", ["arena", "init", *db, "--policy", str(place / POLICY)]),
             ("fill it", ["arena", "import", *db, *map(str, files)]),
             ("open its site", ["arena", "serve", *db]),
+            ("or for a team only: close it", ["arena", "settings", *db, "--invitation-only"]),
+            (
+                "a link for each person, with the name or address of this machine",
+                ["arena", "invite", *db, "--n", "5", "--public-url", "http://ADDRESS:8000"],
+            ),
+            ("open it to the network", ["arena", "serve", *db, "--host", "0.0.0.0"]),  # noqa: S104 - a command that is shown
         ]
     lines = ["next:"]
     for what, words in steps:

@@ -41,6 +41,7 @@ FETCH_SECONDS = 60.0
 
 WITNESS_PATH = "/api/v1/witness.jsonl"
 HEADS_PATH = "/api/v1/heads"
+VERIFIABLE = "name a folder that `tiltyard publish` wrote, a witness file of an arena, or the address of either."
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def verify_command(
         first = next(lines, b"")
         verifier = next((verify for recognises, verify in VERIFIERS if recognises(first)), None)
         if verifier is None:
-            raise OptionError(f"{source} is nothing that can be verified: not a witness file of an arena.")
+            raise OptionError(f"{source} cannot be verified: {VERIFIABLE}")
         found = verifier(VerifyRequest(source, first, lines, kept, _heads_of_site(source), keys, matchup or []))
     _print(found, format)
     if found.problems:
@@ -361,7 +362,11 @@ def _opened(source: str) -> Iterator[Iterator[bytes]]:
         return
     path = Path(source)
     if not path.is_file():
-        raise OptionError(f"there is no file {source}. Name a witness file, or an address with https://.")
+        raise OptionError(
+            f"{source} is a folder without published.json: {VERIFIABLE}"
+            if path.is_dir()
+            else f"there is no file or folder {source}. Name a published board or a witness file, or its address."
+        )
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield iter(file)

@@ -19,7 +19,7 @@ from tiltyard.battles.label_sheets import (
     is_sheet,
     read_filled_rows,
 )
-from tiltyard.battles.problems import SKIP_ADVICE
+from tiltyard.battles.problems import without_options
 from tiltyard.battles.reading import read_battles
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.leaderboard import EloReport, Leaderboard
@@ -172,7 +172,7 @@ def check_label_file(path: Path) -> None:
         else:
             read_battles(labels, default_source="human")
     except BadRow as error:
-        raise OptionError(str(error).replace(SKIP_ADVICE, "Correct the row")) from None
+        raise OptionError(without_options(error)) from None
     except NoBattles:
         return  # a sheet that nobody has filled in yet: the run goes on, and says that it has no board by people
 
@@ -205,4 +205,4 @@ def _calibrated(folder: Path, labels: Path, dimension: str) -> CalibratedBoard:
     try:
         return CalibratedBoard(rate_with_people(estimator, folder / "battles.jsonl", labels))
     except TiltyardError as error:
-        return CalibratedBoard(None, str(error).replace(SKIP_ADVICE, "Correct the row"))
+        return CalibratedBoard(None, without_options(error))

@@ -108,6 +108,10 @@ class Database:
         except PoolTimeoutError:
             raise StoreError(f"cannot {doing} {self.shown}: all connections are busy. Try again.") from None
         except self._errors as error:
+            folder = Path(str(self.url.database)).parent
+            if self.is_sqlite and not folder.is_dir():
+                said = f"there is no folder {folder}. Check the path, or make the folder first."
+                raise StoreError(f"cannot {doing} {self.shown}: {said}") from error
             raise StoreError(f"cannot {doing} {self.shown}: {_explained(error, self._driver)}") from error
 
 
@@ -139,6 +143,8 @@ def parse_url(url: str) -> sa.URL:
     try:
         parsed = sa.make_url(url)
     except (ArgumentError, ValueError):
+        if url.endswith((".db", ".sqlite")) and "@" not in url:
+            raise StoreError(f"{url} is a path, not the URL of a database. Write sqlite:///{url}") from None
         raise StoreError(f"the address of the arena is not the URL of a database. {advice}") from None
     if parsed.drivername == "sqlite" and parsed.database not in (None, "", ":memory:"):
         return parsed
