@@ -197,8 +197,10 @@ def test_a_past_that_was_noted_bit_by_bit_is_the_past_of_all(shown: list[tuple[i
         past.note((a, b, prompt), at)
         seen[a, b, prompt] = max(at, seen.get((a, b, prompt), 0))
     whole = SeenMatchups(seen)
-    assert past.when == whole.when == seen
-    assert {pair: sorted(prompts) for pair, prompts in past.prompts.items()} == {
-        pair: sorted(prompts) for pair, prompts in whole.prompts.items()
-    }
-    assert past.most == whole.most == max(map(len, past.prompts.values()), default=0)
+    assert dict(past.triples()) == dict(whole.triples()) == seen
+    pairs = {triple[:2] for triple in seen}
+    prompts = {pair: [prompt for *of, prompt in seen if tuple(of) == pair] for pair in pairs}
+    assert all(list(past.prompts(pair)) == list(whole.prompts(pair)) == prompts[pair] for pair in pairs)
+    assert past.most == whole.most == max(map(len, prompts.values()), default=0)
+    assert {*past.pairs(at_least=2)} == {pair for pair in pairs if len(prompts[pair]) > 1}
+    assert (past.prompts((8, 9)), past.when((8, 9))) == ((), {})

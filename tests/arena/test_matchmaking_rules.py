@@ -260,7 +260,7 @@ def test_a_pair_that_was_skipped_comes_on_every_other_prompt_before_there_is_non
         assert again == choose.prompt_for_pair(yard.state, np.random.default_rng(turn), seen, (1, 3), lane=lane)
         assert again is not None
         assert (sorted((again.a, again.b)), again.lane) == ([1, 3], lane)
-        assert triple(again) not in seen.when
+        assert triple(again) not in dict(seen.triples())
         assert 1 / (6 - turn) <= again.probability + 1e-9 <= 1 + 2e-9
         seen.note(triple(again), turn)
     assert prompt_for_pair(yard.state, np.random.default_rng(0), seen, (1, 3), lane=lane) is None

@@ -95,6 +95,23 @@ def test_an_undone_vote_counts_as_none_and_forgets_no_prompt(waiting: WaitingPai
     assert (due.prompts, due.more) == ({0, 1, 2}, False)
 
 
+def test_a_vote_is_taken_back_for_as_long_as_the_log_may_tell_and_then_forgotten(waiting: WaitingPairs) -> None:
+    """Two votes can be undone until second 5; another worker's undo of the first is read 59 seconds later."""
+    until, late, later = 5_000_000, 64_000_000, 66_000_000
+    for name, pair in (("1", FIRST), ("2", SECOND_PAIR)):
+        serve(waiting, name, shown(pair))
+        waiting.close(voted(name, undo_until=until), 1)
+    serve(waiting, "3", shown(THIRD, at=late))  # settles the two before
+    waiting.close(voted("3"), late)
+    waiting.close(e.Undone(matchup_id="1"), until)
+    assert pairs(waiting, now=late) == [FIRST]
+    serve(waiting, "4", shown(THIRD, at=later))
+    waiting.close(voted("4"), later)
+    waiting.close(e.Undone(matchup_id="2"), until)
+    assert waiting.shown_before("home", "ann", FIRST, RULES) is not None
+    assert waiting.shown_before("home", "ann", SECOND_PAIR, RULES) is None
+
+
 def test_with_every_fifth_vote_one_more_pair_may_wait(waiting: WaitingPairs) -> None:
     cast(waiting, 5)
     serve(waiting, "a", shown(FIRST))

@@ -55,7 +55,8 @@ def same_votes(observatory: Observatory, url: str) -> bool:
         store.close()
     followed = observatory.snapshot.study.votes
     columns = ("at", "model_a", "model_b", "prompt", "outcome")
-    return followed.matchup_ids == again.matchup_ids and all(
+    ids = observatory.look(lambda state, votes: votes.votes.table(state.catalog, with_ids=True).matchup_ids)
+    return ids == again.matchup_ids and all(
         np.array_equal(getattr(followed, name), getattr(again, name)) for name in columns
     )
 

@@ -28,7 +28,8 @@ from tiltyard.arena.integrity import (
 from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store import reading, site_texts
 from tiltyard.arena.store.state_bytes import decode_state, encode_state
-from tiltyard.arena.votes import CatalogNames, MemoryVoteBook, vote_table
+from tiltyard.arena.vote_columns import VoteColumns
+from tiltyard.arena.votes import CatalogNames, MemoryVoteBook
 from tiltyard.arena.weights import contested_models
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def screen(
     state: ArenaState | ScreenedState,
     *,
     exclude: bool = False,
-    votes: Iterable[CastVote] | None = None,
+    votes: VoteColumns | None = None,
     answers: ScreenedAnswers | None = None,
 ) -> Screening:
     """Screen every vote, undo, skip and answer.
@@ -124,7 +125,8 @@ def screen(
     """
     view = state if isinstance(state, ScreenedState) else ScreenedState.of(state)
     policy, models = view.policy, view.names.models
-    table = vote_table(reading.cast_votes(store, view.seq) if votes is None else votes, view.names)
+    followed = VoteColumns(reading.cast_votes(store, view.seq)) if votes is None else votes
+    table = followed.table(view.names, with_ids=True)
     voters = flag_voters(table, view.rating, policy.flags, reading.session_acts(store))
     flagged = (answers or ScreenedAnswers()).follow(store, models)
     by_voters = propose_exclusions(table, voters)

@@ -121,7 +121,7 @@ class ShownRecord:
     ) -> None:
         """A pair is shown. A new one that is opened over the limit lets the one that was shown most give way."""
         self.age(shown.at)
-        waiting = [pair for pair in waiting if self.unvoted[pair].waits]
+        waiting = [pair for pair in waiting if self.waits(pair)]  # one may have been settled just now
         if is_new and self.full(len(waiting), rules):
             leaving = max(waiting, key=lambda pair: len(self.unvoted[pair].prompts))
             self.unvoted[leaving].waits = False

@@ -10,7 +10,7 @@ runs in the writer and in simulations.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
@@ -36,6 +36,10 @@ when they come back."""
 
 CLOSED_KEPT = 20_000
 """How many closed matchups are remembered: the log tells of each once more, and a vote can be undone for a moment."""
+
+UNDONE_WITHIN = 60 * 1_000_000
+"""So long after the last moment to undo a vote the log may tell that it was undone, in microseconds. Then what it takes
+to bring the pair back is dropped: a kilobyte a vote."""
 
 TOLD_TWICE = 50
 """How many of the latest closed matchups of a block or session the log may still tell of after they were read."""
@@ -85,6 +89,8 @@ class WaitingPairs:
         self._sessions: OrderedDict[str, ShownRecord] = OrderedDict()
         self._open: dict[str, ShownPair] = {}
         self._done: OrderedDict[str, _Closed | None] = OrderedDict()
+        self._undoable: deque[tuple[int, str]] = deque()
+        """Until when votes can be undone, in the order of their votes."""
         self._rules = WaitingRules()
 
     def knows(self, block: str) -> bool:
@@ -284,6 +290,11 @@ class WaitingPairs:
         for record in self._records(shown._replace(block=block)):
             record.votes += 1
         self._done[body.matchup_id] = _Closed(shown, block, before, until)
+        self._undoable.append((max(until, at), body.matchup_id))
+        while self._undoable and self._undoable[0][0] + UNDONE_WITHIN < at:
+            _, final = self._undoable.popleft()
+            if final in self._done:
+                self._done[final] = None
 
     def _take_back(self, matchup_id: str, closed: _Closed) -> None:
         """An undone vote settles nothing: the pair waits again where it did, whatever network the vote came from."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -22,7 +21,7 @@ from tiltyard.arena.store.reading import LoggedEvent, latest_events
 from tiltyard.errors import ArenaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from tiltyard.arena.integrity import AnswerFlag
     from tiltyard.arena.state import ArenaState, CastVote
@@ -131,7 +130,7 @@ class Screener:
         return effects_of(copy_of(state, votes), change)
 
     def _votes(self, names: set[str]) -> list[CastVote]:
-        return self._site.observatory.look(lambda _, votes: [v for v in votes.votes if v.matchup_id in names])
+        return self._site.observatory.look(lambda _, votes: votes.votes.named(names))
 
     def _excluded_by(self, exclusion: Exclusion) -> set[str]:
         events = latest_events(self._site.engine.arena.store, ["excluded"], EXCLUSIONS_SHOWN)
@@ -143,14 +142,15 @@ class Screener:
 
     def _found(self) -> ScreeningReport:
         store = self._site.engine.arena.store
-        state, votes = self._site.observatory.look(lambda state, votes: (ScreenedState.of(state), list(votes.votes)))
+        state, votes = self._site.observatory.look(lambda state, votes: (ScreenedState.of(state), votes.votes.copy()))
         found = screen(store, state, votes=votes, answers=self._answers)
         flagged = latest_events(store, ["flagged"], FLAGS_READ)
-        standing = {vote.matchup_id: vote.standing for vote in votes}
         events = [event for event in latest_events(store, ["excluded"], EXCLUSIONS_SHOWN) if event.seq is not None]
+        changed = votes.named({name for event in events for name in _names(event.body)})
+        standing = {vote.matchup_id: vote.standing for vote in changed}
         return ScreeningReport(
             seq=state.seq,
-            sessions=tuple(_sessions(found, flagged, votes)),
+            sessions=tuple(_sessions(found, flagged, votes.standings())),
             answers=tuple(found.answers),
             unblinded=next((p.matchup_ids for p in found.proposals if p.reason == UNBLINDED), ()),
             exclusions=tuple(_exclusion(event, standing) for event in events),
@@ -166,11 +166,10 @@ def _case(kind: CaseKind, name: str, reasons: tuple[str, ...], votes: list[CastV
     return ReviewItem(kind, name, reasons, counted, excluded, len(standing(VoteStanding.UNDONE)), until)
 
 
-def _sessions(found: Screening, flagged: Iterable[LoggedEvent], votes: Iterable[CastVote]) -> list[FlaggedSession]:
+def _sessions(
+    found: Screening, flagged: Iterable[LoggedEvent], standings: Mapping[str, Mapping[VoteStanding, int]]
+) -> list[FlaggedSession]:
     """Sessions with new flags first, then those flagged or excluded before; each group by number of votes."""
-    standings: dict[str, Counter[VoteStanding]] = {}
-    for vote in votes:
-        standings.setdefault(vote.voter, Counter())[vote.standing] += 1
     reasons: dict[str, dict[str, str]] = {}
     for event in flagged:
         if isinstance(event.body, e.Flagged) and event.body.subject == "voter":

@@ -124,7 +124,7 @@ def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, n
     detail = model_detail(state, name, board)
     facts = snapshot.model(name)
     votes, again = snapshot.study.votes, snapshot.study.replay
-    latest = followed.of_model(facts.number, RECENT)
+    latest = followed.votes.of_model(facts.number, RECENT)
     return ModelPage(
         facts=facts,
         detail=detail,

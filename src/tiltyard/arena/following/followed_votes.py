@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
-from collections import Counter, deque
-from operator import attrgetter
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import numpy as np
 
 from tiltyard.arena import events as e
-from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store.reading import cast_votes, contender_votes
 from tiltyard.arena.store.vote_book import votes_as_of
+from tiltyard.arena.vote_columns import NumberedTexts, VoteColumns, view_of
 from tiltyard.arena.weekly import Note, ServedPairs, closed_only, note_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
 
     from tiltyard.arena.catalog import Catalog
     from tiltyard.arena.state import ArenaState, CastVote
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 LANES_READ = 20_000
 """Exposure is looked at over a window of the latest votes, some of which may be excluded."""
+
+DROPPED_SHARE = 8
 
 CHANGE_VOTES = (e.Excluded, e.Restored)
 
@@ -38,10 +39,8 @@ class FollowedVotes:
     """
 
     def __init__(self, store: Store, seq: int, window: int) -> None:
-        self.votes: list[CastVote] = []
-        self._of_voter: dict[str, array[int]] = {}
-        for vote in cast_votes(store, seq):
-            self.take(vote)
+        self.votes = VoteColumns(cast_votes(store, seq))
+        self._last = self.votes[len(self.votes) - 1].seq if len(self.votes) else 0
         self._read_lanes(store, seq, window)
 
     def follow(self, connection: Connection, events: Iterable[e.Event], seq: int) -> None:
@@ -50,45 +49,24 @@ class FollowedVotes:
         for vote in votes_as_of(connection, changed, seq) if changed else ():
             self.take(vote)
 
-    def of_voter(self, voter: str) -> list[CastVote]:
-        """One voter's votes, in the order of the log."""
-        return [self.votes[place] for place in self._of_voter.get(voter, ())]
-
-    def of_model(self, model: int, most: int) -> list[CastVote]:
-        """The latest votes on one model, newest first, without undone ones."""
-        found: list[CastVote] = []
-        for vote in reversed(self.votes):
-            if model in (vote.a, vote.b) and vote.standing is not VoteStanding.UNDONE:
-                found.append(vote)
-                if len(found) == most:
-                    break
-        return found
-
     def take(self, vote: CastVote) -> None:
         """Add a new vote, or change the status of a known one."""
-        votes = self.votes
-        if votes and vote.seq <= votes[-1].seq:
-            place = bisect_left(votes, vote.seq, key=_seq)
-            assert votes[place].seq == vote.seq, "votes arrive in the order of the log"
-            votes[place] = msgspec.structs.replace(vote, lane=votes[place].lane)
+        if vote.seq > self._last:
+            self.votes.append(vote)
+            self._last = vote.seq
             return
-        places = self._of_voter.get(vote.voter)
-        if places is None:
-            places = self._of_voter[vote.voter] = array("I")
-        places.append(len(votes))
-        votes.append(vote)
+        place = self.votes.place(vote.seq)
+        assert place is not None, "votes arrive in the order of the log"
+        self.votes.set_standing(place, vote.standing)
 
     def _read_lanes(self, store: Store, seq: int, window: int) -> None:
         start = max(len(self.votes) - max(2 * window, LANES_READ), 0)
         if start == len(self.votes):
             return
-        contender = contender_votes(store, self.votes[start].seq - 1, seq)
-        for place in range(start, len(self.votes)):
-            if self.votes[place].seq in contender:
-                self.votes[place] = msgspec.structs.replace(self.votes[place], lane="contender")
-
-
-_seq = attrgetter("seq")
+        for contender in contender_votes(store, self.votes[start].seq - 1, seq):
+            place = self.votes.place(contender)
+            if place is not None:
+                self.votes.set_lane(place, "contender")
 
 
 def _changed(events: Iterable[e.Event]) -> Iterator[str]:
@@ -100,65 +78,95 @@ def _changed(events: Iterable[e.Event]) -> Iterator[str]:
             yield from body.matchup_ids
 
 
-class _RecentEvent(msgspec.Struct, frozen=True, gc=False):
+class _OpenMatchup(NamedTuple):
+    """A matchup that was served and is not closed yet: when, the numbers of its models by side, and its lane."""
+
     at: int
-    kind: str
-    matchup_id: str = ""
-    a: str = ""
-    b: str = ""
-    lane: str = ""
-    note: Note | None = None
+    a: int
+    b: int
+    lane: int
 
 
 class RecentEvents:
-    """The events of the last days, as a report needs them. Voters are not named, because pages are public."""
+    """The events of the last days, as a report needs them. Voters are not named, because pages are public.
+
+    Every event is a time and a kind, and every vote names its matchup's models: some 45 bytes a vote in all.
+    """
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
-        self._events: deque[_RecentEvent] = deque()
+        self._words = NumberedTexts()
+        """Kinds of events and names of lanes."""
+        self._at, self._kind = array("q"), array("B")
+        self._served_at, self._vote = array("q"), array("q")
+        self._a, self._b, self._lane = array("I"), array("I"), array("B")
+        self._open: dict[str, _OpenMatchup] = {}
+        self._notes: deque[tuple[int, str, Note]] = deque()
 
-    def follow(self, events: Iterable[e.Event]) -> None:
-        """Add events, and drop those that are too old to matter."""
+    def follow(self, events: Iterable[e.Event], seq: int, catalog: Catalog) -> None:
+        """Add the events that follow event `seq`, and drop those that are too old to matter."""
         latest = 0
-        for event in events:
-            self._events.append(_recent(event.at, event.body))
+        for number, event in enumerate(events, start=seq + 1):
+            self._take(number, event.at, event.body, catalog)
             latest = max(latest, event.at)
-        while self._events and self._events[0].at < latest - self._keep:
-            self._events.popleft()
+        self._drop_before(latest - self._keep)
 
-    def served(self, since: int, catalog: Catalog, voted: Iterable[str]) -> ServedPairs:
-        """Counts of matchups with a counted vote since a time, by model and side, and by lane.
-
-        `voted` names all matchups with a counted vote, which may be many more than there were events.
-        """
-        served = [event for event in self._events if event.kind == "matchup_served" and event.at >= since]
-        names = {event.matchup_id for event in served}
-        counted = {name for name in voted if name in names}
-        inside = [event for event in served if event.matchup_id in counted]
+    def served(self, since: int, votes: VoteColumns) -> ServedPairs:
+        """Counts of matchups with a counted vote since a time, by model and side, and by lane."""
+        inside = np.flatnonzero(view_of(self._served_at) >= since)
+        inside = inside[votes.are_counted(view_of(self._vote)[inside])]
         return ServedPairs(
-            np.array([catalog.model(event.a) for event in inside], dtype=np.int64),
-            np.array([catalog.model(event.b) for event in inside], dtype=np.int64),
-            dict(Counter(event.lane for event in inside)),
+            view_of(self._a)[inside].astype(np.int64),
+            view_of(self._b)[inside].astype(np.int64),
+            self._counts(view_of(self._lane)[inside]),
         )
 
     def kinds(self, since: int, state: ArenaState) -> Mapping[str, int]:
         """How many events of each kind there were since a time; a matchup counts as served once it is closed."""
-        inside = [event for event in self._events if event.at >= since]
-        served = (event.matchup_id for event in inside if event.kind == "matchup_served")
-        return closed_only(Counter(event.kind for event in inside), served, state)
+        inside = view_of(self._kind)[view_of(self._at) >= since]
+        still_open = (name for name, served in self._open.items() if served.at >= since)
+        return closed_only(self._counts(inside), still_open, state)
 
     def notes(self, since: int, *kinds: str) -> tuple[Note, ...]:
         """Flags and exclusions since a time."""
-        return tuple(
-            event.note for event in self._events if event.kind in kinds and event.at >= since and event.note is not None
-        )
+        return tuple(note for at, kind, note in self._notes if kind in kinds and at >= since)
 
+    def _take(self, seq: int, at: int, body: e.AnyBody, catalog: Catalog) -> None:
+        kind = str(body.__struct_config__.tag)
+        self._at.append(at)
+        self._kind.append(self._words.number(kind))
+        match body:
+            case e.MatchupServed():
+                numbers = catalog.model(body.model_a), catalog.model(body.model_b), self._words.number(body.lane)
+                self._open[body.matchup_id] = _OpenMatchup(at, *numbers)
+            case e.Voted():
+                served = self._open.pop(body.matchup_id, None)
+                if served is not None:
+                    for column, value in zip(self._of_votes(), (*served, seq), strict=True):
+                        column.append(value)
+            case e.Skipped() | e.Expired():
+                self._open.pop(body.matchup_id, None)
+            case e.Flagged() | e.Excluded() | e.Restored():
+                self._notes.append((at, kind, note_of(body)))
 
-def _recent(at: int, body: e.AnyBody) -> _RecentEvent:
-    kind = str(body.__struct_config__.tag)
-    match body:
-        case e.MatchupServed():
-            return _RecentEvent(at, kind, body.matchup_id, body.model_a, body.model_b, body.lane)
-        case e.Flagged() | e.Excluded() | e.Restored():
-            return _RecentEvent(at, kind, note=note_of(body))
-    return _RecentEvent(at, kind)
+    def _of_votes(self) -> tuple[array[int], ...]:
+        return self._served_at, self._a, self._b, self._lane, self._vote
+
+    def _counts(self, numbers: NDArray[np.uint8]) -> dict[str, int]:
+        """How often each text occurs, in the order of their first occurrences."""
+        counts = np.bincount(numbers, minlength=len(self._words.texts)).tolist()
+        found = [number for number, n in enumerate(counts) if n]
+        found.sort(key=lambda number: int(np.argmax(numbers == number)))
+        return {self._words.texts[number]: counts[number] for number in found}
+
+    def _drop_before(self, oldest: int) -> None:
+        """Forget what was before a time, once it is an eighth of what is kept: moving the rest takes time too."""
+        for times, columns in ((self._at, (self._at, self._kind)), (self._served_at, self._of_votes())):
+            if times and times[0] < oldest:
+                recent = view_of(times) >= oldest
+                gone = int(np.argmax(recent)) if recent.any() else len(times)
+                if DROPPED_SHARE * gone >= len(times):
+                    for column in columns:
+                        del column[:gone]
+        while self._notes and self._notes[0][0] < oldest:
+            self._notes.popleft()

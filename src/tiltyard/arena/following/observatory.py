@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tiltyard.arena.board import raw_ratings
 from tiltyard.arena.events import Event, Excluded, PhaseChanged, Restored, SettingsChanged, decode_body
+from tiltyard.arena.folding import give_back_memory
 from tiltyard.arena.following.evidence import findings_of
 from tiltyard.arena.following.followed_votes import FollowedVotes, RecentEvents
 from tiltyard.arena.following.parts import KeptParts, counts_by
@@ -41,7 +42,6 @@ from tiltyard.arena.store.publishing import published_until
 from tiltyard.arena.store.replica import Replica
 from tiltyard.arena.store.texts import TextCache
 from tiltyard.arena.thread_health import ThreadHealth
-from tiltyard.arena.votes import vote_table
 from tiltyard.arena.weights import blocks_to_swap, contested_models, weighed
 from tiltyard.bank.style import measure_style
 from tiltyard.errors import StoreError
@@ -135,6 +135,8 @@ class Observatory:
         self._parts = KeptParts(self._answer_styles)
         self._styles: dict[str, tuple[int, ...]] = {}
         self._kept: OrderedDict[tuple[object, ...], object] = OrderedDict()
+        self._kept_at = 0
+        """Computed on demand, and the event after which: what was computed before it is dropped."""
         self.failures = (ThreadHealth("thread that follows the log"), ThreadHealth("thread of the slow studies"))
         """What went wrong in each of the two threads."""
 
@@ -206,7 +208,10 @@ class Observatory:
             assert votes is not None
             if self._snapshot is not None:
                 state = state.showing(self._snapshot.study.ratings)
-            return self._keep((*key, state.seq) if key else (), lambda: what(state, votes))
+            if self._kept_at != state.seq:
+                self._kept_at = state.seq
+                self._kept.clear()
+            return self._keep(key, lambda: what(state, votes))
 
     def part(self, part: VotePart) -> PartBoard | None:
         """The board of a part of the votes; None if no vote can be in it.
@@ -228,7 +233,7 @@ class Observatory:
 
     def votes_of(self, voter: str) -> list[CastVote]:
         """One voter's votes in log order, whether they count or not."""
-        return self.look(lambda _, votes: votes.of_voter(voter))
+        return self.look(lambda _, votes: votes.votes.of_voter(voter))
 
     def texts(self, keys: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
         """The texts of prompts and answers: keys are `("prompt", id)` and `("response", id)`."""
@@ -313,7 +318,7 @@ class Observatory:
                     return self._snapshot is None or (self._snapshot.study.seq < seq and self._study_is_due())
 
                 def follow(events: list[Event]) -> None:
-                    self._recent_events.follow(events)
+                    self._recent_events.follow(events, replica.state.seq - len(events), replica.state.catalog)
                     self._decided = self._decided or any(isinstance(event.body, DECISIONS) for event in events)
                     votes.follow(connection, events, replica.state.seq)
 
@@ -331,10 +336,12 @@ class Observatory:
             replica = Replica.load(connection, store.checkpoint_every, until)
         votes = FollowedVotes(store, replica.state.seq, replica.state.policy.window_matchups)
         since = replica.state.latest - WEEK_DAYS * DAY
-        before = [vote.seq for vote in votes.votes if vote.at < since]
+        seq = votes.votes.latest_before(since)
         with store.database.read() as connection:
-            for page in log.chained_after(connection, max(before, default=0), replica.state.seq):
-                self._recent_events.follow([Event(row.at, decode_body(row.text)) for row in page])
+            for page in log.chained_after(connection, seq, replica.state.seq):
+                events = [Event(row.at, decode_body(row.text)) for row in page]
+                self._recent_events.follow(events, seq, replica.state.catalog)
+                seq += len(page)
         replica.book.on_cast = votes.take
         self._replica, self._votes = replica, votes
 
@@ -361,7 +368,7 @@ class Observatory:
         with self._state:
             state, followed = self._following().state, self._votes
             assert followed is not None
-            votes, policy, until = vote_table(followed.votes, state.catalog), state.policy, state.latest
+            votes, policy, until = followed.votes.table(state.catalog), state.policy, state.latest
         votes = weighed(votes, policy.defences)
         again = replay(votes, policy)
         with self._state:
@@ -378,7 +385,7 @@ class Observatory:
         swapped_by = {pair: number for pair, number in zip(pairwise(order), blocks, strict=True) if number is not None}
         found = findings_of(votes, offline, again, policy, shown.phase, raw)
         with self._state:
-            weekly = weekly_of(shown, self._recent_events, votes, looks[:-1], found)
+            weekly = weekly_of(shown, self._recent_events, followed.votes, votes, looks[:-1], found)
             study = Study(
                 seq=state.seq,
                 votes=votes,
@@ -428,6 +435,10 @@ class Observatory:
     def _publish(self, study: Study) -> None:
         with self._state:
             replica = self._following()
-            edition = 1 if self._snapshot is None else self._snapshot.edition + 1
+            before = self._snapshot
+            edition = 1 if before is None else before.edition + 1
             self._snapshot = snapshot_of(replica.state, replica.hash, study, edition)
         self._tell(self._snapshot)
+        if before is None or study is not before.study:
+            del before
+            give_back_memory()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.following.replay import Movement, Replay
     from tiltyard.arena.policy import IntervalRules, Policy
     from tiltyard.arena.state import ArenaState
+    from tiltyard.arena.vote_columns import VoteColumns
     from tiltyard.arena.votes import VoteTable
     from tiltyard.arena.weekly import BoardAt, Findings
     from tiltyard.arena.weights import ContestedModel
@@ -182,6 +183,7 @@ def times_of(until: int, now: int) -> list[int]:
 def weekly_of(
     state: ArenaState,
     recent_events: RecentEvents,
+    followed: VoteColumns,
     votes: VoteTable,
     days: tuple[BoardAt, ...],
     found: Findings,
@@ -193,7 +195,7 @@ def weekly_of(
         until=state.latest,
         looks=tuple(look for look in days if look.standings) or days[-1:],
         votes=votes,
-        served=recent_events.served(since, state.catalog, votes.matchup_ids),
+        served=recent_events.served(since, followed),
         events=recent_events.kinds(since, state),
         flags=recent_events.notes(since, "flagged"),
         exclusions=recent_events.notes(since, "excluded", "restored"),

@@ -174,7 +174,7 @@ def _seated(picked: Pick, lane: Lane, probability: float, rng: np.random.Generat
 def _oldest(view: VoterView, shown: SeenMatchups) -> Pick:
     """What this voter saw longest ago, among what may be served without breaking prompt diversity."""
     cells = view.servable.cells
-    old = sorted((when, triple) for triple, when in shown.when.items())
+    old = sorted((when, triple) for triple, when in shown.triples())
     left = [(a, b, prompt) for _, (a, b, prompt) in old if cells[a, prompt] and cells[b, prompt]]
     diverse = (triple for triple in left if view.diverse_prompts(triple[:2])[triple[2]])
     a, b, prompt = next(diverse, left[0])

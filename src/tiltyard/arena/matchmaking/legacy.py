@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def pick(state: ArenaState, servable: Servable, seen: SeenMatchups, rng: np.random.Generator) -> Pick | None:
     """A prompt, all equally likely, and two models that answered it; None if the voter has seen everything."""
     seen_on: dict[int, list[tuple[int, int]]] = {}
-    for first, second, prompt in seen.when:
+    for (first, second, prompt), _ in seen.triples():
         seen_on.setdefault(prompt, []).append((first, second))
     players = servable.cells.sum(axis=0)
     prompts = np.flatnonzero(players > 1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,14 +26,15 @@ Seen = Mapping[Triple, int]
 
 
 class SeenMatchups:
-    """What a voter saw, by matchup and by pair. A caller that serves a voter often keeps it and adds what is new."""
+    """What a voter saw, by pair. A caller that serves a voter often keeps it and adds what is new.
 
-    __slots__ = ("most", "prompts", "when")
+    Each pair has one column of numbers, prompt and time in turn: somebody who votes for hours sees thousands.
+    """
+
+    __slots__ = ("_of_pair", "most")
 
     def __init__(self, seen: Seen | None = None) -> None:
-        self.when: dict[Triple, int] = {}
-        self.prompts: dict[Pair, list[int]] = {}
-        """The prompts on which the voter saw each pair."""
+        self._of_pair: dict[Pair, array[int]] = {}
         self.most = 0
         """The largest number of prompts seen of any pair."""
         for triple, at in (seen or {}).items():
@@ -40,12 +42,36 @@ class SeenMatchups:
 
     def note(self, triple: Triple, at: int) -> None:
         """Add what the voter sees now, or note that it was seen again."""
-        last = self.when.get(triple)
-        if last is None:
-            prompts = self.prompts.setdefault(triple[:2], [])
-            prompts.append(triple[2])
-            self.most = max(self.most, len(prompts))
-        self.when[triple] = at if last is None else max(at, last)
+        pair, prompt = triple[:2], triple[2]
+        known = self._of_pair.get(pair)
+        if known is None:
+            known = self._of_pair[pair] = array("q")
+        for place in range(0, len(known), 2):
+            if known[place] == prompt:
+                known[place + 1] = max(at, known[place + 1])
+                return
+        known.extend((prompt, at))
+        self.most = max(self.most, len(known) // 2)
+
+    def prompts(self, pair: Pair) -> Sequence[int]:
+        """The prompts on which the voter saw a pair."""
+        known = self._of_pair.get(pair)
+        return () if known is None else known[::2].tolist()
+
+    def pairs(self, at_least: int = 1) -> list[Pair]:
+        """The pairs that the voter saw on so many prompts."""
+        return [pair for pair, known in self._of_pair.items() if len(known) >= 2 * at_least]
+
+    def when(self, pair: Pair) -> dict[int, int]:
+        """When a pair was last seen on each prompt, as a growing number."""
+        known = self._of_pair.get(pair)
+        return {} if known is None else dict(zip(known[::2], known[1::2], strict=True))
+
+    def triples(self) -> Iterator[tuple[Triple, int]]:
+        """Every matchup that was seen, and when it was last seen."""
+        for pair in self._of_pair:
+            for prompt, at in self.when(pair).items():
+                yield (*pair, prompt), at
 
 
 @dataclass(frozen=True, slots=True)

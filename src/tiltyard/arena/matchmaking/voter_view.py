@@ -113,14 +113,14 @@ class VoterView:
     def is_plain(self, first: int, second: int) -> bool:
         """Whether the pair may meet on every prompt both answered: it never met, overall or for this voter."""
         pair = pair_of(first, second)
-        return pair not in self.state.schedule.meetings and pair not in self._seen.prompts
+        return pair not in self.state.schedule.meetings and not self._seen.prompts(pair)
 
     def open_prompts(self, first: int, second: int) -> Mask:
         """The prompts on which the pair may be shown to this voter now: answered, diverse, and not seen before."""
         pair = pair_of(first, second)
         allowed = self.diverse_prompts(pair)
-        seen = self._seen.prompts.get(pair)
-        if seen is not None:
+        seen = self._seen.prompts(pair)
+        if seen:
             allowed[seen] = False
         return allowed
 
@@ -130,14 +130,15 @@ class VoterView:
         allowed = np.zeros(cells.shape[1], dtype=bool)
         allowed[list(among)] = True
         allowed &= cells[first] & cells[second]
-        allowed[self._seen.prompts.get(pair_of(first, second), [])] = False
+        allowed[list(self._seen.prompts(pair_of(first, second)))] = False
         return allowed
 
     def longest_ago(self, first: int, second: int, among: Collection[int]) -> int | None:
         """That of the given prompts on which this voter saw the pair longest ago; None if none can be served."""
         pair, cells = pair_of(first, second), self.servable.cells
         left = [prompt for prompt in sorted(among) if cells[first, prompt] and cells[second, prompt]]
-        return min(left, key=lambda prompt: self._seen.when.get((*pair, prompt), 0), default=None)
+        when = self._seen.when(pair)
+        return min(left, key=lambda prompt: when.get(prompt, 0), default=None)
 
     def fresh_prompts(self, first: int, second: int) -> Numbers:
         """The fresh prompts on which the pair may be shown to this voter and is not in flight; mostly none."""
@@ -204,8 +205,7 @@ class VoterView:
         enough = min(size - (last - 1) // diversity_most(last, most, size) for size in sizes)
         if self._seen.most < enough:
             return []
-        near = [pair for pair, prompts in self._seen.prompts.items() if len(prompts) >= enough]
-        return [pair for pair in near if not self.open_prompts(*pair).any()]
+        return [pair for pair in self._seen.pairs(at_least=enough) if not self.open_prompts(*pair).any()]
 
 
 def diversity_most(last: int, most: int, prompts: int) -> int:

@@ -161,7 +161,7 @@ def _sqlite_engine(url: sa.URL, busy_seconds: float) -> sa.Engine:
     @sa.event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:
         connection.isolation_level = None  # the driver would begin transactions late, and never immediate ones
-        for setting in ("journal_mode = WAL", "synchronous = FULL", "cache_size = -65536", "secure_delete = ON"):
+        for setting in ("journal_mode = WAL", "synchronous = FULL", "cache_size = -8192", "secure_delete = ON"):
             connection.execute(f"PRAGMA {setting}")
 
     @sa.event.listens_for(engine, "begin")
