@@ -146,7 +146,8 @@ def test_the_default_judge_is_one_there_is_a_key_for(
 def test_an_arena_is_made_filled_and_can_be_opened(tmp_path: Path, tiltyard: Run, answers: list[str]) -> None:
     done = tiltyard("init", "site", "--arena", *answers)
     assert done.returncode == 0, done.stderr
-    init, fill, serve = (line.split()[1:] for line in done.stdout.splitlines() if line.startswith("  tiltyard"))
+    steps = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("  tiltyard")]
+    init, fill, serve, close, invite, serve_all = steps
     read_policy(yaml.safe_load((tmp_path / "site" / "policy.yaml").read_text(encoding="utf-8")))
     assert tiltyard(*init).returncode == 0
     done = tiltyard(*fill)
@@ -154,8 +155,11 @@ def test_an_arena_is_made_filled_and_can_be_opened(tmp_path: Path, tiltyard: Run
     assert "2 models, 14 prompts and 28 answers are new or changed" in done.stderr
     assert "14 prompts can be served" in done.stderr
     assert serve[:2] == ["arena", "serve"]
+    assert serve_all == [*serve, "--host", "0.0.0.0"]
     done = tiltyard("arena", "validity", *serve[2:], "--format", "json")  # the same database
     assert json.loads(done.stdout)["board"]["rows"]
+    assert "invitation_only: true" in tiltyard(*close).stdout
+    assert tiltyard(*invite).stdout.count("http://ADDRESS:8000/invited/") == 5
 
 
 def test_on_a_terminal_it_asks_for_what_is_missing(tmp_path: Path, answers: list[str]) -> None:
