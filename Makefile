@@ -105,7 +105,7 @@ docs: $(READY)
 	$(BIN)/python tools/schemas.py
 	$(BIN)/mkdocs build --quiet --strict
 
-claims: $(READY)
+claims: $(READY) $(PEERS)
 	$(BIN)/python tools/claims.py
 
 release: $(READY)

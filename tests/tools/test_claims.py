@@ -40,9 +40,10 @@ def test_seconds_are_those_of_the_record_and_other_seconds_are_not(monkeypatch: 
     "text", ["| a model that never lost |", "| two groups that never met |", "| a misspelt winner |"]
 )
 def test_what_the_others_do_not_say_is_said(text: str) -> None:
-    (claim,) = [claim for claim in claims.CLAIMS if claim.text == text]
-    measured = claim.measure()
+    ours, of_others = [claim for claim in claims.CLAIMS if claim.text == text]
+    measured = ours.measure()
     assert measured.holds, measured.found
+    assert of_others.measure().holds == claims.PEERS.exists(), "without the other libraries nothing is claimed of them"
 
 
 def test_the_shares_of_a_row_are_those_after_its_name_which_may_have_a_percentage_itself() -> None:
