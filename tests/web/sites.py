@@ -142,7 +142,8 @@ class LiveServer:
 @contextmanager
 def live_site(url: str) -> Iterator[str]:
     """The address of a real server over an arena with four models; its observatory follows by itself."""
-    settings = SiteSettings(db=url, title="Test arena", secret=SECRET, admin_secret=ADMIN_SECRET, rate_limit=False)
+    texts = {"title": "Test arena", "notice": "Made for tests."}
+    settings = SiteSettings(db=url, secret=SECRET, admin_secret=ADMIN_SECRET, rate_limit=False, **texts)
     with Arena.open(url) as arena:
         if not arena.read(lambda state: len(state.catalog.models)):
             arena.append(catalog())
