@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 NAMES = (
     *("Avocet", "Bittern", "Cormorant", "Dunlin", "Egret", "Fulmar"),
     *("Gannet", "Heron", "Kestrel", "Lapwing", "Merlin", "Plover"),
