@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tiltyard.validity import self_naming
 from tiltyard.validity.self_naming import names_of, self_namings
 
 TELLING = (
@@ -178,6 +179,22 @@ def test_a_long_answer_without_sense_is_read_in_reasonable_steps() -> None:
     assert self_namings("I'm an " * 10_000) == []
     for gap in ("\n", " ", "\t\n", ". ", "—\n", "signed "):
         assert self_namings("Claude." + gap * 10_000 + "x") == []
+
+
+@pytest.mark.parametrize("text", [*TELLING, *DISGUISED, *SILENT])
+def test_in_a_long_page_the_same_is_found_near_names_as_by_reading_all_of_it(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filler = "\n".join(f"Line {number}, which is about nobody." for number in range(30))
+    page = f"Claude Monet painted this.\n{filler}\n{text}\n{filler}\nSo did others.\n{text}"
+    found = self_namings(page, ["Line"])
+    monkeypatch.setattr(self_naming, "REACH", len(page))
+    assert found == self_namings(page, ["Line"])
+
+
+def test_letters_that_become_two_in_lower_case_move_no_name() -> None:
+    found = self_namings("İstanbul ve ŉ ve ǰ. " * 3 + "I am Claude, and I was made by Anthropic.")
+    assert [naming.phrase for naming in found] == ["I am Claude", "I was made by Anthropic"]
 
 
 def test_of_3053_real_answers_only_those_that_name_themselves_are_found(real_data: Path) -> None:

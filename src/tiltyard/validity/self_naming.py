@@ -27,10 +27,11 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 FAMILIES = (
     *("ChatGPT", "GPT", "Claude", "Gemini", "Bard", "Gemma", "PaLM", "LLaMA", "Mistral", "Mixtral", "Qwen", "QwQ"),
@@ -92,6 +93,9 @@ NOT_A_PERSON = VERSION + r"(?!" + LETTER + r"|['’]s\b|\s+(?-i:[A-Z][a-zé]+\b(
 
 NAME, MAKER, BOTH, REST = "\ue000", "\ue001", "\ue002", "\ue003"
 """What stands in for a name, a maker or both while phrases are looked for; `REST` keeps the length of the text."""
+A_STAND_IN = re.compile(f"[{NAME}{MAKER}{BOTH}]{REST}*")
+REACH = 500
+"""How far from a name a phrase may begin or end."""
 A_NAME, A_MAKER = f"[{NAME}{BOTH}]{REST}*", f"[{MAKER}{BOTH}]{REST}*"
 
 MADE = r"(?:made|created|developed|trained|built|designed|produced|released|engineered|programmed)"
@@ -216,16 +220,29 @@ def self_namings(
     lowered = bare.casefold()
     masked = bare
     for finder in (_known_names(*others), _own_names(*own)):
-        if any(stem in lowered for stem in finder.stems):
-            masked = finder.names.sub(_stand_in, masked)
+        masked = finder.masked(masked, lowered)
     if masked == bare:
         return []
     found: dict[int, SelfNaming] = {}
+    near = list(_near_names(masked))
     for pattern in PHRASES:
-        for match in pattern.finditer(masked):
+        for match in chain.from_iterable(pattern.finditer(masked, start, end) for start, end in near):
             phrase = " ".join(bare[match.start() : match.end()].split()).lstrip(".!? ")
             found.setdefault(match.end(), SelfNaming(phrase, match.start()))
     return sorted(found.values(), key=lambda naming: naming.start)
+
+
+def _near_names(masked: str) -> Iterator[tuple[int, int]]:
+    """The stretches of a text within `REACH` of a name, in order and without overlap: a phrase is in one of them."""
+    start, end = 0, -1
+    for name in A_STAND_IN.finditer(masked):
+        if name.start() - REACH > end:
+            if end >= 0:
+                yield start, end
+            start = max(name.start() - REACH, 0)
+        end = min(name.end() + REACH, len(masked))
+    if end >= 0:
+        yield start, end
 
 
 def as_seen(text: str) -> str:
@@ -284,6 +301,29 @@ class _Finder:
 
     stems: tuple[str, ...]
     names: re.Pattern[str]
+
+    def masked(self, text: str, lowered: str) -> str:
+        """A text with a sign instead of each name; `lowered` is the text before any name was masked.
+
+        The pattern tries all names at every letter, so in a long text it is tried only where a name begins.
+        """
+        present = [stem for stem in self.stems if stem in lowered]
+        if not present or len(lowered) != len(text):  # a letter that becomes two when lowered: places do not agree
+            return self.names.sub(_stand_in, text) if present else text
+        pieces, done = [], 0
+        for place in sorted({place for stem in present for place in _places(stem, lowered)}):
+            match = self.names.match(text, place) if place >= done else None
+            if match:
+                pieces += [text[done:place], _stand_in(match)]
+                done = match.end()
+        return "".join([*pieces, text[done:]])
+
+
+def _places(stem: str, text: str) -> Iterator[int]:
+    place = text.find(stem)
+    while place >= 0:
+        yield place
+        place = text.find(stem, place + 1)
 
 
 Names = tuple[str, ...]
