@@ -27,10 +27,10 @@ from tests import forked
 
 FIRST = ("web", "beyond", "docs", "reference", "house", "ratings", "tournament", "placement", "arena")
 """Folders whose tests share servers or wait for processes: they are handed out while portions are still large, which
-leaves quick ones, one by one, for an even end."""
+leaves quick ones, one by one, for an even end. A portion of them ends with a file."""
 
 REST = 12
-"""How many tests a portion may be longer, to end with a file."""
+"""How many tests another portion may be longer, to end with a file."""
 
 SECONDS_TO_CLOSE = 60.0
 
@@ -86,9 +86,11 @@ def portions(items: list[pytest.Item], workers: int) -> Iterator[list[int]]:
     start = 0
     while start < len(order):
         end = start + max(1, (len(order) - start) // (6 * workers))
-        for _ in range(REST):  # of a file, whose tests may share what is slow to make
-            if end < len(order) and items[order[end]].path == items[order[end - 1]].path:
-                end += 1
+        rest = len(order) if items[order[end - 1]].path.parent.name in FIRST else REST
+        for _ in range(rest):  # of a file, whose tests may share what is slow to make
+            if end == len(order) or items[order[end]].path != items[order[end - 1]].path:
+                break
+            end += 1
         yield order[start:end]
         start = end
 

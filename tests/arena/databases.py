@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -214,10 +215,19 @@ def postgresql_url(postgresql_databases: Databases) -> Iterator[str]:
     postgresql_databases.drop(url)
 
 
+@cache
+def empty_arena() -> bytes:
+    """The file of an empty arena: nine steps of migrations take longer than most tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.db"
+        Store.create(f"sqlite:///{path}").close()
+        return path.read_bytes()
+
+
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("arena") / "empty.db"
-    Store.create(f"sqlite:///{path}").close()
+    path.write_bytes(empty_arena())
     return path
 
 

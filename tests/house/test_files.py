@@ -61,13 +61,13 @@ FLAGS = {"O_WRONLY", "O_RDWR", "O_CREAT"}
 def writes(call: ast.Call) -> bool:
     """Whether a call writes to a disk, as far as its own text says."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name not in ("open", "execute"):
+        return name in WRITING_CALLS and isinstance(call.func, ast.Attribute)
     words = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    if name == "open":
-        flags = {node.attr for node in ast.walk(call) if isinstance(node, ast.Attribute)}
-        return bool(flags & FLAGS) or any(set(word) <= set("rwxabt+") and set(word) & set("wxa+") for word in words)
     if name == "execute":
         return any(sql in word for sql in WRITING_SQL for word in words)
-    return name in WRITING_CALLS and isinstance(call.func, ast.Attribute)
+    flags = {node.attr for node in ast.walk(call) if isinstance(node, ast.Attribute)}
+    return bool(flags & FLAGS) or any(set(word) <= set("rwxabt+") and set(word) & set("wxa+") for word in words)
 
 
 def writers(nodes: Iterable[ast.AST]) -> list[int]:

@@ -11,13 +11,14 @@ import numpy as np
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from tests.arena.databases import empty_arena
 from tests.arena.small_worlds import SECOND, START, Log, honest
 from tests.web.sites import QUICK, SECRET
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import hidden_for
 from tiltyard.arena.following.observatory import Observatory, Snapshot
 from tiltyard.arena.service import Arena
-from tiltyard.arena.simulation.ledger import FIRST_DAY, keep_log
+from tiltyard.arena.simulation.ledger import FIRST_DAY, fill_log
 from tiltyard.arena.store import Store
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
@@ -84,9 +85,10 @@ def retire(log: Log, *prompts: str) -> Log:
 
 def kept(log: Log, folder: Path) -> str:
     """The log in a database of its own; its time begins on the first of January."""
+    (folder / "board.db").write_bytes(empty_arena())
     url = f"sqlite:///{folder / 'board.db'}"
     shifted = [e.Event(event.at - START, _earlier(event.body)) for event in log.events]
-    keep_log(shifted, url)
+    fill_log(shifted, url)
     return url
 
 

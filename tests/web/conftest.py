@@ -12,7 +12,8 @@ import pytest
 
 from tests.arena.databases import arena_url, postgresql_databases, postgresql_url, sqlite_template, sqlite_url
 from tests.browsers import new_context
-from tests.web.sites import SmallSite, live_site, small_site
+from tests.web.sites import SmallSite, catalog, live_site, small_site
+from tiltyard.arena.service import Arena
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -27,10 +28,34 @@ def site(arena_url: str) -> Iterator[SmallSite]:
         yield made
 
 
+@pytest.fixture(scope="session")
+def filled_template(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An arena with the four models that every small site begins with."""
+    path = tmp_path_factory.mktemp("filled") / "arena.db"
+    shutil.copy(sqlite_template, path)
+    with Arena.open(f"sqlite:///{path}") as arena:
+        arena.append(catalog())
+    return path
+
+
 @pytest.fixture
-def sqlite_site(sqlite_url: str) -> Iterator[SmallSite]:
+def filled_url(filled_template: Path, tmp_path: Path) -> str:
+    """A copy of that arena."""
+    return f"sqlite:///{shutil.copy(filled_template, tmp_path / 'arena.db')}"
+
+
+@pytest.fixture
+def sqlite_site(filled_url: str) -> Iterator[SmallSite]:
     """A site in process, on SQLite."""
-    with small_site(sqlite_url) as made:
+    with small_site(filled_url) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def unchanged_site(filled_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSite]:
+    """A site in process, one for all tests of a file that count nothing and change nothing in it."""
+    path = shutil.copy(filled_template, tmp_path_factory.mktemp("unchanged") / "arena.db")
+    with small_site(f"sqlite:///{path}") as made:
         yield made
 
 

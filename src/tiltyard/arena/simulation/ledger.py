@@ -145,9 +145,15 @@ def recorder(settings: SimulationSettings) -> RecordingArena:
 
 def keep_log(events: Sequence[Event], url: str) -> None:
     """Write the events to a new arena, chained and with all its tables."""
+    Store.create(url).close()
+    fill_log(events, url)
+
+
+def fill_log(events: Sequence[Event], url: str) -> None:
+    """Write the events to an empty arena, chained and with all its tables."""
     from tiltyard.arena.store.verify import rebuild
 
-    store = Store.create(url)
+    store = Store.open(url)
     try:
         replica = store.load()
         for start in range(0, len(events), AT_ONCE):

@@ -55,7 +55,7 @@ def _one_of_postgresql(element: one_of, compiler: Any, **kwargs: Any) -> str:
 
 def fetch(connection: sa.Connection, query: sa.Select[Any], values: Mapping[str, object] | None = None) -> list[Row]:
     """All rows of a query as the driver gives them: plain tuples of numbers, texts and bytes."""
-    text, names, known = _compiled(query, connection.dialect)
+    text, names, known = _compiled(query, _DIALECTS.setdefault(connection.dialect.name, connection.dialect))
     given = {**known, **values} if values else known
     with closing(connection.connection.cursor()) as cursor:
         cursor.execute(text, given if names is None else [_listed(given[name]) for name in names])
@@ -120,6 +120,10 @@ def _insert_rows(connection: sa.Connection, table: sa.Table, names: Sequence[str
         else:
             for given in _json(rows):
                 cursor.execute(_insert_json(table, tuple(names)), (given,))
+
+
+_DIALECTS: dict[str, sa.Dialect] = {}
+"""The first of each kind: a query is compiled once for all databases of a kind, not once for each of their pools."""
 
 
 @lru_cache(maxsize=256)
