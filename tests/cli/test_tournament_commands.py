@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.tournament.folder import change, make_folder, script
+from tiltyard.cli.asking import run_to_end
 
 RUN = ("run", "tournament.yaml", "--mode", "headline", "--output-dir", "run", "--yes")
 
@@ -129,3 +130,16 @@ def test_the_help_of_every_command_names_its_options(tiltyard: Run) -> None:
     ):  # fmt: skip
         assert option in told
     assert "--entrant" in tiltyard("generate", "--help").stdout
+
+
+def test_what_a_run_comes_to_is_handed_over_and_never_written_out() -> None:
+    class Large:
+        def __repr__(self) -> str:
+            raise AssertionError
+
+    result = Large()
+
+    async def work() -> Large:
+        return result
+
+    assert run_to_end(work()) is result

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tiltyard.judging.records import Matchup, Verdict, VerdictLabel
     from tiltyard.llm.asking import Progress
     from tiltyard.llm.prices import GroupQuote, PriceTable, Quote
+
+Result = TypeVar("Result")
 
 PricesOption = Annotated[
     Path | None, typer.Option(help="A price file (JSON or YAML) that adds models to those whose price is known.")
@@ -145,6 +147,23 @@ def agree_to_price(
     if queries:
         note(table)
         confirm(f"Ask {judge.name} {queries:,} questions?", yes=yes)
+
+
+def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """What the work comes to, as with `asyncio.run`, which must not have it.
+
+    Python 3.11 writes out the result of what it ran, whole, for a message that nobody sees: with a large run's every
+    judgment and table, seconds.
+    """
+    import asyncio
+
+    kept: list[Result] = []
+
+    async def keep() -> None:
+        kept.append(await work)
+
+    asyncio.run(keep())
+    return kept[0]
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tiltyard.cli.asking import PricesOption, ProgressView, agree_to_price, interruptible
+from tiltyard.cli.asking import PricesOption, ProgressView, agree_to_price, interruptible, run_to_end
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError
 
@@ -142,7 +142,6 @@ def _check(
     yes: bool,
 ) -> JudgeCheck:
     """Quote, judge and compare."""
-    import asyncio
     from contextlib import aclosing
 
     from tiltyard.judging.human_agreement import check_judge, labelled_plan
@@ -154,7 +153,7 @@ def _check(
             return await check_judge(labelled, judge, rubric=rubric, single_order=single_order, own=own, watch=watch)
 
     with interruptible(GO_ON), ProgressView() as progress:
-        return asyncio.run(check(progress.watch))
+        return run_to_end(check(progress.watch))
 
 
 def check_table(found: JudgeCheck) -> str:
@@ -204,8 +203,6 @@ def rejudge_command(
     budget: BudgetOption = None,
 ) -> None:
     """Judge the matchups of a finished run by another judge, and say what changed: verdicts, ratings, ranks."""
-    import asyncio
-
     from tiltyard.judging.panel import panel_name
     from tiltyard.tournament.rejudge import change_lines, prepare, rejudge
 
@@ -213,7 +210,7 @@ def rejudge_command(
     job = prepare(folder, name, out=out, budget_usd=budget, notice=note)
     agree_to_price(job.judge, job.judging_plan, job.asking.prices, yes=yes)
     with interruptible(GO_ON), ProgressView() as progress:
-        changes = asyncio.run(rejudge(job, watch=progress.watch))
+        changes = run_to_end(rejudge(job, watch=progress.watch))
     typer.echo("\n".join(change_lines(changes)))
     note(f"new run folder: {job.folder}; changes.json says what changed")
 

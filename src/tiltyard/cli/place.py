@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from tiltyard.cli.asking import PricesOption, ProgressView, confirm, interruptible, quote_table
+from tiltyard.cli.asking import PricesOption, ProgressView, confirm, interruptible, quote_table, run_to_end
 from tiltyard.cli.output import Format, deliver, note
 from tiltyard.cli.place_options import (
     AnchorOption,
@@ -185,8 +185,6 @@ def _place(
     format: Format,
 ) -> None:
     """Plan, quote, judge, rate, write, and print the result."""
-    import asyncio
-
     from tiltyard.judging.run_folder import utc_now
     from tiltyard.placement.answers import ModelAnswers, asking_parts, make_answers, make_judge, name_of
     from tiltyard.placement.plan import make_plan, with_judge
@@ -214,7 +212,7 @@ def _place(
         participants = Participants(judge, answers, progress.watch, progress.verdict, _show_round)
         if isinstance(answers, ModelAnswers):
             answers.watch = progress.watch
-        finished = asyncio.run(carry_out(plan, participants, folder, prices=asking.prices, finish=write_report))
+        finished = run_to_end(carry_out(plan, participants, folder, prices=asking.prices, finish=write_report))
     _say_result(finished, format)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tiltyard.cli.asking import ProgressView, confirm, interruptible, judging_quote, money
+from tiltyard.cli.asking import ProgressView, confirm, interruptible, judging_quote, money, run_to_end
 from tiltyard.cli.output import THE_ANSWER_IS_NO, note
 from tiltyard.errors import BudgetReached, ModelError, OptionError, TiltyardError
 
@@ -120,8 +120,6 @@ def run_command(
 
 def _run(plan: RunPlan, *, yes: bool) -> RunResult:
     """Quote, judge, rate, write, and print the result."""
-    import asyncio
-
     from tiltyard.judging.run_folder import utc_now
     from tiltyard.report import write_report
     from tiltyard.tournament.rounds import round_line
@@ -135,7 +133,7 @@ def _run(plan: RunPlan, *, yes: bool) -> RunResult:
     limit = "" if plan.options.budget_usd is None else f" --budget {plan.options.budget_usd:g}"
     try:
         with interruptible(f"go on with {again}{limit}"), ProgressView() as progress:
-            finished = asyncio.run(
+            finished = run_to_end(
                 carry_out(
                     plan,
                     judging_plan,
@@ -292,8 +290,6 @@ def generate_command(
     budget: BudgetOption = None,
 ) -> None:
     """Fill the entrants' response files from their models: only what is missing, so it can be run again."""
-    import asyncio
-
     from tiltyard.tournament.config import load_setup
     from tiltyard.tournament.generate import generate_missing
 
@@ -304,7 +300,7 @@ def generate_command(
         confirm(question, yes=yes)
 
     with interruptible("the same command continues where it stopped."), ProgressView() as progress:
-        results = asyncio.run(
+        results = run_to_end(
             generate_missing(setup, chosen, budget_usd=budget, confirm=ask, watch=progress.watch, notice=note)
         )
     failed = 0
