@@ -43,6 +43,12 @@ def world(battles: int = 180, models: int = 4, **more: Any) -> list[dict[str, An
     return rows
 
 
+def plain(battles: int = 90, models: int = 3) -> list[dict[str, Any]]:
+    """The same without categories and languages: a folder with no boards but one, and few pages."""
+    rows = world(battles, models)
+    return [{key: row[key] for key in row.keys() - {"category", "language"}} for row in rows]
+
+
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path

@@ -11,7 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from published_folders import NASTY, changed, check, everything, world, write_rows
+from published_folders import NASTY, changed, check, everything, plain, world, write_rows
 
 import tiltyard as ty
 from tiltyard.errors import OptionError, TiltyardError
@@ -165,10 +165,8 @@ def test_a_models_page_has_its_prompts_and_their_texts_only_where_they_may_be_pu
 
 
 @pytest.mark.parametrize("name", ["battles.jsonl", "battles.parquet", "battles.cols"])
-def test_a_changed_copy_of_the_battles_is_found_and_named(
-    published: PublishedFolder, tmp_path: Path, name: str
-) -> None:
-    folder = copied(published, tmp_path)
+def test_a_changed_copy_of_the_battles_is_found_and_named(small: PublishedFolder, tmp_path: Path, name: str) -> None:
+    folder = copied(small, tmp_path)
     rows = [json.loads(line) for line in (folder / "battles.jsonl").read_text("utf-8").splitlines()]
     other = {"model_a": "model_b", "model_b": "model_a", "tie": "model_a", "tie (bothbad)": "tie"}
     rows[16]["winner"] = other[rows[16]["winner"]]
@@ -191,10 +189,8 @@ def recomputed(folder: Path, name: str) -> None:
     changed(folder, name, lambda _: data)
 
 
-def test_battles_changed_in_all_copies_are_found_by_rating_them_again(
-    published: PublishedFolder, tmp_path: Path
-) -> None:
-    folder, rows = copied(published, tmp_path), world()
+def test_battles_changed_in_all_copies_are_found_by_rating_them_again(small: PublishedFolder, tmp_path: Path) -> None:
+    folder, rows = copied(small, tmp_path), plain()
     rows[3]["winner"] = "model_a" if rows[3]["winner"] == "model_b" else "model_b"
     other = publish(write_rows(tmp_path / "other.jsonl", rows), tmp_path / "other").folder
     for name in ("battles.jsonl", "battles.parquet", "battles.cols"):
@@ -205,27 +201,27 @@ def test_battles_changed_in_all_copies_are_found_by_rating_them_again(
 
 
 def test_whoever_publishes_changed_battles_anew_is_found_by_the_fingerprint_alone(
-    published: PublishedFolder, tmp_path: Path
+    small: PublishedFolder, tmp_path: Path
 ) -> None:
-    rows = world()
+    rows = plain()
     rows[3]["winner"] = "model_a" if rows[3]["winner"] == "model_b" else "model_b"
     forged = publish(write_rows(tmp_path / "votes.jsonl", rows), tmp_path / "forged")
     found = check(forged.folder)
     assert found.problems == []
-    assert found.fingerprint != published.fingerprint
+    assert found.fingerprint != small.fingerprint
 
 
 @pytest.mark.parametrize("name", ["index.html", "data.html", "feed.atom", "battles.schema.json"])
 def test_a_changed_page_is_found_though_its_hash_was_computed_anew(
-    published: PublishedFolder, tmp_path: Path, name: str
+    small: PublishedFolder, tmp_path: Path, name: str
 ) -> None:
-    folder = copied(published, tmp_path)
+    folder = copied(small, tmp_path)
     changed(folder, name, lambda data: data.replace(b"<", b"<!-- -->", 1) if name != "battles.schema.json" else b"{}")
     assert check(folder).problems == [f"{name} is not the page or file that these battles give"]
 
 
-def test_another_program_compares_pages_by_their_hashes_and_says_so(published: PublishedFolder, tmp_path: Path) -> None:
-    folder = copied(published, tmp_path)
+def test_another_program_compares_pages_by_their_hashes_and_says_so(small: PublishedFolder, tmp_path: Path) -> None:
+    folder = copied(small, tmp_path)
     said = json.loads((folder / "published.json").read_bytes())
     (folder / "published.json").write_text(json.dumps({**said, "writer": "another"}), encoding="utf-8")
     found = check(folder)
@@ -233,8 +229,8 @@ def test_another_program_compares_pages_by_their_hashes_and_says_so(published: P
     assert found.said[-1].startswith("pages: compared by their hashes alone, because")
 
 
-def test_a_missing_file_and_a_path_that_leaves_the_folder_are_named(published: PublishedFolder, tmp_path: Path) -> None:
-    folder = copied(published, tmp_path)
+def test_a_missing_file_and_a_path_that_leaves_the_folder_are_named(small: PublishedFolder, tmp_path: Path) -> None:
+    folder = copied(small, tmp_path)
     (folder / "methods.html").unlink()
     assert check(folder).problems == ["methods.html is missing"]
     said = json.loads((folder / "published.json").read_bytes())
@@ -244,12 +240,11 @@ def test_a_missing_file_and_a_path_that_leaves_the_folder_are_named(published: P
             read_manifest(json.dumps(said).encode(), "x")
 
 
-def test_publishing_again_replaces_what_was_ours_and_nothing_else(battle_file: Path, tmp_path: Path) -> None:
-    out = tmp_path / "site"
-    publish(battle_file, out)
+def test_publishing_again_replaces_what_was_ours_and_nothing_else(small: PublishedFolder, tmp_path: Path) -> None:
+    out = copied(small, tmp_path)
     (out / "CNAME").write_text("board.example.org", encoding="utf-8")
     (out / "models" / "mine.html").write_text("mine", encoding="utf-8")
-    small = publish(write_rows(tmp_path / "small.jsonl", world(90, models=3)), out)
+    done = publish(write_rows(tmp_path / "less.jsonl", plain(60, models=2)), out)
     assert check(out).problems == []
     names = set(everything(out))
     assert names - set(read_manifest((out / "published.json").read_bytes(), "x").files) == {
@@ -257,42 +252,41 @@ def test_publishing_again_replaces_what_was_ours_and_nothing_else(battle_file: P
         "models/mine.html",
         "published.json",
     }
-    assert len(names) == small.files + 2
+    assert len(names) == done.files + 2
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_what_is_not_ours_is_refused_and_stays_as_it_was(battle_file: Path, tmp_path: Path) -> None:
+def test_what_is_not_ours_is_refused_and_stays_as_it_was(
+    plain_file: Path, small: PublishedFolder, tmp_path: Path
+) -> None:
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "index.html").write_text("mine", encoding="utf-8")
     with pytest.raises(OptionError, match="is no published board"):
-        publish(battle_file, foreign)
+        publish(plain_file, foreign)
     assert everything(foreign) == {"index.html": b"mine"}
-    out = tmp_path / "site"
-    publish(battle_file, out)
+    out = copied(small, tmp_path)
     (out / "index.html").write_text("my own words", encoding="utf-8")
     before = everything(out)
     with pytest.raises(OptionError, match=r"index.html is not as `publish` wrote it. Nothing was changed"):
-        publish(write_rows(tmp_path / "small.jsonl", world(90)), out)
+        publish(write_rows(tmp_path / "small.jsonl", plain(60)), out)
     assert everything(out) == before
     with pytest.raises(OptionError, match="is a file"):
-        publish(battle_file, battle_file)
+        publish(plain_file, plain_file)
 
 
-def test_a_link_out_of_the_folder_is_not_followed(battle_file: Path, tmp_path: Path) -> None:
-    out, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
-    publish(battle_file, out)
+def test_a_link_out_of_the_folder_is_not_followed(small: PublishedFolder, tmp_path: Path) -> None:
+    out, elsewhere = copied(small, tmp_path), tmp_path / "elsewhere"
     shutil.move(out / "models", elsewhere)
     (out / "models").symlink_to(elsewhere)
     with pytest.raises(OptionError, match="leads out of the folder"):
-        publish(write_rows(tmp_path / "small.jsonl", world(90)), out)
+        publish(write_rows(tmp_path / "small.jsonl", plain(60)), out)
 
 
 def test_a_kill_while_files_are_replaced_is_mended_by_publishing_again(
-    battle_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: PublishedFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, other = tmp_path / "site", write_rows(tmp_path / "other.jsonl", world(120))
-    publish(battle_file, out)
+    out, other = copied(small, tmp_path), write_rows(tmp_path / "other.jsonl", plain(120))
     replaced, real = [], Path.replace
 
     def killed(source: Path, target: Path) -> Path:
@@ -313,17 +307,17 @@ def test_a_kill_while_files_are_replaced_is_mended_by_publishing_again(
 
 
 def test_a_source_that_changes_while_it_is_read_is_refused(
-    battle_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plain_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tiltyard.publish import sources
 
     growing, real = tmp_path / "growing.jsonl", sources.read_battles
-    growing.write_bytes(battle_file.read_bytes())
+    growing.write_bytes(plain_file.read_bytes())
 
     def read(*arguments: Any, **more: Any) -> Any:
         found = real(*arguments, **more)
         with growing.open("ab") as file:
-            file.write(battle_file.read_bytes().splitlines(keepends=True)[0])
+            file.write(plain_file.read_bytes().splitlines(keepends=True)[0])
         return found
 
     monkeypatch.setattr(sources, "read_battles", read)
@@ -333,7 +327,7 @@ def test_a_source_that_changes_while_it_is_read_is_refused(
 
 
 def test_dimensions_have_a_board_each_and_rules_are_kept(tmp_path: Path) -> None:
-    rows = [*world(120, dimension="clear"), *world(130, dimension="correct/../x")]
+    rows = [*({**row, "dimension": name} for name, n in (("clear", 120), ("correct/../x", 130)) for row in plain(n))]
     rules = BoardRules(ties="half", anchor=("model 1", 1200.0), min_battles=5)
     done = publish(write_rows(tmp_path / "rows.jsonl", rows), tmp_path / "site", PublishOptions(rules=rules))
     assert [one.dimension for one in done.publication.boards] == ["clear", "correct/../x"]
