@@ -22,11 +22,12 @@ from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.weights import ContestedModel
+from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.pages.markup import el
 from tiltyard.report.weekly import text as said
 from tiltyard.report.weekly.page import by_shown_name
 from tiltyard.report.weekly.text import weekly_markdown
-from tiltyard.web import rendering
+from tiltyard.web import pages, rendering
 from tiltyard.web.me import ENOUGH, own_page
 from tiltyard.web.methods import flat_settings
 from tiltyard.web.model import compare_page
@@ -89,6 +90,20 @@ def test_a_comparison_that_cannot_be_made_says_what_to_do(
     answer = site.client.get("/compare", params=asked)
     assert answer.status_code == status
     assert words_said in answer.text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "told"), [(-401, 401, False), (-400, 900, True), (-900, 400, True), (5, 90, True)]
+)
+def test_an_interval_that_says_nothing_yet_is_not_shown(
+    site: BoardSite, monkeypatch: pytest.MonkeyPatch, low: float, high: float, told: bool
+) -> None:
+    found = EstimatedDifference(9, low, high, 0.56, 0.51, 0.1, 0.9, 28)
+    monkeypatch.setattr(pages, "estimated_difference", lambda *_: found)
+    asked = {"a": MODELS[0], "b": MODELS[1], "prompt": f"{low} {high}"}  # a page that nobody has asked for before
+    page = text_of(site.client.get("/compare", params=asked).text)
+    assert ("either could be more than 400 points ahead" in page) is not told
+    assert ("in brackets its 95" in page) is told
 
 
 def test_the_validity_page_says_what_the_report_says(site: BoardSite) -> None:

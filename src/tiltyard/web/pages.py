@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.arena.reasons import ModelReasons
     from tiltyard.arena.store.weeks import KeptWeek, WeekTexts
+    from tiltyard.decisions.records import EstimatedDifference
 
 router = APIRouter(include_in_schema=False)
 
@@ -252,7 +253,19 @@ def compare_view(site: Site, snapshot: Snapshot, asked: Mapping[str, str]) -> di
         raise Failure(404, "not_found", "there is no such model. Choose two from the list.") from None
     page = replace(page, difference=estimated_difference(snapshot, a, b))
     sure = page.difference and difference_words(page, anytime=snapshot.policy.intervals.anytime)
-    return view | _compared(site, page, asked.get("prompt"), _prompt_texts(site, snapshot)) | {"sure": sure}
+    told = {"sure": sure, "wide_open": wide_open(page.difference)}
+    return view | _compared(site, page, asked.get("prompt"), _prompt_texts(site, snapshot)) | told
+
+
+WIDE_OPEN = 400
+"""An interval that reaches this many points to both sides says nothing yet: either could win ten battles of eleven."""
+
+
+def wide_open(found: EstimatedDifference | None) -> bool:
+    """Whether votes are so few that the ends of the interval would only frighten."""
+    if found is None or found.low is None or found.high is None:
+        return False
+    return found.low < -WIDE_OPEN and found.high > WIDE_OPEN
 
 
 def difference_words(page: ComparePage, *, anytime: bool = False) -> str:
@@ -264,6 +277,8 @@ def difference_words(page: ComparePage, *, anytime: bool = False) -> str:
     assert found is not None
     ahead = f"{signed(found.difference)} points ({between(found.low, found.high)})"
     a, b, chance = page.a.display_name, page.b.display_name, found.probability_better
+    if wide_open(found):
+        return f"The votes cannot tell {a} from {b} yet: either could be more than {WIDE_OPEN} points ahead."
     only = " at a single look" if anytime else ""
     match side(found.low, found.high):
         case "better":
