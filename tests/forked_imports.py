@@ -18,6 +18,7 @@ import typer.main
 
 import tiltyard
 from tiltyard.cli import main
+from tiltyard.llm.providers import http
 
 LATE = (
     "alembic.command",
@@ -64,6 +65,8 @@ main.make_app = cache(main.make_app)
 typer.main.get_command = cache(typer.main.get_command)
 for name in (None, *main.COMMANDS):
     _ready(typer.main.get_command(main.make_app(only=name)))
+
+http.trusted(*map(os.environ.get, http.CERTIFICATES))
 
 atexit.register(os._exit, 0)  # else DuckDB's bindings list on stderr what they leave behind
 gc.collect()

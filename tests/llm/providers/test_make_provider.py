@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import ssl
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import certifi
+import httpx2
 import pytest
 
 from tests.fakes import FakeServer
@@ -11,6 +15,7 @@ from tests.llm.providers.asking import KEY, question, use
 from tiltyard.errors import OptionError, Refused
 from tiltyard.llm.provider import BatchProvider, parse_model_name
 from tiltyard.llm.providers import make_provider
+from tiltyard.llm.providers.http import http_client
 
 
 def addresses(server: FakeServer) -> dict[str, str]:
@@ -121,3 +126,26 @@ def test_a_missing_sdk_says_what_to_install_and_scripts_need_none(tmp_path: Path
         f"Asking gemini/gemini-x {advice.replace('judge', 'gemini')}",
         "scripted",
     ]
+
+
+def test_certificates_are_read_once_for_all_clients_and_anew_where_the_environment_names_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def told_of() -> ssl.SSLContext:
+        found: list[ssl.SSLContext] = []
+
+        def client(**settings: Any) -> httpx2.AsyncClient:
+            found.append(settings["verify"])
+            return httpx2.AsyncClient(**settings)
+
+        http_client(client, client)
+        return found[0]
+
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    usual = told_of()
+    assert usual.verify_mode == ssl.CERT_REQUIRED
+    assert usual.check_hostname
+    assert told_of() is usual
+    monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
+    assert told_of() is not usual
+    assert told_of().get_ca_certs()
