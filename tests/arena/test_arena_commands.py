@@ -6,7 +6,6 @@ import json
 import shutil
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from tiltyard.errors import OptionError
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tournament"
 FILES = ("--prompts", str(EXAMPLE / "bank.jsonl"), "--responses", str(EXAMPLE / "responses"))
 DB = ("--db", "sqlite:///arena.db")
-SMALL = ("simulate", "--models", "10", "--prompts", "6", "--votes", "1500", "--in-flight", "20", "--looks", "2")
+SMALL = ("simulate", "--models", "10", "--prompts", "6", "--votes", "600", "--in-flight", "20", "--looks", "2")
 
 
 def ok(run: Run, *arguments: str) -> tuple[str, str]:
@@ -134,23 +133,23 @@ def test_an_export_waits_for_what_another_process_is_chaining(postgresql_url: st
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store.database import PROJECTOR_LOCK, Database
 
-    assert command(tmp_path, "import", "--db", postgresql_url, *FILES).wait() == 0
+    assert started(tmp_path, "import", "--db", postgresql_url, *FILES).wait().returncode == 0
     elsewhere = Database(postgresql_url)
     with Arena.open(postgresql_url) as arena, elsewhere.engine.connect() as connection, connection.begin():
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(PROJECTOR_LOCK)))
         voter = arena.voter("0" * 64)
         for _ in range(3):
             arena.vote(arena.serve(voter).matchup_id, voter, Choice.A)
-        export = command(tmp_path, "export", "--db", postgresql_url, "--out", "votes.jsonl")
+        export = started(tmp_path, "export", "--db", postgresql_url, "--out", "votes.jsonl")
         with pytest.raises(subprocess.TimeoutExpired):
-            export.wait(3)
+            export.wait(2)
     elsewhere.engine.dispose()
-    assert export.wait(60) == 0
+    assert export.wait(60).returncode == 0
     assert len((tmp_path / "votes.jsonl").read_text().splitlines()) == 3
 
 
-def command(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "tiltyard", "arena", *arguments], cwd=folder)
+def started(folder: Path, *arguments: str) -> forked.Forked:
+    return forked.Forked(folder, arguments[0], forked.command, "arena", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +176,7 @@ def test_a_simulation_says_how_truly_it_ranked(tiltyard: Run) -> None:  # noqa: 
         *("models", "votes", "kendall_tau", "kendall_tau_bradley_terry", "in_tolerance", "in_flight_duplicates"),
         *("lane_shares", "side_a_share", "established"),
     } <= set(result)
-    assert (result["models"], result["votes"]) == (10, 1500)
+    assert (result["models"], result["votes"]) == (10, 600)
     assert result["kendall_tau"] > 0.7
     assert result["diversity_broken"] == 0
     again, _ = ok(tiltyard, *SMALL, "--seed", "3", "--format", "json")
@@ -202,7 +201,7 @@ def kept(simulated: Path, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("kept")
 def test_a_kept_simulation_verifies_and_tiltyard_rate_gives_its_offline_board(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
     shown, _ = ok(tiltyard, "verify", *DB)
-    assert "1,500 counted votes" in shown
+    assert "600 counted votes" in shown
     _, said = ok(tiltyard, "export", *DB, "--out", "battles.jsonl")
     assert "tiltyard rate battles.jsonl --cluster voter --anytime --only-connected" in said
     text = (tmp_path / "battles.jsonl").read_text(encoding="utf-8")

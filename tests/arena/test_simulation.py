@@ -38,15 +38,15 @@ def assert_served_fairly(result: SimulationResult, *, models_outside: int) -> No
 
 
 def test_an_arena_of_full_width_ranks_truly_and_serves_fairly() -> None:
-    result = simulate(SimulationSettings(votes=6000, seed=3, curve_points=6, looks=0))
-    assert (result.models, result.prompts, result.votes) == (38, 15, 6000)
+    result = simulate(SimulationSettings(votes=3000, seed=3, curve_points=3, looks=0))
+    assert (result.models, result.prompts, result.votes) == (38, 15, 3000)
     assert result.kendall_tau is not None
     assert result.kendall_tau_bradley_terry is not None
     assert result.kendall_tau >= 0.88
     assert result.kendall_tau >= result.kendall_tau_bradley_terry - 0.03
     assert result.established == 38
     assert_served_fairly(result, models_outside=3)
-    assert [point.votes for point in result.curve] == [1000 * step for step in range(1, 7)]
+    assert [point.votes for point in result.curve] == [1000, 2000, 3000]
     assert result.curve[-1].kendall_tau == result.kendall_tau
     assert abs(result.tie_share - 0.08) < 0.02
 
@@ -83,13 +83,13 @@ def assert_shares(counts: Counter[Any], expected: Mapping[Any, float]) -> None:
 def test_in_a_running_arena_the_contender_lane_keeps_its_shares_while_ranks_change() -> None:
     lanes = LaneWeights(coverage=0.2, contender=0.6, uncertainty=0.1, exploration=0.1)
     settings = SimulationSettings(
-        models=22, prompts=8, votes=3000, seed=5, sd=90.0, curve_points=0, looks=0, policy=Policy(lanes=lanes)
+        models=22, prompts=8, votes=1600, seed=5, sd=90.0, curve_points=0, looks=0, policy=Policy(lanes=lanes)
     )
     arena = LaneWatcher(5)
     result = simulate(settings, arena)
     met, in_band = arena.met, [meeting for meeting in arena.met if meeting.anchor <= 8]
-    assert len(met) > 1200
-    assert len(arena.orders) > 100
+    assert len(met) > 500
+    assert len(arena.orders) > 50
     assert_shares(Counter(meeting.kind for meeting in met), {"neighbour": 0.7, "close": 0.2, "challenger": 0.1})
     for kind in ("neighbour", "close", "challenger"):
         anchors = Counter(meeting.anchor for meeting in in_band if meeting.kind == kind)
@@ -118,21 +118,21 @@ def test_with_many_prompts_what_was_begun_is_finished_before_the_next_is_begun()
 
 def test_a_late_model_is_held_to_a_quarter_of_the_traffic_and_gets_established() -> None:
     result = simulate(
-        SimulationSettings(models=16, prompts=6, votes=3000, seed=1, late_model=True, curve_points=0, looks=0)
+        SimulationSettings(models=12, prompts=6, votes=1600, seed=1, late_model=True, curve_points=0, looks=0)
     )
     late = result.late_model
     assert late is not None
-    assert late.entered_after_votes == 1500
+    assert late.entered_after_votes == 800
     assert late.largest_traffic_share <= 0.25
     assert late.votes_until_established is not None
-    assert result.established == 16
+    assert result.established == 12
 
 
 def test_the_same_settings_give_the_same_result_and_another_seed_another() -> None:
-    settings = SimulationSettings(models=6, prompts=3, votes=300, in_flight=8, seed=4)
+    settings = SimulationSettings(models=6, prompts=3, votes=100, in_flight=8, seed=4)
     first, again = simulate(settings), simulate(settings)
     assert first == again
-    other = simulate(SimulationSettings(models=6, prompts=3, votes=300, in_flight=8, seed=5))
+    other = simulate(replace(settings, seed=5))
     assert other.kendall_tau != first.kendall_tau or other.side_a_share != first.side_a_share
 
 
@@ -220,8 +220,18 @@ def nobody(votes: Sequence[CastVote], state: ArenaState) -> Collection[str]:
     return ()
 
 
-def test_riggers_lift_their_model_and_the_report_says_for_how_many_votes() -> None:
-    report = simulate(attacked(Attack("rigging", 0.25, target=5)), None, nobody).attack
+@pytest.fixture(scope="module")
+def rigged() -> tuple[SimulationResult, MemoryArena]:
+    """An arena with riggers and without a defence: what was found, and its ledger."""
+    settings = attacked(Attack("rigging", 0.25, target=5))
+    ledger = MemoryArena(settings.seed)
+    return simulate(settings, ledger, nobody), ledger
+
+
+def test_riggers_lift_their_model_and_the_report_says_for_how_many_votes(
+    rigged: tuple[SimulationResult, MemoryArena],
+) -> None:
+    report = rigged[0].attack
     assert report is not None
     assert report.target == "model-005"
     assert report.rank_honest_votes is not None
@@ -237,10 +247,10 @@ def test_riggers_lift_their_model_and_the_report_says_for_how_many_votes() -> No
     assert report.attackers_flagged == report.honest_flagged == 0
 
 
-def test_a_defence_that_finds_exactly_the_attackers_leaves_the_honest_board() -> None:
-    settings = attacked(Attack("rigging", 0.25, target=5))
-    ledger = MemoryArena(settings.seed)
-    simulate(settings, ledger, nobody)
+def test_a_defence_that_finds_exactly_the_attackers_leaves_the_honest_board(
+    rigged: tuple[SimulationResult, MemoryArena],
+) -> None:
+    _, ledger = rigged
     votes = ledger.votes()
     world = World.draw(np.random.default_rng(0), 10, 6, sd=80.0, tie_rate=0.08, both_bad_rate=0.05)
     some = {vote.voter for vote in votes[::9]}

@@ -159,9 +159,18 @@ def test_any_history_replays_bit_for_bit_on_sqlite(
     check_replay(url, steps)
 
 
-@few
+@settings(few, max_examples=2)
 @given(steps_of_a_history)
 def test_any_history_replays_bit_for_bit_on_postgresql(
+    postgresql_databases: Databases, steps: list[tuple[str, int]]
+) -> None:
+    check_replay(postgresql_databases.fresh(), steps)
+
+
+@pytest.mark.soak
+@settings(few, max_examples=20)
+@given(steps_of_a_history)
+def test_more_histories_replay_bit_for_bit_on_postgresql(
     postgresql_databases: Databases, steps: list[tuple[str, int]]
 ) -> None:
     check_replay(postgresql_databases.fresh(), steps)

@@ -6,13 +6,14 @@ of it is gone afterwards, whatever happens; what an earlier run left behind when
 
 from __future__ import annotations
 
+import ctypes
 import json
+import multiprocessing
 import os
 import shlex
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from tests.arena.databases import WheelServer, own_server
-from tests.forked import PATIENCE_SECONDS
+from tests.forked import PATIENCE_SECONDS, Forked, command
 from tests.missing import needs
 from tests.processes import wait_for
 
@@ -30,6 +31,7 @@ DEPLOY = ROOT / "deploy"
 PREFIX = "ty"
 SECRET = "one secret that all hosts share"
 ADMIN_SECRET = "one secret that opens the desk"
+CLONE_NEWNET = 0x40000000
 VISITORS = 10
 """Addresses that visitors come from."""
 
@@ -177,9 +179,7 @@ class Host:
     db: str
     public_url: str
     secret: str = SECRET
-    source: Path | None = None
-    """Where the program comes from; None is this version."""
-    process: subprocess.Popen[bytes] | None = None
+    process: Forked | None = None
 
     @property
     def url(self) -> str:
@@ -194,11 +194,9 @@ class Host:
             "TILTYARD_PROXY": self.net.address(1),
             "TILTYARD_HOST": self.net.address(self.place),
         }
-        environment = {**os.environ, **variables, "PYTHONWARNINGS": "ignore"}
-        if self.source is not None:
-            environment["PYTHONPATH"] = str(self.source)
-        inside = ["nsenter", f"--net=/run/netns/{self.net.namespace(self.name)}"]
-        self.process = subprocess.Popen([*inside, *unit_command(variables)], env=environment)
+        namespace = f"/run/netns/{self.net.namespace(self.name)}"
+        environment = {**os.environ, **variables}
+        self.process = Forked.anywhere(_work_in, namespace, *unit_command(variables), environment=environment)
 
     def wait(self) -> None:
         """Until it answers."""
@@ -219,7 +217,7 @@ class Host:
 
 
 def unit_command(variables: Mapping[str, str]) -> list[str]:
-    """What the shipped unit would run, with this interpreter."""
+    """The arguments with which the shipped unit would run `tiltyard`."""
     unit = (DEPLOY / "tiltyard-arena.service").read_text(encoding="utf-8")
     (line,) = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
     for name, value in variables.items():
@@ -227,7 +225,20 @@ def unit_command(variables: Mapping[str, str]) -> list[str]:
     assert "$" not in line, line
     program, *arguments = shlex.split(line.removeprefix("ExecStart="))
     assert program.endswith("/tiltyard")
-    return [sys.executable, "-m", "tiltyard", *arguments]
+    return arguments
+
+
+def _work_in(namespace: str, *arguments: str) -> None:
+    """`tiltyard …` on a machine. Its workers are forked, not spawned: nine interpreters that import everything took
+    longer than all that the tests ask of them.
+    """
+    from tiltyard.web import workers
+
+    with Path(namespace).open("rb") as machine:
+        moved = ctypes.CDLL(None, use_errno=True).setns(machine.fileno(), CLONE_NEWNET)
+    assert moved == 0, os.strerror(ctypes.get_errno())
+    workers._spawn = multiprocessing.get_context("fork")  # type: ignore[assignment]
+    command(*arguments)
 
 
 @contextmanager

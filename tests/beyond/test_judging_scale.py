@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.judging.cases import PRICES, verdict
+from tests.sizes import size
 from tiltyard.bank import Prompt, Response
 from tiltyard.errors import Refused
 from tiltyard.judging import (
@@ -29,7 +30,7 @@ from tiltyard.judging import (
     VerdictLabel,
     judge,
 )
-from tiltyard.judging.cache import FRESH
+from tiltyard.judging import cache as cache_module
 from tiltyard.judging.open_questions import QuestionKeys, Questions, open_questions
 from tiltyard.judging.records import Matchup, settle
 from tiltyard.llm.asking import Ask, AskingSettings
@@ -80,7 +81,7 @@ def peak_bytes(work: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-def bytes_per_pair(work: Callable[[MatchList], object], few: int = 20, many: int = 100) -> float:
+def bytes_per_pair(work: Callable[[MatchList], object], few: int = 10, many: int = 40) -> float:
     """How much the peak grows with each further pair; the texts of bank and answers are there before."""
     small, large = matches(few), matches(many)
     work(small)
@@ -92,7 +93,7 @@ class Forgetful:
     """A provider of batches that keeps a batch only until its replies are taken: what is held is held by us."""
 
     name = "forgetful"
-    batch_limits = BatchLimits(requests=100, bytes=1 << 30)
+    batch_limits = BatchLimits(requests=50, bytes=1 << 30)
 
     def __init__(self) -> None:
         self._open: dict[str, Sequence[tuple[str, Request]]] = {}
@@ -128,7 +129,7 @@ class Forgetful:
 def judged_and_rated(given: MatchList, folder: Path) -> None:
     """Everything a run does but its report: matches, questions, batches, verdicts, battles, ratings."""
     asking = AskingParts(
-        prices=PRICES, settings=AskingSettings(max_open=200, poll_initial_seconds=0, poll_max_seconds=0)
+        prices=PRICES, settings=AskingSettings(max_open=100, poll_initial_seconds=0, poll_max_seconds=0)
     )
     model = LanguageModelJudge(Forgetful(), JudgeSettings(model="judge-1"), folder=folder / "cache", asking=asking)
     write_matches(folder, given)
@@ -196,9 +197,9 @@ def test_some_thirty_bytes_of_a_judgment_are_kept_for_its_ratings(tmp_path: Path
         battles = SettledBattles("clarity", rows)
         return battles, battles.table()
 
-    settled(500)
-    peaks = [peak_bytes(lambda count=count: settled(count)) for count in (500, 3_000)]
-    assert (peaks[1] - peaks[0]) / 2_500 < 200
+    settled(200)
+    peaks = [peak_bytes(lambda count=count: settled(count)) for count in (200, 1_200)]
+    assert (peaks[1] - peaks[0]) / 1_000 < 200
 
 
 def test_battles_made_when_they_are_looked_at_are_the_battles_of_the_judgments(tmp_path: Path) -> None:
@@ -223,20 +224,24 @@ def test_questions_are_found_by_key_and_of_equal_ones_the_first() -> None:
     assert keys.number_of("no key") is None
 
 
-def test_a_cache_knows_all_that_was_added_when_its_index_is_made_anew(tmp_path: Path) -> None:
+def test_a_cache_knows_all_that_was_added_when_its_index_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Past `FRESH` additions the index is rebuilt; the first verdict of a key stays its verdict throughout."""
+    many = size(2_000, soak=cache_module.FRESH)
+    monkeypatch.setattr(cache_module, "FRESH", many)
     cache = VerdictCache(tmp_path, "clarity", sync_seconds=60.0)
-    for number in range(FRESH + 100):
+    for number in range(many + 100):
         cache.add(verdict(f"{number * 2654435761 % 2**64:016x}".ljust(64, "0"), VerdictLabel.A))
     again = f"{7 * 2654435761 % 2**64:016x}".ljust(64, "0")
     cache.add(verdict(again, VerdictLabel.B))
     reopened = VerdictCache(tmp_path, "clarity")
     for one in (cache, reopened):
-        assert len(one) == FRESH + 100
+        assert len(one) == many + 100
         found = one.get(again)
         assert found is not None
         assert found.verdict is VerdictLabel.A
-        assert all(f"{n * 2654435761 % 2**64:016x}".ljust(64, "0") in one for n in range(0, FRESH + 100, 37))
+        assert all(f"{n * 2654435761 % 2**64:016x}".ljust(64, "0") in one for n in range(0, many + 100, 37))
         assert "e" * 64 not in one
 
 
@@ -291,8 +296,8 @@ def test_batches_keep_to_every_limit_and_are_as_few_as_their_order_allows(
     assert len(provider.asked) == len(asks)
     lengths = [provider.encoded_size(one.request) for one in asks]
     ends = list(itertools.accumulate(count for count, _ in provider.sizes))
-    for end, (count, size) in zip(ends[:-1], provider.sizes, strict=False):
-        assert count == most or size + lengths[end] > most_bytes
+    for end, (count, length) in zip(ends[:-1], provider.sizes, strict=False):
+        assert count == most or length + lengths[end] > most_bytes
 
 
 class Heavy(Counting):

@@ -51,21 +51,25 @@ def old_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "src"
 
 
+def command_of(source: str, *arguments: str) -> None:
+    """`tiltyard arena …` of one version: what it takes from others is imported already, its own modules are not."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tiltyard"]:
+        del sys.modules[name]
+    sys.path.insert(0, source)
+    import tiltyard
+
+    assert Path(str(tiltyard.__file__)).is_relative_to(source)
+    command("arena", *arguments)
+
+
+def started(source: Path, *arguments: str) -> Forked:
+    environment = {**os.environ, "TILTYARD_SECRET": "shared by all here"}
+    return Forked.anywhere(command_of, str(source), *arguments, environment=environment)
+
+
 def run(source: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command of one version."""
-    if source == NEW:
-        return Forked.anywhere(command, "arena", *arguments).wait(PATIENCE_SECONDS)
-    words = [sys.executable, "-m", "tiltyard", "arena", *arguments]
-    return subprocess.run(words, env=_environment(source), capture_output=True, text=True, timeout=PATIENCE_SECONDS)
-
-
-def _environment(source: Path) -> dict[str, str]:
-    return {
-        **os.environ,
-        "PYTHONPATH": str(source),
-        "PYTHONWARNINGS": "ignore",
-        "TILTYARD_SECRET": "shared by all here",
-    }
+    return started(source, *arguments).wait(PATIENCE_SECONDS)
 
 
 @dataclass
@@ -74,20 +78,14 @@ class Site:
 
     db: str
     port: int
-    process: subprocess.Popen[bytes] | Forked | None = None
+    process: Forked | None = None
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self, source: Path) -> None:
-        options = ("--db", self.db, "--port", str(self.port), "--no-rate-limit")
-        words = ("arena", "serve", *options)
-        self.process = (
-            Forked.anywhere(command, *words, environment=_environment(source))
-            if source == NEW
-            else subprocess.Popen([sys.executable, "-m", "tiltyard", *words], env=_environment(source))
-        )
+        self.process = started(source, "serve", "--db", self.db, "--port", str(self.port), "--no-rate-limit")
         wait_for(f"{self.url}/healthz", self.process)
 
     def stop(self) -> None:

@@ -17,6 +17,9 @@ from oracles import simulation
 FEW, MANY = size(40, soak=300), 2000
 """Runs per world in a test that every run has, and in the tests of a soak."""
 
+MORE = size(40, soak=900)
+"""Runs per world where two rules are compared."""
+
 BOOTSTRAPPED = size(20, soak=100)
 """Runs per world where a run is itself a few hundred fits."""
 
@@ -46,7 +49,7 @@ def test_rao_kupper_fits_of_rao_kupper_battles_cover():
 
 
 def test_the_bootstrap_over_battles_covers():
-    coverage = said("bootstrap over battles", simulation.simulate_arena(BOOTSTRAPPED, 3, ci="bootstrap", rounds=400))
+    coverage = said("bootstrap over battles", simulation.simulate_arena(BOOTSTRAPPED, 3, ci="bootstrap", rounds=200))
     assert_between(coverage, 0.93, 0.955)
 
 
@@ -87,12 +90,12 @@ def test_the_sandwich_by_prompt_covers_in_a_judged_tournament(entrants, prompts)
     assert_between(said("… all true ranks at once", ranks), 0.95, 1.0)
 
 
-@pytest.mark.parametrize(("entrants", "at_most"), [pytest.param(4, 0.95, marks=pytest.mark.soak), (12, 0.75)])
+@pytest.mark.parametrize(("entrants", "at_most"), [pytest.param(4, 0.95, marks=pytest.mark.soak), (12, 0.8)])
 def test_the_same_verdicts_taken_row_by_row_are_covered_too_seldom(entrants, at_most):
     # The reason for clustering by default. Strong prompt effects: each entrant's strength varies by 2 logits.
     world = {"entrants": entrants, "prompts": 60, "spread": 2.0}
-    by_row, _ = simulation.simulate_tournament(3 * FEW, 9, cluster="none", **world)
-    by_prompt, _ = simulation.simulate_tournament(3 * FEW, 9, **world)
+    by_row, _ = simulation.simulate_tournament(MORE, 9, cluster="none", **world)
+    by_prompt, _ = simulation.simulate_tournament(MORE, 9, **world)
     assert said(f"{entrants} entrants row by row", by_row).share + 3 * by_row.error < at_most
     assert_between(said("… by prompt", by_prompt), 0.94, 0.96)
 
@@ -100,7 +103,7 @@ def test_the_same_verdicts_taken_row_by_row_are_covered_too_seldom(entrants, at_
 @pytest.mark.parametrize("entrants", [4, 12])
 def test_the_bootstrap_over_prompts_covers(entrants):
     single, ranks = simulation.simulate_tournament(
-        BOOTSTRAPPED, 10, entrants=entrants, prompts=40, ci="bootstrap", rounds=400
+        BOOTSTRAPPED, 10, entrants=entrants, prompts=40, ci="bootstrap", rounds=200
     )
     assert_between(said(f"bootstrap over 40 prompts, {entrants} entrants", single), 0.925, 0.955)
     assert_between(said("… all true ranks at once", ranks), 0.95, 1.0)
@@ -111,9 +114,10 @@ def test_rao_kupper_fits_by_prompt_cover_what_rao_kupper_fits_tend_to():
     assert_between(said("Rao–Kupper by prompt", single), 0.935, 0.96)
 
 
-@pytest.mark.parametrize("entrants", [4, 12])
-def test_equal_entrants_get_a_false_order_in_one_run_of_twenty(entrants):
-    _, ranks = simulation.simulate_tournament(size(100, soak=600), 12, entrants=entrants, prompts=60, equal=True)
+@pytest.mark.parametrize(("entrants", "every_run"), [(4, 100), (12, 50)])
+def test_equal_entrants_get_a_false_order_in_one_run_of_twenty(entrants, every_run):
+    # Without the correction for many pairs the share of runs without one falls to 0.8 and to 0.4.
+    _, ranks = simulation.simulate_tournament(size(every_run, soak=600), 12, entrants=entrants, prompts=60, equal=True)
     assert_between(said(f"{entrants} equal entrants, all ranks at once", ranks), 0.94, 0.965)
 
 
@@ -133,10 +137,10 @@ def test_the_slots_advantage_is_covered_by_prompt():
 
 
 def test_votes_of_zealous_voters_are_covered_when_clustered_by_voter_and_not_row_by_row():
-    by_voter = said("60 voters, by voter", simulation.simulate_voters(3 * FEW, 14))
-    by_row = said("60 voters, row by row", simulation.simulate_voters(3 * FEW, 14, cluster="none"))
+    by_voter = said("60 voters, by voter", simulation.simulate_voters(MORE, 14))
+    by_row = said("60 voters, row by row", simulation.simulate_voters(MORE, 14, cluster="none"))
     assert_between(by_voter, 0.93, 0.96)
-    assert by_row.share + 3 * by_row.error < 0.85
+    assert by_row.share + 3 * by_row.error < 0.9
 
 
 # Permutation Elo
