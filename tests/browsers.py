@@ -30,6 +30,13 @@ SCREENS = (
 
 All rules are looked at where it is light; where it is dark, the colors."""
 
+Looks = tuple[tuple[int, bool], ...]
+LOOKS = (
+    pytest.param(((360, False), (1280, True)), id="phone-light, wide-dark"),
+    pytest.param(((1280, False), (360, True)), id="wide-light, phone-dark", marks=pytest.mark.soak),
+)
+"""The same screens for pages that are looked at twice in one visit: first all rules, then the colors."""
+
 
 BROKEN_RULES = (Path(__file__).parent / "broken_rules.js").read_text(encoding="utf-8")
 
@@ -99,6 +106,13 @@ def broken_rules(page: Page, *, within: str | None = None, colors_only: bool = F
         page.evaluate(Axe().axe_script)
     found = page.evaluate(BROKEN_RULES, {"within": within, "colorsOnly": colors_only})
     return [(rule, place, wrong) for rule, place, wrong in found]
+
+
+def change_screen(page: Page, width: int, *, dark: bool) -> None:
+    """Look at a page on a screen of another width and theme, once no color is on its way from one to the other."""
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme="dark" if dark else "light")
+    page.evaluate("document.getAnimations().filter(one => one instanceof CSSTransition).forEach(one => one.finish())")
 
 
 class Tab:

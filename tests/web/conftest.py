@@ -52,9 +52,9 @@ def sqlite_site(filled_url: str) -> Iterator[SmallSite]:
 
 
 @pytest.fixture(scope="module")
-def unchanged_site(filled_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSite]:
-    """A site in process, one for all tests of a file that count nothing and change nothing in it."""
-    path = shutil.copy(filled_template, tmp_path_factory.mktemp("unchanged") / "arena.db")
+def shared_site(filled_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallSite]:
+    """A site in process, one for all tests of a file that do not mind each other's visitors and votes."""
+    path = shutil.copy(filled_template, tmp_path_factory.mktemp("shared") / "arena.db")
     with small_site(f"sqlite:///{path}") as made:
         yield made
 

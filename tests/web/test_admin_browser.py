@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browsers import SCREENS, broken_rules
+from tests.browsers import LOOKS, Looks, broken_rules, change_screen
 from tests.web.conftest import Visits
 from tests.web.sites import ADMIN_SECRET, MODELS, NAMES, QUICK, SECRET, LiveServer, catalog
 from tiltyard.arena import events as e
@@ -80,7 +80,7 @@ def first_on_the_board(page: Page) -> str:
     return page.locator("table.board tbody tr .model a").first.inner_text()
 
 
-@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize("script", [pytest.param(True, marks=pytest.mark.soak), False])
 def test_an_exclusion_moves_the_board_and_restoring_moves_it_back(desk: Visits, script: bool) -> None:
     page = desk.visitor(script=script)
     assert first_on_the_board(page) == NAMES[3]
@@ -135,30 +135,34 @@ def test_a_text_is_imported_by_the_form(desk: Visits, arena: Arena) -> None:
     assert arena.read(lambda state: state.catalog.has_prompt("late"))
 
 
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
-def test_every_page_of_the_desk_is_accessible_and_fits(desk: Visits, arena: Arena, width: int, dark: bool) -> None:
+@pytest.mark.parametrize("looks", LOOKS)
+def test_every_page_of_the_desk_is_accessible_and_fits(desk: Visits, arena: Arena, looks: Looks) -> None:
     excluded = _exclude_two(arena)
-    page = desk.visitor(width=width, dark=dark)
-    found = {"/login": look_at(page, "/admin/login", dark=dark)}
+    page = desk.visitor()
+    found = {"/login": look_at(page, looks, "/admin/login")}
     page.get_by_label("Secret").fill("a guess that is wrong")
     page.get_by_role("button", name="Log in").click()
-    found["/login, wrong"] = look_at(page, dark=dark)
+    found["/login, wrong"] = look_at(page, looks)
     enter(page)
     for address in (*PAGES, f"/screening/exclusion/{excluded}", "/models?said=model_off"):
-        found[address] = look_at(page, f"/admin{address}", dark=dark)
+        found[address] = look_at(page, looks, f"/admin{address}")
     page.goto("/admin/import")
     page.get_by_role("button", name="Import").click()
-    found["/import, nothing"] = look_at(page, dark=dark)
+    found["/import, nothing"] = look_at(page, looks)
     assert {address: of for address, of in found.items() if of} == {}
 
 
-def look_at(page: Page, address: str | None = None, *, dark: bool) -> list[object]:
+def look_at(page: Page, looks: Looks, address: str | None = None) -> list[object]:
     """What is wrong with a page: what axe finds (colors, on the dark screen), and whether it is too wide."""
     if address is not None:
         page.goto(address)
-    found: list[object] = [*broken_rules(page, colors_only=dark)]
-    wide = page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
-    return [*found, "wider than the screen"] if wide else found
+    found: list[object] = []
+    for width, dark in looks:
+        change_screen(page, width, dark=dark)
+        found += broken_rules(page, colors_only=dark)
+        if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+            found.append(f"wider than {width} pixels")
+    return found
 
 
 def _exclude_two(arena: Arena) -> int:

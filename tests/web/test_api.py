@@ -108,14 +108,14 @@ def test_the_board_the_models_and_the_report_are_told(sqlite_site: SmallSite) ->
     ],
 )
 def test_what_is_not_a_vote_is_refused_and_counts_nothing(
-    unchanged_site: SmallSite, headers: dict[str, str], body: bytes, status: int
+    shared_site: SmallSite, headers: dict[str, str], body: bytes, status: int
 ) -> None:
-    client = unchanged_site.client()
-    before = unchanged_site.arena.read(lambda state: int(state.tallies.wins.view.sum()))
+    client = shared_site.client()
+    before = shared_site.arena.read(lambda state: int(state.tallies.wins.view.sum()))
     matchup_id = served(client)["matchup_id"]
     answer = client.post(f"/api/v1/matchups/{matchup_id}/vote", content=body, headers=headers)
     assert answer.status_code == status, answer.text
-    votes = unchanged_site.arena.read(lambda state: int(state.tallies.wins.view.sum()))
+    votes = shared_site.arena.read(lambda state: int(state.tallies.wins.view.sum()))
     assert votes - before == (1 if status == 200 else 0)
     if status != 200:
         assert set(answer.json()["error"]) == {"code", "message"}

@@ -25,7 +25,7 @@ def check_blind(answer: object) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("matchups", [80, pytest.param(1_600, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("matchups", [40, pytest.param(1_600, marks=pytest.mark.soak)])
 def test_no_matchup_names_anybody_before_the_vote(sqlite_site: SmallSite, matchups: int) -> None:
     client, named = sqlite_site.client(), 0
     for number in range(matchups):
@@ -71,7 +71,7 @@ def test_the_size_of_an_answer_is_that_of_its_text_whoever_wrote_it(sqlite_site:
     client = sqlite_site.client()
     client.get("/leaderboard")  # which sets the cookie
     pages, answers = set(), set()
-    for _ in range(40):
+    for _ in range(16):
         served = client.post("/api/v1/matchups")
         answers.add((len(served.content), len(served.headers.raw)))
         page = vote_page(client)
@@ -84,7 +84,7 @@ def test_the_size_of_an_answer_is_that_of_its_text_whoever_wrote_it(sqlite_site:
 
 def test_sides_are_drawn_evenly_and_ids_carry_no_pattern(sqlite_site: SmallSite) -> None:
     client, on_a, ids = sqlite_site.client(), [], []
-    votes = size(256, soak=400)
+    votes = size(144, soak=400)
     for _ in range(votes):
         served = client.post("/api/v1/matchups").json()
         ids.append(served["matchup_id"])
@@ -97,8 +97,8 @@ def test_sides_are_drawn_evenly_and_ids_carry_no_pattern(sqlite_site: SmallSite)
 
 
 @pytest.mark.parametrize("address", ["/static/vote.js", "/static/vote.css", "/static/site.css"])
-def test_no_file_depends_on_the_models(sqlite_site: SmallSite, address: str) -> None:
-    check_blind(sqlite_site.client().get(address))
+def test_no_file_depends_on_the_models(shared_site: SmallSite, address: str) -> None:
+    check_blind(shared_site.client().get(address))
     assert answer(0, 0, "x").model in IDENTIFYING
 
 

@@ -3,45 +3,54 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import make_url
 from starlette.testclient import TestClient
 
-from tests.arena.databases import Databases, own_server
+from tests.arena.databases import Databases, Server, own_server
 from tests.web.administrators import at_the_desk
 from tests.web.sites import SmallSite, form_in, small_site, vote_page
 from tiltyard.arena.store.verify import verify
 
 
-def test_a_database_that_is_gone_gives_503_and_the_same_vote_works_later() -> None:
+@pytest.fixture(scope="module")
+def mortal() -> Iterator[tuple[Server, Databases]]:
+    """A server that these tests may kill; each starts it again."""
     with own_server() as server:
-        with small_site(Databases(server.url).fresh()) as site:
-            client = site.client()
-            fields = {**form_in(vote_page(client).text), "choice": "A"}
-            matchup = client.post("/api/v1/matchups").json()["matchup_id"]
-            server.kill()
-            for answer in (
-                client.post("/vote", data=fields),
-                client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "B"}),
-                client.post("/api/v1/matchups"),
-                client.get("/"),
-            ):
-                assert answer.status_code == 503
-                assert int(answer.headers["retry-after"]) > 0
-                assert "sqlite" not in answer.text
-                assert "postgresql" not in answer.text
-            server.start()
-            assert client.post("/vote", data=fields).status_code == 303
-            assert client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "B"}).status_code == 200
-            assert site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 2
-        assert verify(site.url).clean
+        yield server, Databases(server.url)
 
 
-def test_while_the_database_does_not_answer_no_administrator_is_let_in() -> None:
+def test_a_database_that_is_gone_gives_503_and_the_same_vote_works_later(mortal: tuple[Server, Databases]) -> None:
+    server, databases = mortal
+    with small_site(databases.fresh()) as site:
+        client = site.client()
+        fields = {**form_in(vote_page(client).text), "choice": "A"}
+        matchup = client.post("/api/v1/matchups").json()["matchup_id"]
+        server.kill()
+        for answer in (
+            client.post("/vote", data=fields),
+            client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "B"}),
+            client.post("/api/v1/matchups"),
+            client.get("/"),
+        ):
+            assert answer.status_code == 503
+            assert int(answer.headers["retry-after"]) > 0
+            assert "sqlite" not in answer.text
+            assert "postgresql" not in answer.text
+        server.start()
+        assert client.post("/vote", data=fields).status_code == 303
+        assert client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "B"}).status_code == 200
+        assert site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 2
+    assert verify(site.url).clean
+
+
+def test_while_the_database_does_not_answer_no_administrator_is_let_in(mortal: tuple[Server, Databases]) -> None:
     """The cookie is signed and in time, but only the database knows whether its holder has logged out."""
-    with own_server() as server, small_site(Databases(server.url).fresh()) as site:
+    server, databases = mortal
+    with small_site(databases.fresh()) as site:
         desk = at_the_desk(site)
         assert desk.client.get("/admin").status_code == 200
         server.kill()
@@ -70,47 +79,48 @@ def test_a_locked_database_gives_503_and_nothing_is_counted(sqlite_site: SmallSi
     assert client.post("/vote", data=fields).status_code == 303
 
 
-def test_whatever_was_acknowledged_while_the_database_came_and_went_is_there() -> None:
-    with own_server() as server:
-        with small_site(Databases(server.url).fresh()) as site:
-            acknowledged: list[str] = []
-            uncertain: list[tuple[TestClient, str]] = []
-            end = threading.Event()
+def test_whatever_was_acknowledged_while_the_database_came_and_went_is_there(mortal: tuple[Server, Databases]) -> None:
+    server, databases = mortal
+    with small_site(databases.fresh()) as site:
+        acknowledged: list[str] = []
+        uncertain: list[tuple[TestClient, str]] = []
+        end = threading.Event()
 
-            def vote_on() -> None:
-                client = site.client()
-                while not end.is_set():
-                    served = client.post("/api/v1/matchups")
-                    if served.status_code != 201:
-                        assert served.status_code == 503
-                        continue
-                    matchup = served.json()["matchup_id"]
-                    answer = client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "A"})
-                    if answer.status_code == 200:
-                        acknowledged.append(matchup)
-                    else:
-                        assert answer.status_code == 503
-                        uncertain.append((client, matchup))
+        def vote_on() -> None:
+            client = site.client()
+            while not end.is_set():
+                served = client.post("/api/v1/matchups")
+                if served.status_code != 201:
+                    assert served.status_code == 503
+                    end.wait(0.02)
+                    continue
+                matchup = served.json()["matchup_id"]
+                answer = client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "A"})
+                if answer.status_code == 200:
+                    acknowledged.append(matchup)
+                else:
+                    assert answer.status_code == 503
+                    uncertain.append((client, matchup))
 
-            with ThreadPoolExecutor(4) as pool:
-                running = [pool.submit(vote_on) for _ in range(4)]
-                while len(acknowledged) < 40:
-                    end.wait(0.01)
-                server.kill()
-                end.wait(0.3)
-                server.start()
-                before = len(acknowledged)
-                while len(acknowledged) < before + 40:
-                    end.wait(0.01)
-                end.set()
-                for job in running:
-                    job.result(240)
-            for client, matchup in uncertain:  # an uncertain vote can be sent again, and counts once
-                assert client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "A"}).status_code == 200
-            with site.arena.store.database.read() as connection:
-                kept = set(connection.exec_driver_sql("SELECT matchup_id FROM votes").scalars())
-            assert kept == {*acknowledged, *(matchup for _, matchup in uncertain)}
-        assert verify(site.url).clean
+        with ThreadPoolExecutor(4) as pool:
+            running = [pool.submit(vote_on) for _ in range(4)]
+            while len(acknowledged) < 40:
+                end.wait(0.01)
+            server.kill()
+            end.wait(0.3)
+            server.start()
+            before = len(acknowledged)
+            while len(acknowledged) < before + 40:
+                end.wait(0.01)
+            end.set()
+            for job in running:
+                job.result(240)
+        for client, matchup in uncertain:  # an uncertain vote can be sent again, and counts once
+            assert client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "A"}).status_code == 200
+        with site.arena.store.database.read() as connection:
+            kept = set(connection.exec_driver_sql("SELECT matchup_id FROM votes").scalars())
+        assert kept == {*acknowledged, *(matchup for _, matchup in uncertain)}
+    assert verify(site.url).clean
 
 
 @pytest.fixture(autouse=True)

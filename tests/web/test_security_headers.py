@@ -21,8 +21,8 @@ ADDRESSES = ("/", "/leaderboard", "/votes/none", "/nothing", "/api/v1/leaderboar
 
 @pytest.mark.parametrize("address", ADDRESSES)
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "OPTIONS"])
-def test_every_answer_carries_the_security_headers(unchanged_site: SmallSite, address: str, method: str) -> None:
-    answer = unchanged_site.client().request(method, address)
+def test_every_answer_carries_the_security_headers(shared_site: SmallSite, address: str, method: str) -> None:
+    answer = shared_site.client().request(method, address)
     for name, value in HEADERS:
         assert answer.headers[name.decode()] == value.decode(), (address, method)
     assert "cache-control" in answer.headers
@@ -102,9 +102,9 @@ def test_the_cookie_is_random_out_of_reach_of_scripts_and_given_once(sqlite_site
 
 
 @pytest.mark.parametrize("forged", ["", "x", "a b", "é" * 40, "../" * 20, "a" * 4000])
-def test_a_forged_cookie_is_replaced(unchanged_site: SmallSite, forged: str) -> None:
+def test_a_forged_cookie_is_replaced(shared_site: SmallSite, forged: str) -> None:
     cookie = f"tiltyard={forged}".encode()
-    answer = unchanged_site.client().get("/", headers={"cookie": cookie.decode("latin-1").encode("latin-1")})  # type: ignore[dict-item]
+    answer = shared_site.client().get("/", headers={"cookie": cookie.decode("latin-1").encode("latin-1")})  # type: ignore[dict-item]
     assert answer.status_code == 200
     assert "tiltyard=" in answer.headers["set-cookie"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsers import SCREENS, broken_rules
+from tests.browsers import LOOKS, SCREENS, Looks, broken_rules, change_screen
 from tests.web.conftest import Visits
 from tests.web.sites import IDENTIFYING, NAMES, answer, catalog, live_site
 from tiltyard.arena import events as e
@@ -101,7 +101,7 @@ SHIFTS = """new Promise(done => {
 })"""
 
 
-@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize("width", [320, pytest.param(1280, marks=pytest.mark.soak)])
 def test_somebody_new_starts_by_keyboard_and_nothing_jumps(visits: Visits, width: int) -> None:
     page = visits.visitor(width=width)
     page.goto("/")
@@ -212,7 +212,7 @@ def test_keys_leave_modifiers_and_controls_alone(visits: Visits) -> None:
     assert page.locator(".ballot").count() == 1
 
 
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("width", [360, pytest.param(1280, marks=pytest.mark.soak)])
 def test_everything_works_without_a_script(visits: Visits, width: int) -> None:
     page = visitor(visits, script=False, width=width)
     start_voting(page)
@@ -379,27 +379,33 @@ def test_two_quick_keys_are_one_vote(visits: Visits) -> None:
     assert len(posts) == 1
 
 
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
-def test_no_page_of_the_vote_has_an_accessibility_fault(visits: Visits, width: int, dark: bool) -> None:
-    page = visitor(visits, dark=dark, width=width)
+@pytest.mark.parametrize("looks", LOOKS)
+def test_no_page_of_the_vote_has_an_accessibility_fault(visits: Visits, looks: Looks) -> None:
+    page = visitor(visits)
+
+    def check() -> None:
+        for width, dark in looks:
+            change_screen(page, width, dark=dark)
+            check_accessible(page, dark=dark)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            ink = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert (sum(map(int, ink[4:-1].split(","))) < 150) == dark
+
     page.goto("/")
-    check_accessible(page, dark=dark)
+    check()
     start_voting(page)
-    check_accessible(page, dark=dark)
+    check()
     page.keyboard.press("a")
     held_back(page)
-    check_accessible(page, dark=dark)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    check()
     revealed(page)
-    check_accessible(page, dark=dark)
+    check()
     page.keyboard.press("n")
     page.wait_for_selector(".ballot")
     page.keyboard.press("a")
     held_back(page)
     page.keyboard.press("u")
     page.locator("h1", has_text="undone").wait_for()
-    check_accessible(page, dark=dark)
+    check()
     page.goto("/nothing")
-    check_accessible(page, dark=dark)
-    ink = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (sum(map(int, ink[4:-1].split(","))) < 150) == dark
+    check()

@@ -223,14 +223,14 @@ def test_undos_and_skips_are_limited(sqlite_url: str) -> None:
     ],
 )
 def test_a_form_that_is_not_the_visitors_own_counts_nothing(
-    unchanged_site: SmallSite, change: dict[str, str], status: int
+    shared_site: SmallSite, change: dict[str, str], status: int
 ) -> None:
-    client = unchanged_site.client()
+    client = shared_site.client()
     fields = {**form_in(vote_page(client).text), "choice": "A", **change}
     answer = client.post("/vote", data=fields)
     assert answer.status_code == status
     assert "x" not in answer.cookies
-    assert unchanged_site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 0
+    assert shared_site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 0
 
 
 def test_a_form_of_another_visit_is_out_of_date(sqlite_site: SmallSite) -> None:
