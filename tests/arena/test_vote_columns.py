@@ -163,15 +163,15 @@ def drive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
 
 def test_a_site_keeps_little_of_each_vote(drive: Callable[[int], None]) -> None:
-    """Python's own memory of the writer and of the follower together, over 600 votes after the first 200."""
+    """Python's own memory of the writer and of the follower together, over 300 votes after the first 100."""
     tracemalloc.start()
     try:
-        drive(200)
+        drive(100)
         gc.collect()
         before, _ = tracemalloc.get_traced_memory()
-        drive(600)
+        drive(300)
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (after - before) / 600 < BYTES_PER_VOTE
+    assert (after - before) / 300 < BYTES_PER_VOTE

@@ -171,7 +171,7 @@ def test_islands_are_named_and_the_largest_can_be_rated_alone(table, reading):
 
 
 @given(rows(), st.integers(0, 100))
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_a_bootstrap_board_is_the_same_whenever_its_seed_is(table, seed):
     options = {"ci": "bootstrap", "rounds": 40, "seed": seed, "misfit": True}
     board = rated(table, **options)
