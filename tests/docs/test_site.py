@@ -90,13 +90,13 @@ def test_every_page_of_the_manual_is_in_the_contents(site: Path, pages: dict[Pat
 
 
 def test_every_reference_within_the_site_leads_to_a_file_and_an_anchor(site: Path, pages: dict[Path, Html]) -> None:
-    files = {path for path in site.rglob("*") if path.is_file()}
+    there = {site, *site.rglob("*")}
     for page, read in pages.items():
         for target in set(read.targets):
             if urlsplit(target).scheme:
                 continue  # another site, which the reader may visit
             file, anchor = led_to(site, page, target)
-            assert file in files, f"{page}: {target}"
+            assert file in there, f"{page}: {target}"
             if anchor and file.suffix == ".html":
                 assert anchor in pages[file].anchors, f"{page}: {target}"
 
