@@ -195,7 +195,15 @@ def test_every_dimension_has_its_own_rounds_and_canaries_are_judged_once(
     assert not server.ledger.paid_twice()
 
 
-@pytest.mark.parametrize(("combine", "batch"), [("majority", False), ("rows", True)])
+@pytest.mark.parametrize(
+    ("combine", "batch"),
+    [
+        ("majority", False),
+        ("rows", True),
+        pytest.param("majority", True, marks=pytest.mark.soak),
+        pytest.param("rows", False, marks=pytest.mark.soak),
+    ],
+)
 def test_a_panel_judges_in_rounds_and_every_call_is_accounted_for(
     tmp_path: Path, tiltyard: Run, server: FakeServer, combine: str, batch: bool
 ) -> None:
