@@ -112,6 +112,18 @@ def test_answers_are_screened_once_and_again_when_a_model_gets_another_name(sqli
         assert both() == ["new", "newer"]
 
 
+def test_answers_of_a_model_that_an_import_adds_meanwhile_are_screened_once_it_is_known(sqlite_url: str) -> None:
+    kept = ScreenedAnswers()
+    with open_arena(sqlite_url) as arena:
+        arena.append(catalog())
+        before = arena.read(lambda state: list(state.catalog.models))
+        late = e.ResponseAdded(response_id="late", model="zorbulon", prompt_id="p1", text="I am Zorbulon-7.")
+        arena.append([e.ModelAdded(model="zorbulon", display_name="Zorbulon-7"), late])
+        assert kept.follow(arena.store, before) == []
+        after = arena.read(lambda state: list(state.catalog.models))
+        assert [flag.response_id for flag in kept.follow(arena.store, after)] == ["late"]
+
+
 def test_excluding_what_is_proposed_takes_the_target_back_to_its_place_and_restoring_undoes_it() -> None:
     log, _ = crowd(np.random.default_rng(3), riggers=6, target=8)
     place = live_board(log.state)["m08"].rank

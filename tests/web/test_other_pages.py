@@ -277,6 +277,14 @@ def test_somebody_who_always_picks_the_favourite_agrees_with_everybody(site: Boa
     assert [vote.winner.number for vote in against.boldest] == [worst] * 3
 
 
+def test_votes_on_what_came_after_the_snapshot_wait_for_the_next(site: BoardSite) -> None:
+    snapshot = site.world.snapshot
+    new_model, new_prompt = len(snapshot.models), len(snapshot.prompts)
+    seen = [(0, new_model, 0), (new_model, 1, 0), (0, 1, new_prompt), (0, 1, new_prompt - 1)]
+    votes = [CastVote(seq, 0, f"m{seq}", "me", a, b, prompt, e.Choice.B) for seq, (a, b, prompt) in enumerate(seen)]
+    assert (own_page(snapshot, votes).votes, len(own_page(snapshot, votes).lines)) == (1, 2)
+
+
 @pytest.mark.parametrize("address", PAGES)
 def test_every_page_stands_in_its_frame_without_inline_code(site: BoardSite, address: str) -> None:
     answer = site.client.get(address)

@@ -91,12 +91,16 @@ class ScreenedAnswers:
         self._found: tuple[list[AnswerFlag], list[AnswerFlag]] = ([], [])
 
     def follow(self, store: Store, models: Sequence[ModelAdded]) -> list[AnswerFlag]:
-        """The flags of all answers: of texts, then of pages and drawings."""
+        """The flags of all answers of these models: of texts, then of pages and drawings.
+
+        An import may go on meanwhile: answers of models that came after these are read when their models are known.
+        """
         titles = [(model.model, model.display_name, model.provider) for model in models]
         if titles != self._titles:
             self.__init__()  # type: ignore[misc]
             self._titles = titles
-        new = {name: model for name, model in reading.answers_added(store) if name not in self._seen}
+        added = reading.answers_added(store)
+        new = {name: model for name, model in added if model < len(models) and name not in self._seen}
         if new:
             texts = reading.texts_of(store, new)
             by_text, by_words = self._found

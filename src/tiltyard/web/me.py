@@ -126,8 +126,13 @@ class OwnPage:
 
 
 def own_page(snapshot: Snapshot, votes: Sequence[CastVote]) -> OwnPage:
-    """The personal board of the visitor who cast these votes; votes that do not count are left out."""
-    counted = [vote for vote in votes if vote.standing is VoteStanding.COUNTED]
+    """The personal board of the visitor who cast these votes; those that do not count are left out.
+
+    So are votes on models or prompts that came after the snapshot: they are on its next edition.
+    """
+    models, prompts = len(snapshot.models), len(snapshot.prompts)
+    known = (vote for vote in votes if max(vote.a, vote.b) < models and vote.prompt < prompts)
+    counted = [vote for vote in known if vote.standing is VoteStanding.COUNTED]
     ratings = snapshot.board.raw_ratings
     chances = []
     agreed = 0
