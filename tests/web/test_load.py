@@ -230,6 +230,23 @@ def test_a_long_queue_refuses_new_matchups_and_pages_before_votes(
     assert f'what="matchup"}} {shedding.refused["matchup"]}' in shown
 
 
+def test_who_comes_back_to_a_long_queue_is_refused_before_the_database_is_asked_who_that_is(
+    sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, stranger, asked = sqlite_site, sqlite_site.client(), []
+    engine = site.app.state.site.engine
+    known_voter = engine.known_voter
+    monkeypatch.setattr(engine, "known_voter", lambda name: asked.append(name) or known_voter(name))
+    monkeypatch.setattr(site.arena._commits, "_seconds_each", 1000.0)
+    with held(site.arena, waiting=2):
+        assert [stranger.post("/api/v1/matchups").status_code for _ in range(3)] == [503] * 3
+        assert stranger.cookies
+    assert asked == []
+    monkeypatch.setattr(site.arena._commits, "_seconds_each", 0.0)
+    assert stranger.post("/api/v1/matchups").status_code == 201
+    assert len(asked) == 1
+
+
 def test_a_crowd_is_refused_sooner_than_a_slow_commit() -> None:
     """So that those who are let in have their answers within a second, and one slow disk write refuses nobody."""
     crowd, slow_disk = Load(400, 0.0, 0.4, 0.4), Load(10, 1.5, 1.5)

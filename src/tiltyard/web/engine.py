@@ -7,7 +7,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tiltyard.arena.commands import SAFE_ID, ReadState
+from tiltyard.arena.commands import SAFE_ID, EnterVoter, ReadState
 from tiltyard.arena.group_commit import SHORT_LINE
 from tiltyard.arena.service import clock
 from tiltyard.arena.store import matchup_table
@@ -53,6 +53,15 @@ class Engine:
         # Not too late: the answer arrives through this loop, which goes on only when this coroutine waits.
         await self._mailbox.expect(command)
         return command.result()
+
+    def check_room(self, cookie_hash: str) -> None:
+        """Refuse a visitor whom this process does not know, if a new matchup would wait too long.
+
+        A refusal is cheap only if it comes before the database is asked who that is: most of a crowd is refused
+        several times, and comes back.
+        """
+        lag = 0.0 if self._mailbox is None else self._mailbox.lag_seconds
+        admit(EnterVoter(cookie_hash), self.arena.load(), self._longest_wait, lag)
 
     async def read(self, look: Callable[[ArenaState], R]) -> R:
         """The result of `look` on the state; the writer waits meanwhile."""

@@ -93,11 +93,14 @@ class Visitors:
 
         Raises `TooMany` if the quota of new sessions is used up, `NotInvited` if the arena is closed to this visitor.
         """
+        name = cookie_hash(request.state.cookie)
+        if name not in self._known:
+            self._engine.check_room(name)
         secret = invitation or request.headers.get("x-invitation", "")
         visitor = await self.recognize(request)
         if visitor is not None and not secret:
             return visitor
-        visitor, name = Visitor(request.state.address, ""), cookie_hash(request.state.cookie)
+        visitor = Visitor(request.state.address, "")
         brought = hashed(secret) if secret else ""
         voter = await self._engine.run(EnterVoter(name, self.quotas(visitor, "session"), invitation=brought))
         self._remember(name, voter)

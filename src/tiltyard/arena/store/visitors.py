@@ -90,9 +90,13 @@ class Quota:
         return self.seconds * SECOND + self.slot_length
 
 
+_voter_of = sa.select(voters.c.voter).where(voters.c.cookie_hash == sa.bindparam("cookie_hash"))
+
+
 def known_voter(connection: sa.Connection, cookie_hash: str) -> str | None:
     """The key of the visitor with this cookie, if it was seen before."""
-    return connection.execute(sa.select(voters.c.voter).where(voters.c.cookie_hash == cookie_hash)).scalar()
+    found = fetch(connection, _voter_of, {"cookie_hash": cookie_hash})
+    return str(found[0][0]) if found else None
 
 
 def enter_voter(connection: sa.Connection, cookie_hash: str, now: int) -> str:
