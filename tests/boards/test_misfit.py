@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from oracles.misfits import MisfitWorld, notes
 from oracles.simulation import arena_battles, results, table_of
+from tiltyard.battles.inputs import about_rows, find_parts
+from tiltyard.battles.reading import read_battles
 from tiltyard.battles.table import BattleTable
-from tiltyard.boards import BradleyTerry, rate
+from tiltyard.battles.writing import write_battles
+from tiltyard.boards import BradleyTerry, inputs, misfit, rate
 from tiltyard.boards.misfit import FALSE_ALARMS, SHARES, holm
 from tiltyard.validity.misfit import fit_sentences, fit_verdict
 
@@ -168,6 +172,33 @@ def test_times_are_read_from_files_where_they_are_checked(tmp_path) -> None:
     path.write_text("\n".join(lines) + "\n")
     assert rate(path).details["misfit"]["notes"] == ["drift"]
     assert "misfit" not in rate(path, misfit=False).details
+
+
+@pytest.mark.parametrize("name", ["battles.jsonl", "battles.jsonl.gz", "battles.parquet"])
+def test_very_many_battles_without_clusters_are_counted_and_their_times_not_held(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
+    table = MisfitWorld(battles=2000).draw(np.random.default_rng(3))
+    prompts = np.array([f"p{row % 50}" for row in range(len(table))])
+    table = replace(table, columns={**table.columns, "question_id": prompts})
+    write_battles(tmp_path / "plain.jsonl", table)
+    write_battles(path, read_battles(tmp_path / "plain.jsonl"))
+    asked = find_parts(path)
+    assert about_rows(asked) == pytest.approx(2000, rel=0.0 if name.endswith("parquet") else 0.6)
+    held = rate(path, cluster="none")
+    assert held.details["misfit"]["drift"]["p"] > 0
+    monkeypatch.setattr(inputs, "LARGE_BYTES", 0)
+    assert rate(path, cluster="none").to_dict() == held.to_dict(), "few battles are held, however large their file is"
+    monkeypatch.setattr(inputs, "MOST_TIMES", 500)
+    monkeypatch.setattr(misfit, "MOST_TIMES", 500)
+    counted = rate(path, cluster="none")
+    assert counted.ratings == held.ratings
+    assert (
+        "drift: no timestamps, or more than 500 battles to remember them for"
+        in counted.details["misfit"]["not_checked"]
+    )
+    assert rate(path).details["misfit"]["drift"]["p"] > 0, "battles with clusters are held anyway"
 
 
 def test_where_ties_count_as_half_a_win_the_board_does_not_say_that_there_are_none() -> None:

@@ -39,7 +39,7 @@ def write_battles(path: PathLike, battles: Battles) -> int:
 
     Parameters:
         path: Where to; the name says how (`.jsonl`, `.csv`, `.tsv`, each also `.gz`, or `.parquet`).
-        battles: Battles: a table, or whatever `read_battles` takes.
+        battles: A table, or battles one by one (`Battle`).
     """
     kind, zipped = kind_to_write(path)
     table = as_table(battles)
@@ -162,6 +162,6 @@ def battles_to_frame(battles: Battles) -> Any:
     `read_battles` take each of them.
 
     Parameters:
-        battles: Battles: a table, or whatever `read_battles` takes.
+        battles: A table, or battles one by one (`Battle`).
     """
     return columns_to_frame(frame_columns(read_battles(battles)))

@@ -9,15 +9,19 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tiltyard.battles.frames import is_spark_frame, rereadable
-from tiltyard.battles.inputs import find_parts
+from tiltyard.battles.inputs import about_rows, find_parts
 from tiltyard.battles.reading import BattleData, OnBad, Peek, peek, read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.estimator import check_choice
+from tiltyard.boards.misfit import MOST_TIMES
 from tiltyard.boards.preparation import asked_clusters, known_clusters
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
 from tiltyard.errors import OptionError
+
+LARGE_BYTES = 50_000_000
+"""Files below this in sum have not very many battles, and are not asked."""
 
 Engine = Literal["duckdb", "spark"]
 
@@ -66,6 +70,8 @@ def read_for(
     clusters, columns = columns_for(estimator, peek(data, reading.format, reading.default_source, reading.map), also)
     hashed = tuple(column for column in clusters if column not in also)
     times = _reads_times(estimator) and "timestamp" in columns
+    if times and not clusters and "timestamp" not in also and _are_very_many(data):
+        times, columns = False, tuple(name for name in columns if name != "timestamp")
     return read_battles(
         data,
         format=reading.format,
@@ -79,6 +85,15 @@ def read_for(
         map=reading.map,
         tie_band=reading.tie_band,
     )
+
+
+def _are_very_many(data: BattleData) -> bool:
+    """Whether files have so many battles that they are counted rather than held to look at their times."""
+    paths = _paths(data)
+    if paths is None:
+        return False
+    parts = find_parts(paths)
+    return sum(part.path.stat().st_size for part in parts) > LARGE_BYTES and about_rows(parts) > MOST_TIMES
 
 
 def is_remote(battles: BattleData, reading: InputOptions) -> bool:
@@ -142,8 +157,8 @@ def origin(battles: BattleData, reading: InputOptions | None = None) -> dict[str
 
 def files_sha256(battles: BattleData) -> str | None:
     """The SHA-256 of the battle files' bytes, one after the other; None for battles that came from memory."""
-    paths = [battles] if isinstance(battles, str | Path) else battles
-    if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | Path) for path in paths):
+    paths = _paths(battles)
+    if paths is None:
         return None
     digest = hashlib.sha256()
     for part in find_parts(paths):
@@ -151,3 +166,11 @@ def files_sha256(battles: BattleData) -> str | None:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     return digest.hexdigest()
+
+
+def _paths(battles: BattleData) -> Sequence[str | Path] | None:
+    """The paths of battles in files; None for battles that are in memory."""
+    paths = [battles] if isinstance(battles, str | Path) else battles
+    if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | Path) for path in paths):
+        return None
+    return paths

@@ -42,6 +42,10 @@ SMALL_CHANGE = 15.0
 SMALL_SLOT = 5.0
 """Moves with the schedule, changes over time and slot effects below these points are not mentioned."""
 
+MOST_TIMES = 5_000_000
+"""More battles than these, in files and without clusters, are counted while they are read, in the same little memory
+however many they are; when each was is then not known."""
+
 WORST = 5
 """How many pairs and models are listed."""
 
@@ -92,9 +96,16 @@ def _checked(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int, 
         return FitReport((f"fit not checked: {error}",), {"checked": False, "reason": str(error)})
     missing = {"pairs": "too few pairs met", "schedule": "all pairs met about equally often"}
     missing["ties"] = _no_tie_law(fitted)
-    missing["drift"] = "no timestamps" if seconds is None else "the times tell nothing apart"
+    missing["drift"] = _no_times(table) if seconds is None else "the times tell nothing apart"
     missing["slot"] = no_slot or "who sat first follows from the models"
     return _report(found, table.models, fit_input.tie_model.name, missing)
+
+
+def _no_times(table: BattleTable) -> str:
+    """Why no times are known."""
+    if float(table.weight.sum()) > MOST_TIMES:
+        return f"no timestamps, or more than {MOST_TIMES:,} battles to remember them for"
+    return "no timestamps"
 
 
 def _no_tie_law(fitted: BradleyTerryFit) -> str:
