@@ -90,6 +90,11 @@ def test_every_test_is_run_once_and_reported_as_it_ended(tmp_path: Path) -> None
     assert "words of the test" in done.stdout
     assert "the worker that ran this test ended with 3" in done.stdout
     assert "Timeout (>1.0s)" in done.stdout
+
+
+def test_what_tests_share_is_closed_once_by_the_worker_that_opened_it(tmp_path: Path) -> None:
+    done = run(tmp_path, "-k", "passes or skipped")  # a worker that dies closes nothing
+    assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "closed").read_text() == "x"
 
 
