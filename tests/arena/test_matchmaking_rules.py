@@ -278,6 +278,19 @@ def test_a_given_pair_meets_where_it_lacks_most_and_on_either_side() -> None:
     assert {again.a for again in found if again} == {0, 1}
 
 
+@pytest.mark.parametrize(("lane", "prompt"), [("coverage", 0), ("uncertainty", 0), ("contender", 1)])
+def test_a_given_pair_meets_by_the_rule_of_the_lane_that_chose_it(lane: e.Lane, prompt: int) -> None:
+    """The two have met on prompt 0 alone, and each has two more decisive votes on prompt 1, against others."""
+    yard = Yard(4, 2)
+    yard.play(0, 1, 0)
+    for model in (0, 1):
+        yard.play(model, 2, 1)
+        yard.play(model, 3, 1)
+    again = prompt_for_pair(yard.state, np.random.default_rng(0), {}, (0, 1), lane=lane)
+    assert again is not None
+    assert (again.prompt, again.probability, again.lane) == (prompt, 1.0, lane)
+
+
 def test_a_given_pair_that_shares_no_enabled_prompt_or_met_too_often_on_the_only_one_is_not_shown() -> None:
     yard = Yard(3, 1)
     yard.add_model(3, [])
