@@ -373,6 +373,17 @@ def test_a_new_model_meets_the_middle_and_not_the_bottom() -> None:
     assert set(opponents) <= set(middle)
 
 
+def test_an_opponent_seen_on_one_prompt_is_as_good_as_others_on_a_prompt_that_is_left() -> None:
+    """A new model against three that are alike; this voter saw it with the second on prompt 0, and knows no other."""
+    yard, seen = Yard(4, 3), SeenMatchups()
+    assert coverage.best_opponents(VoterView(yard.state, seen, WorkingTables()), 0).tolist() == [1, 2, 3]
+    seen.note((0, 1, 0), 1)
+    assert coverage.best_opponents(VoterView(yard.state, seen, WorkingTables()), 0).tolist() == [1, 2, 3]
+    for prompt in (1, 2):
+        seen.note((0, 1, prompt), 1 + prompt)
+    assert coverage.best_opponents(VoterView(yard.state, seen, WorkingTables()), 0).tolist() == [2, 3]
+
+
 # --- exploration ------------------------------------------------------------------------------------------------------
 
 

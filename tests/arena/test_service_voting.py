@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.arena.engines import Clock, answer, catalog, open_arena, play, sql
@@ -298,3 +299,23 @@ def test_each_of_the_four_phases_can_be_set_and_no_other(sqlite_url: str) -> Non
         for phase in (0, 5):
             with pytest.raises(ArenaError, match=f"there is no phase {phase}; the phases are 1 to 4"):
                 arena.append([e.PhaseChanged(phase=phase)])
+
+
+@pytest.mark.parametrize("bad", ["nul \x00", "half of two \ud83d"])
+def test_a_text_that_cannot_be_stored_is_refused_whatever_it_is_a_text_of(sqlite_url: str, bad: str) -> None:
+    model = e.ModelAdded(model="m", display_name="M")
+    prompt = e.PromptAdded(prompt_id="p", text="Why?")
+    answer = e.ResponseAdded(response_id="r", model="m", prompt_id="p", text="So.")
+    fields = {
+        model: ("model", "display_name", "provider"),
+        prompt: ("prompt_id", "text"),
+        answer: ("response_id", "text"),
+    }
+    with open_arena(sqlite_url) as arena:
+        for body, names in fields.items():
+            for name in names:
+                with pytest.raises(ArenaError, match="NUL character or half a surrogate pair"):
+                    arena.append([msgspec.structs.replace(body, **{name: bad})])
+            with pytest.raises(ArenaError, match="empty name"):
+                arena.append([msgspec.structs.replace(body, **{names[0]: ""})])
+        arena.append([model, prompt, answer])
