@@ -88,6 +88,7 @@ def test_a_board_that_fits_says_so_and_what_was_not_checked() -> None:
     assert line.startswith("fit: no sign of misfit (pairs p ")
     assert line.endswith("; not checked: drift")
     assert "drift: no timestamps" in board.details["misfit"]["not_checked"]
+    assert "Drift: not checked, no timestamps." in fit_sentences(board.details["misfit"])
 
 
 def test_a_slot_term_in_the_fit_is_no_misfit_any_more() -> None:

@@ -234,3 +234,18 @@ def test_a_control_that_decides_every_battle_has_no_finite_coefficient():
         rows.append(Row(row.first, row.second, FIRST if z > 0 else SECOND, z=(z,)))
     with pytest.raises(NotConverged):
         fitted(rows, 4, "half")
+
+
+@pytest.mark.parametrize("options", [{}, {"groups": 2, "n": 90}, {"slot": True, "covariates": 1}])
+@pytest.mark.parametrize("ties", ALL)
+def test_very_many_pairs_are_fitted_piece_by_piece_to_the_same(
+    ties: str, options: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, slot = some_rows(7, **options), "slot" in options
+    whole = fitted(rows, 4, ties, slot=slot)
+    monkeypatch.setattr(bradley_terry, "MANY_CELLS", 0)
+    monkeypatch.setattr(bradley_terry, "CELLS_AT_ONCE", 4)
+    pieces = fitted(rows, 4, ties, slot=slot)
+    assert len(pieces.cells) > 4
+    assert vector(pieces) == pytest.approx(vector(whole), abs=1e-9)
+    assert pieces.inverse_information() == pytest.approx(whole.inverse_information(), abs=1e-9)
