@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.arena.databases import Databases
 from tests.arena.engines import CHOICES, Clock, any_matchup, catalog, open_arena, play, sql
+from tests.sizes import size
 from tiltyard.arena import events as e
 from tiltyard.arena import folding
 from tiltyard.arena.policy import Policy, RatingRules
@@ -159,18 +160,9 @@ def test_any_history_replays_bit_for_bit_on_sqlite(
     check_replay(url, steps)
 
 
-@settings(few, max_examples=2)
+@settings(few, max_examples=size(2, soak=20))
 @given(steps_of_a_history)
 def test_any_history_replays_bit_for_bit_on_postgresql(
-    postgresql_databases: Databases, steps: list[tuple[str, int]]
-) -> None:
-    check_replay(postgresql_databases.fresh(), steps)
-
-
-@pytest.mark.soak
-@settings(few, max_examples=20)
-@given(steps_of_a_history)
-def test_more_histories_replay_bit_for_bit_on_postgresql(
     postgresql_databases: Databases, steps: list[tuple[str, int]]
 ) -> None:
     check_replay(postgresql_databases.fresh(), steps)

@@ -10,7 +10,8 @@ import pytest
 
 from oracles.misfits import MisfitWorld, notes
 from oracles.simulation import arena_battles, results, table_of
-from tiltyard.battles.inputs import about_rows, find_parts
+from tiltyard.battles.fast import about_rows
+from tiltyard.battles.inputs import find_parts
 from tiltyard.battles.reading import read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.battles.writing import write_battles
@@ -175,7 +176,7 @@ def test_times_are_read_from_files_where_they_are_checked(tmp_path) -> None:
     assert "misfit" not in rate(path, misfit=False).details
 
 
-@pytest.mark.parametrize("name", ["battles.jsonl", "battles.jsonl.gz", "battles.parquet"])
+@pytest.mark.parametrize("name", ["battles.jsonl", "battles.jsonl.gz", "battles [1].parquet"])
 def test_very_many_battles_without_clusters_are_counted_and_their_times_not_held(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

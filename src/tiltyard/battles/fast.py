@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from tiltyard.battles.inputs import FileKind
 from tiltyard.battles.layout import FieldKind
-from tiltyard.battles.query import Rows, filtered, holds_json_labels, identifier, literal, staged
+from tiltyard.battles.query import Rows, filtered, holds_json_labels, identifier, literal, no_glob, staged
 from tiltyard.battles.settle import LabelColumn, RawBatch
 from tiltyard.battles.table import dense_codes
 from tiltyard.errors import OptionError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
+    from tiltyard.battles.inputs import Part
     from tiltyard.battles.layout import Field, Layout
 
 FEW = 50_000
@@ -40,6 +42,9 @@ LITTLE_MEMORY = "384MB"
 """What DuckDB may hold before it spills to a temporary folder."""
 MUCH_MEMORY = "80%"
 """The same, of the machine's memory, for what cannot be done with little."""
+TEXT_ROW_BYTES = 200
+ZIPPED_ROW_BYTES = 25
+"""About what a row takes in a text file, and in one that is zipped."""
 COUNT = "number of equal rows"
 MODELS = {"model_a", "model_b"}
 DIVISORS = (255, 4093, 16381, 65521, 65519, 65497, 65479)
@@ -321,3 +326,19 @@ def _json_value(text: str) -> object:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:  # DuckDB lets NaN and Infinity pass, which are numbers of a kind but not JSON
         return float("nan")
+
+
+def about_rows(parts: Sequence[Part]) -> float:
+    """About how many rows files have, without reading them: Parquet files say it, text files by their size."""
+    typed = [part for part in parts if part.kind is FileKind.PARQUET]
+    rows = sum(
+        part.path.stat().st_size / (ZIPPED_ROW_BYTES if part.zipped else TEXT_ROW_BYTES)
+        for part in parts
+        if part.kind is not FileKind.PARQUET
+    )
+    if typed:
+        files = ", ".join(literal(no_glob(part.path)) for part in typed)
+        with session() as connection:
+            said = connection.execute(f"SELECT num_rows FROM parquet_file_metadata([{files}])").fetchall()
+        rows += sum(number for (number,) in said)
+    return rows

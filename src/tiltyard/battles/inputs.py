@@ -101,28 +101,6 @@ def find_parts(data: PathLike | Iterable[PathLike]) -> list[Part]:
     return parts
 
 
-TEXT_ROW_BYTES = 200
-ZIPPED_ROW_BYTES = 25
-"""About what a row takes in a text file, and in one that is zipped."""
-
-
-def about_rows(parts: Iterable[Part]) -> float:
-    """About how many rows files have, without reading them through: Parquet says it, of texts their size does."""
-    parts = list(parts)
-    typed = [str(part.path) for part in parts if part.kind is FileKind.PARQUET]
-    others = [part for part in parts if part.kind is not FileKind.PARQUET]
-    rows = sum(part.path.stat().st_size / (ZIPPED_ROW_BYTES if part.zipped else TEXT_ROW_BYTES) for part in others)
-    if typed:
-        import duckdb
-
-        with duckdb.connect() as connection:
-            (counted,) = connection.execute("SELECT sum(num_rows) FROM parquet_file_metadata($1)", [typed]).fetchall()[
-                0
-            ]
-            rows += float(counted or 0)
-    return rows
-
-
 def suffix_kind(path: PathLike) -> tuple[FileKind | None, bool]:
     """The kind that a file's name tells, and whether the file is zipped."""
     name = Path(path).name.lower()

@@ -55,7 +55,7 @@ def file_rows(
 
     `longest` is how many bytes a line may have; the reader's buffers grow with it. `texts` are read as plain text.
     """
-    files = "[" + ", ".join(literal(_no_glob(part.path)) for part in parts) + "]"
+    files = "[" + ", ".join(literal(no_glob(part.path)) for part in parts) + "]"
     kind, zipped = parts[0].kind, parts[0].zipped
     packed = "gzip" if zipped else "none"
     if kind is FileKind.PARQUET:
@@ -88,7 +88,7 @@ def plain_texts(layout: Layout) -> frozenset[str]:
     }
 
 
-def _no_glob(path: Path) -> str:
+def no_glob(path: Path) -> str:
     """A path in which no character is a wildcard."""
     return "".join(f"[{char}]" if char in "*?[" else char for char in str(path))
 

@@ -39,7 +39,7 @@ def write_battles(path: PathLike, battles: Battles) -> int:
 
     Parameters:
         path: Where to; the name says how (`.jsonl`, `.csv`, `.tsv`, each also `.gz`, or `.parquet`).
-        battles: A table, or battles one by one (`Battle`).
+        battles: A table, or an iterable of `Battle` or of dicts.
     """
     kind, zipped = kind_to_write(path)
     table = as_table(battles)
@@ -162,6 +162,6 @@ def battles_to_frame(battles: Battles) -> Any:
     `read_battles` take each of them.
 
     Parameters:
-        battles: A table, or battles one by one (`Battle`).
+        battles: Battles: a table, or whatever `read_battles` takes.
     """
     return columns_to_frame(frame_columns(read_battles(battles)))

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from tiltyard.battles.fast import about_rows
 from tiltyard.battles.frames import is_spark_frame, rereadable
-from tiltyard.battles.inputs import about_rows, find_parts
+from tiltyard.battles.inputs import find_parts
 from tiltyard.battles.reading import BattleData, OnBad, Peek, peek, read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
@@ -21,7 +22,7 @@ from tiltyard.boards.win_rate import WinRate
 from tiltyard.errors import OptionError
 
 LARGE_BYTES = 50_000_000
-"""Files below this in sum have not very many battles, and are not asked."""
+"""Files of fewer bytes in all cannot hold very many battles: how many they hold is not asked."""
 
 Engine = Literal["duckdb", "spark"]
 
