@@ -56,11 +56,11 @@ GROUPS = {
 }
 """What is changed: modules, or all modules of a package."""
 
-TESTS = ("ratings", "validity", "judging", "arena", "web", "reference")
+TESTS = ("ratings", "validity", "boards", "judging", "arena", "web", "reference")
 NOT_ASKED = re.compile(
     "browser|load|supervisor|worker|connections|kill|crash|compiled|_commands|simulation|hostile|test_coverage"
     "|threads|health|notice|observatory|other_pages|model_page|leaderboard|text|api_agrees|population|weekly|offline|effects"
-    "|account|bias|canaries|people|recorded|python_page|artifacts_page|errors_page"
+    "|account|bias|canaries|recorded|python_page|artifacts_page|errors_page|large_boards|real_boards|charts"
 )
 """Test files that are left out: those that start processes, take long, or are about other things."""
 
@@ -150,10 +150,10 @@ def covering(mutation: Mutation, tests: list[TestRun], imported: dict[str, set[s
     """The tests to ask, quick ones rather than slow ones, in two turns: files that import the module, then others."""
     where = f"{mutation.module}:{mutation.function}"
     near = {file for file, names in imported.items() if mutation.module in names}
-    if mutation.function:
-        chosen = [test for test in tests if where in test.calls]
-    else:  # a constant: whoever imports the module, and whoever calls anything in it
-        chosen = [test for test in tests if test.file in near or any(call.startswith(where) for call in test.calls)]
+    chosen = [test for test in tests if mutation.function and where in test.calls]
+    if not chosen:  # it runs at import or in a shared fixture: whoever imports the module or calls anything in it
+        module = f"{mutation.module}:"
+        chosen = [test for test in tests if test.file in near or any(call.startswith(module) for call in test.calls)]
     chosen.sort(key=lambda test: (test.file not in near, test.seconds))
     total = accumulate(test.seconds for test in chosen)
     asked = [test for test, seconds in zip(chosen, total, strict=True) if seconds <= PATIENCE]

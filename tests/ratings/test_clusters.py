@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,3 +94,8 @@ def test_the_sandwich_does_not_depend_on_the_way(options, monkeypatch):
         monkeypatch.setattr(clusters, "LAG_NANOSECONDS", cost)
         found.append(sandwich(result, table, counted).matrix)
     np.testing.assert_allclose(found[0], found[1], atol=1e-12)
+
+
+def test_no_rows_are_no_clusters():
+    assert some_scores(1).n_clusters == 11
+    assert replace(some_scores(1), cluster=np.array([], dtype=np.int64)).n_clusters == 0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tiltyard.ratings import quantiles
 from tiltyard.ratings.quantiles import (
     normal_quantile,
     studentized_range_cdf,
@@ -21,6 +22,15 @@ def test_normal_and_t_are_scipys(level):
     degrees = np.array([0.3, 1.0, 1.5, 2.0, 12.0, 100.0, 999.0, 1001.0, 1e6])
     np.testing.assert_allclose(t_quantile(level, degrees), stats.t.ppf(0.5 + level / 2, degrees), rtol=1e-9)
     assert normal_quantile(level) == pytest.approx(stats.norm.ppf(0.5 + level / 2), rel=1e-12)
+
+
+def test_the_search_for_students_cut_starts_near_it(monkeypatch):
+    rounds = []
+    monkeypatch.setattr(quantiles, "_beyond", lambda *of, beyond=quantiles._beyond: rounds.append(of) or beyond(*of))
+    for level in (0.9, 0.95, 0.99, 0.999, 0.99999):
+        rounds.clear()
+        t_quantile(level, np.array([2.0, 3.0, 4.0, 4.9, 5.0, 6.0, 12.0, 40.0, 200.0]))
+        assert 1 <= len(rounds) <= 3
 
 
 def test_student_without_degrees_has_no_cut_and_with_hardly_any_none_that_is_finite():

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.battles import Outcome
-from tiltyard.validity.voters import SessionRules, SessionVotes, combined, expected_scores, session_flags, surprises
+from tiltyard.validity.voters import (
+    SessionRules,
+    SessionVotes,
+    combined,
+    expected_scores,
+    may_have_flags,
+    session_flags,
+    surprises,
+)
 
 RULES = SessionRules(
     fast_votes=20,
@@ -24,6 +32,7 @@ RULES = SessionRules(
     both_bad_votes=20,
     both_bad_share=0.4,
 )
+COLUMNS = ("seconds", "model_a", "model_b", "outcome", "expected_a")
 A, B, TIE, BOTH_BAD = (int(outcome) for outcome in Outcome)
 
 
@@ -252,3 +261,24 @@ def test_dishonest_sessions_are_found(kind: str, least_by_test: float, least_by_
     _, test, _, sign = shares(kind, worlds=8, seed=100)
     assert test >= least_by_test
     assert sign >= least_by_sign
+
+
+def test_one_look_at_all_sessions_suspects_those_that_a_look_at_each_alone_does() -> None:
+    rng = np.random.default_rng(5)
+    voters, each = 40, 120
+    n = voters * each
+    voter = np.tile(np.arange(voters), each)
+    # Side A always shows one of two models, side B one of the others; every third voter has one favourite.
+    model_a, model_b = rng.integers(2, size=n), rng.integers(2, 6, size=n)
+    favoured = (voter % 3 == 0) & (model_b == 2 + voter % 4)
+    outcome = np.where(favoured, B, rng.choice([A, B], size=n)).astype(np.int8)
+    votes = SessionVotes(30.0 * np.arange(n), model_a, model_b, outcome, np.full(n, 0.5))
+    for sides in (votes, replace(votes, model_a=model_b, model_b=model_a)):
+        alone = []
+        for one in range(voters):
+            rows = np.flatnonzero(voter == one)
+            own = SessionVotes(*(getattr(sides, name)[rows] for name in COLUMNS))
+            alone.append(bool(may_have_flags(own, np.zeros(each, np.int64), RULES)[0]))
+            assert alone[-1] or not session_flags(own, RULES)
+        assert may_have_flags(sides, voter, RULES).tolist() == alone
+        assert 3 <= sum(alone) <= 20
