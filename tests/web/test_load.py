@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,7 +21,7 @@ from tiltyard.arena.group_commit import Load
 from tiltyard.web import api, page_cache, shedding
 from tiltyard.web.failures import Failure
 from tiltyard.web.page_cache import PageCache
-from tiltyard.web.shedding import LONGEST_WAIT_SECONDS, BoundedPages
+from tiltyard.web.shedding import LONGEST_WAIT_SECONDS, BoundedPages, Returns, busy
 
 PUBLIC = (
     "/api/v1/leaderboard",
@@ -245,6 +246,24 @@ def test_who_comes_back_to_a_long_queue_is_refused_before_the_database_is_asked_
     monkeypatch.setattr(site.arena._commits, "_seconds_each", 0.0)
     assert stranger.post("/api/v1/matchups").status_code == 201
     assert len(asked) == 1
+
+
+def test_a_refused_crowd_is_asked_to_come_back_a_few_in_each_second_and_at_the_latest_after_twenty() -> None:
+    returns = Returns()
+    assert [returns.wait_seconds(100.9) for _ in range(50)] == [2] * 50
+    told = [returns.wait_seconds(100.9) for _ in range(1950)]
+    assert told == sorted(told)
+    assert Counter(told) == {**dict.fromkeys(range(3, 20), 50), 20: 1950 - 17 * 50}
+    assert returns.wait_seconds(103.0) == 18  # the second that already expects more than it should, then the next
+    assert returns.wait_seconds(121.0) == 2  # nobody is expected any more
+    assert [returns.wait_seconds(121.5) for _ in range(50)] == [2] * 49 + [3]
+
+
+def test_refused_votes_come_back_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shedding, "_returns", Returns())
+    waits = [int(busy("matchup").headers["retry-after"]) for _ in range(300)]
+    assert (min(waits), max(waits) >= 6) == (2, True)
+    assert busy("vote").headers["retry-after"] == "2"
 
 
 def test_a_crowd_is_refused_sooner_than_a_slow_commit() -> None:

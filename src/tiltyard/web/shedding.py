@@ -42,6 +42,12 @@ GAP_WEIGHT = 0.2
 """The weight of one page in the estimate of the time between finished pages."""
 
 RETRY_SECONDS = 2
+LATEST_RETRY_SECONDS = 20
+RETURNS_PER_SECOND = 50
+"""When a refused request may come again: a vote after the first of these; others as soon as a second expects fewer than
+so many of them, at the latest after the second. If all of a crowd came back at once, refusing would be most of the
+work."""
+
 UNCOUNTED = ("/static/", "/healthz", "/metrics")
 """Addresses that cost nothing, or that matter most when the site is busy."""
 
@@ -54,11 +60,34 @@ timed_out: Counter[str] = Counter()
 """Timeouts of this process: waiting for the head or body of a request, or for a client to read the response."""
 
 
+class Returns:
+    """Which second the next refused visitor is told to come back in, and how many were told so before."""
+
+    def __init__(self) -> None:
+        self._second = 0
+        self._expected = 0
+
+    def wait_seconds(self, now: float) -> int:
+        """How long one more visitor, refused now, is to wait."""
+        earliest, latest = int(now) + RETRY_SECONDS, int(now) + LATEST_RETRY_SECONDS
+        second = max(self._second, earliest)
+        if second == self._second and self._expected >= RETURNS_PER_SECOND:
+            second += 1
+        second = min(second, latest)
+        self._expected = self._expected + 1 if second == self._second else 1
+        self._second = second
+        return second - int(now)
+
+
+_returns = Returns()
+
+
 def busy(what: str) -> Failure:
     """The answer to a refused request, counted."""
     refused[what] += 1
+    wait = RETRY_SECONDS if what == "vote" else _returns.wait_seconds(time.monotonic())
     said = "the arena is very busy, and this was not begun. Send the same request again in a moment."
-    return Failure(503, "busy", said, {"retry-after": str(RETRY_SECONDS)})
+    return Failure(503, "busy", said, {"retry-after": str(wait)})
 
 
 def admit(command: Command[Any], load: Load, longest_wait: float, lag_seconds: float = 0.0) -> None:
