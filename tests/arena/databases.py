@@ -269,6 +269,15 @@ def copied_arena(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cal
         request.getfixturevalue("postgresql_databases").drop(url)
 
 
+EITHER = ["sqlite", pytest.param("postgresql", marks=pytest.mark.soak)]
+
+rule_above_the_store = pytest.mark.parametrize("arena_url", EITHER, indirect=True)
+"""For a test of a rule that knows nothing of databases: on SQLite in every run, on both in a soak."""
+
+reading_above_the_store = pytest.mark.parametrize("shared_url", EITHER, indirect=True, scope="module")
+"""The same for tests of an arena that is filled once."""
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def arena_url(request: pytest.FixtureRequest) -> str:
     """An empty arena, on either database."""

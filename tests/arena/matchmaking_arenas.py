@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import ChosenMatchup, next_matchup
+from tiltyard.arena.matchmaking import ChosenMatchup, Matchmaker, next_matchup
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import MemoryVoteBook
@@ -80,7 +80,8 @@ class Yard:
 
     def many(self, draws: int, seen: Mapping[Triple, int] | None = None) -> list[ChosenMatchup]:
         """What this one state serves to one voter, over many seeds."""
-        return [self.next(seed, seen) for seed in range(draws)]
+        choose = Matchmaker()  # keeps what does not change between draws
+        return [choose(self.state, np.random.default_rng(seed), seen or {}) for seed in range(draws)]
 
 
 def triple(matchup: ChosenMatchup) -> Triple:

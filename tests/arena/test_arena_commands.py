@@ -23,7 +23,7 @@ from tiltyard.errors import OptionError
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tournament"
 FILES = ("--prompts", str(EXAMPLE / "bank.jsonl"), "--responses", str(EXAMPLE / "responses"))
 DB = ("--db", "sqlite:///arena.db")
-SMALL = ("simulate", "--models", "10", "--prompts", "6", "--votes", "600", "--in-flight", "20", "--looks", "2")
+SMALL = ("simulate", "--models", "10", "--prompts", "6", "--votes", "400", "--in-flight", "20", "--looks", "2")
 
 
 def ok(run: Run, *arguments: str) -> tuple[str, str]:
@@ -142,7 +142,7 @@ def test_an_export_waits_for_what_another_process_is_chaining(postgresql_url: st
             arena.vote(arena.serve(voter).matchup_id, voter, Choice.A)
         export = started(tmp_path, "export", "--db", postgresql_url, "--out", "votes.jsonl")
         with pytest.raises(subprocess.TimeoutExpired):
-            export.wait(2)
+            export.wait(1)
     elsewhere.engine.dispose()
     assert export.wait(60).returncode == 0
     assert len((tmp_path / "votes.jsonl").read_text().splitlines()) == 3
@@ -170,16 +170,17 @@ def test_a_password_in_the_address_of_a_database_is_never_shown(tiltyard: Run, u
 
 
 def test_a_simulation_says_how_truly_it_ranked(tiltyard: Run) -> None:  # noqa: F811
-    shown, _ = ok(tiltyard, *SMALL, "--seed", "3", "--format", "json")
+    options = (*SMALL, "--votes", "200", "--seed", "3", "--format", "json")
+    shown, _ = ok(tiltyard, *options)
     result = json.loads(shown)
     assert {
         *("models", "votes", "kendall_tau", "kendall_tau_bradley_terry", "in_tolerance", "in_flight_duplicates"),
         *("lane_shares", "side_a_share", "established"),
     } <= set(result)
-    assert (result["models"], result["votes"]) == (10, 600)
+    assert (result["models"], result["votes"]) == (10, 200)
     assert result["kendall_tau"] > 0.7
     assert result["diversity_broken"] == 0
-    again, _ = ok(tiltyard, *SMALL, "--seed", "3", "--format", "json")
+    again, _ = ok(tiltyard, *options)
     assert again == shown
 
 
@@ -201,7 +202,7 @@ def kept(simulated: Path, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("kept")
 def test_a_kept_simulation_verifies_and_tiltyard_rate_gives_its_offline_board(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
     shown, _ = ok(tiltyard, "verify", *DB)
-    assert "600 counted votes" in shown
+    assert "400 counted votes" in shown
     _, said = ok(tiltyard, "export", *DB, "--out", "battles.jsonl")
     assert "tiltyard rate battles.jsonl --cluster voter --anytime --only-connected" in said
     text = (tmp_path / "battles.jsonl").read_text(encoding="utf-8")
@@ -236,7 +237,7 @@ def test_a_changed_event_and_a_changed_table_are_both_found(tmp_path: Path, tilt
     assert f"clean since the last seal: events 1 to {sealed:,} were not read again" in shown
     assert "clean: every table" in ok(tiltyard, "verify", *DB, "--seals", "seals", "--full")[0]
     with sqlite3.connect(tmp_path / "arena.db") as connection:
-        connection.execute("UPDATE events SET body = replace(body, '\"A\"', '\"B\"') WHERE id = 1000 OR id = 1001")
+        connection.execute("UPDATE events SET body = replace(body, '\"A\"', '\"B\"') WHERE id = 700 OR id = 701")
         changed = connection.execute("SELECT changes()").fetchone()[0]
     assert changed
     done = tiltyard("arena", "verify", *DB)

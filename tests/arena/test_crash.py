@@ -173,7 +173,7 @@ def kill_servers(kills: int) -> int:
 
 
 def test_votes_acknowledged_by_a_killed_writer_are_there_on_sqlite(sqlite_url: str) -> None:
-    assert kill_writers(sqlite_url, kills=6) > 0
+    assert kill_writers(sqlite_url, kills=4) > 0
 
 
 def test_votes_acknowledged_by_killed_workers_are_there_on_postgresql(postgresql_url: str) -> None:
@@ -216,7 +216,7 @@ def test_ten_kills_of_the_server_lose_nothing() -> None:
 
 def test_workers_on_one_database_count_every_vote_once(postgresql_url: str) -> None:
     seed(postgresql_url)
-    workers = [Voters(postgresql_url, f"w{number}", clients=6, seconds=1.5) for number in range(3)]
+    workers = [Voters(postgresql_url, f"w{number}", clients=6, seconds=0.8) for number in range(3)]
     for worker in workers:
         worker.finish()
     lines = [line for worker in workers for line in worker.lines]

@@ -7,6 +7,7 @@ import pytest
 
 from tests.arena.engines import catalog, open_arena
 from tests.arena.small_worlds import MINUTE, SECOND, Log, honest, new_log
+from tests.sizes import size
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
@@ -58,15 +59,15 @@ def flags_of(log: Log) -> tuple[list[VoterFlag], list[ExclusionProposal]]:
 
 
 def test_riggers_are_found_by_ratings_they_themselves_bent_and_honest_voters_are_left_alone() -> None:
-    """Eight worlds of 60 honest sessions and 4 riggers for the ninth of twelve: at least 90 % found, 1 % wronged."""
-    found = wronged = 0
-    for seed in range(8):
+    """Worlds of 60 honest sessions and 4 riggers for the ninth of twelve: at least 90 % found, 1 % wronged."""
+    worlds, found, wronged = size(3, soak=8), 0, 0
+    for seed in range(worlds):
         log, _ = crowd(np.random.default_rng(seed), riggers=4, target=8)
         sure = {flag.voter for flag in flags_of(log)[0] if flag.sure}
         found += sum(voter.startswith("r") for voter in sure)
         wronged += sum(voter.startswith("v") for voter in sure)
-    assert found >= 0.9 * 32
-    assert wronged <= 0.01 * 480
+    assert found >= 0.9 * 4 * worlds
+    assert wronged <= 0.01 * 60 * worlds
 
 
 def test_nobody_is_passed_over_because_all_sessions_are_looked_at_together() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena.matchmaking_arenas import Yard, assert_probabilities_are_frequencies, triple
+from tests.sizes import size
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import FALLS_TO, Matchmaker, SeenMatchups, next_matchup, prompt_for_pair
 from tiltyard.arena.policy import LaneWeights, Policy
@@ -156,7 +157,7 @@ def test_probabilities_are_the_frequencies(rounds: int, models: int, phase: int)
     yard = Yard(models, 3, phase=phase)
     yard.everybody_meets(rounds)
     yard.serve(0, 1, 2)
-    assert_probabilities_are_frequencies(yard.many(1500))
+    assert_probabilities_are_frequencies(yard.many(size(1000, soak=1500)))
 
 
 @pytest.mark.parametrize("phase", [1, 4])
@@ -209,7 +210,7 @@ def test_lanes_without_weight_are_not_drawn() -> None:
     assert {matchup.lane for matchup in yard.many(50)} == {"uncertainty"}
 
 
-@settings(max_examples=25)
+@settings(max_examples=size(15, soak=100))
 @given(
     models=st.integers(2, 9),
     prompts=st.integers(1, 7),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import Clock, catalog, open_arena
 from tiltyard.arena import events as e
 from tiltyard.arena import voting
@@ -120,6 +121,7 @@ def test_a_vote_that_shows_the_names_is_written_as_it_always_was() -> None:
     assert e.decode_body(e.encode_body(held)) == held
 
 
+@rule_above_the_store
 def test_a_longer_time_to_undo_reopens_no_vote(arena_url: str) -> None:
     clock = Clock()
     with open_arena(arena_url, clock) as arena:
@@ -211,6 +213,7 @@ def test_the_public_log_ends_before_the_first_vote_that_is_not_settled(
     assert last_public(100, recent) == until
 
 
+@rule_above_the_store
 def test_an_undo_publishes_its_own_vote_and_nobody_elses(arena_url: str) -> None:
     """Ann votes, then Bob, who undoes: the public log ends before Ann's vote, and after she reveals it is whole."""
     clock = Clock()

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import Clock, answer, catalog, open_arena, play, sql
 from tests.forked import PATIENCE_SECONDS
 from tiltyard.arena import commands
@@ -49,6 +50,7 @@ def test_what_is_served_says_nothing_of_who_wrote_it(sqlite_url: str) -> None:
     assert len(served.matchup_id) >= 22  # 6 bits a letter: 128 bits and more
 
 
+@rule_above_the_store
 def test_another_choice_is_refused_and_changes_nothing(arena_url: str) -> None:
     with open_arena(arena_url) as arena:
         arena.append(catalog())
@@ -62,6 +64,7 @@ def test_another_choice_is_refused_and_changes_nothing(arena_url: str) -> None:
         )
 
 
+@rule_above_the_store
 def test_a_matchup_of_another_voter_does_not_exist(arena_url: str) -> None:
     with open_arena(arena_url) as arena:
         arena.append(catalog())
@@ -76,6 +79,7 @@ def test_a_matchup_of_another_voter_does_not_exist(arena_url: str) -> None:
         arena.vote(served.matchup_id, "ann", A)
 
 
+@rule_above_the_store
 def test_a_skipped_matchup_is_burnt(arena_url: str) -> None:
     with open_arena(arena_url) as arena:
         arena.append(catalog())
@@ -88,6 +92,7 @@ def test_a_skipped_matchup_is_burnt(arena_url: str) -> None:
     assert verify(arena_url).clean
 
 
+@rule_above_the_store
 def test_a_vote_after_two_hours_is_too_late_and_closes_the_matchup(arena_url: str) -> None:
     clock = Clock()
     with open_arena(arena_url, clock) as arena:
@@ -103,6 +108,7 @@ def test_a_vote_after_two_hours_is_too_late_and_closes_the_matchup(arena_url: st
     assert verify(arena_url).clean
 
 
+@rule_above_the_store
 def test_matchups_that_nobody_voted_on_are_closed_in_one_sweep(arena_url: str) -> None:
     clock = Clock()
     with open_arena(arena_url, clock) as arena:
@@ -135,6 +141,7 @@ def test_an_undone_vote_leaves_no_trace_in_the_ratings_and_the_matchup_stays_bur
     assert verify(arena_url).clean
 
 
+@rule_above_the_store
 def test_an_undo_after_its_time_is_too_late(arena_url: str) -> None:
     clock = Clock()
     with open_arena(arena_url, clock) as arena:
@@ -177,6 +184,7 @@ def test_sixty_four_clients_with_one_ballot_make_one_vote(arena_url: str) -> Non
     assert verify(arena_url).clean
 
 
+@rule_above_the_store
 def test_nothing_to_serve_is_said_to_the_one_who_asked(arena_url: str) -> None:
     with open_arena(arena_url) as arena:
         with pytest.raises(ArenaError, match="nothing to serve"):
@@ -205,6 +213,7 @@ def test_a_limit_holds_across_restarts(arena_url: str) -> None:
         arena.serve("ann", quota)
 
 
+@rule_above_the_store
 def test_events_by_hand_are_checked_before_they_are_written(arena_url: str) -> None:
     with open_arena(arena_url) as arena:
         arena.append(catalog())

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sizes import size
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import next_matchup
 from tiltyard.arena.matchmaking.contender import ContenderMeeting
@@ -38,15 +39,16 @@ def assert_served_fairly(result: SimulationResult, *, models_outside: int) -> No
 
 
 def test_an_arena_of_full_width_ranks_truly_and_serves_fairly() -> None:
-    result = simulate(SimulationSettings(votes=3000, seed=3, curve_points=3, looks=0))
-    assert (result.models, result.prompts, result.votes) == (38, 15, 3000)
+    votes = size(1800, soak=3000)
+    result = simulate(SimulationSettings(votes=votes, seed=3, curve_points=3, looks=0))
+    assert (result.models, result.prompts, result.votes) == (38, 15, votes)
     assert result.kendall_tau is not None
     assert result.kendall_tau_bradley_terry is not None
-    assert result.kendall_tau >= 0.88
+    assert result.kendall_tau >= (0.88 if votes == 3000 else 0.82)
     assert result.kendall_tau >= result.kendall_tau_bradley_terry - 0.03
-    assert result.established == 38
+    assert result.established >= (38 if votes == 3000 else 19)
     assert_served_fairly(result, models_outside=3)
-    assert [point.votes for point in result.curve] == [1000, 2000, 3000]
+    assert [point.votes for point in result.curve] == [votes // 3, votes * 2 // 3, votes]
     assert result.curve[-1].kendall_tau == result.kendall_tau
     assert abs(result.tie_share - 0.08) < 0.02
 
@@ -82,13 +84,14 @@ def assert_shares(counts: Counter[Any], expected: Mapping[Any, float]) -> None:
 
 def test_in_a_running_arena_the_contender_lane_keeps_its_shares_while_ranks_change() -> None:
     lanes = LaneWeights(coverage=0.2, contender=0.6, uncertainty=0.1, exploration=0.1)
+    policy = Policy(lanes=lanes, contender_opens_at=20)
     settings = SimulationSettings(
-        models=22, prompts=8, votes=1600, seed=5, sd=90.0, curve_points=0, looks=0, policy=Policy(lanes=lanes)
+        models=22, prompts=8, votes=size(1000, soak=1600), seed=5, sd=90.0, curve_points=0, looks=0, policy=policy
     )
     arena = LaneWatcher(5)
     result = simulate(settings, arena)
     met, in_band = arena.met, [meeting for meeting in arena.met if meeting.anchor <= 8]
-    assert len(met) > 500
+    assert len(met) > 300
     assert len(arena.orders) > 50
     assert_shares(Counter(meeting.kind for meeting in met), {"neighbour": 0.7, "close": 0.2, "challenger": 0.1})
     for kind in ("neighbour", "close", "challenger"):
@@ -107,7 +110,7 @@ def test_in_a_running_arena_the_contender_lane_keeps_its_shares_while_ranks_chan
     assert shares.neighbour + shares.close + shares.challenger == pytest.approx(1.0)
     assert [pair.ranks for pair in result.neighbour_pairs] == [(rank, rank + 1) for rank in range(1, 10)]
     assert all(pair.met > 0.04 * len(met) for pair in result.neighbour_pairs[:7])
-    assert sum(pair.decisive >= 12 for pair in result.neighbour_pairs) >= 7
+    assert sum(pair.decisive >= 12 for pair in result.neighbour_pairs) >= size(6, soak=7)
 
 
 def test_with_many_prompts_what_was_begun_is_finished_before_the_next_is_begun() -> None:
@@ -118,18 +121,18 @@ def test_with_many_prompts_what_was_begun_is_finished_before_the_next_is_begun()
 
 def test_a_late_model_is_held_to_a_quarter_of_the_traffic_and_gets_established() -> None:
     result = simulate(
-        SimulationSettings(models=12, prompts=6, votes=1600, seed=1, late_model=True, curve_points=0, looks=0)
+        SimulationSettings(models=12, prompts=6, votes=1000, seed=1, late_model=True, curve_points=0, looks=0)
     )
     late = result.late_model
     assert late is not None
-    assert late.entered_after_votes == 800
+    assert late.entered_after_votes == 500
     assert late.largest_traffic_share <= 0.25
     assert late.votes_until_established is not None
     assert result.established == 12
 
 
 def test_the_same_settings_give_the_same_result_and_another_seed_another() -> None:
-    settings = SimulationSettings(models=6, prompts=3, votes=100, in_flight=8, seed=4)
+    settings = SimulationSettings(models=6, prompts=3, votes=60, in_flight=8, seed=4, looks=3, curve_points=2)
     first, again = simulate(settings), simulate(settings)
     assert first == again
     other = simulate(replace(settings, seed=5))
@@ -150,7 +153,7 @@ def test_a_result_is_plain_values() -> None:
 
 @pytest.mark.parametrize(("models", "prompts"), [(2, 1), (3, 2), (9, 1)])
 def test_small_arenas_can_be_simulated(models: int, prompts: int) -> None:
-    result = simulate(SimulationSettings(models=models, prompts=prompts, votes=150, in_flight=5, seed=2))
+    result = simulate(SimulationSettings(models=models, prompts=prompts, votes=150, in_flight=5, seed=2, looks=3))
     assert result.votes == 150
     assert result.diversity_broken == 0
 
@@ -162,7 +165,7 @@ def test_votes_that_cannot_be_rated_are_a_remark_and_not_a_number() -> None:
 
 
 def test_legacy_matchmaking_can_be_simulated_for_comparison() -> None:
-    result = simulate(SimulationSettings(models=6, prompts=3, votes=200, in_flight=5, phase=1))
+    result = simulate(SimulationSettings(models=6, prompts=3, votes=60, in_flight=5, phase=1, looks=1))
     assert result.lane_shares_all["legacy"] == 1.0
 
 
@@ -212,7 +215,7 @@ def test_settings_that_make_no_arena_are_an_error(wrong: dict[str, int]) -> None
 
 def attacked(attack: Attack) -> SimulationSettings:
     return SimulationSettings(
-        models=10, prompts=6, votes=1500, in_flight=6, seed=6, attack=attack, curve_points=0, looks=0, sd=80.0
+        models=10, prompts=6, votes=900, in_flight=6, seed=6, attack=attack, curve_points=0, looks=0, sd=80.0
     )
 
 
@@ -268,7 +271,7 @@ def test_every_attack_is_reported_beside_what_the_flags_find(kind: AttackKind) -
     report = simulate(attacked(Attack(kind, 0.25))).attack
     assert report is not None
     assert report.kind == kind
-    assert abs(report.votes / 1500 - 0.25) < 0.12
+    assert abs(report.votes / 900 - 0.25) < 0.12
     assert report.honest_flagged <= 0.1 * report.honest_sessions
     assert (report.target is None) == (kind != "sybil")
 
@@ -310,12 +313,12 @@ def test_a_late_model_in_an_arena_of_full_size_is_held_and_established() -> None
 
 
 def test_visitors_with_places_see_pairs_that_wait_and_classes_share_them() -> None:
-    def seen(places: Places, *, waits: bool = True) -> SimulationResult:
+    def seen(places: Places, *, waits: bool = True, votes: int = size(150, soak=400)) -> SimulationResult:
         policy = Policy(waiting=WaitingRules(pairs_wait=waits))
-        settings = SimulationSettings(models=10, prompts=8, votes=400, in_flight=40, looks=0, curve_points=1)
+        settings = SimulationSettings(models=10, prompts=8, votes=votes, in_flight=40, looks=0, curve_points=1)
         return simulate(replace(settings, visitors=places, skip_rate=0.25, policy=policy))
 
-    assert seen("anywhere").seen_again is None
+    assert seen("anywhere", votes=20).seen_again is None
     homes, classes, mixed, free = seen("homes"), seen("classes"), seen("mixed"), seen("homes", waits=False)
     for result in (homes, classes, mixed, free):
         assert result.seen_again is not None

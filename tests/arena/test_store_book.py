@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -40,8 +42,9 @@ def changed_url(shared_url: str) -> str:
     return shared_url
 
 
+@cache
 def states_along(url: str) -> list[tuple[int, ArenaState]]:
-    """The log folded in memory, looked at after every change; a state of its own each time."""
+    """The log folded in memory, looked at after every change; a state of its own each time. Nobody changes them."""
     store = Store.open(url, OFTEN)
     with store.database.read() as connection:
         rows = [row for page in log.chained_after(connection, 0) for row in page]

@@ -127,7 +127,7 @@ OFTEN = 30
 """Events between checkpoints, so that short histories cross several."""
 
 few = settings(
-    max_examples=6,
+    max_examples=size(4, soak=20),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
@@ -160,7 +160,8 @@ def test_any_history_replays_bit_for_bit_on_sqlite(
     check_replay(url, steps)
 
 
-@settings(few, max_examples=size(2, soak=20))
+@pytest.mark.soak
+@settings(few, max_examples=20)
 @given(steps_of_a_history)
 def test_any_history_replays_bit_for_bit_on_postgresql(
     postgresql_databases: Databases, steps: list[tuple[str, int]]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 import sqlalchemy as sa
 
+from tests.arena.databases import reading_above_the_store
 from tests.arena.engines import catalog, open_arena, play, sql
 from tiltyard.arena import events as e
 from tiltyard.arena.chain import chain_hash, link_event
@@ -68,6 +69,7 @@ def test_a_changed_vote_breaks_the_chain_at_its_number(played_url: str) -> None:
         rebuild(played_url)
 
 
+@reading_above_the_store
 def test_a_changed_time_breaks_the_chain(played_url: str) -> None:
     sql(played_url, "UPDATE events SET at = at + 1 WHERE id = (SELECT event_id FROM chain WHERE seq = 30)")
     assert "chain, number 30" in str(check(played_url).problems[0])
@@ -96,6 +98,7 @@ def test_a_hash_is_of_the_one_before_its_number_its_time_and_its_text() -> None:
     assert len({chain_hash("0" * 64, 1, 7, "{}"), *(chain_hash(*parts) for parts in changed)}) == 5
 
 
+@reading_above_the_store
 def test_whoever_forges_an_event_and_its_own_hash_breaks_the_chain_at_the_next_number(played_url: str) -> None:
     """Number 30 gets another time and the hash that fits it; number 31 was chained to the hash that was there."""
     previous, seq, at, text, event_id, salt = sql(
@@ -109,11 +112,13 @@ def test_whoever_forges_an_event_and_its_own_hash_breaks_the_chain_at_the_next_n
     assert broken == ["number 31"]
 
 
+@reading_above_the_store
 def test_a_missing_event_is_named(played_url: str) -> None:
     sql(played_url, "DELETE FROM events WHERE id = (SELECT event_id FROM chain WHERE seq = 30)")
     assert "number 30" in str(check(played_url).problems[0])
 
 
+@reading_above_the_store
 def test_a_missing_place_in_the_chain_is_named(played_url: str) -> None:
     sql(played_url, "DELETE FROM chain WHERE seq = 30")
     found = check(played_url)
@@ -122,6 +127,7 @@ def test_a_missing_place_in_the_chain_is_named(played_url: str) -> None:
     assert "pending" in tables(found)
 
 
+@reading_above_the_store
 def test_events_in_another_order_are_found(played_url: str) -> None:
     first, second = (sql(played_url, f"SELECT event_id FROM chain WHERE seq = {seq}")[0][0] for seq in (2, 3))
     for seq, event_id in ((2, -1), (3, first), (2, second)):
@@ -130,30 +136,40 @@ def test_events_in_another_order_are_found(played_url: str) -> None:
     assert wrong == ["number 2", "number 3"]
 
 
-@pytest.mark.parametrize(
-    ("table", "change"),
-    [
-        ("standings", "UPDATE standings SET rating = rating + 1e-9 WHERE model = 2"),
-        ("votes", "UPDATE votes SET standing = 'counted' WHERE standing = 'excluded'"),
-        ("votes", "UPDATE votes SET block = '' WHERE block != ''"),
-        ("matchups", "UPDATE matchups SET block = 'elsewhere' WHERE block != ''"),
-        ("votes", "DELETE FROM votes WHERE seq = (SELECT min(seq) FROM votes)"),
-        ("matchups", "UPDATE matchups SET status = 'skipped' WHERE status = 'undone'"),
-        ("matchups", "DELETE FROM matchups WHERE status = 'open'"),
-        ("models", "UPDATE models SET display_name = 'The best' WHERE number = 1"),
-        ("prompts", "UPDATE prompts SET text = 'Other?' WHERE number = 0"),
-        ("responses", "UPDATE responses SET text = 'Better.' WHERE response_id = 'r0-0'"),
-        ("responses", "INSERT INTO responses VALUES ('zzz', 0, 0, 'from nowhere', 'text', '')"),
-        ("changes", "DELETE FROM changes"),
-        ("marks", "UPDATE marks SET seq = seq + 1"),
-        ("checkpoints", "DELETE FROM checkpoints"),
-        ("pending", "INSERT INTO pending VALUES (1)"),
-    ],
-)
+EDITS = [
+    ("standings", "UPDATE standings SET rating = rating + 1e-9 WHERE model = 2"),
+    ("votes", "UPDATE votes SET standing = 'counted' WHERE standing = 'excluded'"),
+    ("votes", "UPDATE votes SET block = '' WHERE block != ''"),
+    ("matchups", "UPDATE matchups SET block = 'elsewhere' WHERE block != ''"),
+    ("votes", "DELETE FROM votes WHERE seq = (SELECT min(seq) FROM votes)"),
+    ("matchups", "UPDATE matchups SET status = 'skipped' WHERE status = 'undone'"),
+    ("matchups", "DELETE FROM matchups WHERE status = 'open'"),
+    ("models", "UPDATE models SET display_name = 'The best' WHERE number = 1"),
+    ("prompts", "UPDATE prompts SET text = 'Other?' WHERE number = 0"),
+    ("responses", "UPDATE responses SET text = 'Better.' WHERE response_id = 'r0-0'"),
+    ("responses", "INSERT INTO responses VALUES ('zzz', 0, 0, 'from nowhere', 'text', '')"),
+    ("changes", "DELETE FROM changes"),
+    ("marks", "UPDATE marks SET seq = seq + 1"),
+    ("checkpoints", "DELETE FROM checkpoints"),
+    ("pending", "INSERT INTO pending VALUES (1)"),
+]
+
+
+@reading_above_the_store
+@pytest.mark.parametrize(("table", "change"), EDITS)
 def test_an_edited_projection_is_named_and_can_be_made_again(played_url: str, table: str, change: str) -> None:
     sql(played_url, change)
     found = check(played_url)
     assert tables(found) == {table}
+    rebuild(played_url, checkpoint_every=40)
+    assert check(played_url).clean
+
+
+def test_an_edit_of_every_table_at_once_is_named_and_made_good(played_url: str) -> None:
+    edits = dict(EDITS)
+    for change in edits.values():
+        sql(played_url, change)
+    assert tables(check(played_url)) == set(edits)
     rebuild(played_url, checkpoint_every=40)
     assert check(played_url).clean
 
@@ -171,6 +187,7 @@ def test_events_that_have_no_place_yet_are_counted_and_are_no_problem(played_url
     assert check(played_url).clean
 
 
+@reading_above_the_store
 def test_many_differences_are_counted_beyond_the_first_few(played_url: str) -> None:
     sql(played_url, "UPDATE matchups SET reason = 'because'")
     found = check(played_url)

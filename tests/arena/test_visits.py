@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import pytest
 import sqlalchemy as sa
 
+from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import SECOND, START, Clock, catalog, open_arena, sql
 from tests.forked import PATIENCE_SECONDS
 from tiltyard.arena import commands
@@ -137,6 +138,7 @@ def test_one_cookie_in_many_first_requests_is_one_visitor_and_one_session(arena_
     assert sql(arena_url, "SELECT sum(count) FROM rate_limits") == [(1,)]
 
 
+@rule_above_the_store
 def test_a_replaced_cookie_leads_to_its_voter_for_a_while_and_then_to_nobody(arena_url: str) -> None:
     with open_arena(arena_url) as arena:
         store, key = arena.store, arena.voter("older")
@@ -193,6 +195,7 @@ def cast(arena: Arena, served_in: str, voted_in: str) -> tuple[str, str]:
     return found[0], found[1]
 
 
+@rule_above_the_store
 def test_a_block_has_one_random_key_in_the_log_which_changes_every_thirty_days(arena_url: str) -> None:
     clock = Clock(START // BLOCK_PERIOD * BLOCK_PERIOD)
     with open_arena(arena_url, clock) as arena:

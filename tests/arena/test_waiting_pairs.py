@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import START, Clock, catalog
 from tiltyard.arena import events as e
 from tiltyard.arena import shown_pairs, waiting_pairs
@@ -324,6 +325,7 @@ def open_real_arena(url: str, clock: Clock | None = None) -> Arena:
     return Arena(Store.open(url), now=clock or Clock(START), idle_seconds=3600)
 
 
+@rule_above_the_store
 def test_a_skipper_sees_the_same_two_models_on_three_prompts_and_no_others(arena_url: str) -> None:
     clock = Clock(START)
     with open_real_arena(arena_url, clock) as arena:
@@ -357,6 +359,7 @@ def test_what_a_session_brought_along_waits_for_no_other_block_after_a_restart_e
     assert not fresh & carried
 
 
+@rule_above_the_store
 def test_a_session_that_moves_on_keeps_its_pair(arena_url: str) -> None:
     with open_real_arena(arena_url) as arena:
         arena.append(catalog(models=6, prompts=5))
@@ -369,6 +372,7 @@ def test_a_session_that_moves_on_keeps_its_pair(arena_url: str) -> None:
         assert max(seen.values()) >= 6
 
 
+@rule_above_the_store
 def test_a_voter_has_one_matchup_open_and_gets_it_again(arena_url: str) -> None:
     clock = Clock(START)
     with open_real_arena(arena_url, clock) as arena, open_real_arena(arena_url, clock) as second:
