@@ -10,6 +10,7 @@ from tiltyard.battles import careful, find_problems, read_battles
 from tiltyard.errors import BadRow, BattleError, NoBattles
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 GOOD = {"model_a": "otter", "model_b": "heron", "winner": "model_a", "source": "human"}
@@ -29,6 +30,15 @@ DIRT: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+def of_each_kind(kinds: Sequence[str]) -> list[Any]:
+    """Every fault in the first kind of file and in every third of the others, in turn; all of them in a soak."""
+    return [
+        pytest.param(reason, kind, marks=[pytest.mark.soak] if at and (number + at) % 3 else [])
+        for number, reason in enumerate(DIRT)
+        for at, kind in enumerate(kinds)
+    ]
+
+
 def with_dirt(change: dict[str, Any]) -> list[dict[str, Any]]:
     """Three rows of which the second is bad; the columns are the same in all."""
     filler: dict[str, Any] = {"weight": 1, "score_a": None, "inconsistent": False, "timestamp": None}
@@ -42,8 +52,7 @@ def place(path: Path, row: int) -> str:
     return f"{path}: row {row}" if path.suffix == ".parquet" else f"{path}:{row + (0 if 'jsonl' in path.name else 1)}"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("reason", DIRT)
+@pytest.mark.parametrize(("reason", "kind"), of_each_kind(KINDS))
 def test_a_bad_row_is_named_with_place_value_and_advice(reason: str, kind: str, tmp_path: Path) -> None:
     change, detail = DIRT[reason]
     path = write_raw(tmp_path / f"battles.{kind}", with_dirt(change))
@@ -68,8 +77,7 @@ def test_a_bad_row_is_found_when_rows_are_merged_too(kind: str, tmp_path: Path) 
     assert dict(read_battles(path, counted=True, on_bad="skip").skipped) == {"unknown winner": 1}
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
-@pytest.mark.parametrize("reason", DIRT)
+@pytest.mark.parametrize(("reason", "kind"), of_each_kind(["jsonl", "csv", "parquet"]))
 def test_a_bad_row_can_be_skipped_and_is_counted(reason: str, kind: str, tmp_path: Path) -> None:
     change, _ = DIRT[reason]
     path = write_raw(tmp_path / f"battles.{kind}", with_dirt(change))

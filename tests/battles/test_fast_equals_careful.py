@@ -60,7 +60,7 @@ DIRTY_ROWS = st.fixed_dictionaries(
         "len_b": optional(NUMBERS),
     }
 )
-MANY = settings(max_examples=size(8, soak=40))
+MANY = settings(max_examples=size(5, soak=40))
 KINDS = pytest.mark.parametrize("kind", ["jsonl", "csv", "tsv", "parquet"])
 
 
@@ -157,7 +157,7 @@ def test_a_text_has_the_hash_that_duckdb_gives_it(texts: list[str]) -> None:
     assert [hash_text(text) for text in texts] == by_duckdb
 
 
-@settings(max_examples=size(20, soak=200))
+@settings(max_examples=size(12, soak=200))
 @given(st.lists(CLEAN_ROWS, min_size=1, max_size=12))
 def test_both_readers_number_clusters_alike(rows: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -14,7 +14,7 @@ from tiltyard.battles import read_battles
 from tiltyard.errors import NotConnected, RatingError
 
 MODELS = "pqrs"
-steady = settings(max_examples=size(20, soak=100))
+steady = settings(max_examples=size(14, soak=100))
 signs = st.sampled_from("><=")
 pairs = st.tuples(st.sampled_from(MODELS), st.sampled_from(MODELS)).filter(lambda pair: pair[0] != pair[1])
 

@@ -183,7 +183,7 @@ def test_the_interval_excludes_zero_exactly_when_the_probability_says_so(value, 
 
 def test_probabilities_are_p_values_under_equal_models():
     """A/A: prompts with tastes, several verdicts a prompt. One in ten is below 0.1, and one in ten above 0.9."""
-    n = size(80, soak=3000)
+    n = size(60, soak=3000)
     runs = (field(1000 + i, prompts=30, gap=0.0, taste=1.0) for i in range(n))
     found = [difference(rows, "v2", "v1", by=()).probability_better for rows in runs]
     below, above = np.mean([p < 0.1 for p in found]), np.mean([p > 0.9 for p in found])

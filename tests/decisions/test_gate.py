@@ -54,7 +54,14 @@ def test_without_enough_prompts_it_cannot_tell():
     assert decide(known(500, 10, degrees=0.0), 30, 0.05, anytime=False) == ("unknown", None)
 
 
-@pytest.mark.parametrize("world", [GateWorld(10, 4, 1.5), GateWorld(30, 2, 1.0), GateWorld(30, 2, 1.0, zipf=1.0)])
+@pytest.mark.parametrize(
+    "world",
+    [
+        GateWorld(10, 4, 1.5),
+        pytest.param(GateWorld(30, 2, 1.0), marks=pytest.mark.soak),
+        GateWorld(30, 2, 1.0, zipf=1.0),
+    ],
+)
 def test_equal_models_are_seldom_called_better_or_worse(world):
     found = shares(world, size(120, soak=3000))
     slack = size(0.045, soak=0.01)

@@ -1,7 +1,7 @@
 """Do nominal 95 % intervals hold the truth 95 % of the time? Counted in worlds whose truth is known.
 
 Every assertion allows for Monte-Carlo error: three standard errors of the measured share, where one standard error is
-at most √(p(1 − p)/n) = 0.22/√n at p = 0.95 (0.035 for 40 runs; smaller where a run has several models). `pytest -s`
+at most √(p(1 − p)/n) = 0.22/√n at p = 0.95 (0.045 for 24 runs; smaller where a run has several models). `pytest -s`
 prints the figures; `make soak` measures them with more runs and in more worlds.
 """
 
@@ -14,13 +14,13 @@ from tests.sizes import size
 
 from oracles import simulation
 
-FEW, MANY = size(40, soak=300), 2000
+FEW, MANY = size(24, soak=300), 2000
 """Runs per world in a test that every run has, and in the tests of a soak."""
 
 MORE = size(40, soak=900)
 """Runs per world where two rules are compared."""
 
-BOOTSTRAPPED = size(20, soak=100)
+BOOTSTRAPPED = size(12, soak=100)
 """Runs per world where a run is itself a few hundred fits."""
 
 
@@ -62,12 +62,12 @@ def test_a_newcomer_with_few_battles_is_covered(battles):
 
 def test_a_newcomer_with_few_battles_is_covered_by_the_bootstrap_too():
     options = {"ci": "bootstrap", "rounds": 100}
-    coverage = said("newcomer, bootstrap", simulation.simulate_rare_model(size(20, soak=60), 5, battles=5, **options))
+    coverage = said("newcomer, bootstrap", simulation.simulate_rare_model(size(12, soak=60), 5, battles=5, **options))
     assert_between(coverage, 0.95, 1.0)
 
 
 def test_models_held_by_the_half_win_prior_are_covered():
-    coverage = said("unbeaten or winless newcomer", simulation.simulate_unbounded(3 * FEW, 6, battles=4))
+    coverage = said("unbeaten or winless newcomer", simulation.simulate_unbounded(size(120, soak=900), 6, battles=4))
     assert coverage.runs >= 15
     assert_between(coverage, 0.95, 1.0)
 
@@ -114,7 +114,7 @@ def test_rao_kupper_fits_by_prompt_cover_what_rao_kupper_fits_tend_to():
     assert_between(said("Rao–Kupper by prompt", single), 0.935, 0.96)
 
 
-@pytest.mark.parametrize(("entrants", "every_run"), [(4, 100), (12, 50)])
+@pytest.mark.parametrize(("entrants", "every_run"), [(4, 100), (12, 25)])
 def test_equal_entrants_get_a_false_order_in_one_run_of_twenty(entrants, every_run):
     # Without the correction for many pairs the share of runs without one falls to 0.81 and to 0.18.
     _, ranks = simulation.simulate_tournament(size(every_run, soak=600), 12, entrants=entrants, prompts=60, equal=True)
@@ -123,7 +123,7 @@ def test_equal_entrants_get_a_false_order_in_one_run_of_twenty(entrants, every_r
 
 def test_equal_entrants_taken_row_by_row_get_a_false_order_in_most_runs():
     _, ranks = simulation.simulate_tournament(
-        2 * FEW, 13, entrants=12, prompts=60, equal=True, spread=2.0, cluster="none"
+        size(80, soak=600), 13, entrants=12, prompts=60, equal=True, spread=2.0, cluster="none"
     )
     assert said("12 equal entrants row by row", ranks).share + 3 * ranks.error < 0.4
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.sizes import size
 from tiltyard.validity.quality import (
     EXACT_UP_TO,
     QualityVotes,
@@ -139,7 +140,8 @@ def test_recall_of_a_real_rise_is_high() -> None:
         world = votes(rng, 5700, 38, 15, lambda a, b, p, r: np.where(((a == 7) | (b == 7)) & r, 0.25, 0.05))
         return [flag.model for flag in rising_both_bad(world, range(38), **RULES)] == [7]
 
-    assert sum(once() for _ in range(15)) >= 13
+    reports = size(8, soak=15)
+    assert sum(once() for _ in range(reports)) >= reports - 2
 
 
 def test_the_only_two_models_of_an_arena_are_named_together() -> None:
