@@ -21,8 +21,22 @@ if TYPE_CHECKING:
 __all__ = ["arena_url", "postgresql_databases", "postgresql_url", "sqlite_template", "sqlite_url"]
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.soak)])
+def usual_url(request: pytest.FixtureRequest) -> str:
+    """An empty arena for what is decided above the store: in SQLite, and by `make soak` on either database."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
 @pytest.fixture
-def site(arena_url: str) -> Iterator[SmallSite]:
+def site(usual_url: str) -> Iterator[SmallSite]:
+    """A site in process, for what is decided above the store."""
+    with small_site(usual_url) as made:
+        yield made
+
+
+@pytest.fixture
+def site_anywhere(arena_url: str) -> Iterator[SmallSite]:
     """A site in process, on either database."""
     with small_site(arena_url) as made:
         yield made

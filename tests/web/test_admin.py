@@ -119,8 +119,8 @@ def test_by_https_the_session_cookie_is_secure(sqlite_url: str) -> None:
         assert "; secure" in cookie.lower()
 
 
-def test_a_wrong_secret_is_refused_and_five_guesses_are_allowed(staffed_anywhere: SmallSite) -> None:
-    desk = Desk(staffed_anywhere.client())
+def test_a_wrong_secret_is_refused_and_five_guesses_are_allowed(staffed: SmallSite) -> None:
+    desk = Desk(staffed.client())
     for _ in range(5):
         status, text = desk.post("/admin/login", {"secret": "not the secret at all"})
         assert status == 403
@@ -267,8 +267,8 @@ def test_a_changed_or_foreign_cookie_is_no_session(sqlite_site: SmallSite) -> No
 # --- What is done there ----------------------------------------------------------------------------------------------
 
 
-def test_a_model_is_switched_off_and_on_by_events(staffed_anywhere: SmallSite) -> None:
-    site, desk = staffed_anywhere, at_the_desk(staffed_anywhere)
+def test_a_model_is_switched_off_and_on_by_events(staffed: SmallSite) -> None:
+    site, desk = staffed, at_the_desk(staffed)
     assert desk.post("/admin/models", {"name": MODELS[1], "to": "off"}) == (303, "/admin/models?said=model_off")
     assert log_of(site)[-1] == e.ModelDisabled(model=MODELS[1])
     assert MODELS[1] not in [row.model for row in site.observatory.snapshot.board.rows]

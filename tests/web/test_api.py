@@ -62,8 +62,8 @@ def test_a_skipped_matchup_is_gone_and_an_undone_vote_counts_for_nothing(site: S
     assert client.get(f"/api/v1/matchups/{voted}").json()["status"] == "undone"
 
 
-def test_every_acknowledged_vote_is_in_the_battles_that_are_asked_for_next(site: SmallSite) -> None:
-    client = site.client()
+def test_every_acknowledged_vote_is_in_the_battles_that_are_asked_for_next(site_anywhere: SmallSite) -> None:
+    client = site_anywhere.client()
     for number in range(12):
         address = f"/api/v1/matchups/{served(client)['matchup_id']}/vote"
         receipt = client.post(address, json={"choice": ("A", "B", "TIE", "BOTH_BAD")[number % 4]}).json()

@@ -26,7 +26,13 @@ LINE = re.compile(r'[a-z_]+(\{([a-z]+="[^"\\\n]*",?)+\})? -?[0-9.e+-]+\Z')
 
 
 @pytest.fixture
-def staffed(arena_url: str) -> Iterator[SmallSite]:
+def staffed(usual_url: str) -> Iterator[SmallSite]:
+    with staffed_site(usual_url) as site:
+        yield site
+
+
+@pytest.fixture
+def staffed_anywhere(arena_url: str) -> Iterator[SmallSite]:
     with staffed_site(arena_url) as site:
         yield site
 
@@ -86,8 +92,8 @@ def test_without_its_database_the_site_is_broken(sqlite_url: str) -> None:
         path.rmdir()
 
 
-def test_figures_count_what_visitors_did(staffed: SmallSite) -> None:
-    client = staffed.client()
+def test_figures_count_what_visitors_did(staffed_anywhere: SmallSite) -> None:
+    client = staffed_anywhere.client()
     vote_once(client)
     vote_once(client, "BOTH_BAD")
     page = client.get("/").text
@@ -101,9 +107,9 @@ def test_figures_count_what_visitors_did(staffed: SmallSite) -> None:
     assert found["tiltyard_expirations_total"] == 0
     assert found["tiltyard_matchups_in_flight"] == 1
     assert found["tiltyard_unchained_events"] == 0
-    assert found["tiltyard_log_events"] == staffed.arena.read(lambda state: state.seq)
+    assert found["tiltyard_log_events"] == staffed_anywhere.arena.read(lambda state: state.seq)
     assert found["tiltyard_up"] == 1
-    vote_often(staffed, "ann", "AB")
+    vote_often(staffed_anywhere, "ann", "AB")
     assert figures(client)["tiltyard_votes_total"] == 4
 
 
@@ -134,20 +140,20 @@ def test_figures_name_no_model(staffed: SmallSite) -> None:
         assert not [name for name in IDENTIFYING if name.lower() in text.lower()]
 
 
-def test_kinds_are_counted_on_from_where_they_were(staffed: SmallSite) -> None:
+def test_kinds_are_counted_on_from_where_they_were(staffed_anywhere: SmallSite) -> None:
     counts = KindCounts()
-    store = staffed.arena.store
+    store = staffed_anywhere.arena.store
     first = counts.follow(store)
     assert first["model_added"] == 4
-    vote_often(staffed, "ann", "ABT")
+    vote_often(staffed_anywhere, "ann", "ABT")
     later = counts.follow(store)
     assert (later["voted"], later["matchup_served"], later["model_added"]) == (3, 3, 4)
     assert counts.follow(store) == later == KindCounts().follow(store)
     assert sum(later.values()) == backlog(store).head_seq
 
 
-def test_the_latest_events_come_first(staffed: SmallSite) -> None:
-    found = latest_events(staffed.arena.store, ["model_added"], 2)
+def test_the_latest_events_come_first(staffed_anywhere: SmallSite) -> None:
+    found = latest_events(staffed_anywhere.arena.store, ["model_added"], 2)
     assert [event.seq for event in found] == [4, 3]
 
 
@@ -157,17 +163,17 @@ def probes_written(site: SmallSite) -> int:
 
 
 def test_health_is_found_out_by_writing_once_for_all_who_ask(
-    staffed: SmallSite, monkeypatch: pytest.MonkeyPatch
+    staffed_anywhere: SmallSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probing, "PROBE_SECONDS", 3600.0)
-    head = staffed.client().get("/healthz").json()["head"]
+    head = staffed_anywhere.client().get("/healthz").json()["head"]
     for _ in range(10):
-        assert staffed.client().get("/healthz").json()["status"] == "ready"
-    assert probes_written(staffed) == 1
+        assert staffed_anywhere.client().get("/healthz").json()["status"] == "ready"
+    assert probes_written(staffed_anywhere) == 1
     monkeypatch.setattr(probing, "PROBE_SECONDS", 0.0)
-    assert staffed.client().get("/healthz").json()["head"] == head  # outside the log
-    assert probes_written(staffed) == 2
-    assert verify(staffed.url).clean
+    assert staffed_anywhere.client().get("/healthz").json()["head"] == head  # outside the log
+    assert probes_written(staffed_anywhere) == 2
+    assert verify(staffed_anywhere.url).clean
 
 
 def test_a_database_that_can_only_be_read_is_broken_until_it_can_be_written_again(

@@ -21,7 +21,13 @@ from tiltyard.arena.votes import MemoryVoteBook
 
 
 @pytest.fixture
-def staffed(arena_url: str) -> Iterator[SmallSite]:
+def staffed(usual_url: str) -> Iterator[SmallSite]:
+    with staffed_site(usual_url) as site:
+        yield site
+
+
+@pytest.fixture
+def staffed_anywhere(arena_url: str) -> Iterator[SmallSite]:
     with staffed_site(arena_url) as site:
         yield site
 
@@ -36,41 +42,45 @@ def report(site: SmallSite, side: str = "A", reason: str = "it  is\nrude <b>") -
     return answer.status_code, answer.text, fields["matchup_id"]
 
 
-def test_a_report_reaches_the_operator_and_tells_the_visitor_nothing(staffed: SmallSite) -> None:
-    status, text, matchup_id = report(staffed)
+def test_a_report_reaches_the_operator_and_tells_the_visitor_nothing(staffed_anywhere: SmallSite) -> None:
+    status, text, matchup_id = report(staffed_anywhere)
     assert status == 200
     assert not any(name in text for name in IDENTIFYING)
-    assert "tiltyard_open_reports 1" in staffed.client().get("/metrics").text
-    page = at_the_desk(staffed).page("/admin/reports")
-    (answer,) = sql(staffed.url, f"SELECT response_a FROM matchups WHERE id = '{matchup_id}'")[0]
+    assert "tiltyard_open_reports 1" in staffed_anywhere.client().get("/metrics").text
+    page = at_the_desk(staffed_anywhere).page("/admin/reports")
+    (answer,) = sql(staffed_anywhere.url, f"SELECT response_a FROM matchups WHERE id = '{matchup_id}'")[0]
     assert f'value="{answer}"' in page
     assert "it is rude &lt;b&gt;" in page
-    assert not any(isinstance(body, e.ResponseDisabled) for body in log_of(staffed)), "a report alone changes nothing"
+    assert not any(isinstance(body, e.ResponseDisabled) for body in log_of(staffed_anywhere)), (
+        "a report alone changes nothing"
+    )
 
 
-def test_one_answer_is_switched_off_is_never_served_again_and_comes_back(staffed: SmallSite) -> None:
-    _, _, matchup_id = report(staffed)
-    (answer,) = sql(staffed.url, f"SELECT response_a FROM matchups WHERE id = '{matchup_id}'")[0]
-    desk = at_the_desk(staffed)
+def test_one_answer_is_switched_off_is_never_served_again_and_comes_back(staffed_anywhere: SmallSite) -> None:
+    _, _, matchup_id = report(staffed_anywhere)
+    (answer,) = sql(staffed_anywhere.url, f"SELECT response_a FROM matchups WHERE id = '{matchup_id}'")[0]
+    desk = at_the_desk(staffed_anywhere)
     fields = {"answer": str(answer), "to": "off"}
     assert desk.post("/admin/reports", fields) == (303, "/admin/reports?said=answer_off")
     assert "No reports are waiting." in desk.page("/admin/reports")
-    served = [staffed.arena.serve(f"voter{number}") for number in range(40)]
-    shown = {name for row in sql(staffed.url, "SELECT response_a, response_b FROM matchups") for name in row}
+    served = [staffed_anywhere.arena.serve(f"voter{number}") for number in range(40)]
+    shown = {name for row in sql(staffed_anywhere.url, "SELECT response_a, response_b FROM matchups") for name in row}
     since = {
         name
         for matchup in served
-        for row in sql(staffed.url, f"SELECT response_a, response_b FROM matchups WHERE id = '{matchup.matchup_id}'")
+        for row in sql(
+            staffed_anywhere.url, f"SELECT response_a, response_b FROM matchups WHERE id = '{matchup.matchup_id}'"
+        )
         for name in row
     }
     assert answer in shown - since
     assert len(since) == 11, "every other answer is"
-    again = staffed.arena.read(lambda state: decode_state(encode_state(state), MemoryVoteBook()))
+    again = staffed_anywhere.arena.read(lambda state: decode_state(encode_state(state), MemoryVoteBook()))
     assert again is not None
     assert (again.catalog.answers_off, int(again.catalog.servable().sum())) == ({answer}, 11)
     assert desk.post("/admin/reports", {"answer": str(answer), "to": "on"})[0] == 303
-    assert staffed.arena.read(lambda state: int(state.catalog.servable().sum())) == 12
-    assert verify(staffed.url).clean
+    assert staffed_anywhere.arena.read(lambda state: int(state.catalog.servable().sum())) == 12
+    assert verify(staffed_anywhere.url).clean
 
 
 def test_a_stranger_cannot_report_and_a_report_is_about_a_or_b(staffed: SmallSite) -> None:

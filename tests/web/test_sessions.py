@@ -198,13 +198,13 @@ def test_whoever_voted_with_an_unsigned_cookie_keeps_their_votes_and_gets_a_sign
     assert "Start voting" in with_cookie(site, OLD).get("/").text
 
 
-def test_tabs_that_come_at_once_with_an_unsigned_cookie_end_up_with_one_signed_cookie(site: SmallSite) -> None:
-    voter = old_voter(site)
+def test_tabs_that_come_at_once_with_an_unsigned_cookie_end_up_with_one_signed_cookie(site_anywhere: SmallSite) -> None:
+    voter = old_voter(site_anywhere)
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: with_cookie(site, OLD).post("/api/v1/matchups"), range(8)))
+        answers = list(pool.map(lambda _: with_cookie(site_anywhere, OLD).post("/api/v1/matchups"), range(8)))
     assert {answer.status_code for answer in answers} == {201}
     assert len({given(answer) for answer in answers}) == 1
-    assert {row[0] for row in sql(site.url, "SELECT voter FROM matchups")} == {voter}
+    assert {row[0] for row in sql(site_anywhere.url, "SELECT voter FROM matchups")} == {voter}
 
 
 def test_an_unsigned_cookie_that_nobody_voted_with_is_worth_nothing(sqlite_site: SmallSite) -> None:
@@ -227,8 +227,8 @@ def test_a_new_secret_renews_cookies_and_keeps_voters(sqlite_url: str) -> None:
         assert given(answer) not in (None, cookie)
 
 
-def test_without_a_secret_of_its_own_a_site_keeps_its_visitors_over_restarts(arena_url: str) -> None:
-    with small_site(arena_url, secret="") as site:
+def test_without_a_secret_of_its_own_a_site_keeps_its_visitors_over_restarts(usual_url: str) -> None:
+    with small_site(usual_url, secret="") as site:
         client = site.client()
         fields = form_in(vote_page(client).text)
         cookie = client.cookies[COOKIE]
@@ -237,11 +237,11 @@ def test_without_a_secret_of_its_own_a_site_keeps_its_visitors_over_restarts(are
         for address in get_addresses(site):
             said = client.get(address)
             assert kept not in said.text + str(said.headers)
-    with small_site(arena_url, secret="") as site:
+    with small_site(usual_url, secret="") as site:
         again = with_cookie(site, cookie)
         assert form_in(again.get("/").text) == fields
         assert again.post("/vote", data={**fields, "choice": "A"}).status_code == 303
-    assert all(kept not in str(row) for row in sql(arena_url, "SELECT body FROM events"))
+    assert all(kept not in str(row) for row in sql(usual_url, "SELECT body FROM events"))
 
 
 @pytest.fixture

@@ -48,10 +48,10 @@ def test_both_sides_have_the_same_headers_and_nothing_that_tells_them_apart(sqli
     assert opened.headers["content-security-policy"] == INERT  # nothing runs where somebody opens the address itself
 
 
-def test_a_file_is_sent_compressed_or_in_ranges(site: SmallSite) -> None:
+def test_a_file_is_sent_compressed_or_in_ranges(site_anywhere: SmallSite) -> None:
     length = 2 * PART_BYTES + 1000
-    made = only(site.arena, "video", length)
-    client = site.client()
+    made = only(site_anywhere.arena, "video", length)
+    client = site_anywhere.client()
     matchup = served(client)
     whole = client.get(matchup["url_a"])
     assert whole.content in made.values()
