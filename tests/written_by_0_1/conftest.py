@@ -6,7 +6,6 @@ import base64
 import gzip
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,20 +33,48 @@ class OldArena:
     facts: dict[str, Any]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def old_arena(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OldArena]:
-    """An arena of 0.1 with every kind of event it knew, on either database."""
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def as_0_1_left_it(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> OldArena:
+    """An arena of 0.1 with every kind of event it knew, on either database; tests have copies of it."""
     facts = json.loads((HERE / "arena.json").read_text(encoding="utf-8"))[request.param]
     if request.param == "sqlite":
-        path = tmp_path / "arena.db"
+        path = tmp_path_factory.mktemp("old") / "arena.db"
         path.write_bytes(gzip.decompress((HERE / "arena.sqlite.gz").read_bytes()))
-        yield OldArena(f"sqlite:///{path}", facts)
-        return
-    databases: Databases = request.getfixturevalue("postgresql_databases")
-    url = databases.bare()
+        return OldArena(f"sqlite:///{path}", facts)
+    url = request.getfixturevalue("postgresql_databases").bare()
     _fill(url, json.loads(gzip.decompress((HERE / "arena.postgresql.json.gz").read_bytes())))
-    yield OldArena(url, facts)
-    databases.drop(url)
+    return OldArena(url, facts)
+
+
+@pytest.fixture(scope="session")
+def as_upgraded(
+    as_0_1_left_it: OldArena, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> OldArena:
+    """The same, with the tables of this version; tests have copies of it."""
+    made = OldArena(_copied(as_0_1_left_it.url, tmp_path_factory.mktemp("upgraded"), request), as_0_1_left_it.facts)
+    database = Database(made.url)
+    maintenance.upgrade(database)
+    database.close()
+    return made
+
+
+def _copied(url: str, folder: Path, request: pytest.FixtureRequest) -> str:
+    if url.startswith("sqlite"):
+        return f"sqlite:///{shutil.copy(url.removeprefix('sqlite:///'), folder / 'arena.db')}"
+    databases: Databases = request.getfixturevalue("postgresql_databases")
+    return databases.copy(url)
+
+
+@pytest.fixture
+def old_arena(as_0_1_left_it: OldArena, tmp_path: Path, request: pytest.FixtureRequest) -> OldArena:
+    """An arena of 0.1 with every kind of event it knew, on either database."""
+    return OldArena(_copied(as_0_1_left_it.url, tmp_path, request), as_0_1_left_it.facts)
+
+
+@pytest.fixture
+def upgraded_arena(as_upgraded: OldArena, tmp_path: Path, request: pytest.FixtureRequest) -> OldArena:
+    """The same, with the tables of this version."""
+    return OldArena(_copied(as_upgraded.url, tmp_path, request), as_upgraded.facts)
 
 
 def _fill(url: str, kept: dict[str, Any]) -> None:

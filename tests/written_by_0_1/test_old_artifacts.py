@@ -75,9 +75,11 @@ def test_a_chain_that_changed_its_version_is_checked_from_its_first_event(old_ar
     sql(old_arena.url, "UPDATE events SET at = at + 1 WHERE id = (SELECT event_id FROM chain WHERE seq = 30)")
     rows = sql(old_arena.url, "SELECT seq, at, body FROM chain JOIN events ON id = event_id ORDER BY seq")
     previous = "0" * 64
+    whens = []
     for seq, at, body in rows[: changed - 1]:
         previous = chain_hash(previous, int(str(seq)), int(str(at)), str(body))
-        sql(old_arena.url, f"UPDATE chain SET hash = '{previous}' WHERE seq = {seq}")
+        whens.append(f"WHEN {seq} THEN '{previous}'")
+    sql(old_arena.url, f"UPDATE chain SET hash = CASE seq {' '.join(whens)} END WHERE seq < {changed}")
     assert {(problem.table, problem.where) for problem in found_in(old_arena).problems} >= {
         ("chain", f"number {changed}")
     }
@@ -103,30 +105,27 @@ def test_programs_of_the_earlier_version_go_on_until_the_chain_changes(old_arena
         sql(old_arena.url, old_row % model)
 
 
-def test_every_kind_of_event_that_0_1_knew_is_in_it(old_arena: OldArena) -> None:
-    upgrade(old_arena)
-    kinds = {kind for (kind,) in sql(old_arena.url, "SELECT DISTINCT kind FROM events")}
-    assert kinds == set(old_arena.facts["kinds"])
+def test_every_kind_of_event_that_0_1_knew_is_in_it(upgraded_arena: OldArena) -> None:
+    kinds = {kind for (kind,) in sql(upgraded_arena.url, "SELECT DISTINCT kind FROM events")}
+    assert kinds == set(upgraded_arena.facts["kinds"])
     assert len(kinds) == 17
 
 
-def test_an_upgraded_arena_goes_on_and_verifies_afterwards(old_arena: OldArena) -> None:
-    upgrade(old_arena)
-    with Arena.open(old_arena.url) as arena:
+def test_an_upgraded_arena_goes_on_and_verifies_afterwards(upgraded_arena: OldArena) -> None:
+    with Arena.open(upgraded_arena.url) as arena:
         served = arena.serve("somebody-new")
         arena.vote(served.matchup_id, "somebody-new", Choice.B)
-    found = found_in(old_arena)
+    found = found_in(upgraded_arena)
     assert found.problems == ()
-    assert found.votes == old_arena.facts["votes"] + 1
+    assert found.votes == upgraded_arena.facts["votes"] + 1
 
 
-def test_votes_whose_names_0_1_showed_are_final(old_arena: OldArena) -> None:
-    upgrade(old_arena)
+def test_votes_whose_names_0_1_showed_are_final(upgraded_arena: OldArena) -> None:
     voted = "SELECT id, voter, status, undo_until FROM matchups WHERE status IN ('voted', 'undone')"
-    rows = sql(old_arena.url, voted)
+    rows = sql(upgraded_arena.url, voted)
     assert {status for _, _, status, _ in rows} == {"voted", "undone"}
     assert {undo_until for *_, undo_until in rows} == {None}
-    with Arena.open(old_arena.url) as arena:
+    with Arena.open(upgraded_arena.url) as arena:
         assert arena.read(lambda state: state.policy.undo_seconds) != Policy().undo_seconds
         for name, voter, status, _ in rows:
             if status == "voted":
@@ -138,13 +137,12 @@ def test_votes_whose_names_0_1_showed_are_final(old_arena: OldArena) -> None:
         served = arena.serve("somebody-new")
         arena.vote(served.matchup_id, "somebody-new", Choice.B, reveal=False)
         arena.undo(served.matchup_id, "somebody-new")
-    assert found_in(old_arena).problems == ()
+    assert found_in(upgraded_arena).problems == ()
 
 
-def test_an_upgraded_arena_can_be_made_again_from_its_log(old_arena: OldArena) -> None:
-    upgrade(old_arena)
-    rebuild(old_arena.url, old_arena.facts["checkpoint_every"])
-    assert found_in(old_arena).problems == ()
+def test_an_upgraded_arena_can_be_made_again_from_its_log(upgraded_arena: OldArena) -> None:
+    rebuild(upgraded_arena.url, upgraded_arena.facts["checkpoint_every"])
+    assert found_in(upgraded_arena).problems == ()
 
 
 @pytest.mark.usefixtures("old_tournament")
