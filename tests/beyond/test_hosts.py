@@ -272,9 +272,9 @@ def wait_for_its_turn(town: Town, host: Host) -> None:
 def test_a_host_that_dies_loses_nothing_and_the_gate_goes_on(town: Town) -> None:
     before, dying = kept_votes(town), town.hosts[1]
     with voting(town.gate, town.net.visitors[:8], visitors=6) as tally:
-        wait_until(tally, 20)
+        wait_until(tally, 12)
         dying.kill()
-        wait_until(tally, len(tally.acknowledged) + 40)
+        wait_until(tally, len(tally.acknowledged) + 18)  # each of the six some three times
         dying.start()
         dying.wait()
         wait_for_its_turn(town, dying)

@@ -15,9 +15,11 @@ import pytest
 from tests.fakes.server import FakeServerProcess
 from tests.forked import Forked, module
 from tests.llm.killable import accepted, answered
+from tests.sizes import size
 
 NUMBERS = count(1)
 COUNT = 20
+PLACES = size(13, soak=21)
 
 
 def start(folder: Path, *options: str) -> Forked:
@@ -67,7 +69,7 @@ def killed_once(tmp_path: Path, undisturbed: tuple[Path, int], place: float) -> 
     check_against(tmp_path, original)
 
 
-@pytest.mark.parametrize("place", [(number + 0.37) / 21 for number in range(21)])
+@pytest.mark.parametrize("place", [(number + 0.37) / PLACES for number in range(PLACES)])
 def test_killed_at_one_point_and_resumed(tmp_path: Path, undisturbed: tuple[Path, int], place: float) -> None:
     killed_once(tmp_path, undisturbed, place)
 
