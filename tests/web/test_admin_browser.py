@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,14 +27,27 @@ PAGES = ("", "/models", "/prompts", "/import", "/screening", "/screening/session
 FAVOURITE = MODELS[3]
 
 
-@pytest.fixture
-def arena(sqlite_url: str) -> Iterator[Arena]:
+@pytest.fixture(scope="module")
+def voted(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An arena in which one session has made the last model the first."""
-    with Arena.open(sqlite_url) as made:
+    path = Path(shutil.copy(sqlite_template, tmp_path_factory.mktemp("voted") / "arena.db"))
+    with Arena.open(f"sqlite:///{path}") as made:
         made.append([*catalog(), e.PhaseChanged(phase=3)])
         for voter, votes in (("fair", 14), ("odd", 30)):
             for _ in range(votes):
                 _vote(made, voter)
+    return path
+
+
+@pytest.fixture
+def voted_url(voted: Path, tmp_path: Path) -> str:
+    """A copy of that arena."""
+    return f"sqlite:///{shutil.copy(voted, tmp_path / 'arena.db')}"
+
+
+@pytest.fixture
+def arena(voted_url: str) -> Iterator[Arena]:
+    with Arena.open(voted_url) as made:
         yield made
 
 
@@ -53,10 +68,10 @@ def _names(state: object, matchup_id: str) -> tuple[str, str]:
 
 
 @pytest.fixture
-def desk(arena: Arena, sqlite_url: str, browser: Browser) -> Iterator[Visits]:
+def desk(arena: Arena, voted_url: str, browser: Browser) -> Iterator[Visits]:
     """Visitors of a site whose secret is known; nothing is blocked, and nothing leaves the host."""
-    settings = SiteSettings(db=sqlite_url, title="Test arena", secret=SECRET, admin_secret=ADMIN_SECRET)
-    with Observatory(sqlite_url, pace=QUICK) as observatory:
+    settings = SiteSettings(db=voted_url, title="Test arena", secret=SECRET, admin_secret=ADMIN_SECRET)
+    with Observatory(voted_url, pace=QUICK) as observatory:
         server = LiveServer(create_app(settings, arena, observatory))
         server.start()
         visits = Visits(browser, server.url)

@@ -42,8 +42,8 @@ A_WEEK = hidden_for(Policy()) // 1_000_000 + 1
 @pytest.mark.parametrize(
     ("texts_public", "models", "prompts", "matchups", "low", "high"),
     [
-        ("after_retirement", 6, 5, 60, 0.0, 0.52),
-        ("always", 6, 5, 30, 0.99, 1.0),
+        ("after_retirement", 6, 4, 24, 0.0, 0.52),
+        ("always", 6, 4, 24, 0.99, 1.0),
         pytest.param("after_retirement", 12, 20, 1_000, 0.0, 0.52, marks=SOAK),
         pytest.param("always", 12, 20, 1_000, 0.99, 1.0, marks=SOAK),
     ],

@@ -11,6 +11,7 @@ import httpx2 as httpx
 import pytest
 
 from tests.browsers import broken_rules
+from tests.sizes import size
 from tests.web.board_fixtures import MODELS, NAMES, week_of_votes, world
 from tests.web.conftest import Visits
 from tests.web.sites import SECRET, LiveServer
@@ -37,6 +38,8 @@ PAGES = (
     "/data",
     "/me",
 )
+VARIANTS = (PAGES[1], "/leaderboard?category=maths", "/leaderboard?q=nobody+at+all", "/compare")
+"""Pages whose parts others of the list have too: every run looks for their dark colors there."""
 
 
 @pytest.fixture(scope="module")
@@ -241,8 +244,9 @@ def test_axe_finds_nothing_in_either_theme(looking: Visits) -> None:
         assert answer is not None
         assert answer.ok, where
         found = broken_rules(page)
-        page.emulate_media(color_scheme="dark")
-        found += broken_rules(page, colors_only=True)
+        if where not in VARIANTS or size(0, soak=1):
+            page.emulate_media(color_scheme="dark")
+            found += broken_rules(page, colors_only=True)
         if found:
             wrong[where] = found
     assert wrong == {}
