@@ -15,7 +15,7 @@ from tests.processes import wait_until
 from tests.web.holding import held
 from tests.web.sites import SmallSite, form_in, vote_once, vote_page
 from tests.web.test_health import figures
-from tiltyard.arena.commands import ServeMatchup, SubmitVote
+from tiltyard.arena.commands import EnterVoter, ServeMatchup, SubmitVote
 from tiltyard.arena.events import Choice
 from tiltyard.arena.group_commit import Load
 from tiltyard.web import api, page_cache, shedding
@@ -275,6 +275,11 @@ def test_a_crowd_is_refused_sooner_than_a_slow_commit() -> None:
     with pytest.raises(Failure):
         shedding.admit(serve, Load(0, 0.0, 0.0), LONGEST_WAIT_SECONDS, lag_seconds=0.4)
     shedding.admit(vote, crowd, LONGEST_WAIT_SECONDS)
+    some = Load(100, 0.0, 0.06, 0.06)
+    shedding.admit(serve, some, LONGEST_WAIT_SECONDS)
+    with pytest.raises(Failure):  # who is not known yet waits in the line more than once
+        shedding.admit(EnterVoter("new"), some, LONGEST_WAIT_SECONDS)
+    shedding.admit(EnterVoter("new"), slow_disk, LONGEST_WAIT_SECONDS)
     shedding.admit(serve, slow_disk, LONGEST_WAIT_SECONDS)
     with pytest.raises(Failure):
         shedding.admit(vote, Load(2000, 0.0, 1.2, 1.2), LONGEST_WAIT_SECONDS)
