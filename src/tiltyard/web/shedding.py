@@ -31,7 +31,7 @@ LINE_SHARE = 0.05
 """A long line is refused sooner, at this share of the longest wait: a slow commit passes, a crowd does not."""
 
 NEW_VOTER_SHARE = 0.02
-"""For a visitor whom the site does not know yet, who waits three times: to be looked up, to be let in, for a matchup."""
+"""For visitors whom the site does not know yet: they wait three times, to be looked up, to be let in, for a matchup."""
 
 VOTES_WAIT = 5.0
 """Votes, skips and undos are taken until they would wait this many times as long."""
