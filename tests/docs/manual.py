@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -58,6 +59,12 @@ def session(blocks: Connection) -> None:
                 blocks.send("")
             except BaseException:
                 blocks.send(traceback.format_exc())
+
+
+def strict(script: str) -> None:
+    """`python -W error SCRIPT`."""
+    warnings.simplefilter("error")
+    runpy.run_path(script, run_name="__main__")
 
 
 def environment() -> dict[str, str]:

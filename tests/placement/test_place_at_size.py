@@ -24,7 +24,7 @@ from tests.placement.arena_files import answer_text, quality, write_arena, write
 from tests.placement.conftest import answer_or_judge, read_json, read_lines
 from tests.sizes import size
 
-ROWS, OFTEN = size(2_400, soak=6_000), size(50, soak=100)
+ROWS, OFTEN = size(1_500, soak=6_000), size(30, soak=100)
 MODELS = [f"model-{number:02d}-chat" for number in range(55)]
 STRENGTH_OF_THE_NEW = 0.3  # in logits; the others lie evenly around 0
 

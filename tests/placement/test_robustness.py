@@ -10,6 +10,7 @@ import pytest
 from oracles import placement_simulation as simulation
 from tests.cli.conftest import Run
 from tests.placement.conftest import example, only_folder, read_json, run_ok
+from tests.sizes import size
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.errors import OptionError
 from tiltyard.placement.options import PlaceOptions
@@ -118,10 +119,10 @@ def test_the_calibration_is_checked_on_families_that_it_has_not_seen(tmp_path: P
 
 
 def test_the_interval_in_the_first_sentence_covers_with_calibration_and_is_labelled_without() -> None:
-    found, sentence = simulation.simulate_sentence(24, 1, floor_points=40.0)
+    found, sentence = simulation.simulate_sentence(size(14, soak=24), 1, floor_points=40.0)
     assert found.share >= 0.92 - 2 * found.error
     assert "on people's scale (calibrated)" in sentence
-    found, sentence = simulation.simulate_sentence(6, 1, calibrated=False, floor_points=40.0)
+    found, sentence = simulation.simulate_sentence(1, 1, calibrated=False, floor_points=40.0)
     assert JUDGE_SCALE in sentence
 
 

@@ -313,7 +313,9 @@ def said(what, saving):
     return saving
 
 
-@pytest.mark.parametrize("battles", [60, 100, 200])
+@pytest.mark.parametrize(
+    "battles", [60, pytest.param(100, marks=pytest.mark.soak), pytest.param(200, marks=pytest.mark.soak)]
+)
 def test_in_the_middle_of_a_field_the_saving_is_within_a_tenth_of_the_limit(battles):
     make_field = partial(simulation.simulated_field, "middle")
     cells = simulation.own_question_each(40, 8000)
@@ -323,7 +325,7 @@ def test_in_the_middle_of_a_field_the_saving_is_within_a_tenth_of_the_limit(batt
     assert saving.ratio <= 1.1 * saving.limit
 
 
-@pytest.mark.parametrize("position", ["top", "bottom"])
+@pytest.mark.parametrize("position", ["top", pytest.param("bottom", marks=pytest.mark.soak)])
 def test_at_the_ends_of_a_wide_field_half_the_battles_do(position):
     # The limit supposes equals to be met, and at the ends there are none: 20 near opponents leave a quarter more.
     make_field = partial(simulation.simulated_field, position)
@@ -340,7 +342,9 @@ def real_arena(real_data):
     return table, tiltyard.rate(table)
 
 
-@pytest.mark.parametrize("position", simulation.POSITIONS)
+@pytest.mark.parametrize(
+    "position", ["top", *(pytest.param(name, marks=pytest.mark.soak) for name in ("middle", "bottom"))]
+)
 def test_among_real_models_the_saving_is_about_a_tenth_from_the_limit(real_arena, position):
     truth, cells = simulation.real_field(*real_arena, position)
     saving = said(position, simulation.simulate_saving(8, 3, battles=100, make_field=lambda _: truth, cells=cells))

@@ -177,7 +177,7 @@ def test_twelve_looks_agree_with_random_walks():
     assert inside == pytest.approx(0.9, abs=3 * math.sqrt(0.09 / 200_000))
 
 
-@settings(max_examples=size(25, soak=100))
+@settings(max_examples=size(12, soak=100))
 @given(st.floats(0.5, 0.999), st.integers(1, 12))
 def test_more_looks_cost_more_but_never_as_much_as_bonferroni(level, looks):
     assert critical(level, looks) < critical(level, looks + 1)
@@ -221,7 +221,7 @@ def assert_covers(coverage, low=0.94, high=1.0):
     assert coverage.share - 3 * coverage.error <= high, str(coverage)
 
 
-@pytest.mark.parametrize("position", ["top", "middle"])
+@pytest.mark.parametrize("position", ["top", pytest.param("middle", marks=pytest.mark.soak)])
 def test_stopping_on_width_costs_no_coverage(position):
     rule = Rule(Until.parse("120"))
     make_field = partial(simulation.simulated_field, position)
@@ -240,6 +240,7 @@ def test_stopping_on_width_covers_with_shared_questions_and_a_judge_with_likes(d
     assert_covers(stopped.rating)
 
 
+@pytest.mark.soak  # what the rule is for, not what it does
 def test_telling_equals_apart_at_many_looks_happens_too_often_with_the_plain_interval():
     rule = Rule(Until.parse("rank:1"), battles=300, looks=5, pocock=False)
     stopped = simulation.simulate_stopping(

@@ -198,10 +198,9 @@ def test_every_dimension_has_its_own_rounds_and_canaries_are_judged_once(
 @pytest.mark.parametrize(
     ("combine", "batch"),
     [
-        ("majority", False),
+        ("majority", True),
         ("rows", True),
-        pytest.param("majority", True, marks=pytest.mark.soak),
-        pytest.param("rows", False, marks=pytest.mark.soak),
+        *(pytest.param(combine, False, marks=pytest.mark.soak) for combine in ("majority", "rows")),
     ],
 )
 def test_a_panel_judges_in_rounds_and_every_call_is_accounted_for(
