@@ -9,20 +9,14 @@ import shutil
 import stat
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from configparser import ConfigParser
-from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
-from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
 import yaml
 
 from tests.arena.engines import sql
 from tests.cli.conftest import Run, tiltyard
-from tests.forked import Forked, command
 from tests.web.administrators import staffed_site
 from tests.web.sites import IDENTIFYING, SmallSite, live_site, said, vote_once
 from tiltyard.arena.events import Choice, PhaseChanged
@@ -201,47 +195,16 @@ def test_systemd_reads_the_units(tmp_path: Path) -> None:
     assert about_us == [], done.stderr
 
 
-ASK = """
-import json, os, socket, sys
-with socket.create_connection(("127.0.0.1", PORT)) as line:
-    line.sendall(json.dumps([sys.argv[1:], dict(os.environ)]).encode() + b"\\n")
-    code, out, err = json.load(line.makefile(encoding="utf-8"))
-sys.stdout.write(out)
-sys.stderr.write(err)
-sys.exit(code)
-"""
-
-
-@contextmanager
-def installed_quickly(folder: Path) -> Iterator[None]:
-    """A folder with the command `tiltyard`, which has its work done by a process that is forked: it starts at once."""
-    folder.mkdir()
-    numbers = count(1)
-
-    class Answer(StreamRequestHandler):
-        def handle(self) -> None:
-            arguments, environment = json.loads(self.rfile.readline())
-            done = Forked(folder, f"streams-{next(numbers)}", command, *arguments, environment=environment).wait()
-            self.wfile.write(json.dumps([done.returncode, done.stdout, done.stderr]).encode())
-
-    with ThreadingTCPServer(("127.0.0.1", 0), Answer) as server:
-        (folder / "ask.py").write_text(ASK.replace("PORT", str(server.server_address[1])), encoding="utf-8")
-        (folder / "tiltyard").write_text(f'#!/bin/sh\nexec "{sys.executable}" -IS "{folder}/ask.py" "$@"\n')
-        (folder / "tiltyard").chmod(0o755)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            server.shutdown()
-
-
 def test_the_backup_job_copies_checks_and_publishes_and_finds_a_rewritten_log(
     sqlite_site: SmallSite, tmp_path: Path
 ) -> None:
-    """The shipped script, with the commands of this version: once, and once more after the log was changed."""
+    """The shipped script, with the command of this installation: twice, and once more after the log was changed."""
     vote_once(sqlite_site.client())
     bin_, out = tmp_path / "bin", tmp_path / "backup"
+    bin_.mkdir()
+    command = bin_ / "tiltyard"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tiltyard "$@"\n')
+    command.chmod(0o755)
     assert (DEPLOY / "backup.sh").stat().st_mode & stat.S_IXUSR
     pem, _ = new_key()
     (tmp_path / "key.pem").write_bytes(pem)
@@ -257,12 +220,11 @@ def test_the_backup_job_copies_checks_and_publishes_and_finds_a_rewritten_log(
     def run() -> subprocess.CompletedProcess[str]:
         return subprocess.run([str(DEPLOY / "backup.sh")], env=environment, capture_output=True, text=True)
 
-    with installed_quickly(bin_):
-        first = run()
-        assert first.returncode == 0, first.stderr
-        assert len(list(tmp_path.glob("head-*.json"))) == 1
-        sql(sqlite_site.url, "UPDATE chain SET hash = replace(hash, substr(hash, 1, 4), 'ffff')")
-        second = run()
+    first = run()
+    assert first.returncode == 0, first.stderr
+    assert len(list(tmp_path.glob("head-*.json"))) == 1
+    sql(sqlite_site.url, "UPDATE chain SET hash = replace(hash, substr(hash, 1, 4), 'ffff')")
+    second = run()
     assert second.returncode != 0
     assert "cut or rewritten" in second.stderr
     assert len(list(tmp_path.glob("head-*.json"))) == 1, "a head of a changed log is not published"
