@@ -60,9 +60,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported to itself: looking for garbage in it again and again was an eighth of the CPU time."""
+    """Leave what was imported to itself: looking for garbage in it again and again was an eighth of the CPU time.
+
+    Looking at what is new less often than Python does by itself saves a twentieth more.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)
     gc.enable()
 
 
