@@ -33,7 +33,7 @@ from tiltyard.arena.tallies import pair_of
 
 
 def view_of(yard: Yard) -> VoterView:
-    return VoterView(yard.state, SeenMatchups(), WorkingTables())
+    return VoterView(yard.state, SeenMatchups(), WorkingTables(), capped=True)
 
 
 def targets_of(yard: Yard) -> np.ndarray:
@@ -376,12 +376,12 @@ def test_a_new_model_meets_the_middle_and_not_the_bottom() -> None:
 def test_an_opponent_seen_on_one_prompt_is_as_good_as_others_on_a_prompt_that_is_left() -> None:
     """A new model against three that are alike; this voter saw it with the second on prompt 0, and knows no other."""
     yard, seen = Yard(4, 3), SeenMatchups()
-    assert coverage.best_opponents(VoterView(yard.state, seen, WorkingTables()), 0).tolist() == [1, 2, 3]
+    assert coverage.best_opponents(VoterView(yard.state, seen, WorkingTables(), capped=True), 0).tolist() == [1, 2, 3]
     seen.note((0, 1, 0), 1)
-    assert coverage.best_opponents(VoterView(yard.state, seen, WorkingTables()), 0).tolist() == [1, 2, 3]
+    assert coverage.best_opponents(VoterView(yard.state, seen, WorkingTables(), capped=True), 0).tolist() == [1, 2, 3]
     for prompt in (1, 2):
         seen.note((0, 1, prompt), 1 + prompt)
-    assert coverage.best_opponents(VoterView(yard.state, seen, WorkingTables()), 0).tolist() == [2, 3]
+    assert coverage.best_opponents(VoterView(yard.state, seen, WorkingTables(), capped=True), 0).tolist() == [2, 3]
 
 
 # --- exploration ------------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def next_matchup(
     if state.phase == 1:
         picked = legacy.pick(state, servable, shown, rng)
         if picked is None:
-            picked = _oldest(VoterView(state, shown, tables), shown)
+            picked = _oldest(VoterView(state, shown, tables, capped=False), shown)
         return _seated(picked, "legacy", picked.chance, rng)
     for capped in (True, False):
         view = VoterView(state, shown, tables, capped=capped)

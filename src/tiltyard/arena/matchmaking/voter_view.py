@@ -40,7 +40,7 @@ class VoterView:
     `capped`, models over the traffic cap may be served too.
     """
 
-    def __init__(self, state: ArenaState, seen: SeenMatchups, tables: WorkingTables, *, capped: bool = True) -> None:
+    def __init__(self, state: ArenaState, seen: SeenMatchups, tables: WorkingTables, *, capped: bool) -> None:
         self.state = state
         self.policy = state.policy
         self.servable = servable = tables.servable(state)
