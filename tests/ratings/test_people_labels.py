@@ -72,6 +72,19 @@ def test_a_judge_without_information_gets_hardly_any_weight_and_a_good_one_much(
     assert good.information_from_people < 0.6
 
 
+def test_the_choice_of_labels_is_not_suspected_because_matchups_of_a_prompt_are_alike():
+    """If prompts hold what the judge says alike, what they have of each hardly varies: a random draw still does."""
+    for seed in range(4):
+        data = drawn(seed=seed)
+        pair = data.first * data.n_models + data.second
+        alike = np.unique(3 * pair + data.judged.argmax(axis=1), return_inverse=True)[1]
+        apart, together = (
+            np.abs(fit_with_people(replace(data, prompt=prompt), DAVIDSON).departures)
+            for prompt in (np.arange(len(pair)), alike)
+        )
+        assert (together <= 1.1 * apart + 0.02).all()
+
+
 def test_errors_are_those_of_leaving_each_prompt_out():
     data = drawn(replace(STYLE, models=4, prompts=20, labels=80))
     found = fit_with_people(data, DAVIDSON, weight=0.6)
