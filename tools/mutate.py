@@ -58,7 +58,7 @@ GROUPS = {
 
 TESTS = ("ratings", "validity", "boards", "judging", "arena", "web", "reference")
 NOT_ASKED = re.compile(
-    "browser|load|supervisor|worker|connections|kill|crash|compiled|_commands|simulation|hostile|test_coverage"
+    "browser|upload|supervisor|worker|connections|kill|crash|compiled|_commands|simulation|hostile|test_coverage"
     "|threads|health|notice|observatory|other_pages|model_page|leaderboard|text|api_agrees|population|weekly|offline|effects"
     "|account|bias|canaries|recorded|python_page|artifacts_page|errors_page|large_boards|real_boards|charts"
 )

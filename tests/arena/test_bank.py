@@ -210,3 +210,9 @@ def test_how_much_of_the_bank_is_exposed_is_counted() -> None:
     assert dict(found.named_groups) == {step: {0: 7, 100: 2}.get(step, 0) for step in STEPS}
     assert found == before, "an open matchup changes nothing"
     assert found.exposed == pytest.approx(2 / 9)
+
+
+def test_a_bank_keeps_two_prompts_at_least() -> None:
+    assert Policy(bank=BankRules(least_prompts=2)).bank.least_prompts == 2
+    with pytest.raises(OptionError, match=r"bank\.least_prompts is 1; it must lie between 2 and"):
+        Policy(bank=BankRules(least_prompts=1))

@@ -105,6 +105,8 @@ def test_what_each_request_answers_in_each_state() -> None:
 def test_a_matchup_expires_at_its_time_and_not_before() -> None:
     assert voting.expire(OPEN, OPEN.expires_at - 1) == Decision(OPEN)
     assert voting.expire(OPEN, OPEN.expires_at).body == e.Expired(matchup_id="m")
+    for closed in (voting.vote(OPEN, A, 0).ballot, voting.skip(OPEN, 0).ballot):
+        assert voting.expire(closed, OPEN.expires_at) == Decision(closed)
 
 
 def test_where_there_is_no_time_to_undo_every_vote_shows_the_names() -> None:

@@ -343,6 +343,13 @@ def read_prefix(lines: list[bytes], number: int) -> Head:
     return read([lines[0], *lines[1 : number + 1]]).head
 
 
+def test_a_new_log_is_chained_by_the_newest_rule(sqlite_url: str) -> None:
+    from tiltyard.arena.store import log
+
+    with open_arena(sqlite_url, Clock()) as arena, arena.store.database.read() as connection:
+        assert log.version_at_head(connection) == 2
+
+
 def test_the_file_of_an_arena_whose_chain_changed_proves_the_events_before_the_change(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ UNREADABLE = {
     '{"verdict": "C"}': "the verdict in the JSON is 'C', not one of A, B, TIE",
     '{"verdict": "A or B"}': "the verdict in the JSON is 'A or B', not one of A, B, TIE",
     '{"verdict": "A>>B"}': "the verdict in the JSON is 'A>>B', not one of A, B, TIE",
+    '{"verdict": "%s"}' % ("A" * 200): f"the verdict in the JSON is '{'A' * 39}…, not one of A, B, TIE",
     '{"verdict": null}': "the verdict in the JSON is None, not one of A, B, TIE",
     '{"verdict": ["A"]}': "the verdict in the JSON is ['A'], not one of A, B, TIE",
     '{"verdict": {"A": 1}}': "the verdict in the JSON is {'A': 1}, not one of A, B, TIE",

@@ -54,6 +54,14 @@ def test_what_was_added_is_found_however_often_the_index_is_made_anew(
     assert hex_key(50) not in cache
 
 
+def test_replies_whose_length_is_not_known_are_no_replies_of_length_zero(tmp_path: Path) -> None:
+    cache = VerdictCache(tmp_path, "d")
+    for number, tokens in enumerate((100, None, 0, 300)):
+        cache.add(msgspec.structs.replace(verdict(hex_key(number)), output_tokens=tokens))
+    (length,) = VerdictCache(tmp_path, "d").reply_lengths.values()
+    assert length == (2, 400)
+
+
 def test_the_first_readable_verdict_is_never_replaced(tmp_path: Path) -> None:
     cache = VerdictCache(tmp_path, "d")
     cache.add(verdict("k", VerdictLabel.UNPARSED))

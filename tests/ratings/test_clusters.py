@@ -99,3 +99,14 @@ def test_the_sandwich_does_not_depend_on_the_way(options, monkeypatch):
 def test_no_rows_are_no_clusters():
     assert some_scores(1).n_clusters == 11
     assert replace(some_scores(1), cluster=np.array([], dtype=np.int64)).n_clusters == 0
+
+
+def test_models_of_other_clusters_add_up():
+    rows = some_scores(2)
+    columns = ("first", "second", "cluster", "weight", "pull", "tied", "bend", "design", "tie_at", "leverage")
+    head = rows.cluster < 5
+    parts = [replace(rows, **{name: getattr(rows, name)[chosen] for name in columns}) for chosen in (head, ~head)]
+    parts[1] = replace(parts[1], cluster=parts[1].cluster - 5)
+    whole, added = model_clusters(rows), model_clusters(parts[0]) + model_clusters(parts[1])
+    for name in ("clusters", "battles", "squares", "all_squares", "largest"):
+        np.testing.assert_allclose(getattr(added, name), getattr(whole, name))

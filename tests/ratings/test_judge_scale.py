@@ -157,6 +157,13 @@ def test_a_judge_that_does_not_follow_people_is_refused():
     weaker = STRENGTH[contrary.shown_first] < STRENGTH[contrary.shown_second]
     with pytest.raises(RatingError, match="the reverse of theirs"):
         calibrate(STRENGTH, replace(contrary, share=weaker * 1.0))
+    # Equally strong models may win and lose: what is won and lost then meets at a gap of 0.
+    level = STRENGTH.copy()
+    level[contrary.shown_second[0]] = level[contrary.shown_first[0]]
+    gap = level[contrary.shown_first] - level[contrary.shown_second]
+    share = np.where(gap == 0.0, 0.5, gap < 0.0)
+    with pytest.raises(RatingError, match="the reverse of theirs"):
+        calibrate(level, replace(contrary, share=share))
 
 
 def test_a_judge_of_whom_nothing_was_readable_is_refused():

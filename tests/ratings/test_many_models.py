@@ -13,6 +13,7 @@ from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
 from tiltyard.boards.certainty import zero_weights
 from tiltyard.ratings import POINTS_PER_LOGIT, many_models
+from tiltyard.ratings.battle_derivatives import BattleDerivatives
 from tiltyard.ratings.bradley_terry import fit_bounded
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
 from tiltyard.ratings.intervals import sandwich
@@ -107,6 +108,19 @@ def test_slot_soft_outcomes_and_half_ties_are_drawn_too():
         assert np.sqrt(np.mean((ratio - 1.0) ** 2)) <= 0.04
         if slot:
             assert drawn.variance(200) == pytest.approx(whole.variance(200), rel=0.6)
+
+
+def test_a_covariate_adds_its_own_variance_to_what_a_battle_is_known_by():
+    _, rows = sparse_field(40, 30, 2)
+    counted = count_pairs(rows, slot=True)
+    fit = fit_bounded(counted.cells, TIE_MODELS["davidson"])[0]
+    diagonal, none = np.full(fit.n_parameters, 0.01), np.zeros(len(counted.cells))
+    more = diagonal.copy()
+    more[40] = 0.03
+    one, other = (BattleDerivatives.by_diagonal(fit, given, none) for given in (diagonal, more))
+    design = counted.cells.design[:, 0]
+    assert np.abs(design).max() > 0
+    np.testing.assert_allclose(other.leverage - one.leverage, one.bend[:, 0] * 0.02 * design**2, atol=1e-12)
 
 
 def test_a_battle_that_alone_joins_two_groups_keeps_their_difference_uncertain():

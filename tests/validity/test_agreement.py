@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from tiltyard.validity.agreement import Estimate, cohen_kappa, share, wilson
+from tiltyard.validity.agreement import Estimate, cohen_kappa, share, wilson, win_rate
 
 
 def test_wilson_is_the_published_interval() -> None:
@@ -137,3 +138,13 @@ def test_an_estimate_prints_itself() -> None:
     assert str(Estimate(0.5, 0.4, 0.6, 10)) == "0.500 [0.400, 0.600] (n=10)"
     assert str(Estimate(None, None, None, 0)) == "– (n=0)"
     assert str(Estimate(0.5, None, None, 3)) == "0.500 (n=3)"
+
+
+def test_where_losses_come_together_a_win_rate_is_as_uncertain_as_without_each_cluster_in_turn() -> None:
+    scores, clusters = np.ones(60), np.repeat(np.arange(20), 3)
+    scores[:3] = 0.0
+    mean = scores.mean()
+    moved = [scores[clusters != left].mean() - mean for left in range(20)]
+    error = math.sqrt(sum(one * one for one in moved)) / (mean * (1.0 - mean))
+    low = 1.0 / (1.0 + math.exp(stats.t.ppf(0.975, 19) * error - math.log(mean / (1.0 - mean))))
+    assert win_rate(scores, clusters).low == pytest.approx(low, rel=1e-9)
