@@ -488,3 +488,12 @@ def test_a_model_is_in_play_when_one_other_answered_one_of_its_prompts() -> None
     assert view_of(yard).servable.numbers.tolist() == [0, 1]
     yard.answer(0, 1)
     assert view_of(yard).servable.numbers.tolist() == [0, 1, 2]
+
+
+def test_a_pair_lacks_nothing_once_it_met_as_often_as_others_and_everything_before_it_met() -> None:
+    yard = Yard(4, 6)
+    for prompt in range(6):
+        yard.play(0, 1, prompt)
+    deficit = view_of(yard).pair_deficit(0)
+    assert deficit[1] == 0.0
+    assert deficit[2:].tolist() == [1.0, 1.0]

@@ -148,3 +148,14 @@ def test_where_losses_come_together_a_win_rate_is_as_uncertain_as_without_each_c
     error = math.sqrt(sum(one * one for one in moved)) / (mean * (1.0 - mean))
     low = 1.0 / (1.0 + math.exp(stats.t.ppf(0.975, 19) * error - math.log(mean / (1.0 - mean))))
     assert win_rate(scores, clusters).low == pytest.approx(low, rel=1e-9)
+
+
+def test_where_hardly_anything_was_lost_a_win_rate_is_wilsons_with_a_won_and_a_lost_cluster_added() -> None:
+    scores, clusters = np.ones(60), np.repeat(np.arange(20), 3)
+    scores[0] = 0.5
+    sums = np.append(np.bincount(clusters, scores), [3.0, 0.0])
+    middle = sums.sum() / 66
+    off = (sums - 3.0 * middle) ** 2
+    worth = middle * (1.0 - middle) * 66**2 / (off[:20].sum() * 20 / 19 + off[20:].sum())
+    low, _ = wilson(scores.mean() * worth, worth, float(stats.t.ppf(0.975, 19)))
+    assert win_rate(scores, clusters).low == pytest.approx(low, rel=1e-9)

@@ -11,6 +11,7 @@ from tests.web.sites import MODELS, SmallSite
 from tiltyard.arena.store.verify import verify
 from tiltyard.web.api import QuickRoutes, quick_routes
 from tiltyard.web.app import create_app
+from tiltyard.web.failures import failure_with
 
 
 def served(client: object) -> dict[str, str]:
@@ -176,3 +177,13 @@ def test_the_quick_routes_are_in_the_document_and_among_the_counted(sqlite_site:
     for route in quick_routes():
         assert "post" in paths[route.path]
     assert sqlite_site.app.state.requests.counts["POST", "/api/v1/matchups", 201] == 1
+
+
+def test_a_status_alone_says_what_is_wrong() -> None:
+    told = {status: (failure_with(status).code, failure_with(status).message) for status in (400, 404, 405, 500)}
+    assert told == {
+        400: ("bad_request", "the request cannot be read."),
+        404: ("not_found", "there is nothing at this address."),
+        405: ("method_not_allowed", "this address is not used with this method."),
+        500: ("internal", "something broke here; it is noted. Try again."),
+    }
