@@ -100,9 +100,12 @@ def test_a_signal_renews_one_worker_after_the_other(tmp_path: Path) -> None:
 
 def test_a_worker_that_starts_slowly_is_waited_for_and_it_is_said(tmp_path: Path) -> None:
     with watched("start_slowly", 1, tmp_path) as site:
+        assert site.process.stderr is not None
+        assert "has been starting for" in site.process.stderr.readline()
+        (tmp_path / "go").touch()
         site.wait_until(lambda: site.noted("started"))
         site.process.send_signal(signal.SIGTERM)
-        assert "has been starting for" in site.said()
+        site.said()
         assert len(site.noted("started")) == 1
 
 
