@@ -1,7 +1,7 @@
 """Load shedding: refusing work at once if it would wait too long, pages and new matchups first, votes last.
 
-A refused request gets a 503 with Retry-After within a millisecond; a vote in the queue is never dropped. Every refusal
-is counted for `/metrics`.
+A refused request gets a 503 with Retry-After before any work is done for it; a vote in the queue is never dropped.
+Every refusal is counted for `/metrics`.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ GAP_WEIGHT = 0.2
 RETRY_SECONDS = 2
 LATEST_RETRY_SECONDS = 20
 RETURNS_PER_SECOND = 50
-"""When a refused request may come again: a vote after the first of these; others as soon as a second expects fewer than
-so many of them, at the latest after the second. If all of a crowd came back at once, refusing would be most of the
-work."""
+"""When a refused request may come again: a vote after `RETRY_SECONDS`; others in the first second from then on in which
+fewer than `RETURNS_PER_SECOND` are expected, `LATEST_RETRY_SECONDS` away at most (decision 57)."""
 
 UNCOUNTED = ("/static/", "/healthz", "/metrics")
 """Addresses that cost nothing, or that matter most when the site is busy."""
