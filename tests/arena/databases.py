@@ -224,6 +224,11 @@ def empty_arena() -> bytes:
         return path.read_bytes()
 
 
+def make_empty_arena(url: str) -> None:
+    """Put an empty arena where the URL of an SQLite file says."""
+    Path(url.removeprefix("sqlite:///")).write_bytes(empty_arena())
+
+
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("arena") / "empty.db"

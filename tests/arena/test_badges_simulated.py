@@ -15,7 +15,7 @@ from tiltyard.arena.votes import vote_table
 from tiltyard.ratings.glicko2 import rate_battles
 
 SETTINGS = SimulationSettings(
-    models=6, prompts=4, votes=1200, sd=600.0, seed=2, looks=4, curve_points=2, policy=Policy(window_matchups=240)
+    models=6, prompts=4, votes=1200, sd=600.0, seed=2, looks=4, curve_points=0, policy=Policy(window_matchups=240)
 )
 
 

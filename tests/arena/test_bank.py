@@ -43,11 +43,6 @@ def fill(arena: Arena, folder: Path) -> list[str]:
     return plan.lines()
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'arena.db'}"
-
-
 def served(arena: Arena, n: int = 40) -> set[str]:
     """The answers shown in so many matchups."""
     names = arena.read(lambda state: dict(state.catalog.response_ids))
@@ -60,8 +55,10 @@ def served(arena: Arena, n: int = 40) -> set[str]:
     return shown
 
 
-def test_an_answer_that_names_its_model_is_stored_flagged_told_and_never_served(tmp_path: Path, url: str) -> None:
-    with Arena(Store.create(url)) as arena:
+def test_an_answer_that_names_its_model_is_stored_flagged_told_and_never_served(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    with Arena(Store.open(sqlite_url)) as arena:
         said = fill(arena, files(tmp_path / "a", otter="I am ChatGPT.", heron="A river.", eagle="A hill."))
         assert "1 answers say who wrote them" in said[1]
         assert "otter" in said[2]
@@ -71,11 +68,13 @@ def test_an_answer_that_names_its_model_is_stored_flagged_told_and_never_served(
         assert arena.read(lambda state: len(state.catalog.response_ids)) == 12, "nothing is lost"
         arena.append([e.SettingsChanged(policy=Policy(bank=BankRules(hide_self_naming=False)))])
         assert "I am ChatGPT." in served(arena, 80)
-    assert verify(url).clean
+    assert verify(sqlite_url).clean
 
 
-def test_an_older_answer_that_names_a_model_which_joins_later_is_no_longer_served(tmp_path: Path, url: str) -> None:
-    with Arena(Store.create(url)) as arena:
+def test_an_older_answer_that_names_a_model_which_joins_later_is_no_longer_served(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    with Arena(Store.open(sqlite_url)) as arena:
         fill(arena, files(tmp_path / "a", otter=TELLS, eagle="A hill."))
         assert hide_self_naming(arena) == []
         assert TELLS in served(arena)
@@ -91,7 +90,7 @@ def test_an_older_answer_that_names_a_model_which_joins_later_is_no_longer_serve
         assert TELLS not in served(arena)
         with pytest.raises(ArenaError, match="no current answer 'nothing'"):
             arena.append([e.ResponseDisabled(response_id="nothing")])
-    assert verify(url).clean
+    assert verify(sqlite_url).clean
 
 
 def test_a_state_that_is_saved_keeps_what_is_not_served_and_how_often_answers_were_shown() -> None:

@@ -28,7 +28,9 @@ VOTED = "SELECT seq, event_id FROM chain JOIN events ON id = event_id WHERE kind
 def original(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Head]]:
     """An arena in which two heads were kept by somebody: in the middle, and at the end."""
     url = f"sqlite:///{shutil.copy(sqlite_template, tmp_path_factory.mktemp('kept') / 'arena.db')}"
-    return url, _with_heads(url)
+    heads = _with_heads(url)
+    assert found(url, heads).clean
+    return url, heads
 
 
 @pytest.fixture
@@ -99,7 +101,6 @@ def test_a_history_made_to_fit_is_found_by_whoever_kept_a_head(
     kept: tuple[str, list[Head]], attack: Callable[[str, list[Head]], None]
 ) -> None:
     url, heads = kept
-    assert found(url, heads).clean
     attack(url, heads)
     assert found(url, []).clean, "without a head nothing can tell"
     seen = found(url, heads)

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.arena import voting_process
-from tests.arena.databases import Databases, own_server
+from tests.arena.databases import Databases, make_empty_arena, own_server
 from tests.arena.engines import CHOICES, any_matchup, catalog, open_arena, play, sql
 from tests.forked import PATIENCE_SECONDS, Forked
 from tiltyard.arena.service import Arena
@@ -161,7 +161,7 @@ def kill_servers(kills: int) -> int:
         url = Databases(server.url).fresh()
         seed(url)
         moments = random.Random(3)
-        running = [Voters(url, f"s{number}", clients=6, seconds=1.5 * kills + 1) for number in range(2)]
+        running = [Voters(url, f"s{number}", clients=6, seconds=kills + 0.5) for number in range(2)]
         running[0].has_voted()
         for _ in range(kills):
             time.sleep(moments.uniform(0.2, 0.8))
@@ -173,7 +173,7 @@ def kill_servers(kills: int) -> int:
 
 
 def test_votes_acknowledged_by_a_killed_writer_are_there_on_sqlite(sqlite_url: str) -> None:
-    assert kill_writers(sqlite_url, kills=4) > 0
+    assert kill_writers(sqlite_url, kills=2) > 0
 
 
 def test_votes_acknowledged_by_killed_workers_are_there_on_postgresql(postgresql_url: str) -> None:
@@ -216,7 +216,7 @@ def test_ten_kills_of_the_server_lose_nothing() -> None:
 
 def test_workers_on_one_database_count_every_vote_once(postgresql_url: str) -> None:
     seed(postgresql_url)
-    workers = [Voters(postgresql_url, f"w{number}", clients=6, seconds=0.8) for number in range(3)]
+    workers = [Voters(postgresql_url, f"w{number}", clients=6, seconds=0.4) for number in range(2)]
     for worker in workers:
         worker.finish()
     lines = [line for worker in workers for line in worker.lines]
@@ -230,7 +230,7 @@ def test_workers_on_one_database_count_every_vote_once(postgresql_url: str) -> N
 def test_one_ballot_sent_to_two_workers_at_once_is_one_vote(postgresql_url: str) -> None:
     seed(postgresql_url)
     with open_arena(postgresql_url, seed=1) as one, open_arena(postgresql_url, seed=2) as two:
-        for round_ in range(12):
+        for round_ in range(8):
             served = one.serve("ann")
             said: list[str] = []
 
@@ -249,7 +249,7 @@ def test_one_ballot_sent_to_two_workers_at_once_is_one_vote(postgresql_url: str)
             for thread in threads:
                 thread.join(240)
             assert sorted(said) in (["A", "ChoiceDiffers"], ["B", "ChoiceDiffers"])
-        expected = 12
+        expected = 8
         assert one.read(lambda state: int(state.tallies.wins.view.sum())) <= expected
     check(postgresql_url, [])
     assert len(sql(postgresql_url, "SELECT seq FROM votes")) == expected
@@ -314,7 +314,7 @@ def test_a_small_disk_that_runs_full_loses_nothing(tmp_path: Path) -> None:
         pytest.skip("mounting a small disk takes more rights than this user has")
     try:
         url = f"sqlite:///{tmp_path / 'arena.db'}"
-        Store.create(url).close()
+        make_empty_arena(url)
         votes = []
         with open_arena(url) as arena:
             arena.append(catalog())

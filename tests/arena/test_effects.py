@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.arena.small_worlds import Log, honest_chooser, new_log, play
+from tests.sizes import size
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.screening import copy_of, effects_of
@@ -24,7 +25,7 @@ def matchups(log: Log) -> list[str]:
     return [vote.matchup_id for vote in log.book.votes]
 
 
-@settings(max_examples=25)
+@settings(max_examples=size(10, soak=40))
 @given(seed=st.integers(0, 50), picked=st.sets(st.integers(0, 59), min_size=1))
 def test_the_promise_is_what_then_happens(seed: int, picked: set[int]) -> None:
     log = small_log(seed)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.arena import planted
+from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import open_arena, sql
 from tiltyard.arena import events as e
 from tiltyard.arena.import_source import code_of, opened_source
@@ -58,6 +59,7 @@ def bring(arena: Arena, source: Path) -> Import:
     return plan
 
 
+@rule_above_the_store
 def test_a_folder_of_drawings_becomes_an_arena_and_nothing_is_imported_twice(arena_url: str, tmp_path: Path) -> None:
     drawings(tmp_path)
     with open_arena(arena_url) as arena:

@@ -196,7 +196,7 @@ def test_what_differs_is_found_wherever_the_log_is_cut_into_pages(sqlite_url: st
         arena.reveal(names[1], "ann")
         arena.append([e.Excluded(matchup_ids=(votes[3][0], votes[4][0]), reason="test")])
         arena.append([e.Restored(matchup_ids=(votes[4][0],), reason="test")])
-    assert compared(sqlite_url, 1000) == compared(sqlite_url, 5) == []
+    assert compared(sqlite_url, 1000) == compared(sqlite_url, 13) == []
     for change in (
         f"UPDATE matchups SET status = 'voted' WHERE id = '{names[0]}'",
         f"UPDATE matchups SET undo_until = 7 WHERE id = '{names[1]}'",
@@ -211,7 +211,7 @@ def test_what_differs_is_found_wherever_the_log_is_cut_into_pages(sqlite_url: st
     ):
         sql(sqlite_url, change)
     found = compared(sqlite_url, 1000)
-    assert compared(sqlite_url, 5) == found
+    assert compared(sqlite_url, 13) == found
     assert len(found) == 9
     assert f"matchups, id {votes[9][0]}: is missing" in found
     assert "matchups, id zzz: does not follow from the log" in found

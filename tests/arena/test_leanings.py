@@ -41,9 +41,9 @@ def test_a_planted_strength_and_a_weak_spot_are_named() -> None:
 
 
 def test_of_a_model_without_any_hardly_anything_is_said() -> None:
-    """Each kind is wrong about at most 1 % of models; of 30 models and three kinds, 0.9 are expected at the most."""
-    said = [found(seed, 300) for seed in range(30)]
-    assert sum(bool(one.categories) + bool(one.prompts) + bool(one.opponents) for one in said) <= 3
+    """Each kind is wrong about at most 1 % of models; of 15 models and three kinds, 0.45 are expected at the most."""
+    said = [found(seed, 300) for seed in range(15)]
+    assert sum(bool(one.categories) + bool(one.prompts) + bool(one.opponents) for one in said) <= 2
 
 
 def test_few_votes_say_nothing() -> None:

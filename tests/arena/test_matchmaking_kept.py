@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.arena.matchmaking_arenas import Yard
+from tests.sizes import size
 from tiltyard.arena import events as e
 from tiltyard.arena import matchmaking
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, next_matchup
@@ -70,7 +71,7 @@ class Story:
 
 
 @given(deeds, st.integers(1, 5))
-@settings(max_examples=60)
+@settings(max_examples=size(30, soak=100))
 def test_kept_tables_are_those_made_anew_whenever_they_are_looked_at(story: list[tuple[str, int]], every: int) -> None:
     told = Story()
     state, tables = told.yard.state, WorkingTables()
@@ -96,7 +97,7 @@ def test_kept_tables_are_those_made_anew_whenever_they_are_looked_at(story: list
 
 
 @given(deeds, st.integers(0, 1000))
-@settings(max_examples=40)
+@settings(max_examples=size(20, soak=100))
 def test_a_state_that_was_long_in_use_serves_what_a_fresh_copy_of_it_serves(
     story: list[tuple[str, int]], seed: int
 ) -> None:
@@ -113,7 +114,7 @@ def test_a_state_that_was_long_in_use_serves_what_a_fresh_copy_of_it_serves(
 
 
 @given(deeds, st.lists(st.tuples(st.integers(0, 99), st.integers(0, 2)), min_size=1, max_size=8), st.randoms())
-@settings(max_examples=40)
+@settings(max_examples=size(15, soak=100))
 def test_the_same_question_gets_the_same_matchup_in_any_order_and_changes_nothing(
     story: list[tuple[str, int]], questions: list[tuple[int, int]], chance: random.Random
 ) -> None:

@@ -193,11 +193,11 @@ def assert_even(counts: Counter[int], over: range) -> None:
 
 def test_anchors_neighbours_and_challengers_are_drawn_evenly_and_the_close_one_is_no_neighbour() -> None:
     yard = floors_met()
-    met = lane_meetings(yard, 2000)
+    met = lane_meetings(yard, 1000)
     assert_even(Counter(meeting.anchor for meeting in met), range(1, 9))
     kinds = Counter(meeting.kind for meeting in met)
     for kind, share in {"neighbour": 0.7, "close": 0.2, "challenger": 0.1}.items():
-        assert abs(kinds[kind] - 2000 * share) <= 4 * (2000 * share * (1 - share)) ** 0.5
+        assert abs(kinds[kind] - 1000 * share) <= 4 * (1000 * share * (1 - share)) ** 0.5
     beside = [meeting for meeting in met if meeting.kind == "neighbour"]
     assert {meeting.opponent for meeting in beside if meeting.anchor == 1} == {2}
     assert {meeting.opponent for meeting in beside if meeting.anchor == 8} == {7, 9}
@@ -214,13 +214,13 @@ def test_anchors_neighbours_and_challengers_are_drawn_evenly_and_the_close_one_i
 
 def test_exposure_does_not_change_what_the_contender_lane_draws() -> None:
     yard = floors_met()
-    before = yard.many(200)
+    before = yard.many(100)
     order = yard.state.order()
     for number in range(60):
         yard.serve(order[0], order[10 + number % 10], number % 8)
     let_others_play(yard)
     assert yard.state.schedule.in_window[order[0]] > 1.3 * np.median(yard.state.schedule.in_window[order[1:10]])
-    after = yard.many(200)
+    after = yard.many(100)
     assert [(triple(one)[:2], one.reason) for one in before] == [(triple(one)[:2], one.reason) for one in after]
 
 
@@ -237,7 +237,7 @@ def test_neighbours_below_their_floor_come_first_and_anchors_stay_even() -> None
     let_others_play(yard)
     short = [place + 1 for place, pair in enumerate(pairwise(order[:10])) if below_floor(view, *pair)]
     assert 0 < len(short) < 5
-    met = lane_meetings(yard, 1500)
+    met = lane_meetings(yard, 700)
     beside = [meeting for meeting in met if meeting.kind == "neighbour"]
     for meeting in beside:
         near = [rank for rank in (meeting.anchor - 1, meeting.anchor) if rank in short]
@@ -258,13 +258,13 @@ def test_floors_reach_to_the_publications_top_and_its_models_become_anchors_for_
     assert yard.state.order()[8:10] == order[8:10]
     let_others_play(yard)
     yard.tell(e.SettingsChanged(policy=policy))
-    met = lane_meetings(yard, 1500)
+    met = lane_meetings(yard, 700)
     beside = Counter(meeting.anchor for meeting in met if meeting.kind == "neighbour")
     assert_even(beside, range(1, 11))
     assert {meeting.opponent for meeting in met if meeting.anchor == 9} == {10}
     assert {meeting.opponent for meeting in met if meeting.anchor == 10} == {9}
     yard.tell(e.SettingsChanged(policy=msgspec.structs.replace(policy, publication=PublicationRules(top=9))))
-    assert max(meeting.anchor for meeting in lane_meetings(yard, 300)) <= 8
+    assert max(meeting.anchor for meeting in lane_meetings(yard, 150)) <= 8
 
 
 @pytest.mark.parametrize("band", [1, 2, 3, 8])
@@ -273,7 +273,7 @@ def test_small_bands_and_arenas_are_served_by_the_kinds_that_exist(models: int, 
     yard = floors_met(models, contender_band=band)
     while not view_of(yard).opened:
         yard.everybody_meets(4)
-    met = lane_meetings(yard, 200)
+    met = lane_meetings(yard, 120)
     anchors = range(1, min(models, band) + 1)
     assert {meeting.anchor for meeting in met} == set(anchors)
     kinds = {meeting.kind for meeting in met}
@@ -297,7 +297,7 @@ def test_an_anchor_whose_neighbour_this_voter_cannot_be_shown_meets_the_other() 
     order = yard.state.order()
     pair = pair_of(order[2], order[3])
     seen = {(*pair, prompt): prompt for prompt in range(8)}
-    met = lane_meetings(yard, 600, seen)
+    met = lane_meetings(yard, 400, seen)
     beside = [meeting for meeting in met if meeting.kind == "neighbour"]
     assert {meeting.opponent for meeting in beside if meeting.anchor == 3} == {2}
     assert {meeting.opponent for meeting in beside if meeting.anchor == 4} == {5}

@@ -243,8 +243,8 @@ def covered(seed: int, runs: int) -> float:
 
 
 def test_intervals_cover_the_truth_under_a_neighbour_heavy_schedule() -> None:
-    """40 runs of 10 models: 0.95 ± 0.02."""
-    assert 0.91 <= covered(1, 40) <= 0.985
+    """20 runs of 10 models: 0.95 ± 0.03. Every run too: the ratings and intervals are those of the exported battles."""
+    assert 0.9 <= covered(1, 20) <= 0.99
 
 
 @pytest.mark.soak

@@ -54,7 +54,7 @@ def ways_to_cheat(skew: int) -> list[str]:
     todo = [(OPEN, False, 0)]
     while todo:
         ballot, knows, now = state = todo.pop()
-        if state in seen or now > 30 * HALF:
+        if state in seen or now > 20 * HALF:
             continue
         seen.add(state)
         todo.append((ballot, knows, now + HALF))
@@ -73,7 +73,7 @@ def ways_to_cheat(skew: int) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("skew", [0, HALF, voting.CLOCK_MARGIN])
+@pytest.mark.parametrize("skew", [0, pytest.param(HALF, marks=pytest.mark.soak), voting.CLOCK_MARGIN])
 def test_no_order_of_requests_undoes_a_vote_whose_names_were_told(skew: int) -> None:
     assert ways_to_cheat(skew) == []
 
@@ -146,7 +146,7 @@ def test_of_two_workers_one_reveals_or_the_other_undoes_never_both(arena_url: st
     with open_arena(arena_url) as first, open_arena(arena_url, seed=2) as second:
         first.append(catalog())
         ended = {"told": 0, "undone": 0}
-        for number in range(16):
+        for number in range(8):
             name = first.serve("ann").matchup_id
             first.vote(name, "ann", A, reveal=False)
             done: dict[str, object] = {}
@@ -159,7 +159,7 @@ def test_of_two_workers_one_reveals_or_the_other_undoes_never_both(arena_url: st
             _at_once(tries, done)
             assert len(done) == 1, done
             ended[next(iter(done))] += 1
-        assert sum(ended.values()) == 16
+        assert sum(ended.values()) == 8
         votes = first.read(lambda state: int(state.tallies.wins.view.sum()))
         assert votes == ended["told"]
     assert verify(arena_url).clean

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import Clock, catalog, open_arena, play, sql
 from tests.arena.rewriting import EVERY, rewrite
 from tiltyard.arena import events as e
@@ -78,6 +79,7 @@ def go_on_from_a_seal(url: str, folder: Path) -> str:
     return url
 
 
+@rule_above_the_store
 def test_verification_goes_on_from_the_last_seal_and_seals_what_ended_since(arena_url: str, folder: Path) -> None:
     sealed = go_on_from_a_seal(arena_url, folder)
     first = Seals(folder)

@@ -38,17 +38,23 @@ def assert_served_fairly(result: SimulationResult, *, models_outside: int) -> No
     assert set(result.beyond_20_percent) <= set(result.crossed_band)
 
 
+@pytest.mark.soak
 def test_an_arena_of_full_width_ranks_truly_and_serves_fairly() -> None:
-    votes = size(1800, soak=3000)
-    result = simulate(SimulationSettings(votes=votes, seed=3, curve_points=3, looks=0))
-    assert (result.models, result.prompts, result.votes) == (38, 15, votes)
+    """Every run: the arena of twelve with a late model ranks and serves so too."""
+    result = simulate(SimulationSettings(votes=3000, seed=3, curve_points=3, looks=0))
+    assert (result.models, result.prompts, result.votes) == (38, 15, 3000)
+    assert_ranked_truly(result, at_least=0.88)
+    assert result.established == 38
+    assert_served_fairly(result, models_outside=3)
+
+
+def assert_ranked_truly(result: SimulationResult, *, at_least: float) -> None:
+    """The order is near the true one, as near as Bradley–Terry's, and the curve of three points ends there."""
     assert result.kendall_tau is not None
     assert result.kendall_tau_bradley_terry is not None
-    assert result.kendall_tau >= (0.88 if votes == 3000 else 0.82)
+    assert result.kendall_tau >= at_least
     assert result.kendall_tau >= result.kendall_tau_bradley_terry - 0.03
-    assert result.established >= (38 if votes == 3000 else 19)
-    assert_served_fairly(result, models_outside=3)
-    assert [point.votes for point in result.curve] == [votes // 3, votes * 2 // 3, votes]
+    assert [point.votes for point in result.curve] == [result.votes // 3, result.votes * 2 // 3, result.votes]
     assert result.curve[-1].kendall_tau == result.kendall_tau
     assert abs(result.tie_share - 0.08) < 0.02
 
@@ -86,7 +92,7 @@ def test_in_a_running_arena_the_contender_lane_keeps_its_shares_while_ranks_chan
     lanes = LaneWeights(coverage=0.2, contender=0.6, uncertainty=0.1, exploration=0.1)
     policy = Policy(lanes=lanes, contender_opens_at=20)
     settings = SimulationSettings(
-        models=22, prompts=8, votes=size(1000, soak=1600), seed=5, sd=90.0, curve_points=0, looks=0, policy=policy
+        models=22, prompts=8, votes=size(900, soak=1600), seed=5, sd=90.0, curve_points=0, looks=0, policy=policy
     )
     arena = LaneWatcher(5)
     result = simulate(settings, arena)
@@ -114,21 +120,23 @@ def test_in_a_running_arena_the_contender_lane_keeps_its_shares_while_ranks_chan
 
 
 def test_with_many_prompts_what_was_begun_is_finished_before_the_next_is_begun() -> None:
-    """24 models, 60 prompts and 900 votes are about 65 decisive votes a model: enough to begin every prompt once."""
-    curve = simulate(SimulationSettings(models=24, prompts=60, votes=900, curve_points=3, looks=0)).curve
+    """12 models, 60 prompts and 450 votes are about 65 decisive votes a model: enough to begin every prompt once."""
+    curve = simulate(SimulationSettings(models=12, prompts=60, votes=450, curve_points=3, looks=0)).curve
     assert [point.prompt_coverage > least for point, least in zip(curve, (0.05, 0.15, 0.25), strict=True)] == [True] * 3
 
 
-def test_a_late_model_is_held_to_a_quarter_of_the_traffic_and_gets_established() -> None:
+def test_an_arena_ranks_truly_serves_fairly_and_holds_a_late_model_to_a_quarter_of_the_traffic() -> None:
     result = simulate(
-        SimulationSettings(models=12, prompts=6, votes=1000, seed=1, late_model=True, curve_points=0, looks=0)
+        SimulationSettings(models=12, prompts=6, votes=900, seed=1, late_model=True, curve_points=3, looks=0)
     )
     late = result.late_model
     assert late is not None
-    assert late.entered_after_votes == 500
+    assert late.entered_after_votes == 450
     assert late.largest_traffic_share <= 0.25
     assert late.votes_until_established is not None
     assert result.established == 12
+    assert_ranked_truly(result, at_least=0.75)
+    assert_served_fairly(result, models_outside=3)
 
 
 def test_the_same_settings_give_the_same_result_and_another_seed_another() -> None:
@@ -213,9 +221,9 @@ def test_settings_that_make_no_arena_are_an_error(wrong: dict[str, int]) -> None
 # --- attacks ----------------------------------------------------------------------------------------------------------
 
 
-def attacked(attack: Attack) -> SimulationSettings:
+def attacked(attack: Attack, votes: int = 900) -> SimulationSettings:
     return SimulationSettings(
-        models=10, prompts=6, votes=900, in_flight=6, seed=6, attack=attack, curve_points=0, looks=0, sd=80.0
+        models=10, prompts=6, votes=votes, in_flight=6, seed=6, attack=attack, curve_points=0, looks=0, sd=80.0
     )
 
 
@@ -268,10 +276,10 @@ def test_a_defence_that_finds_exactly_the_attackers_leaves_the_honest_board(
     "kind", ["sybil", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("apathetic", "one-sided"))]
 )
 def test_every_attack_is_reported_beside_what_the_flags_find(kind: AttackKind) -> None:
-    report = simulate(attacked(Attack(kind, 0.25))).attack
+    report = simulate(attacked(Attack(kind, 0.25), size(400, soak=900))).attack
     assert report is not None
     assert report.kind == kind
-    assert abs(report.votes / 900 - 0.25) < 0.12
+    assert abs(report.votes / size(400, soak=900) - 0.25) < 0.12
     assert report.honest_flagged <= 0.1 * report.honest_sessions
     assert (report.target is None) == (kind != "sybil")
 
@@ -313,7 +321,7 @@ def test_a_late_model_in_an_arena_of_full_size_is_held_and_established() -> None
 
 
 def test_visitors_with_places_see_pairs_that_wait_and_classes_share_them() -> None:
-    def seen(places: Places, *, waits: bool = True, votes: int = size(150, soak=400)) -> SimulationResult:
+    def seen(places: Places, *, waits: bool = True, votes: int = size(90, soak=400)) -> SimulationResult:
         policy = Policy(waiting=WaitingRules(pairs_wait=waits))
         settings = SimulationSettings(models=10, prompts=8, votes=votes, in_flight=40, looks=0, curve_points=1)
         return simulate(replace(settings, visitors=places, skip_rate=0.25, policy=policy))

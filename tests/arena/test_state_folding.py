@@ -215,7 +215,9 @@ def test_a_frozen_state_goes_on_as_if_it_had_never_stopped() -> None:
     assert facts(again.schedule) == facts(whole.schedule)
 
 
+@pytest.mark.soak
 def test_plain_and_compiled_loops_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run: the test of this name in tests/ratings/test_glicko2.py."""
     pytest.importorskip("numba")
     frozen = []
     for mode in ("always", "never"):

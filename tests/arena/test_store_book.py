@@ -20,7 +20,7 @@ from tiltyard.arena.store.vote_book import SqlVoteBook
 from tiltyard.arena.votes import MemoryVoteBook
 
 CHOICES = {score: choice for choice, score in SCORES.items()}
-OFTEN = 30
+OFTEN = 16
 
 
 @pytest.fixture(scope="module")
@@ -28,17 +28,17 @@ def changed_url(shared_url: str) -> str:
     """An arena whose votes were taken out and put back, far back and lately, across marks and a change of rules."""
     with open_arena(shared_url, Clock(), checkpoint_every=OFTEN) as arena:
         arena.append(catalog())
-        first = [name for name, _, _ in play(arena, 60)]
-        arena.append([e.Excluded(matchup_ids=tuple(first[20:30]), reason="test")])
-        second = [name for name, _, _ in play(arena, 40, seed=1)]
-        arena.append([e.Restored(matchup_ids=tuple(first[24:26]), reason="test")])
+        first = [name for name, _, _ in play(arena, 30)]
+        arena.append([e.Excluded(matchup_ids=tuple(first[10:15]), reason="test")])
+        second = [name for name, _, _ in play(arena, 20, seed=1)]
+        arena.append([e.Restored(matchup_ids=tuple(first[12:14]), reason="test")])
         arena.append([e.Excluded(matchup_ids=tuple(second[5:7]), reason="test")])
         arena.append([e.SettingsChanged(policy=Policy(rating=RatingRules(volatility=0.02)))])
-        third = [name for name, _, _ in play(arena, 40, seed=2)]
+        third = [name for name, _, _ in play(arena, 20, seed=2)]
         arena.append([e.Excluded(matchup_ids=(first[0], third[0]), reason="test")])
-        play(arena, 30, seed=3)
-        arena.append([e.Excluded(matchup_ids=(third[20],), reason="test")])
-        play(arena, 20, seed=4)
+        play(arena, 15, seed=3)
+        arena.append([e.Excluded(matchup_ids=(third[10],), reason="test")])
+        play(arena, 12, seed=4)
     return shared_url
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -9,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.arena.databases import Databases
+from tests.arena.databases import Databases, make_empty_arena
 from tests.arena.engines import CHOICES, Clock, any_matchup, catalog, open_arena, play, sql
 from tests.sizes import size
 from tiltyard.arena import events as e
@@ -101,9 +104,10 @@ class History:
 
 
 def walk(url: str, steps: list[tuple[str, int]]) -> bytes:
-    """The state after the steps, frozen."""
-    clock = Clock()
-    with open_arena(url, clock, len(steps), OFTEN) as arena:
+    """The state after the steps, frozen: always the same clock, ids and chance."""
+    clock, ids, rng = Clock(), iter(f"matchup-{number}" for number in range(10_000)), np.random.default_rng(len(steps))
+    store = Store.open(url, OFTEN)
+    with Arena(store, chooser=any_matchup, now=clock, rng=rng, new_id=lambda: next(ids), idle_seconds=3600) as arena:
         arena.append(catalog())
         history = History(arena, clock)
         for step, number in steps:
@@ -111,8 +115,7 @@ def walk(url: str, steps: list[tuple[str, int]]) -> bytes:
         return arena.read(encode_state)
 
 
-def check_replay(url: str, steps: list[tuple[str, int]]) -> None:
-    live = walk(url, steps)
+def check_replay(url: str, live: bytes) -> None:
     with patch.object(folding, "WORTH_COLUMNS", 2):  # however short: what was written one by one is folded as columns
         store = Store.open(url, OFTEN)
         assert encode_state(store.load().state) == live
@@ -127,27 +130,46 @@ OFTEN = 30
 """Events between checkpoints, so that short histories cross several."""
 
 few = settings(
-    max_examples=size(4, soak=20),
+    max_examples=size(2, soak=20),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
 EVERYTHING = [
     *(
-        ("votes", 24),
+        ("votes", 14),
         ("undo", 1),
         ("reveal", 2),
         ("model", 0),
-        ("votes", 49),
+        ("votes", 37),
         ("exclude", 1),
         ("skip", 0),
         ("rules", 500),
     ),
-    *(("votes", 74), ("restore", 3), ("policy", 4), ("disable", 1), ("votes", 99), ("exclude", 2), ("undo", 2)),
+    *(("votes", 64), ("restore", 3), ("policy", 4), ("disable", 1), ("votes", 87), ("exclude", 2), ("undo", 2)),
 ]
 
 
-def test_a_history_with_everything_in_it_replays_bit_for_bit(arena_url: str) -> None:
-    check_replay(arena_url, EVERYTHING)
+@pytest.fixture(scope="module")
+def on_sqlite(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
+    """An arena in which everything happened, and its state."""
+    url = f"sqlite:///{shutil.copy(sqlite_template, tmp_path_factory.mktemp('everything') / 'arena.db')}"
+    return url, walk(url, EVERYTHING)
+
+
+@pytest.fixture(scope="module")
+def on_postgresql(postgresql_databases: Databases) -> Iterator[tuple[str, bytes]]:
+    """The same on the other database."""
+    url = postgresql_databases.fresh()
+    yield url, walk(url, EVERYTHING)
+    postgresql_databases.drop(url)
+
+
+def test_a_history_with_everything_in_it_replays_bit_for_bit_on_sqlite(on_sqlite: tuple[str, bytes]) -> None:
+    check_replay(*on_sqlite)
+
+
+def test_a_history_with_everything_in_it_replays_bit_for_bit_on_postgresql(on_postgresql: tuple[str, bytes]) -> None:
+    check_replay(*on_postgresql)
 
 
 @few
@@ -156,8 +178,8 @@ def test_any_history_replays_bit_for_bit_on_sqlite(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
     url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'arena.db'}"
-    Store.create(url).close()
-    check_replay(url, steps)
+    make_empty_arena(url)
+    check_replay(url, walk(url, steps))
 
 
 @pytest.mark.soak
@@ -166,7 +188,8 @@ def test_any_history_replays_bit_for_bit_on_sqlite(
 def test_any_history_replays_bit_for_bit_on_postgresql(
     postgresql_databases: Databases, steps: list[tuple[str, int]]
 ) -> None:
-    check_replay(postgresql_databases.fresh(), steps)
+    url = postgresql_databases.fresh()
+    check_replay(url, walk(url, steps))
 
 
 @pytest.mark.soak
@@ -176,28 +199,17 @@ def test_many_histories_replay_bit_for_bit(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
     url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'arena.db'}"
-    Store.create(url).close()
-    check_replay(url, steps)
+    make_empty_arena(url)
+    check_replay(url, walk(url, steps))
 
 
-def test_both_databases_hold_the_same_log_and_the_same_ratings(sqlite_url: str, postgresql_url: str) -> None:
+def test_both_databases_hold_the_same_log_and_the_same_ratings(
+    on_sqlite: tuple[str, bytes], on_postgresql: tuple[str, bytes]
+) -> None:
     """With the same clock, ids and chance. Floats too: both ran on this machine."""
-    frozen = []
-    for url in (sqlite_url, postgresql_url):
-        clock, ids = Clock(), iter(f"matchup-{number}" for number in range(10_000))
-        rng = np.random.default_rng(4)
-        store = Store.open(url, OFTEN)
-        with Arena(
-            store, chooser=any_matchup, now=clock, rng=rng, new_id=lambda ids=ids: next(ids), idle_seconds=3600
-        ) as arena:
-            arena.append(catalog())
-            history = History(arena, clock)
-            for step, number in EVERYTHING:
-                history.do(step, number)
-            frozen.append(arena.read(encode_state))
     written = "SELECT seq, at, body FROM chain JOIN events ON id = event_id ORDER BY seq"
-    assert sql(sqlite_url, written) == sql(postgresql_url, written)
-    assert frozen[0] == frozen[1]
+    assert sql(on_sqlite[0], written) == sql(on_postgresql[0], written)
+    assert on_sqlite[1] == on_postgresql[1]
 
 
 def test_a_follower_that_lags_behind_ends_in_the_same_state(arena_url: str) -> None:
@@ -207,7 +219,7 @@ def test_a_follower_that_lags_behind_ends_in_the_same_state(arena_url: str) -> N
     with open_arena(arena_url, clock, checkpoint_every=OFTEN) as arena:
         arena.append(catalog())
         history = History(arena, clock)
-        history.do("votes", 49)
+        history.do("votes", 37)
         replica = follower.load()
         at = replica.state.seq
         for step, number in EVERYTHING:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.arena.databases import make_empty_arena
 from tests.arena.engines import Clock, catalog, open_arena
 from tests.arena.small_worlds import Log, new_log
 from tiltyard.arena import commands, rating_track
@@ -21,7 +22,6 @@ from tiltyard.arena.following.followed_votes import RecentEvents
 from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
-from tiltyard.arena.store import Store
 from tiltyard.arena.vote_columns import VoteColumns
 from tiltyard.arena.votes import MemoryVoteBook, VoteTable, vote_table
 
@@ -136,7 +136,7 @@ def drive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     """Votes of 20 visitors through the writer, followed as a site does."""
     monkeypatch.setattr(rating_track, "KEPT_TIMES", 2)  # a window that is full at once
     url, clock, rng = f"sqlite:///{tmp_path / 'arena.db'}", Clock(), np.random.default_rng(1)
-    Store.create(url).close()
+    make_empty_arena(url)
     arena, site = open_arena(url, clock), Observatory(url, now=clock)
 
     def more(votes: int) -> None:
@@ -163,15 +163,15 @@ def drive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
 
 def test_a_site_keeps_little_of_each_vote(drive: Callable[[int], None]) -> None:
-    """Python's own memory of the writer and of the follower together, over 300 votes after the first 100."""
+    """Python's own memory of the writer and of the follower together, over 160 votes after the first 60."""
     tracemalloc.start()
     try:
-        drive(100)
+        drive(60)
         gc.collect()
         before, _ = tracemalloc.get_traced_memory()
-        drive(300)
+        drive(160)
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (after - before) / 300 < BYTES_PER_VOTE
+    assert (after - before) / 160 < BYTES_PER_VOTE

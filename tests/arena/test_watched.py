@@ -85,7 +85,7 @@ def test_regular_voters_come_as_unequally_often_as_they_are_diligent(diligence: 
 
 def test_with_equal_models_and_real_lanes_no_order_is_shown_at_any_look() -> None:
     """Arenas with 5 looks each; 5 % may show an order where there is none."""
-    arenas, wrong = size(3, soak=10), 0
+    arenas, wrong = size(2, soak=10), 0
     for seed in range(arenas):
         result = simulate(
             SimulationSettings(
@@ -115,18 +115,23 @@ def wrong_at_some_look(rules: IntervalRules, seed: int) -> bool:
 
 
 def test_ranges_hold_at_all_looks_together_where_ranges_for_a_single_look_do_not() -> None:
-    """One arena in twenty may be wrong: at most 1 of 15. Ranges for one look are wrong in 4 of those 15."""
-    arenas = size(15, soak=60)
-    assert sum(wrong_at_some_look(IntervalRules(), seed) for seed in range(arenas)) <= size(1, soak=8)
-    assert all(wrong_at_some_look(IntervalRules(anytime=False), seed) for seed in (3, 9, 13, 14))
+    """One arena in twenty may be wrong, here none of three. Ranges for one look are wrong in these three."""
+    assert not any(wrong_at_some_look(IntervalRules(), seed) for seed in (3, 9, 13))
+    assert all(wrong_at_some_look(IntervalRules(anytime=False), seed) for seed in (3, 9, 13))
+
+
+@pytest.mark.soak
+def test_ranges_are_wrong_at_some_look_in_few_arenas() -> None:
+    """Of 60, 3 are expected and 8 are 2.96 standard errors more."""
+    assert sum(wrong_at_some_look(IntervalRules(), seed) for seed in range(60)) <= 8
 
 
 def test_a_simulation_checks_what_the_site_publishes_by_its_policy() -> None:
-    engine, truth = MemoryArena(5, 400), world(5, sd=180.0, taste_sd=60.0, seed=5)
-    settings = SimulationSettings(models=5, votes=400, seed=5, looks=2, voters=40, taste_sd=60.0, curve_points=0)
+    engine, truth = MemoryArena(5, 250), world(5, sd=180.0, taste_sd=60.0, seed=5)
+    settings = SimulationSettings(models=5, votes=250, seed=5, looks=2, voters=40, taste_sd=60.0, curve_points=0)
     result = simulate(settings, engine)
     check = check_published(engine.votes(), engine.state.catalog, settings.policy.intervals, truth)
-    assert (result.looks, check.votes) == (2, 400)
+    assert (result.looks, check.votes) == (2, 250)
     assert (result.interval_coverage, result.ranks_hold) == (check.intervals, check.ranks_hold)
     board = offline_board(vote_table(engine.votes(), engine.state.catalog), [], settings.policy.intervals, swaps=False)
     disjoint = [(a, b) for a in board.rows for b in board.rows if (a.rank_high or 9) < (b.rank_low or 0)]

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.arena.databases import make_empty_arena
 from tests.arena.engines import SECOND, Clock, answer, catalog, open_arena, play, sql
 from tests.arena.rewriting import EVERY, rewrite
 from tests.cli.conftest import Run, tiltyard
@@ -61,7 +62,15 @@ def everything(arena: Arena, clock: Clock, phase: int = 4) -> dict[str, str]:
     return fates
 
 
-@pytest.mark.parametrize("phase", [2, 3])
+@pytest.mark.parametrize(
+    ("arena_url", "phase"),
+    [
+        ("sqlite", 2),
+        ("postgresql", 3),
+        *(pytest.param(*case, marks=pytest.mark.soak) for case in (("sqlite", 3), ("postgresql", 2))),
+    ],
+    indirect=["arena_url"],
+)
 def test_anybody_gets_the_head_and_the_board_from_the_file_alone(arena_url: str, phase: int) -> None:
     clock = Clock()
     with open_arena(arena_url, clock) as arena:
@@ -276,7 +285,7 @@ def test_two_arenas_that_differ_in_who_wrote_what_give_the_same_file_but_for_cha
     shapes = []
     for swap in (False, True):
         url = f"sqlite:///{tmp_path / f'{swap}.db'}"
-        Store.create(url).close()
+        make_empty_arena(url)
         with open_arena(url, Clock()) as arena:
             bodies = catalog()
             for place, body in enumerate(bodies):
