@@ -39,6 +39,13 @@ LOOKS = (
 
 
 BROKEN_RULES = (Path(__file__).parent / "broken_rules.js").read_text(encoding="utf-8")
+LOOKS_ALIKE = (Path(__file__).parent / "looks_alike.js").read_text(encoding="utf-8")
+
+SEEN: dict[bool, set[str]] = {False: set(), True: set()}
+"""How texts and all around them look whose colors axe has found right, on any page before, in this process.
+
+Where only contrast is asked for, nobody asks whether a link can be told from its text: that has its own set, `True`.
+"""
 
 
 @contextmanager
@@ -102,9 +109,15 @@ def broken_rules(page: Page, *, within: str | None = None, colors_only: bool = F
     """
     from axe_playwright_python.sync_playwright import Axe
 
+    seen = SEEN[colors_only]
+    looks = page.evaluate(LOOKS_ALIKE, {"within": within, "known": " ".join(seen)})
+    if colors_only and not looks:
+        return []
     if page.evaluate("typeof axe") == "undefined":
         page.evaluate(Axe().axe_script)
     found = page.evaluate(BROKEN_RULES, {"within": within, "colorsOnly": colors_only})
+    if not found:
+        seen.update(looks)
     return [(rule, place, wrong) for rule, place, wrong in found]
 
 

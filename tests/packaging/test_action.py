@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.stand_in import program
 from typer.testing import CliRunner
 
 from tiltyard.cli.main import make_app
+
+__all__ = ["program"]
 
 ACTION = Path(__file__).parents[2] / "action"
 PINNED = re.compile(r"actions/(checkout|setup-python)@v\d+$")
@@ -34,7 +37,9 @@ def battles(path: Path, wins: int, losses: int, new: str = "v2") -> str:
     return str(path)
 
 
-def run_gate(action: dict[str, Any], folder: Path, inputs: dict[str, str]) -> tuple[int, dict[str, str], str]:
+def run_gate(
+    action: dict[str, Any], folder: Path, program: Path, inputs: dict[str, str]
+) -> tuple[int, dict[str, str], str]:
     """Run the step that gates, with every input filled in as the runner would: exit code, outputs, step summary."""
     step = next(step for step in action["runs"]["steps"] if step.get("id") == "gate")
     values = {name: str(about.get("default", "")) for name, about in action["inputs"].items()} | inputs
@@ -48,7 +53,7 @@ def run_gate(action: dict[str, Any], folder: Path, inputs: dict[str, str]) -> tu
     environment = {
         **os.environ,
         **filled,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{program}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "GITHUB_ACTION_PATH": str(ACTION),
         "GITHUB_OUTPUT": str(output),
         "GITHUB_STEP_SUMMARY": str(summary),
@@ -60,9 +65,9 @@ def run_gate(action: dict[str, Any], folder: Path, inputs: dict[str, str]) -> tu
 
 
 @pytest.mark.parametrize(("wins", "losses", "verdict", "code"), [(70, 30, "better", 0), (30, 70, "worse", 3)])
-def test_the_gate_step_passes_or_fails_and_says_why(action, tmp_path, wins, losses, verdict, code):
+def test_the_gate_step_passes_or_fails_and_says_why(action, tmp_path, program, wins, losses, verdict, code):
     file = battles(tmp_path / "battles.jsonl", wins, losses)
-    returned, outputs, summary = run_gate(action, tmp_path, {"new": "v2", "old": "v1", "battles": file})
+    returned, outputs, summary = run_gate(action, tmp_path, program, {"new": "v2", "old": "v1", "battles": file})
     assert returned == code
     assert outputs["verdict"] == verdict
     assert outputs["sentence"] in summary
@@ -70,24 +75,24 @@ def test_the_gate_step_passes_or_fails_and_says_why(action, tmp_path, wins, loss
     assert Path(outputs["junit"]).read_text(encoding="utf-8").startswith("<?xml")
 
 
-def test_unknown_fails_unless_it_is_allowed(action, tmp_path):
+def test_unknown_fails_unless_it_is_allowed(action, tmp_path, program):
     file = battles(tmp_path / "battles.jsonl", 8, 9)
     inputs = {"new": "v2", "old": "v1", "battles": file}
-    assert run_gate(action, tmp_path, inputs)[0] == 3
-    assert run_gate(action, tmp_path, {**inputs, "allow-unknown": "true"})[0] == 0
+    assert run_gate(action, tmp_path, program, inputs)[0] == 3
+    assert run_gate(action, tmp_path, program, {**inputs, "allow-unknown": "true"})[0] == 0
 
 
-def test_a_hostile_name_is_a_name_and_not_shell_code(action, tmp_path):
+def test_a_hostile_name_is_a_name_and_not_shell_code(action, tmp_path, program):
     name = '--help $(touch owned) `touch owned` "; touch owned; \nverdict=better'
     file = battles(tmp_path / "battles.jsonl", 30, 70, new=name)
-    code, outputs, _ = run_gate(action, tmp_path, {"new": name, "old": "v1", "battles": file})
+    code, outputs, _ = run_gate(action, tmp_path, program, {"new": name, "old": "v1", "battles": file})
     assert code == 3
     assert outputs["verdict"] == "worse"
     assert not (tmp_path / "owned").exists()
 
 
-def test_an_error_is_an_error_and_no_verdict(action, tmp_path):
-    code, outputs, summary = run_gate(action, tmp_path, {"new": "v2", "old": "v1", "battles": "missing.jsonl"})
+def test_an_error_is_an_error_and_no_verdict(action, tmp_path, program):
+    code, outputs, summary = run_gate(action, tmp_path, program, {"new": "v2", "old": "v1", "battles": "missing.jsonl"})
     assert (code, outputs, summary) == (1, {}, "")
 
 

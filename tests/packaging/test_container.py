@@ -17,10 +17,13 @@ from typing import Any
 import pytest
 import yaml
 from tests.cli.conftest import Run, tiltyard
+from tests.forked import Forked
+from tests.forked import command as tiltyard_command
 from tests.processes import free_port, wait_for
+from tests.stand_in import program
 from wheels import ROOT
 
-__all__ = ["tiltyard"]
+__all__ = ["program", "tiltyard"]
 
 DEPLOY = ROOT / "deploy"
 VARIABLE = re.compile(r"\$\{(\w+)")
@@ -71,14 +74,30 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     home = tmp_path_factory.mktemp("container")
     command = [*json.loads(only("ENTRYPOINT")), *json.loads(only("CMD"))]
     assert command == ["tiltyard", "arena", "serve", "--host", "0.0.0.0"]
-    yield from served(home, [sys.executable, "-m", "tiltyard"], command[1:])
+    environment = environment_in(home)
+    done = Forked(home, "init", tiltyard_command, "arena", "init", environment=environment).wait()
+    assert done.returncode == 0, done.stderr
+    port = free_port()
+    here = ["127.0.0.1" if word == "0.0.0.0" else word for word in command[1:]]
+    running = Forked(home, "serve", tiltyard_command, *here, "--port", str(port), environment=environment)
+    try:
+        wait_for(f"http://127.0.0.1:{port}/healthz", running)
+        yield port
+    finally:
+        running.terminate()
+        running.wait()
+
+
+def environment_in(home: Path) -> dict[str, str]:
+    """The environment of the container's file, in a folder."""
+    settings = dict(pair.split("=", 1) for pair in shlex.split(only("ENV")) if not pair.startswith("PATH="))
+    return {**os.environ, **settings, "TILTYARD_CACHE_DIR": str(home / "cache"), "HOME": str(home)}
 
 
 def served(home: Path, program: list[str], command: list[str], **options: Any) -> Iterator[int]:
     """The port of a running site, with the environment of the container's file."""
     port = free_port()
-    settings = dict(pair.split("=", 1) for pair in shlex.split(only("ENV")) if not pair.startswith("PATH="))
-    environment = {**os.environ, **settings, "TILTYARD_CACHE_DIR": str(home / "cache"), "HOME": str(home)}
+    environment = environment_in(home)
     subprocess.run([*program, "arena", "init"], cwd=home, env=environment, check=True, capture_output=True, **options)
     here = ["127.0.0.1" if word == "0.0.0.0" else word for word in command]
     with (home / "log").open("wb") as log:
@@ -162,13 +181,9 @@ def test_the_site_is_started_with_options_that_exist_and_believes_its_proxy_alon
     assert ip_network(options["--trusted-proxy"]) == ip_network(subnet["subnet"])
 
 
-def test_the_tables_are_made_once_and_brought_up_to_date_afterwards(tmp_path: Path) -> None:
+def test_the_tables_are_made_once_and_brought_up_to_date_afterwards(tmp_path: Path, program: Path) -> None:
     (command,) = composition()["services"]["tables"]["command"]
-    bin_ = tmp_path / "bin"
-    bin_.mkdir()
-    (bin_ / "tiltyard").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tiltyard "$@"\n')
-    (bin_ / "tiltyard").chmod(0o755)
-    path = f"{bin_}:{os.environ['PATH']}"
+    path = f"{program}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "TILTYARD_DB": f"sqlite:///{tmp_path / 'arena.db'}"}
     for _ in range(2):
         done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=False)

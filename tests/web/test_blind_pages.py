@@ -42,8 +42,8 @@ A_WEEK = hidden_for(Policy()) // 1_000_000 + 1
 @pytest.mark.parametrize(
     ("texts_public", "models", "prompts", "matchups", "low", "high"),
     [
-        ("after_retirement", 6, 4, 24, 0.0, 0.52),
-        ("always", 6, 4, 24, 0.99, 1.0),
+        ("after_retirement", 4, 3, 12, 0.0, 0.52),
+        ("always", 4, 3, 12, 0.99, 1.0),
         pytest.param("after_retirement", 12, 20, 1_000, 0.0, 0.52, marks=SOAK),
         pytest.param("always", 12, 20, 1_000, 0.99, 1.0, marks=SOAK),
     ],
@@ -86,7 +86,7 @@ def test_nothing_public_depends_on_the_words_that_are_being_voted_on(sqlite_temp
     """Two arenas with the same history but for the answers give the same bytes, but for the hash of the log."""
     read: list[dict[str, str]] = []
     for url, seed in zip(two_copies(sqlite_template, tmp_path), (1, 2), strict=True):
-        with blind_site(url, models=3, prompts=3, seed=seed) as site:
+        with blind_site(url, models=3, prompts=2, seed=seed) as site:
             for voter in ("v1", "v2", "v3"):
                 shown = site.arena.serve(voter)
                 site.arena.vote(shown.matchup_id, voter, Choice.A)
@@ -94,7 +94,7 @@ def test_nothing_public_depends_on_the_words_that_are_being_voted_on(sqlite_temp
             site.arena.append([e.Flagged(subject="voter", subject_id="v1", flag="fast")])
             site.arena.append([answer(seed + 5, 0, 1)])  # another one takes the place of an answer
             site.observatory.refresh()
-            pages = crawl(site.client(), public_addresses(3, MODELS[:3]))
+            pages = crawl(site.client(), public_addresses(2, MODELS[:3]))
             head = site.observatory.snapshot.head_hash
         read.append({name: _same_for_all(page, head) for name, page in pages.items() if "/metrics" not in name})
     assert read[0].keys() == read[1].keys()
@@ -140,13 +140,13 @@ def test_a_matchup_that_is_open_or_skipped_or_expired_changes_nothing_public(sql
         for number in range(2):
             shown = client.post("/api/v1/matchups").json()
             assert public() == before
-            assert public() == before  # a second look counts no second time
             if number % 2:
                 client.post(f"/api/v1/matchups/{shown['matchup_id']}/skip")
             else:
                 site.clock.at += 3 * 3_600 * 1_000_000
                 assert site.arena.expire_due() == 1
             assert public() == before
+        assert public() == before  # a second look counts no second time
         site.arena.vote(site.arena.serve("v9").matchup_id, "v9", Choice.A)
         assert public() != before  # a vote is there to be seen
 

@@ -8,7 +8,6 @@ import re
 import shutil
 import stat
 import subprocess
-import sys
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import yaml
 
 from tests.arena.engines import sql
 from tests.cli.conftest import Run, tiltyard
+from tests.stand_in import program
 from tests.web.administrators import staffed_site
 from tests.web.sites import IDENTIFYING, SmallSite, live_site, said, vote_once
 from tiltyard.arena.events import Choice, PhaseChanged
@@ -26,7 +26,7 @@ from tiltyard.arena.store.witnessing import record_head, record_hourly, state_he
 from tiltyard.arena.witness import check_heads, read_witness
 from tiltyard.web import heads as web_heads
 
-__all__ = ["tiltyard"]
+__all__ = ["program", "tiltyard"]
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -196,22 +196,18 @@ def test_systemd_reads_the_units(tmp_path: Path) -> None:
 
 
 def test_the_backup_job_copies_checks_and_publishes_and_finds_a_rewritten_log(
-    sqlite_site: SmallSite, tmp_path: Path
+    sqlite_site: SmallSite, tmp_path: Path, program: Path
 ) -> None:
-    """The shipped script, with the command of this installation: twice, and once more after the log was changed."""
+    """The shipped script, with the command of this installation: once, and once more after the log was changed."""
     vote_once(sqlite_site.client())
-    bin_, out = tmp_path / "bin", tmp_path / "backup"
-    bin_.mkdir()
-    command = bin_ / "tiltyard"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tiltyard "$@"\n')
-    command.chmod(0o755)
+    out = tmp_path / "backup"
     assert (DEPLOY / "backup.sh").stat().st_mode & stat.S_IXUSR
     pem, _ = new_key()
     (tmp_path / "key.pem").write_bytes(pem)
     environment = {
         **os.environ,
         "TILTYARD_DB": sqlite_site.url,
-        "TILTYARD_BIN": str(bin_),
+        "TILTYARD_BIN": str(program),
         "BACKUP_DIR": str(out),
         "HEAD_KEY": str(tmp_path / "key.pem"),
         "PUBLISH_HEAD": f"cp -t {tmp_path}",

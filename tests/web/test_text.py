@@ -134,9 +134,19 @@ def test_a_megabyte_is_shown_whole_and_plain(text: str) -> None:
     assert check_harmless(rendered(text)).text.strip() == text.strip()
 
 
-@pytest.mark.parametrize(
-    "piece", ["[a](", "*a ", "**a _b ", "`a", "|a|b|\n|-|-|\n", "a**b", "~~a ", "<http:", "1. ", "> a\n"]
-)
+PIECES = ("[a](", "*a ", "**a _b ", "`a", "|a|b|\n|-|-|\n", "a**b", "~~a ", "<http:", "1. ", "> a\n")
+
+
+def test_the_longest_mixture_that_is_read_is_read() -> None:
+    each = MARKDOWN_CHARACTERS // len(PIECES) - 2
+    text = "\n\n".join((piece * each)[:each] for piece in PIECES)
+    assert MARKDOWN_CHARACTERS - 100 < len(text) <= MARKDOWN_CHARACTERS
+    assert not is_plain(text)
+    check_harmless(rendered(text))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("piece", PIECES)
 def test_the_longest_text_that_is_read_is_read(piece: str) -> None:
     text = (piece * MARKDOWN_CHARACTERS)[:MARKDOWN_CHARACTERS]
     check_harmless(rendered(text))
@@ -236,8 +246,14 @@ def test_what_may_be_too_wide_can_be_reached_by_keyboard() -> None:
     assert "tabindex" not in rendered("```\nx\n```\n\n|a|b|\n|-|-|\n|1|2|\n")
 
 
-@pytest.mark.parametrize("language", ["python", "java", "c#", "html"])
-@pytest.mark.parametrize("piece", ["a\n", "a ", "=", "<a "])
+@pytest.mark.parametrize(
+    ("language", "piece"),
+    [
+        pytest.param(language, piece, marks=() if first == second else pytest.mark.soak)
+        for first, language in enumerate(["python", "java", "c#", "html"])
+        for second, piece in enumerate(["a\n", "a ", "=", "<a "])
+    ],
+)
 def test_hostile_code_takes_no_longer_than_a_moment(language: str, piece: str) -> None:
     line = (piece * 199)[:199] if "\n" not in piece else piece * 180
     text = f"```{language}\n" + (line + "\n") * (CODE_CHARACTERS // 200 if "\n" not in piece else 1) + "```"

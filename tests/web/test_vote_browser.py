@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsers import LOOKS, SCREENS, Looks, broken_rules, change_screen
+from tests.browsers import LOOKS, Looks, broken_rules, change_screen
 from tests.web.conftest import Visits
 from tests.web.sites import IDENTIFYING, NAMES, answer, catalog, live_site
 from tiltyard.arena import events as e
@@ -39,12 +39,8 @@ def start_voting(page: Page, address: str = "") -> None:
 
 
 def visitor(visits: Visits, **options: Any) -> Page:
-    """A new visitor's page whose long timers never end, so that the moment to undo is as long as a test needs."""
-    page = visits.visitor(**options)
-    page.add_init_script(
-        "const wait = setTimeout; window.setTimeout = (then, ms, ...rest) => ms > 1000 ? 0 : wait(then, ms, ...rest)"
-    )
-    return page
+    """A new visitor's page, whose moment to undo is as long as a test needs."""
+    return visits.visitor(endless=True, **options)
 
 
 def held_back(page: Page) -> None:
@@ -136,15 +132,23 @@ def test_a_start_that_could_not_be_sent_says_so_and_works_later(visits: Visits) 
 def test_keys_vote(visits: Visits) -> None:
     page = visitor(visits)
     start_voting(page)
-    chosen = {"a": "a", "ArrowLeft": "a", "b": "b", "ArrowRight": "b", "t": "", "X": ""}
-    for key, side in chosen.items():
-        page.keyboard.press(key)
-        revealed(page)
-        heading = "You chose" if side else {"t": "You called it a tie", "X": "You found both bad"}[key]
-        assert page.locator("h1").inner_text().startswith(heading), key
-        assert page.locator(".answer .pill").count() == len(side), key
-        assert page.locator(f".answer.{side or 'a'} .pill").count() == len(side), key
-        page.keyboard.press("n")
+    chosen = {"a": "A", "ArrowLeft": "A", "b": "B", "ArrowRight": "B", "t": "TIE", "X": "BOTH_BAD"}
+    headings = {"ArrowRight": "You chose", "t": "You called it a tie", "X": "You found both bad"}
+    for key, choice in chosen.items():
+        with page.expect_request("**/vote") as sent:
+            page.keyboard.press(key)
+        assert f"choice={choice}&" in f"{sent.value.post_data}&", key
+        if key in headings:
+            revealed(page)
+            assert page.locator("h1").inner_text().startswith(headings[key]), key
+            pills = page.locator(".answer .pill").count(), page.locator(".answer.b .pill").count()
+            assert pills == ((1, 1) if choice == "B" else (0, 0)), key
+            page.keyboard.press("n")
+        else:
+            held_back(page)
+            page.keyboard.press("u")
+            page.locator("h1", has_text="undone").wait_for()
+            page.keyboard.press("n")
         page.wait_for_selector(".ballot")
 
 
@@ -173,7 +177,7 @@ def test_keys_skip_help_undo_and_go_on(visits: Visits) -> None:
 
 
 def test_the_names_come_by_themselves_after_a_moment(visits: Visits) -> None:
-    page = visits.visitor()
+    page = visits.visitor(own=True)
     page.clock.install(time="2030-01-01")
     page.clock.pause_at("2030-01-02")
     start_voting(page)
@@ -248,9 +252,23 @@ TABLE = f"|{' column |' * 9}\n|{'--|' * 9}\n|{' some words |' * 9}"
 LONG = f"<think>two words</think>\nLet $x^2 = 1$.\n\n{CODE}\n\n{TABLE}\n\n" + "Words and more words. " * 200
 
 
-@pytest.mark.parametrize(("width", "dark"), SCREENS)
-def test_long_answers_are_read_before_the_vote(visits: Visits, long_site: str, width: int, dark: bool) -> None:
-    page = visitor(visits, width=width, dark=dark, touch=width < 500)
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ((1280, True), (360, False)),
+        *(
+            pytest.param((width, dark), (width, dark), marks=pytest.mark.soak)
+            for width in (360, 1280)
+            for dark in (False, True)
+        ),
+    ],
+)
+def test_long_answers_are_read_before_the_vote(
+    visits: Visits, long_site: str, first: tuple[int, bool], then: tuple[int, bool]
+) -> None:
+    """Locked on one screen, opened on another: no color depends on the width, and each is asked about once."""
+    width, dark = first
+    page = visitor(visits, width=width, dark=dark)
     start_voting(page, long_site)
     ballot, why = page.locator(".ballot [value=A]"), page.locator(".locked-why")
     texts = page.locator(".answer .said")
@@ -271,6 +289,8 @@ def test_long_answers_are_read_before_the_vote(visits: Visits, long_site: str, w
             "box => new Promise((done) => (function look() { box.scrollTop > 100 ? done() : setTimeout(look, 20); })())"
         )
         page.keyboard.press("l")
+    width, dark = then
+    change_screen(page, width, dark=dark)
     texts.first.evaluate("box => box.scrollTop = box.scrollHeight")
     page.locator(".locked-why", has_text="answer B").wait_for()
     page.locator(".answer.b .expand-label").click()

@@ -15,6 +15,7 @@ import pytest
 
 from tests.forked import PATIENCE_SECONDS, Forked, script
 from tests.processes import wait_for
+from tests.sizes import size
 from tests.web.sites import SECRET, catalog, form_in, vote_page
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.verify import verify
@@ -72,7 +73,7 @@ def vote_times(address: str, votes: int) -> list[str]:
 def check_shared_forms(address: str) -> None:
     """A form that one worker made is taken by another, and so is the visitor."""
     with visitor(address) as client:
-        for _ in range(12):
+        for _ in range(6):
             answer = client.post("/skip", data=form_in(vote_page(client).text))
             assert answer.status_code == 303, answer.text
 
@@ -81,11 +82,13 @@ def test_two_workers_on_postgresql_are_one_arena(postgresql_url: str) -> None:
     with serving(postgresql_url, workers=2) as (address, _):
         check_shared_forms(address)
         with ThreadPoolExecutor(4) as pool:
-            voted = [name for names in pool.map(lambda _: vote_times(address, 15), range(4)) for name in names]
+            voted = [
+                name for names in pool.map(lambda _: vote_times(address, size(6, soak=15)), range(4)) for name in names
+            ]
         rows = [
             json.loads(line) for line in httpx.get(f"{address}/api/v1/battles.jsonl", verify=False).text.splitlines()
         ]
-        assert len(rows) == len(voted) == 60
+        assert len(rows) == len(voted) == 4 * size(6, soak=15)
         assert len({row["voter"] for row in rows}) == 4
     assert verify(postgresql_url).clean
 
