@@ -21,6 +21,7 @@ from tests.arena.engines import sql
 from tests.beyond.machines import ADMIN_SECRET, Host, Network, need_several_machines, network, network_server, proxy
 from tests.beyond.visitors import Tally, Visitor, large_catalog, vote_together, voting, wait_until
 from tests.forked import PATIENCE_SECONDS
+from tests.sizes import size
 from tests.web.sites import form_in, hidden_fields
 from tiltyard.arena import events as e
 from tiltyard.arena.service import Arena
@@ -184,8 +185,9 @@ def _login(client: httpx.Client, host: str) -> dict[str, str]:
 
 def test_many_visitors_vote_through_the_gate_and_the_hosts_agree(town: Town) -> None:
     before = kept_votes(town)
-    tally = vote_together(town.gate, town.net.visitors[:8], visitors=24, votes=4, look_seconds=0.5)
-    assert len(set(tally.acknowledged)) == 24 * 4
+    visitors, votes = size(12, soak=24), size(2, soak=4)
+    tally = vote_together(town.gate, town.net.visitors[:8], visitors=visitors, votes=votes, look_seconds=0.5)
+    assert len(set(tally.acknowledged)) == visitors * votes
     assert kept_since(town, before, tally) == set(tally.acknowledged)
     assert tally.stumbles == {}
     took_part = {line.split()[3] for line in town.through() if line.startswith("POST /api/v1/matchups")}
@@ -270,17 +272,17 @@ def wait_for_its_turn(town: Town, host: Host) -> None:
 
 
 def test_a_host_that_dies_loses_nothing_and_the_gate_goes_on(town: Town) -> None:
-    before, dying = kept_votes(town), town.hosts[1]
-    with voting(town.gate, town.net.visitors[:8], visitors=6) as tally:
-        wait_until(tally, 12)
+    before, dying, visitors = kept_votes(town), town.hosts[1], size(3, soak=6)
+    with voting(town.gate, town.net.visitors[:8], visitors=visitors) as tally:
+        wait_until(tally, 2 * visitors)
         dying.kill()
-        wait_until(tally, len(tally.acknowledged) + 18)  # each of the six some three times
+        wait_until(tally, len(tally.acknowledged) + 3 * visitors)  # each some three times
         dying.start()
         dying.wait()
         wait_for_its_turn(town, dying)
     assert len(set(tally.acknowledged)) == len(tally.acknowledged)
     assert kept_since(town, before, tally) == set(tally.acknowledged)
     assert set(tally.stumbles) <= {0, 502, 504}
-    assert sum(tally.stumbles.values()) <= 3 * 6  # those who were waiting for it, and little more
+    assert sum(tally.stumbles.values()) <= 3 * visitors  # those who were waiting for it, and little more
     wait_for_equal_boards(town)
     assert verify(town.db).clean

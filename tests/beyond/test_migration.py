@@ -24,6 +24,7 @@ from tests.beyond.machines import ROOT
 from tests.beyond.visitors import Tally, voting, wait_until
 from tests.forked import PATIENCE_SECONDS, Forked, command
 from tests.processes import free_port, wait_for
+from tests.sizes import size
 from tiltyard.arena.store import Store, maintenance
 from tiltyard.arena.store.database import Database
 from tiltyard.arena.store.verify import verify
@@ -34,6 +35,8 @@ LAST_WITH_STEP_1 = "e82679f"
 
 EXAMPLE = ROOT / "examples" / "tournament"
 NEW = ROOT / "src"
+VOTES = size(8, soak=20)
+"""So many are waited for in every state of an upgrade."""
 
 
 @pytest.fixture(scope="module")
@@ -121,20 +124,20 @@ def test_a_new_version_comes_without_an_interruption(old_version: Path, postgres
         for site in sites:
             stack.callback(site.stop)
             site.start(old_version)
-        with voting(" ".join(site.url for site in sites), visitors=4) as tally:
-            wait_until(tally, 20)
+        with voting(" ".join(site.url for site in sites), visitors=size(2, soak=4)) as tally:
+            wait_until(tally, VOTES)
             upgraded = run(new_version, ("init", "--upgrade", "--rolling", "--db", url))  # expand
             assert upgraded.returncode == 0, upgraded.stderr
             assert_only_a_moment_of_waiting(tally)
-            wait_until(tally, len(tally.acknowledged) + 20)  # old programs, newer tables
+            wait_until(tally, len(tally.acknowledged) + VOTES)  # old programs, newer tables
             assert_only_a_moment_of_waiting(tally)
             for site in sites:  # replace
                 site.stop()
                 site.start(new_version)
-                wait_until(tally, len(tally.acknowledged) + 20)
+                wait_until(tally, len(tally.acknowledged) + VOTES)
             changed = run(new_version, ("init", "--upgrade", "--db", url))  # the chain, when no old one is left
             assert changed.returncode == 0, changed.stderr
-            wait_until(tally, len(tally.acknowledged) + 20)
+            wait_until(tally, len(tally.acknowledged) + VOTES)
     assert set(tally.stumbles) <= {0, 503}, (
         "a host that stops answers whoever waits; only its port is closed for a while"
     )

@@ -69,13 +69,15 @@ def test_battles_are_inlined_whole_judged_ones_first(tmp_path: Path, tiltyard: R
 @pytest.mark.parametrize(
     "options",
     [
-        ("--calibrate", "300"),
         ("--fixed-anchors", "--bootstraps", "0"),
-        ("--until", "rank:6", "--looks", "8", "--n-battles", "250"),
-        ("--until", "250", "--n-battles", "200"),
-        ("--no-inline-human", "--anchor", "egret=1200"),
-        ("--swap", "random", "--sampling", "random", "--calibrate", "200"),
-        ("--languages", "fr", "--min-opponent-battles", "10", "--sampling", "head"),
+        ("--until", "rank:6", "--looks", "8", "--n-battles", "150"),
+        ("--no-inline-human", "--anchor", "egret=1200", "--until", "350"),
+        ("--swap", "random", "--sampling", "random", "--calibrate", "200", "--n-battles", "50"),
+        pytest.param(("--calibrate", "300"), marks=pytest.mark.soak),
+        pytest.param(("--until", "250", "--n-battles", "200"), marks=pytest.mark.soak),
+        pytest.param(
+            ("--languages", "fr", "--min-opponent-battles", "10", "--sampling", "head"), marks=pytest.mark.soak
+        ),
     ],
     ids=lambda options: " ".join(options),
 )

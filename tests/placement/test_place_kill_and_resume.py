@@ -225,7 +225,7 @@ def test_a_killed_placement_ends_with_the_ratings_of_one_that_was_not(
 ) -> None:
     wanted, seconds = undisturbed(references, tmp_path, server, batch=batch)
     site, rng = Site(tmp_path / "site", server, batch=batch), random.Random(1)
-    moments = IN_BATCHES[:3] + IN_BATCHES[-1:] if batch else DIRECT
+    moments = (SUBMITTING, POLLING) if batch else (JUDGING, WRITING)  # the others: in soak
     tries = {BETWEEN: 5, WRITING: 5}  # on a busy machine a moment may pass unseen; these come again in the next run
     found = [moment for moment in moments if any(site.kill(moment, rng, seconds) for _ in range(tries.get(moment, 1)))]
     assert len(found) >= len(moments) - 1, f"only killed {found}"
@@ -247,7 +247,7 @@ def test_a_folder_whose_run_was_killed_is_refused_in_one_line(
         assert len(done.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("moment", [ANSWERING, JUDGING])
+@pytest.mark.parametrize("moment", [pytest.param(ANSWERING, marks=pytest.mark.soak), JUDGING])
 def test_an_interrupt_is_one_line_and_the_same_command_goes_on(
     references: References, tmp_path: Path, server: FakeServer, moment: str
 ) -> None:

@@ -144,14 +144,15 @@ def cells_by_prompt(battles: BattleTable, models: Sequence[str]) -> dict[str, tu
         kinds = (outcome == won, outcome == lost, outcome == Outcome.TIE, bad[ours], np.where(bad, 0.0, score)[ours])
         for i, kind in enumerate(kinds):
             sums[i] += np.bincount(cell, battles.weight[ours] * kind, shape[0] * shape[1]).reshape(shape)
-    seen = np.flatnonzero(sums[:4].sum(axis=(0, 2)) > 0)
-    return {prompts.labels[p]: tuple(_cell(*sums[:, p, m].tolist()) for m in range(len(models))) for p in seen.tolist()}
+    seen = sums[:4].sum(axis=0) > 0
+    rows: dict[str, list[GridCell | None]] = {}
+    for p, m, cell in zip(*np.argwhere(seen).T.tolist(), sums[:, seen].T.tolist(), strict=True):
+        rows.setdefault(prompts.labels[p], [None] * len(models))[m] = _cell(*cell)
+    return {prompt: tuple(row) for prompt, row in rows.items()}
 
 
-def _cell(won: float, lost: float, tied: float, both_bad: float, points: float) -> GridCell | None:
+def _cell(won: float, lost: float, tied: float, both_bad: float, points: float) -> GridCell:
     met = won + lost + tied
-    if met + both_bad == 0.0:
-        return None
     return GridCell(points / met if met else None, won, lost, tied, both_bad)
 
 
@@ -289,9 +290,12 @@ def _prompt(row: GridRow, *, unfold: bool) -> list[Html]:
     return [name, el("small", join(about, " · "))] if about else [name]
 
 
+_NO_BATTLE = el("td", "–", class_="none")
+
+
 def _shown(cell: GridCell | ChangeCell | None, target: str) -> Html:
     if cell is None:
-        return el("td", "–", class_="none")
+        return _NO_BATTLE
     shown, shade = _said(cell)
     return el("td", link(target, shown) if target else shown, class_=f"g{shade}")
 
