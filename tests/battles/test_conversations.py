@@ -13,6 +13,7 @@ import pytest
 from battle_rows import same, write_raw
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sizes import size
 
 from tiltyard.battles import read_battles
 from tiltyard.battles.conversation_rows import Dialogue, MissingText, read_dialogue
@@ -223,7 +224,7 @@ def test_options_that_make_no_sense_are_refused(tmp_path: Path) -> None:
 
 
 WORDS = st.sampled_from(["model_a", "model_b", "tie", "tie (bothbad)", "nobody", None])
-SETTINGS = settings(max_examples=5)
+SETTINGS = settings(max_examples=size(3, soak=20))
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])

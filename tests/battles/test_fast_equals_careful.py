@@ -60,8 +60,8 @@ DIRTY_ROWS = st.fixed_dictionaries(
         "len_b": optional(NUMBERS),
     }
 )
-MANY = settings(max_examples=size(5, soak=40))
-KINDS = pytest.mark.parametrize("kind", ["jsonl", "csv", "tsv", "parquet"])
+MANY = settings(max_examples=size(3, soak=40))
+KINDS = pytest.mark.parametrize("kind", ["jsonl", "csv", pytest.param("tsv", marks=pytest.mark.soak), "parquet"])
 
 
 @KINDS
@@ -95,7 +95,16 @@ def test_both_readers_find_the_same_faults(kind: str, rows: list[dict[str, Any]]
         assert len(fast) + sum(fast.skipped.values()) == len(rows)
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "csv", "csv.gz", "tsv", "parquet"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "jsonl.gz",
+        "csv",
+        "tsv",
+        "parquet",
+        *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("jsonl", "csv.gz")),
+    ],
+)
 @MANY
 @given(rows=st.lists(CLEAN_ROWS, min_size=1, max_size=12))
 def test_what_is_written_is_read_back(kind: str, rows: list[dict[str, Any]]) -> None:
@@ -150,6 +159,7 @@ def test_a_table_with_soft_scores_and_weights_survives_every_kind_of_file(tmp_pa
         assert same(read_battles(tmp_path / f"battles.{kind}"), table)
 
 
+@settings(max_examples=size(15, soak=100))
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), max_size=20))
 def test_a_text_has_the_hash_that_duckdb_gives_it(texts: list[str]) -> None:
     with session() as connection:
@@ -157,7 +167,7 @@ def test_a_text_has_the_hash_that_duckdb_gives_it(texts: list[str]) -> None:
     assert [hash_text(text) for text in texts] == by_duckdb
 
 
-@settings(max_examples=size(12, soak=200))
+@settings(max_examples=size(8, soak=200))
 @given(st.lists(CLEAN_ROWS, min_size=1, max_size=12))
 def test_both_readers_number_clusters_alike(rows: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -30,6 +30,16 @@ def texts(table: BattleTable, name: str) -> list[str | None]:
     return column.texts()
 
 
+SOME = ("jsonl.gz", "csv", "parquet")
+"""One kind of file for each way of reading."""
+
+
+@pytest.fixture(params=[pytest.param(kind, marks=[] if kind in SOME else [pytest.mark.soak]) for kind in KINDS])
+def some_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A file of some kinds in every run, and of every kind in a soak."""
+    return write_raw(tmp_path / f"battles.{request.param}", rows())
+
+
 @pytest.fixture(params=KINDS)
 def battle_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return write_raw(tmp_path / f"battles.{request.param}", rows())
@@ -78,9 +88,9 @@ def test_a_small_file_is_read_without_duckdb_unless_it_is_zipped(
     assert find_sources(path, ReadOptions())[0].fast() is not None
 
 
-def test_only_the_columns_asked_for_are_kept(battle_file: Path) -> None:
-    assert set(read_battles(battle_file, columns=()).columns) == set()
-    assert set(read_battles(battle_file, columns=["question_id", "len_a"]).columns) == {"question_id", "len_a"}
+def test_only_the_columns_asked_for_are_kept(some_file: Path) -> None:
+    assert set(read_battles(some_file, columns=()).columns) == set()
+    assert set(read_battles(some_file, columns=["question_id", "len_a"]).columns) == {"question_id", "len_a"}
 
 
 def test_a_column_of_any_name_is_kept_when_asked_for(tmp_path: Path) -> None:
@@ -90,9 +100,9 @@ def test_a_column_of_any_name_is_kept_when_asked_for(tmp_path: Path) -> None:
     assert texts(read_battles(path, columns=["worker"]), "worker") == ["0", "1", "2", "3"]
 
 
-def test_a_column_that_is_not_there_is_an_error_that_lists_those_that_are(battle_file: Path) -> None:
+def test_a_column_that_is_not_there_is_an_error_that_lists_those_that_are(some_file: Path) -> None:
     with pytest.raises(OptionError, match=r"no column mood.*columns are model_a, model_b"):
-        read_battles(battle_file, columns=["mood"])
+        read_battles(some_file, columns=["mood"])
 
 
 def test_a_known_column_that_is_not_there_is_simply_absent(tmp_path: Path) -> None:
@@ -112,14 +122,14 @@ def test_a_key_that_appears_late_in_a_long_file_is_found(tmp_path: Path) -> None
     assert table.number_column("len_b")[-1] == 2
 
 
-def test_where_keeps_the_rows_that_satisfy_it(battle_file: Path) -> None:
-    assert len(read_battles(battle_file, where="question_id = 'q1' and model_a <> 'crane'")) == 1
-    assert len(read_battles(battle_file, where="len_a > 50")) == 1
-    assert len(read_battles(battle_file, where="source = 'human' -- and nobody else")) == 2
+def test_where_keeps_the_rows_that_satisfy_it(some_file: Path) -> None:
+    assert len(read_battles(some_file, where="question_id = 'q1' and model_a <> 'crane'")) == 1
+    assert len(read_battles(some_file, where="len_a > 50")) == 1
+    assert len(read_battles(some_file, where="source = 'human' -- and nobody else")) == 2
 
 
-def test_where_needs_no_careful_reader(battle_file: Path) -> None:
-    (source,) = find_sources(battle_file, ReadOptions(where="source = 'human'"))
+def test_where_needs_no_careful_reader(some_file: Path) -> None:
+    (source,) = find_sources(some_file, ReadOptions(where="source = 'human'"))
     assert source.fast() is not None
 
 
@@ -137,20 +147,20 @@ def test_where_loses_no_column_that_first_appears_far_into_a_file(tmp_path: Path
     ("where", "message"),
     [("mood = 'sunny'", "mood"), ("len_a >", "where="), ("no_such_function(len_a)", "no_such_function")],
 )
-def test_a_where_that_cannot_be_used_is_one_clear_line(battle_file: Path, where: str, message: str) -> None:
+def test_a_where_that_cannot_be_used_is_one_clear_line(some_file: Path, where: str, message: str) -> None:
     with pytest.raises(OptionError, match=message) as caught:
-        read_battles(battle_file, where=where)
+        read_battles(some_file, where=where)
     assert "\n" not in str(caught.value)
     assert "The columns are model_a, model_b" in str(caught.value)
 
 
-def test_a_where_that_keeps_nothing_says_so(battle_file: Path) -> None:
+def test_a_where_that_keeps_nothing_says_so(some_file: Path) -> None:
     with pytest.raises(NoBattles, match="no row satisfies where="):
-        read_battles(battle_file, where="model_a = 'nobody'")
+        read_battles(some_file, where="model_a = 'nobody'")
 
 
-def test_counted_merges_equal_rows_and_adds_their_weights(battle_file: Path, tmp_path: Path) -> None:
-    twice = write_raw(tmp_path / ("twice" + battle_file.name.removeprefix("battles")), rows() * 2)
+def test_counted_merges_equal_rows_and_adds_their_weights(some_file: Path, tmp_path: Path) -> None:
+    twice = write_raw(tmp_path / ("twice" + some_file.name.removeprefix("battles")), rows() * 2)
 
     table = read_battles(twice, counted=True, columns=["question_id"])
 
@@ -168,8 +178,8 @@ def test_counted_rows_come_in_an_order_of_their_own(tmp_path: Path) -> None:
     assert same(read_battles(forth, counted=True), read_battles(back, counted=True))
 
 
-def test_a_hashed_column_tells_the_same_values_apart_without_their_texts(battle_file: Path) -> None:
-    column = read_battles(battle_file, columns=[], hashed=["question_id"]).columns["question_id"]
+def test_a_hashed_column_tells_the_same_values_apart_without_their_texts(some_file: Path) -> None:
+    column = read_battles(some_file, columns=[], hashed=["question_id"]).columns["question_id"]
 
     assert isinstance(column, Codes)
     first, second, third, fourth = column.codes.tolist()
@@ -190,7 +200,8 @@ def test_the_same_value_in_files_of_different_kinds_is_the_same_cluster(tmp_path
 
 def test_rows_keep_the_order_of_the_file(tmp_path: Path) -> None:
     names = [f"q{number}" for number in range(130_000)]
-    line = json.dumps(rows()[0] | {"question_id": "NAME"}) + "\n"
+    row = {"model_a": "otter", "model_b": "heron", "winner": "tie", "source": "human", "question_id": "NAME"}
+    line = json.dumps(row) + "\n"
     path = tmp_path / "battles.jsonl"
     path.write_text("".join(line.replace("NAME", name) for name in names), encoding="utf-8")
 
@@ -348,11 +359,11 @@ def test_numpy_numbers_in_rows_are_numbers() -> None:
     assert texts(table, "question_id") == ["5"]
 
 
-def test_peek_tells_format_and_columns_without_reading(battle_file: Path) -> None:
-    seen = peek(battle_file)
+def test_peek_tells_format_and_columns_without_reading(some_file: Path) -> None:
+    seen = peek(some_file)
 
     assert seen.format == "tiltyard"
-    assert set(seen.columns) == set(read_battles(battle_file).columns)
+    assert set(seen.columns) == set(read_battles(some_file).columns)
     assert "winner" in seen.raw_columns
 
 

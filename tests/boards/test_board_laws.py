@@ -14,7 +14,7 @@ from tiltyard.battles import read_battles
 from tiltyard.errors import NotConnected, RatingError
 
 MODELS = "pqrs"
-steady = settings(max_examples=size(14, soak=100))
+steady = settings(max_examples=size(8, soak=100))
 signs = st.sampled_from("><=")
 pairs = st.tuples(st.sampled_from(MODELS), st.sampled_from(MODELS)).filter(lambda pair: pair[0] != pair[1])
 
@@ -171,9 +171,9 @@ def test_islands_are_named_and_the_largest_can_be_rated_alone(table, reading):
 
 
 @given(rows(), st.integers(0, 100))
-@settings(max_examples=8)
+@settings(max_examples=size(3, soak=20))
 def test_a_bootstrap_board_is_the_same_whenever_its_seed_is(table, seed):
-    options = {"ci": "bootstrap", "rounds": 40, "seed": seed, "misfit": True}
+    options = {"ci": "bootstrap", "rounds": 20, "seed": seed, "misfit": True}
     board = rated(table, **options)
     assume(board is not None)
     again = rated(table, **options)

@@ -24,24 +24,24 @@ def battle(a: str, b: str, winner: str = "model_a", category: str = "x", **more)
 
 
 def test_categories_that_differ_little_gain_and_intervals_hold():
-    found = compare(CategoryWorld("alike", between=0.2), 8, 1)
+    found = compare(CategoryWorld("alike", between=0.2), 3, 1)
     assert found.pooled < 0.6 * found.apart
     assert found.intervals >= 0.94
 
 
 def test_categories_that_differ_much_lose_nothing():
-    found = compare(CategoryWorld("apart", models=6, battles=300, between=1.5), 6, 2)
+    found = compare(CategoryWorld("apart", models=6, battles=300, between=1.5), 3, 2)
     assert found.pooled < 1.02 * found.apart
     assert found.worst < 1.1
     assert found.sd == pytest.approx(1.5, abs=0.4)
-    assert found.intervals >= 0.92  # 180 of them: 0.95 over 100 runs
+    assert found.intervals >= 0.9  # 90 of them: 0.95 over 100 runs
 
 
 def test_a_voter_who_votes_in_all_categories_is_one_voter():
     """Voters' tastes move a model in all categories alike: intervals know, and do not take it for no difference."""
     world = CategoryWorld("voters", models=6, categories=3, battles=250, voters=30, between=0.4)
-    found = compare(world, 6, 3)
-    assert found.intervals >= 0.92
+    found = compare(world, 3, 3)
+    assert found.intervals >= 0.9
     assert found.sd > 0.15
 
 

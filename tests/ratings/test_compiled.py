@@ -38,16 +38,22 @@ has_numba = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason
 SRC = Path(compiling.__file__).parents[2]
 
 
+@pytest.fixture(scope="module")
+def cached(tmp_path_factory):
+    """A cache that the tests share: what one has compiled, the next finds there."""
+    return tmp_path_factory.mktemp("compiled") / "cache"
+
+
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TILTYARD_CACHE_DIR", str(tmp_path / "cache"))
+def cache(cached, monkeypatch):
+    monkeypatch.setenv("TILTYARD_CACHE_DIR", str(cached))
     monkeypatch.setenv("TILTYARD_COMPILE", "auto")
-    return tmp_path / "cache"
+    return cached
 
 
-@pytest.fixture
-def source_file(tmp_path):
-    path = tmp_path / "package" / "kernels_under_test.py"
+@pytest.fixture(scope="module")
+def source_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("source") / "package" / "kernels_under_test.py"
     path.parent.mkdir()
     path.write_text(SOURCE)
     return path
@@ -139,7 +145,25 @@ def test_numba_keeps_its_own_cache_setting(cache, kernel):
 
 
 @has_numba
-def test_a_second_process_starts_from_the_disk_cache_and_the_package_stays_clean(tmp_path):
+def test_a_second_process_starts_from_the_disk_cache(tmp_path, source_file):
+    code = (
+        f"import sys; sys.path.insert(0, {str(source_file.parent)!r})\n"
+        "import numpy, kernels_under_test\n"
+        "fast = kernels_under_test.running_sum.compiled(0.0)\n"
+        "fast(numpy.ones(3), numpy.zeros(3))\n"
+        "print(sum(fast.stats.cache_hits.values()), sum(fast.stats.cache_misses.values()), fast.stats.cache_path)"
+    )
+    environment = {"TILTYARD_CACHE_DIR": str(tmp_path), "TILTYARD_COMPILE": "always"}
+    first, second = (python(code, **environment).split() for _ in range(2))
+    assert (first[:2], second[:2]) == (["0", "1"], ["1", "0"])
+    assert second[2].startswith(str(tmp_path))
+    assert not list(source_file.parent.rglob("*.nb[ic]"))
+    assert not list(SRC.rglob("*.nb[ic]"))
+
+
+@pytest.mark.soak
+@has_numba
+def test_a_second_process_finds_the_kernels_of_the_package_and_the_package_stays_clean(tmp_path):
     code = (
         "from tiltyard.ratings import elo, elo_kernels\n"
         "elo.sequential_elo([0], [1], [1], n_models=2)\n"

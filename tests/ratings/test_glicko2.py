@@ -110,7 +110,7 @@ def test_glickmans_example(mode):
 
 @pytest.mark.parametrize("volatility", [0.005, 0.06])
 def test_battle_by_battle_equals_the_printed_steps(mode, volatility):
-    a, b, score = arena(400, 6)
+    a, b, score = arena(150, 6)
     players = [(1500.0, 350.0, volatility)] * 6
     for i, j, s in zip(a, b, score, strict=True):
         new_i = paper_update(players[i], [(*players[j][:2], s)])

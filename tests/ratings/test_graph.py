@@ -16,7 +16,7 @@ from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.graph import Reach, half_win_prior, islands, open_ends_of_a_lone_core, reach, ties_bounded
 from tiltyard.ratings.tie_models import DAVIDSON, HALF, RAO_KUPPER
 
-steady = settings(max_examples=size(60, soak=300))
+steady = settings(max_examples=size(40, soak=300))
 
 
 def cells_of(rows, models):
@@ -150,7 +150,7 @@ def test_one_sources_cycle_bounds_the_others_ties_too():
 
 @pytest.mark.parametrize("model", [DAVIDSON, RAO_KUPPER], ids=lambda model: model.name)
 @given(rows=battles(models=4, most=10))
-@settings(max_examples=60)
+@settings(max_examples=size(25, soak=200))
 def test_the_fit_settles_near_when_ties_are_bounded_and_is_refused_when_they_are_not(model, rows):
     cells = cells_of(rows, 4)
     decided = cells.counts[:, :2].sum() > 0

@@ -48,7 +48,7 @@ def fitted(rows: Comparisons, ties: str = "davidson"):
     "world",
     [
         {"models": 500, "per_model": 30, "seed": 1},
-        {"models": 500, "per_model": 30, "seed": 2, "prompts": 1500},
+        pytest.param({"models": 500, "per_model": 30, "seed": 2, "prompts": 1500}, marks=pytest.mark.soak),
         {"models": 500, "per_model": 40, "seed": 3, "prompts": 1500, "voters": 800},
         {"models": 300, "per_model": 60, "seed": 4, "voters": 600, "share": 0.25},
         pytest.param({"models": 2500, "per_model": 40, "seed": 5, "prompts": 12000}, marks=pytest.mark.soak),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.sizes import size
 
 from oracles.labelled_worlds import LabelledWorld, hold
 from tiltyard.ratings.bradley_terry import fit
@@ -137,8 +138,8 @@ def test_labels_chosen_by_what_the_judge_said_are_noticed():
 
 
 def test_people_are_covered_where_the_judge_alone_is_not():
-    held = hold(replace(STYLE, models=4, prompts=40, labels=100), 60)
-    assert held.corrected >= 0.91
+    held = hold(replace(STYLE, models=4, prompts=40, labels=100), size(25, soak=60))
+    assert held.corrected >= 0.9
     assert held.judge < 0.7
     assert held.ratio <= 1.02
 
