@@ -44,6 +44,7 @@ SOAK_EXAMPLES = 15_000
 GOOD = '{"reasoning": "A {is} \\"right\\".", "verdict": "A"}'
 FORMS: tuple[ReplyForm, ...] = ("json", "tool")
 KINDS = ["anthropic", "openai", "gemini", "local"]
+SOAK = pytest.mark.soak
 
 
 def reply_of(form: ReplyForm, text: str, stop: Stop = Stop.END) -> Reply:
@@ -229,8 +230,10 @@ def judge_over_http(
     return asyncio.run(work())
 
 
-@pytest.mark.parametrize("grades", [False, True])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("form", "grades"),
+    [("json", True), ("tool", False), *(pytest.param(*one, marks=SOAK) for one in (("json", False), ("tool", True)))],
+)
 @pytest.mark.parametrize(("kind", "batch"), [(kind, False) for kind in KINDS] + [(kind, True) for kind in KINDS[:3]])
 def test_verdicts_arrive_in_every_form_from_every_provider(
     tmp_path: Path, fake_server: FakeServer, kind: str, batch: bool, form: ReplyForm, grades: bool
@@ -248,8 +251,10 @@ def test_verdicts_arrive_in_every_form_from_every_provider(
         assert {one.body["output_config"]["effort"] for one in fake_server.ledger.accepted} == {"low"}
 
 
-@pytest.mark.parametrize("batch", [False, True])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("form", "batch"),
+    [("json", True), ("tool", False), *(pytest.param(*one, marks=SOAK) for one in (("json", False), ("tool", True)))],
+)
 @pytest.mark.parametrize("kind", KINDS[:3])
 def test_a_reply_cut_off_is_truncated_and_asked_again_with_more(
     tmp_path: Path, fake_server: FakeServer, kind: str, form: ReplyForm, batch: bool

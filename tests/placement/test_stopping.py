@@ -254,7 +254,7 @@ def test_telling_equals_apart_at_many_looks_happens_too_often_with_the_plain_int
 def test_telling_equals_apart_is_as_rare_as_promised_with_pococks_constant():
     rule = Rule(Until.parse("rank:1"), battles=300, looks=5)
     stopped = simulation.simulate_stopping(
-        2 * FEW, 3, rule=rule, make_field=simulation.field_with_an_equal, cells=EQUAL_OWN()
+        size(FEW, soak=2 * FEW), 3, rule=rule, make_field=simulation.field_with_an_equal, cells=EQUAL_OWN()
     )
     said("Pocock, five looks", stopped)
     assert_covers(stopped.rating, low=0.945, high=0.975)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from page_tree import Node, Page
 from run_folders import ENTRANTS, LONG, NASTY, SCRIPT, make_run
+from tests.sizes import size
 
 from tiltyard.pages.markup import CONTROLS
 from tiltyard.report import write_report
@@ -116,8 +117,9 @@ def test_the_texts_are_as_nasty_as_claimed(run_folder: Path) -> None:
 
 
 def test_the_page_is_hardly_larger_than_its_texts(tmp_path: Path) -> None:
-    """3,000 judgments: the texts once, and for each judgment two verdicts' markup, two lines and links."""
-    folder = make_run(tmp_path / "run", n_prompts=250)
+    """Twelve judgments a prompt: the texts once, and for each judgment two verdicts' markup, two lines and links."""
+    prompts = size(80, soak=250)
+    folder = make_run(tmp_path / "run", n_prompts=prompts)
     page = write_report(folder)
     texts = {
         json.loads(line)[key]
@@ -125,6 +127,6 @@ def test_the_page_is_hardly_larger_than_its_texts(tmp_path: Path) -> None:
         for key in ("prompt_text", "response_a", "response_b")
     }
     verdicts = sum(path.stat().st_size for path in (folder / "verdicts").iterdir())
-    budget = sum(len(text.encode()) for text in texts) + verdicts + 1200 * 3000 + 200_000
+    budget = sum(len(text.encode()) for text in texts) + verdicts + 1200 * 12 * prompts + 200_000
     assert page.stat().st_size < budget
     assert not (folder / "report").exists()

@@ -109,13 +109,15 @@ def test_a_sample_is_the_same_for_the_same_seed_and_spread_over_the_modules() ->
 def test_every_listed_module_exists_and_every_known_survivor_can_still_be_made_and_has_a_reason() -> None:
     listed = mutate.modules()
     assert set(listed.values()) == set(mutate.GROUPS)
-    possible = {mutation.key for made in mutate.all_mutations(listed).values() for mutation in made}
-    assert len(possible) > 1000
     known = mutate.known_survivors()
+    named = {module for module, *_ in known}
+    assert named <= set(listed)
+    possible = {mutation.key for made in mutate.all_mutations(named).values() for mutation in made}
     assert [key for key in known if key not in possible] == []
     assert all(len(reason) > 20 for reason in known.values())
 
 
+@pytest.mark.soak
 def test_a_mistake_that_a_test_notices_is_killed_and_the_checkout_stays_as_it_is() -> None:
     """The rule of publication with `any` for `all`: noticed by the test of each rule, not by that of confidence."""
     script = f"""

@@ -181,7 +181,13 @@ def test_a_long_answer_without_sense_is_read_in_reasonable_steps() -> None:
         assert self_namings("Claude." + gap * 10_000 + "x") == []
 
 
-@pytest.mark.parametrize("text", [*TELLING, *DISGUISED, *SILENT])
+@pytest.mark.parametrize(
+    "text",
+    [
+        text if place % 4 == 0 else pytest.param(text, marks=pytest.mark.soak)
+        for place, text in enumerate([*TELLING, *DISGUISED, *SILENT])
+    ],
+)
 def test_in_a_long_page_the_same_is_found_near_names_as_by_reading_all_of_it(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
