@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import Clock, sql
 from tests.sizes import size
 from tests.web.administrators import Desk, at_the_desk, log_of, staffed_site, vote_often
@@ -194,6 +195,7 @@ def test_who_logs_out_is_out_even_with_the_old_cookie(unchanged: SmallSite) -> N
     assert desk.client.get("/admin", headers={"cookie": f"{COOKIE}={kept}"}).status_code == 303
 
 
+@rule_above_the_store
 def test_who_logs_out_at_one_host_is_out_at_the_others(arena_url: str) -> None:
     with staffed_site(arena_url) as site, Arena.open(arena_url) as arena:
         app = create_app(site.settings, arena, site.observatory)
@@ -361,6 +363,7 @@ def test_when_answers_are_public_is_an_event_like_any_setting(staffed: SmallSite
     assert "choose when answers are public" in said
 
 
+@rule_above_the_store
 def test_prompts_answers_and_cards_are_imported_once(staffed_anywhere: SmallSite) -> None:
     site, desk = staffed_anywhere, at_the_desk(staffed_anywhere)
     fields = {
@@ -436,6 +439,7 @@ def test_an_import_has_a_size(unchanged: SmallSite) -> None:
 # --- Screening -------------------------------------------------------------------------------------------------------
 
 
+@rule_above_the_store
 def test_a_session_that_only_says_a_is_found_excluded_and_restored(staffed_anywhere: SmallSite) -> None:
     site, desk = staffed_anywhere, at_the_desk(staffed_anywhere)
     vote_often(site, "honest", "ABTXABBA")

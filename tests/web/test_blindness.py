@@ -25,7 +25,7 @@ def check_blind(answer: object) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("matchups", [40, pytest.param(1_600, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("matchups", [16, pytest.param(1_600, marks=pytest.mark.soak)])
 def test_no_matchup_names_anybody_before_the_vote(sqlite_site: SmallSite, matchups: int) -> None:
     client, named = sqlite_site.client(), 0
     for number in range(matchups):
@@ -44,10 +44,10 @@ def test_no_matchup_names_anybody_before_the_vote(sqlite_site: SmallSite, matchu
             answer = client.post("/vote", data={**fields, "choice": "B"})
             check_blind(answer)
             check_blind(client.get(answer.headers["location"]))
-            if number % 40 == 0:
+            if number % 16 == 0:
                 check_blind(client.post("/reveal", data=fields))
                 named += any(name in client.get(answer.headers["location"]).text for name in NAMES)
-    assert named == matchups * 3 // 4 + matchups // 40  # the names are there to be found, once the vote is in
+    assert named == matchups * 3 // 4 + matchups // 16  # the names are there to be found, once the vote is in
 
 
 def test_refusals_name_nobody(sqlite_site: SmallSite) -> None:
@@ -71,7 +71,7 @@ def test_the_size_of_an_answer_is_that_of_its_text_whoever_wrote_it(sqlite_site:
     client = sqlite_site.client()
     client.get("/leaderboard")  # which sets the cookie
     pages, answers = set(), set()
-    for _ in range(16):
+    for _ in range(8):
         served = client.post("/api/v1/matchups")
         answers.add((len(served.content), len(served.headers.raw)))
         page = vote_page(client)
@@ -84,7 +84,7 @@ def test_the_size_of_an_answer_is_that_of_its_text_whoever_wrote_it(sqlite_site:
 
 def test_sides_are_drawn_evenly_and_ids_carry_no_pattern(sqlite_site: SmallSite) -> None:
     client, on_a, ids = sqlite_site.client(), [], []
-    votes = size(144, soak=400)
+    votes = size(64, soak=400)
     for _ in range(votes):
         served = client.post("/api/v1/matchups").json()
         ids.append(served["matchup_id"])

@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
+from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import sql
 from tests.web.administrators import staffed_site, vote_often
 from tests.web.holding import held
@@ -92,6 +93,7 @@ def test_without_its_database_the_site_is_broken(sqlite_url: str) -> None:
         path.rmdir()
 
 
+@rule_above_the_store
 def test_figures_count_what_visitors_did(staffed_anywhere: SmallSite) -> None:
     client = staffed_anywhere.client()
     vote_once(client)

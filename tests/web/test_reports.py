@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import sql
 from tests.web.administrators import at_the_desk, log_of, staffed_site
 from tests.web.sites import IDENTIFYING, SmallSite, form_in, small_site, vote_page
@@ -56,6 +57,7 @@ def test_a_report_reaches_the_operator_and_tells_the_visitor_nothing(staffed_any
     )
 
 
+@rule_above_the_store
 def test_one_answer_is_switched_off_is_never_served_again_and_comes_back(staffed_anywhere: SmallSite) -> None:
     _, _, matchup_id = report(staffed_anywhere)
     (answer,) = sql(staffed_anywhere.url, f"SELECT response_a FROM matchups WHERE id = '{matchup_id}'")[0]

@@ -29,8 +29,10 @@ from tests.web.sites import (
     vote_page,
 )
 from tiltyard.arena import events as e
+from tiltyard.arena.policy import Policy
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.tables import metadata
+from tiltyard.arena.visitor_rules import Limits
 from tiltyard.arena.voting import TooMany
 from tiltyard.web import visitors
 from tiltyard.web.admin_gate import GUESSES, Gate
@@ -247,7 +249,10 @@ def test_without_a_secret_of_its_own_a_site_keeps_its_visitors_over_restarts(usu
 @pytest.fixture
 def pair_of_sites(arena_url: str) -> Iterator[tuple[SmallSite, SmallSite]]:
     """Two sites with limits over one arena, as two workers are; on SQLite, which has one writer, the same one twice."""
+    few = Limits(session_matchups_per_minute=8, address_sessions_per_hour=12)
     with small_site(arena_url, rate_limit=True) as one, ExitStack() as stack:
+        one.arena.append([e.SettingsChanged(policy=Policy(limits=few))])
+        one.observatory.refresh()
         on_sqlite = one.arena.store.database.is_sqlite
         yield one, one if on_sqlite else stack.enter_context(small_site(arena_url, rate_limit=True))
 
@@ -256,10 +261,10 @@ def test_many_first_requests_with_one_fresh_cookie_share_one_sessions_limit(
     pair_of_sites: tuple[SmallSite, SmallSite],
 ) -> None:
     cookie, sites = OURS.issue(), cycle(pair_of_sites)
-    clients = [with_cookie(next(sites), cookie) for _ in range(50)]
+    clients = [with_cookie(next(sites), cookie) for _ in range(12)]
     with ThreadPoolExecutor(10) as pool:
         statuses = list(pool.map(lambda client: client.post("/api/v1/matchups").status_code, clients))
-    assert (statuses.count(201), statuses.count(200), statuses.count(429)) == (1, 39, 10), "one is open for all"
+    assert (statuses.count(201), statuses.count(200), statuses.count(429)) == (1, 7, 4), "one is open for all"
     assert len(sql(pair_of_sites[0].url, "SELECT voter FROM voters")) == 1
     assert sql(pair_of_sites[0].url, "SELECT sum(count) FROM rate_limits WHERE key LIKE 'session:address:3600:%'") == [
         (1,)
@@ -271,11 +276,11 @@ def test_many_new_visitors_at_once_are_never_more_than_an_address_may_bring(
     pair_of_sites: tuple[SmallSite, SmallSite],
 ) -> None:
     sites = cycle(pair_of_sites)
-    clients = [next(sites).client() for _ in range(66)]
+    clients = [next(sites).client() for _ in range(16)]
     with ThreadPoolExecutor(10) as pool:
         statuses = list(pool.map(lambda client: client.post("/api/v1/matchups").status_code, clients))
-    assert (statuses.count(201), statuses.count(429)) == (60, 6)
-    assert len(sql(pair_of_sites[0].url, "SELECT voter FROM voters")) == 60
+    assert (statuses.count(201), statuses.count(429)) == (12, 4)
+    assert len(sql(pair_of_sites[0].url, "SELECT voter FROM voters")) == 12
 
 
 def test_wrong_secrets_tried_at_once_are_never_more_than_an_address_may_try(postgresql_url: str) -> None:

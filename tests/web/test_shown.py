@@ -8,6 +8,7 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
+from tests.arena.databases import rule_above_the_store
 from tests.web.file_answers import TYPES, add_files, only
 from tests.web.sites import MODELS, SECRET, SmallSite
 from tiltyard.arena import events as e
@@ -48,6 +49,7 @@ def test_both_sides_have_the_same_headers_and_nothing_that_tells_them_apart(sqli
     assert opened.headers["content-security-policy"] == INERT  # nothing runs where somebody opens the address itself
 
 
+@rule_above_the_store
 def test_a_file_is_sent_compressed_or_in_ranges(site_anywhere: SmallSite) -> None:
     length = 2 * PART_BYTES + 1000
     made = only(site_anywhere.arena, "video", length)

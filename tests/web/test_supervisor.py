@@ -16,7 +16,7 @@ import httpx2 as httpx
 import pytest
 
 from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
-from tests.forked import PATIENCE_SECONDS
+from tests.forked import PATIENCE_SECONDS, Forked, script
 from tests.processes import wait_for
 from tests.web.sites import SECRET, catalog
 from tiltyard.arena.service import Arena
@@ -24,7 +24,6 @@ from tiltyard.errors import OptionError
 from tiltyard.web.serving import bound_sockets, serve
 from tiltyard.web.settings import SiteSettings
 
-ROOT = Path(__file__).parents[2]
 WATCH = """
 import sys
 from tiltyard.errors import TiltyardError
@@ -44,8 +43,7 @@ class Watched:
     def __init__(self, target: str, number: int, folder: Path) -> None:
         self._notes = folder / "notes"
         environment = {**os.environ, "WORKER_NOTES": str(self._notes), "PYTHONWARNINGS": "ignore"}
-        command = [sys.executable, "-c", WATCH, target, str(number)]
-        self.process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        self.process = Forked(folder, "watch", script, WATCH, target, str(number), environment=environment)
 
     def noted(self, word: str) -> list[int]:
         """The numbers of the workers that noted this word."""
@@ -61,7 +59,7 @@ class Watched:
 
     def said(self) -> str:
         """Everything on stderr, once it has ended."""
-        return self.process.communicate(timeout=PATIENCE_SECONDS)[1]
+        return self.process.wait().stderr
 
 
 @contextmanager
@@ -100,8 +98,8 @@ def test_a_signal_renews_one_worker_after_the_other(tmp_path: Path) -> None:
 
 def test_a_worker_that_starts_slowly_is_waited_for_and_it_is_said(tmp_path: Path) -> None:
     with watched("start_slowly", 1, tmp_path) as site:
-        assert site.process.stderr is not None
-        assert "has been starting for" in site.process.stderr.readline()
+        said = site.process.streams[1]
+        site.wait_until(lambda: said.exists() and "has been starting for" in said.read_text(encoding="utf-8"))
         (tmp_path / "go").touch()
         site.wait_until(lambda: site.noted("started"))
         site.process.send_signal(signal.SIGTERM)
@@ -119,8 +117,12 @@ def test_a_worker_that_hangs_is_replaced(tmp_path: Path) -> None:
     [
         ("cannot_start", "the database is gone. Start it."),
         ("breaks", "KeyError: 'never\\nthere' ("),
-        ("is_killed", "killed by signal 9"),
-        ("tests.web.not_a_module:serve", "ModuleNotFoundError: No module named 'tests.web.not_a_module'"),
+        pytest.param("is_killed", "killed by signal 9", marks=pytest.mark.soak),
+        pytest.param(
+            "tests.web.not_a_module:serve",
+            "ModuleNotFoundError: No module named 'tests.web.not_a_module'",
+            marks=pytest.mark.soak,
+        ),
     ],
 )
 def test_where_no_worker_can_start_the_reason_is_said_after_three_tries(
@@ -140,7 +142,7 @@ def test_where_no_worker_can_start_the_reason_is_said_after_three_tries(
 
 def test_while_one_worker_serves_the_others_are_tried_again(tmp_path: Path) -> None:
     with watched("cannot_start_again", 2, tmp_path) as site:
-        site.wait_until(lambda: len(site.noted("tried")) > 4)
+        site.wait_until(lambda: len(site.noted("tried")) > 3)
         assert len(site.noted("started")) == 1
         site.process.send_signal(signal.SIGINT)
         assert "could not start: the database is gone. Start it." in site.said()

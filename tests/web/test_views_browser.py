@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
@@ -47,15 +48,20 @@ GAPS = """() => {
 }"""
 """Notes the longest pause of the page's own thread."""
 
-MESH = """([kind, bytes]) => new Promise((resolve) => {
+MESH = """async (files) => {
   const worker = new Worker(document.querySelector("[data-mesher]").dataset.mesher);
-  worker.onmessage = ({ data: { mesh, problem } }) => resolve(problem ?? {
-    triangles: mesh.indices.length / 3, low: mesh.low, high: mesh.high,
-    normals: [...mesh.normals.slice(0, 4)], colors: [...mesh.colors.slice(0, 4)],
-  });
-  worker.postMessage({ kind, bytes: new Uint8Array(bytes).buffer });
-})"""
-"""What the mesher makes of a file."""
+  const made = [];
+  for (const [kind, coded] of files) made.push(await new Promise((resolve) => {
+    worker.onmessage = ({ data: { mesh, problem } }) => resolve(problem ?? {
+      triangles: mesh.indices.length / 3, low: mesh.low, high: mesh.high,
+      normals: [...mesh.normals.slice(0, 4)], colors: [...mesh.colors.slice(0, 4)],
+    });
+    worker.postMessage({ kind, bytes: Uint8Array.from(atob(coded), (letter) => letter.charCodeAt(0)).buffer });
+  }));
+  worker.terminate();
+  return made;
+}"""
+"""What the mesher makes of files, one after the other."""
 
 
 class Gallery:
@@ -244,8 +250,9 @@ def test_builds_are_drawn_and_turned_together(gallery: Gallery, context: Browser
     page.keyboard.press("0")
     page.wait_for_timeout(300)
     assert drawn(page) == before
-    for kind, file, expected in mesher_cases():
-        made = page.evaluate(MESH, [kind, list(file)])
+    cases = list(mesher_cases())
+    meshes = page.evaluate(MESH, [[kind, base64.b64encode(file).decode()] for kind, file, _ in cases])
+    for (_, _, expected), made in zip(cases, meshes, strict=True):
         assert made == expected if isinstance(expected, str) else {name: made[name] for name in expected} == expected
 
 

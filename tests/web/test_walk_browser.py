@@ -105,9 +105,6 @@ class Reader:
             left += [nodes[child] for child in reversed(node.get("childIds", ())) if child in nodes]
         return said
 
-    def names(self, *roles: str) -> list[str]:
-        return [one.name for one in self.tree() if one.role in roles]
-
     def focused(self) -> Spoken:
         for _ in range(20):  # the tree follows the page a moment later
             held = self.ask("Runtime.evaluate", {"expression": "document.activeElement"})["result"]["objectId"]
@@ -130,8 +127,11 @@ class Reader:
         if act:
             self.page.keyboard.press(act)
 
-    def check(self, title: str) -> None:
-        """What holds on every page: landmarks, one title, headings without gaps, and a name for what can be worked."""
+    def check(self, title: str) -> list[Spoken]:
+        """What holds on every page: landmarks, one title, headings without gaps, and a name for what can be worked.
+
+        All that is said of the page.
+        """
         said = self.tree()
         assert next(one.name for one in said if one.role == "navigation") == "Site"
         assert [one.role for one in said if one.role in ("banner", "main", "contentinfo")] == [
@@ -143,13 +143,19 @@ class Reader:
         assert levels[0] == 1
         assert all(after <= before + 1 for before, after in pairwise(levels)), levels
         assert [one for one in said if one.role in (*WORKED, "image", "img") and not one.name] == []
+        return said
+
+
+def names(said: list[Spoken], *roles: str) -> list[str]:
+    """What has one of these roles, by name."""
+    return [one.name for one in said if one.role in roles]
 
 
 def test_a_keyboard_and_a_screen_reader_lead_from_a_vote_to_a_comparison(looking: Visits) -> None:
     page = looking.visitor()
     reader = Reader(page)
     page.goto("/")
-    reader.check(reader.names("heading")[0])
+    reader.check(names(reader.tree(), "heading")[0])
     reader.reach("link", "Skip to the content")
     reader.reach("button", "Start voting")
     vote_by_keyboard(page, reader)
@@ -161,9 +167,9 @@ def test_a_keyboard_and_a_screen_reader_lead_from_a_vote_to_a_comparison(looking
     rival = read_the_model(reader, chosen)
     reader.reach("link", rival)
     page.wait_for_url("**/compare?*")
-    reader.check(f"{chosen} against {rival}")
-    assert reader.names("combobox")[:2] == ["First", "Second"]
-    parts = reader.names("heading")
+    said = reader.check(f"{chosen} against {rival}")
+    assert names(said, "combobox")[:2] == ["First", "Second"]
+    parts = names(said, "heading")
     assert parts[1:3] == ["By prompt", "Their answers"]
     assert parts[3:5] == [chosen, rival], "the answers to the retired prompt, under their authors' names"
 
@@ -171,10 +177,10 @@ def test_a_keyboard_and_a_screen_reader_lead_from_a_vote_to_a_comparison(looking
 def vote_by_keyboard(page: Page, reader: Reader) -> None:
     """Vote, hear that it counts, see the names, and say why."""
     page.wait_for_selector(".ballot")
-    reader.check("Which answer is better?")
-    assert [name.capitalize() for name in reader.names("heading")[1:]] == ["Prompt", "Answer a", "Answer b"]
+    said = reader.check("Which answer is better?")
+    assert [name.capitalize() for name in names(said, "heading")[1:]] == ["Prompt", "Answer a", "Answer b"]
     ballot = ["A is better", "Tie", "Both bad", "B is better", "Skip"]
-    assert [name for name in reader.names("button") if name in ballot] == ballot
+    assert [name for name in names(said, "button") if name in ballot] == ballot
     reader.reach("button", "B is better")
     page.get_by_role("button", name="Show the names").wait_for()
     assert reader.focused().role == "heading", "a new page of the stage begins at its title"
@@ -194,8 +200,7 @@ def vote_by_keyboard(page: Page, reader: Reader) -> None:
 
 def read_the_board(reader: Reader) -> str:
     """The table as it is read out; the name of its first model."""
-    reader.check("Leaderboard")
-    said = reader.tree()
+    said = reader.check("Leaderboard")
     assert "Models and their ratings" in [one.name for one in said if one.role == "table"]
     rows = [one.name for one in said if one.role == "rowheader"]
     assert all(any(row.startswith(name) for row in rows) for name in NAMES)
@@ -211,12 +216,11 @@ def read_the_board(reader: Reader) -> str:
 
 def read_the_model(reader: Reader, name: str) -> str:
     """The parts of a model's page in their order; its first neighbour."""
-    parts = [one.name for one in reader.tree() if one.role == "heading" and one.level == 2]
-    reader.check(reader.names("heading")[0])
-    assert reader.names("heading")[0].startswith(name)
+    said = reader.check(reader.page.locator("h1").inner_text())
+    parts = [one.name for one in said if one.role == "heading" and one.level == 2]
+    assert names(said, "heading")[0].startswith(name)
     wanted = ["Strengths and weaknesses", "Rating", "Against adjacent models", "By prompt", "By opponent"]
     assert parts[:7] == [*wanted, "By prompt and opponent", "Its answers"]
-    said = reader.tree()
     start = next(
         place for place, one in enumerate(said) if one.name == "Against adjacent models" and one.role == "heading"
     )
