@@ -71,7 +71,7 @@ def served(server: FakeServer, *options: str) -> list[str]:
             "--min-opponent-battles",
             "50",
             "--n-battles",
-            "40",
+            "16",
             "--bootstraps",
             "30",
             "--yes",

@@ -63,13 +63,13 @@ def test_a_judge_that_never_answers_is_given_up_and_the_answers_are_kept(
         return "I would rather not say." if "[ANSWER A" in user else answer_or_judge(system, user)
 
     server.behaviour.judge = silent
-    said = fails(tiltyard, *served(server))
+    said = fails(tiltyard, *served(server, "--n-battles", "40"))
     assert "local/umpire" in said
     answers = len([one for one in server.ledger.accepted if one.body["model"] == "newcomer"])
     heard = len(server.ledger.accepted) - answers
     assert heard <= 3 * 2 * 10 + 16  # far from the 240 questions that 40 battles would have cost
     server.behaviour.judge = answer_or_judge
-    done = tiltyard(*served(server))
+    done = tiltyard(*served(server, "--n-battles", "40"))
     again = len([one for one in server.ledger.accepted if one.body["model"] == "newcomer"])
     assert done.returncode == 0, done.stderr
     assert again == 40
