@@ -1,4 +1,4 @@
-"""Running commands as a user does: another process, its exit code, its two streams."""
+"""Running commands as a user does: a folder, an exit code, two streams; and another process, where that matters."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from tests import within
 from tests.forked import PATIENCE_SECONDS, PLAIN_TERMINAL, Forked, command
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +21,12 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def tiltyard(tmp_path: Path) -> Run:
+    """Run `tiltyard …` in the test's folder, in the test's own process (see `tests.within`)."""
+    return partial(within.run, tmp_path)
+
+
+@pytest.fixture
+def tiltyard_forked(tmp_path: Path) -> Run:
     """Run `tiltyard …` in the test's folder, in a process that starts quickly."""
     numbers = count(1)
 

@@ -21,7 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Store.create(f"sqlite:///{made / 'a.db'}").close()
     (made / "folder").mkdir()
     (made / "bytes").write_bytes(b"\xff\xfe\x00")
-    (made / "deep.yaml").write_text("a: " + "[" * 3000, encoding="utf-8")
+    (made / "deep.yaml").write_text("a: " + "[" * 600, encoding="utf-8")
     (made / "method.gz").write_bytes(b"\x1f\x8b\x07abcdef")
     (made / "plain.gz").write_bytes(b"no gzip")
     (made / "cut.gz").write_bytes(gzip.compress(b'{"witness":1,"head":"x"}\n' * 500)[:-12])

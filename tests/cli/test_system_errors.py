@@ -33,7 +33,10 @@ def test_a_chart_in_a_folder_that_is_not_there_is_one_line_after_the_table(tilty
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize(("options", "unbuffered"), [((), ""), ((), "1"), (("--format", "json"), "")])
+@pytest.mark.parametrize(
+    ("options", "unbuffered"),
+    [((), ""), ((), "1"), pytest.param(("--format", "json"), "", marks=pytest.mark.soak)],
+)
 def test_output_that_a_full_disk_does_not_take_is_one_line(
     options: tuple[str, ...], unbuffered: str, birds: str, tmp_path: Path
 ) -> None:

@@ -9,10 +9,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
-from tests.forked import Forked, command, script
+from tests import within
+from tests.forked import Forked, script
 from tiltyard.demo.shipped import NOTE
 
 PROGRAM = """
@@ -26,14 +28,19 @@ app.command()(demo_command)
 app({arguments!r})
 """
 WIDEST = 100
+LATE = ("xllamacpp",)
+"""Imported when it is needed: a process that has imported all of the package lacks it, too, if it is taken away."""
 
 
 def demo(folder: Path, *arguments: str, absent: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own: no key, nothing to read from, and some packages absent."""
-    env = {name: value for name, value in os.environ.items() if not name.endswith(("_KEY", "_URL"))}
-    program = PROGRAM.format(absent=absent, arguments=list(arguments))
+    """The command: no key, nothing to read from; with packages absent, in a process of its own."""
+    env = {name: value for name, value in os.environ.items() if not name.endswith(("_KEY", "_URL", "COLUMNS"))}
     if not absent:
-        return Forked(folder, f"../{folder.name}-streams", script, program, environment=env).wait(400)
+        with patch.dict(os.environ, env, clear=True):
+            return within.run(folder, "demo", *arguments, terminal={})
+    program = PROGRAM.format(absent=absent, arguments=list(arguments))
+    if absent == LATE:
+        return Forked(folder, f"../{folder.name}-streams", script, program, environment=env).wait()
     return subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,
@@ -97,11 +104,11 @@ def test_the_commands_to_type_next_work(home: Path, done: subprocess.CompletedPr
     typed = re.findall(r"^  tiltyard (.*)$", done.stdout, re.MULTILINE)
     assert [line.split()[0] for line in typed] == ["arena", "rate", "run"]
     for line in typed[1:]:
-        again = Forked(home, f"../{home.name}-streams", command, *line.split()).wait()
+        again = within.run(home, *line.split())
         assert again.returncode == 0, again.stderr
 
 
-def test_the_arena_holds_the_bank_and_takes_votes_that_a_second_demo_keeps(
+def test_the_arena_takes_votes_that_a_second_demo_keeps_and_it_says_the_same_numbers(
     home: Path, done: subprocess.CompletedProcess[str]
 ) -> None:
     pytest.importorskip("sqlalchemy", reason="needs the [arena] extra")
@@ -118,15 +125,11 @@ def test_the_arena_holds_the_bank_and_takes_votes_that_a_second_demo_keeps(
         seq = arena.read(lambda state: state.seq)
     again = demo(home)
     assert again.returncode == 0, again.stderr
+    assert again.stdout == done.stdout  # the same numbers
     assert "exist already and are kept" in again.stderr
     assert "the existing arena is kept, with its votes" in again.stderr
     with Arena.open(url) as arena:
         assert arena.read(lambda state: state.seq) == seq
-
-
-def test_a_second_demo_says_the_same_numbers(home: Path, done: subprocess.CompletedProcess[str]) -> None:
-    again = demo(home)
-    assert again.stdout == done.stdout
 
 
 def test_without_the_arena_extra_one_line_says_so_and_the_rest_runs(tmp_path: Path) -> None:
@@ -139,7 +142,7 @@ def test_without_the_arena_extra_one_line_says_so_and_the_rest_runs(tmp_path: Pa
 
 
 def test_without_the_local_extra_the_live_part_is_one_line_and_the_rest_runs(tmp_path: Path) -> None:
-    ended = demo(tmp_path, "--live", absent=("xllamacpp",))
+    ended = demo(tmp_path, "--live", absent=LATE)
     assert ended.returncode == 0, ended.stderr
     assert "left out: Asking local/smollm2-135m in this process needs the [local] extra" in ended.stderr
     assert "live/report.html" not in ended.stdout

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
-import runpy
 import shlex
 import shutil
 import subprocess
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
-from itertools import count
-from multiprocessing.connection import Connection
+from contextlib import chdir
 from pathlib import Path
-from typing import Any
+from unittest.mock import patch
 
-from tests import forked
-from tests.forked import PATIENCE_SECONDS, Forked
+import pytest
+
+from tests import within
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -48,25 +45,6 @@ def workplace(folder: Path) -> Path:
     return folder
 
 
-def session(blocks: Connection) -> None:
-    """A Python session in which every warning is an error: runs each block it is given, and says how that went."""
-    names = {"__name__": "__main__"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        while (code := blocks.recv()) is not None:
-            try:
-                exec(compile(code, "<the manual>", "exec"), names)
-                blocks.send("")
-            except BaseException:
-                blocks.send(traceback.format_exc())
-
-
-def strict(script: str) -> None:
-    """`python -W error SCRIPT`."""
-    warnings.simplefilter("error")
-    runpy.run_path(script, run_name="__main__")
-
-
 def environment() -> dict[str, str]:
     """What a command runs with: this interpreter's commands first, plain output, 120 columns, no key."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -75,56 +53,43 @@ def environment() -> dict[str, str]:
 
 
 class Reader:
-    """Someone who types in every block of a page, in one folder and one Python session."""
+    """Someone who types in every block of a page, in one folder and one Python session, whose warnings are errors.
+
+    Commands and Python run in the test's own process, where the libraries are imported already.
+    """
 
     def __init__(self, page: Path, folder: Path, *, address: str = SERVED) -> None:
         self.page = name_of(page)
         self.folder = folder
         self._address = address
-        self._streams = (f"../{folder.name}-streams-{number}" for number in count(1))
-        self._python: Forked | None = None
-        self._blocks, self._typed = multiprocessing.Pipe()
+        self._names = {"__name__": "__main__"}
 
     def type_in(self, kind: str, code: str) -> None:
         """Run a block, and fail unless it does what the page says."""
         code = code.replace(SERVED, self._address)
-        if kind == "python":
-            self._run_python(code)
-        else:
-            for step in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
-                command, _, expected = step.partition("\n")
-                self._run_command(command, expected)
-
-    def leave(self) -> None:
-        """End the Python session."""
-        if self._python is not None:
-            self._blocks.send(None)
-            self._python.wait()
-        self._blocks.close()
-        self._typed.close()
+        with patch.dict(os.environ, environment(), clear=True):
+            if kind == "python":
+                self._run_python(code)
+            else:
+                for step in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
+                    command, _, expected = step.partition("\n")
+                    self._run_command(command, expected)
 
     def _run_python(self, code: str) -> None:
-        if self._python is None:
-            self._python = self._forked(session, self._typed)
-            self._typed.close()
-        self._blocks.send(code)
-        try:
-            said = self._blocks.recv()
-        except EOFError:
-            said = f"Python ended: {self._python.wait()}"
-        assert said == "", f"{self.page}:\n{code}\n{said}"
-
-    def _forked(self, work: Callable[..., None], *arguments: Any) -> Forked:
-        return Forked(self.folder, next(self._streams), work, *arguments, environment=environment(), together=True)
+        with chdir(self.folder), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                exec(compile(code, f"<{self.page}>", "exec"), self._names)
+            except BaseException:
+                pytest.fail(f"{self.page}:\n{code}\n{traceback.format_exc()}")
 
     def _run_command(self, command: str, expected: str) -> None:
         """Run a command and compare what it prints; a line `…` stands for any lines."""
         if command.startswith("tiltyard ") and not SHELL.search(QUOTED.sub("", command)):
-            said = self._forked(forked.command, *shlex.split(command)[1:]).wait(PATIENCE_SECONDS).stdout
+            said = within.run_together(self.folder, *shlex.split(command)[1:])
         else:
             streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-            place = {"cwd": self.folder, "env": environment()}
-            said = subprocess.run(command, shell=True, text=True, check=False, **streams, **place).stdout
+            said = subprocess.run(command, shell=True, text=True, check=False, cwd=self.folder, **streams).stdout
         wanted = [line.rstrip() for line in expected.rstrip().splitlines()]
         pattern = "".join("(?:.*\n)*" if line == "…" else re.escape(line) + "\n" for line in wanted)
         printed = "".join(line.rstrip() + "\n" for line in said.rstrip().splitlines())

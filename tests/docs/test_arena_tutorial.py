@@ -60,7 +60,6 @@ def test_the_arena_tutorial_runs_beside_its_server(tmp_path: Path) -> None:
             else:
                 reader.type_in(kind, code)
     finally:
-        reader.leave()
         if server is not None and server.poll() is None:
             server.kill()
     assert server is not None

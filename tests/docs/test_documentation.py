@@ -22,11 +22,8 @@ RUNNING = [page for page in PAGES if page != SERVING and blocks(page, "python", 
 @pytest.mark.parametrize("page", RUNNING, ids=name_of)
 def test_every_block_of_a_page_runs_and_prints_what_it_says(page: Path, tmp_path: Path) -> None:
     reader = Reader(page, workplace(tmp_path))
-    try:
-        for kind, code in blocks(page, "python", "console"):
-            reader.type_in(kind, code)
-    finally:
-        reader.leave()
+    for kind, code in blocks(page, "python", "console"):
+        reader.type_in(kind, code)
 
 
 def test_the_command_reference_is_up_to_date() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import shutil
 import sys
 from pathlib import Path
@@ -11,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.manual import ROOT, environment, strict
-from tests.forked import Forked
+from tests.docs.manual import ROOT
 from tests.sizes import size
 
 SCRIPTS = sorted(path for path in (ROOT / "examples").glob("*.py") if not path.name.startswith("make_"))
@@ -31,16 +31,19 @@ def examples(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_an_example_script_runs_and_says_something(script: Path, examples: Path) -> None:
+def test_an_example_script_runs_and_says_something(
+    script: Path, examples: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     text = script.read_text(encoding="utf-8")
     if script.name in FEWER_VOTES:
         text, changed = re.subn(FEWER_VOTES[script.name], lambda found: str(int(found[0]) // size(10, soak=1)), text)
         assert changed == 4
         (examples / script.name).write_text(text, encoding="utf-8")
-    done = Forked(examples, "said", strict, script.name, environment=environment()).wait()
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) >= 3
-    assert done.stderr == ""
+    monkeypatch.chdir(examples)
+    runpy.run_path(script.name, run_name="__main__")  # every warning is an error, as in all tests
+    said = capfd.readouterr()
+    assert len(said.out.splitlines()) >= 3
+    assert said.err == ""
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning")

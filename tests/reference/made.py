@@ -294,7 +294,7 @@ def placement(folder: Path) -> Made:
 
 def simulation(folder: Path) -> Made:
     """Two simulated arenas, one under attack and with a late model; the log of the other is exported."""
-    size = ("arena", "simulate", "--models", "10", "--prompts", "6", "--votes", "600", "--in-flight", "10")
+    size = ("arena", "simulate", "--models", "10", "--prompts", "6", "--votes", "400", "--in-flight", "10")
     plain = command(folder, *size, "--format", "json", "--db", "sqlite:///arena.db")
     attacked = command(
         folder, *size, "--attack", "rigging", "--late-model", "--visitors", "classes", "--format", "json"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import tiltyard, tiltyard_from_scratch
+from tests.cli.conftest import tiltyard, tiltyard_forked, tiltyard_from_scratch
 from tests.fakes import FakeServer
 from tests.fakes.fixtures import fake_server, running_fake_server
 
-__all__ = ["fake_server", "running_fake_server", "tiltyard", "tiltyard_from_scratch"]
+__all__ = ["fake_server", "running_fake_server", "tiltyard", "tiltyard_forked", "tiltyard_from_scratch"]
 
 KEY = "sk-test-0123456789abcdef"
 

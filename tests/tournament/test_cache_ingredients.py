@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
@@ -11,10 +10,11 @@ from shutil import copytree
 import pytest
 import yaml
 
+from tests import within
 from tests.cli.conftest import Run
 from tests.fakes import FakeServer
 from tests.fakes.ledger import Ledger
-from tests.forked import PLAIN_TERMINAL, Forked, command
+from tests.forked import PLAIN_TERMINAL
 from tests.tournament.conftest import KEY
 from tests.tournament.folder import change, make_folder
 
@@ -36,7 +36,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory, running_fake_server: FakeSe
     running_fake_server.behaviour.batch_polls = 0
     address = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": running_fake_server.anthropic_url}
     make_folder(folder, judge="claude-sonnet-4-5")
-    done = Forked(folder, "../streams", command, *RUN, environment={**os.environ, **PLAIN_TERMINAL, **address}).wait()
+    done = within.run(folder, *RUN, terminal={**PLAIN_TERMINAL, **address})
     assert done.returncode == 0, done.stderr
     assert len(running_fake_server.ledger.accepted) == QUERIES
     return folder, running_fake_server.ledger

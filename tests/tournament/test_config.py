@@ -184,7 +184,7 @@ def test_a_misspelt_setting_of_an_entrant_or_a_rubric_is_pointed_out(tmp_path: P
     assert "rubrics.factuality.weight means nothing" in second
 
 
-@pytest.mark.parametrize("value", ["2024-13-45", "9" * 5000, "[" * 5000], ids=["no date", "a long number", "deep"])
+@pytest.mark.parametrize("value", ["2024-13-45", "9" * 5000, "[" * 600], ids=["no date", "a long number", "deep"])
 def test_a_value_that_cannot_be_is_one_line_that_names_the_file(tmp_path: Path, value: str) -> None:
     path = make_folder(tmp_path)
     with path.open("a", encoding="utf-8") as file:

@@ -68,9 +68,11 @@ def test_an_interrupt_is_one_line_that_says_how_to_go_on_and_that_command_finish
     assert not ledger.paid_twice()
 
 
+@pytest.mark.soak
 def test_an_interrupt_of_the_command_itself_from_a_cold_start(
     tmp_path: Path, anthropic_server: FakeServer, config: Path
 ) -> None:
+    """Every run: the test above, of a forked process, and `python -m tiltyard` in tests/cli/test_system_errors.py."""
     anthropic_server.behaviour.batch_polls = 10**9
     process = subprocess.Popen(
         [sys.executable, "-m", "tiltyard", *RUN],
@@ -127,7 +129,7 @@ def test_direct_asking_that_is_killed_asks_again_only_what_was_on_its_way(
 ) -> None:
     monkeypatch.setenv("LOCAL_BASE_URL", fake_server.openai_url)
     change(make_folder(tmp_path, judge="local/small"), judge__concurrency=4)
-    kills, lost = 3, 4 * 3
+    kills, lost = 2, 4 * 2
     for number in range(kills):
         forked = Forked(tmp_path, f"streams-{number}", command, *RUN)
         goal = len(fake_server.ledger.accepted) + 5

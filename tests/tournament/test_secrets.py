@@ -9,6 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from tests import within
 from tests.cli.conftest import Run
 from tests.fakes import FakeServer, Fault
 from tests.fakes.behaviour import verdict_by_hash
@@ -38,7 +39,7 @@ def config(
 
 def run(config: Path, *more: str) -> CompletedProcess[str]:
     arguments = ("run", config.name, "--mode", "headline", "--output-dir", "run", "--yes", "--limit-pairs", "3", *more)
-    return Forked(config.parent, "streams", command, *arguments).wait()
+    return within.run(config.parent, *arguments)
 
 
 def assert_kept(config: Path, done: CompletedProcess[str] | None = None, *, files: int = 5) -> None:
