@@ -146,6 +146,14 @@ class Tab:
         self._browser.on("Log.entryAdded", lambda what: self.complaints.append(what["entry"]["text"]))
         self._browser.on("Network.requestWillBeSent", lambda what: self.requests.append(what["request"]["url"]))
 
+    def clean(self) -> None:
+        """Be as at first."""
+        self.scripts(True)
+        self.screen(1280, 900)
+        self._page.goto("about:blank")
+        self.complaints.clear()
+        self.requests.clear()
+
     def close(self) -> None:
         self._context.close()
 
@@ -181,9 +189,19 @@ class Tab:
         return found["result"].get("value")
 
 
-@pytest.fixture
-def tab(browser: Browser) -> Iterator[Tab]:
-    """A page of its own for one test."""
-    made = Tab(browser)
+@pytest.fixture(scope="session")
+def tab_of_all(awake_browser: Callable[[], AbstractContextManager[Browser]]) -> Iterator[Tab]:
+    """The page of all tests that look at files: no page that we write keeps anything in the browser."""
+    with awake_browser() as opened:
+        made = Tab(opened)
     yield made
-    made.close()
+    with awake_browser():
+        made.close()
+
+
+@pytest.fixture
+def tab(awake_browser: Callable[[], AbstractContextManager[Browser]], tab_of_all: Tab) -> Iterator[Tab]:
+    """A page for one test, as if it had just been opened."""
+    with awake_browser():
+        tab_of_all.clean()
+        yield tab_of_all

@@ -31,7 +31,7 @@ gc.disable()  # until everything is imported: see `pytest_collection_finish`
 import pytest  # noqa: E402 - the lines above change how it and others are imported
 from hypothesis import HealthCheck, settings  # noqa: E402
 
-from tests.browsers import awake_browser, browser, tab  # noqa: E402, F401 - fixtures for all
+from tests.browsers import awake_browser, browser, tab, tab_of_all  # noqa: E402, F401 - fixtures for all
 from tests.missing import told  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parent))
