@@ -95,7 +95,10 @@ def assert_probabilities_are_frequencies(matchups: list[ChosenMatchup], sigmas: 
     for matchup in matchups:
         key = (matchup.lane, triple(matchup))
         assert abs(said.setdefault(key, matchup.probability) - matchup.probability) < 1e-9, key
-    for key, count in Counter((matchup.lane, triple(matchup)) for matchup in matchups).items():
+    counts = Counter((matchup.lane, triple(matchup)) for matchup in matchups)
+    never_seen = sum(count == 1 for count in counts.values()) / n  # by Good and Turing's rule
+    assert abs(sum(said.values()) + never_seen - 1.0) < 0.03
+    for key, count in counts.items():
         expected = n * said[key]
         assert abs(count - expected) <= sigmas * max(expected, 1.0) ** 0.5 + 1.0, (key, count, expected)
     unseen = 1.0 - sum(said.values())
