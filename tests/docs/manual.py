@@ -17,6 +17,7 @@ from unittest.mock import patch
 import pytest
 
 from tests import within
+from tests.forked import PATIENCE_SECONDS, Forked
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -52,6 +53,12 @@ def environment() -> dict[str, str]:
     return {**kept, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1"}
 
 
+def strict(code: str) -> None:
+    """`python -W error -c CODE`."""
+    warnings.simplefilter("error")
+    exec(compile(code, "<the manual>", "exec"), {"__name__": "__main__"})
+
+
 class Reader:
     """Someone who types in every block of a page, in one folder and one Python session, whose warnings are errors.
 
@@ -76,6 +83,10 @@ class Reader:
                     self._run_command(command, expected)
 
     def _run_python(self, code: str) -> None:
+        if "stdio_client" in code:  # writes to the standard error of the moment when it was imported
+            done = Forked(self.folder, f"../{self.folder.name}-streams", strict, code).wait(PATIENCE_SECONDS)
+            assert done.returncode == 0, f"{self.page}:\n{code}\n{done.stderr}"
+            return
         with chdir(self.folder), warnings.catch_warnings():
             warnings.simplefilter("error")
             try:

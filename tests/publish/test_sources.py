@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from published_folders import changed, check, everything
+from tests.sizes import size
 from tests.web.sites import small_site
 from typer.testing import CliRunner
 
@@ -112,7 +113,8 @@ def test_a_run_and_a_placement_are_published_as_they_rate_themselves(tmp_path: P
     placed = publish(OLD / "placement", tmp_path / "placement")
     evaluated = [entry.model for entry in placed.publication.boards[0].board if entry.source == "evaluated"]
     assert evaluated == [json.loads((OLD / "placement" / "elo_ratings.json").read_bytes())["model"]]
-    assert check(placed.folder).problems == []
+    if size(False, soak=True):  # fifty-five comparisons are made again; those of the run above in every run
+        assert check(placed.folder).problems == []
     torn = Path(shutil.copytree(OLD / "placement", tmp_path / "torn"))
     said = json.loads((torn / "manifest.json").read_bytes())
     (torn / "manifest.json").write_text(json.dumps({**said, "finished_at": None}), encoding="utf-8")
