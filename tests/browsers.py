@@ -109,6 +109,7 @@ def broken_rules(page: Page, *, within: str | None = None, colors_only: bool = F
     """
     from axe_playwright_python.sync_playwright import Axe
 
+    page.mouse.move(0, 0)  # whatever is under it changes its colors, and takes a moment for it
     seen = SEEN[colors_only]
     looks = page.evaluate(LOOKS_ALIKE, {"within": within, "known": " ".join(seen)})
     if colors_only and not looks:

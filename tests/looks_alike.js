@@ -2,7 +2,10 @@
 //
 // Colors take most of axe's time, so they are looked at once for all texts that look alike: those whose colors, size and
 // classes are the same, and their ancestors' too. A table has many rows of one look, and all pages have one frame.
-({ within, known }) => {
+async ({ within, known }) => {
+  const frame = new Promise((done) => requestAnimationFrame(done)); // in which a page answers to a new size
+  await Promise.race([frame, new Promise((done) => setTimeout(done, 200))]);
+  for (const one of document.getAnimations()) if (one instanceof CSSTransition) one.finish(); // no color is on its way
   const STYLES = ["color", "backgroundColor", "backgroundImage", "opacity", "filter", "fontSize", "fontWeight", "textShadow", "textDecorationLine", "fill", "position"];
   const looks = new Set(known.split(" "));
   const found = [];
