@@ -106,6 +106,17 @@ def test_marks_are_true_of_the_model_that_carries_them(ties):
 
 
 @pytest.mark.parametrize("ties", TIES)
+def test_who_only_tied_is_neither_unbeaten_nor_winless(ties):
+    below = ty.rate(battle("a=b") + battle("a>c") + battle("c=d"), ties=ties, only_connected=True)
+    assert below["c"].note.startswith("winless; ")
+    above = ty.rate(battle("a=b", 2) + battle("b=e") + battle("c>a") + battle("c=d"), ties=ties, only_connected=True)
+    assert above["c"].note.startswith("unbeaten; ")
+    if ties != "drop":
+        assert below["d"].note.startswith("tied only with models without a lower bound; ")
+        assert above["d"].note.startswith("tied only with models without an upper bound; ")
+
+
+@pytest.mark.parametrize("ties", TIES)
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from("abcde"), st.sampled_from(">=!")), min_size=3))
 @settings(max_examples=25)
 def test_nobody_who_lost_is_called_unbeaten_and_nobody_who_won_winless(ties, meetings):
@@ -120,6 +131,7 @@ def test_nobody_who_lost_is_called_unbeaten_and_nobody_who_won_winless(ties, mee
         assert word != "winless" or (entry.wins == 0 and entry.losses > 0), entry
         assert not word.startswith("lost only") or entry.losses > 0
         assert not word.startswith("won only") or entry.wins > 0
+        assert not word.startswith("tied only") or entry.wins == entry.losses == 0
 
 
 @pytest.mark.parametrize("names", ["abc", "cba", "bca"])

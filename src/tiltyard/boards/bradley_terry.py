@@ -92,16 +92,13 @@ CENTRE = 1000.0
 MANY_ROUNDS = 1000
 """Bootstrap rounds by default: with 100 the ends of a 95 % interval are themselves uncertain (covers 0.92–0.93)."""
 
+OPEN_ABOVE = "kept finite by half a win and half a loss; no upper bound"
+OPEN_BELOW = "kept finite by half a win and half a loss; no lower bound"
 REACH_NOTES = {
-    Reach.UNBEATEN: "unbeaten; kept finite by half a win and half a loss; no upper bound",
-    Reach.WINLESS: "winless; kept finite by half a win and half a loss; no lower bound",
+    Reach.UNBEATEN: f"unbeaten; {OPEN_ABOVE}",
+    Reach.WINLESS: f"winless; {OPEN_BELOW}",
     Reach.APART: "met the rest only through unbounded models; kept finite by half a win and half a loss; no bounds",
 }
-
-LOST_NOTE = "lost only to models without an upper bound; kept finite by half a win and half a loss; no upper bound"
-"""The note of a model that has lost, but only to models without an upper bound."""
-
-WON_NOTE = "won only against models without a lower bound; kept finite by half a win and half a loss; no lower bound"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -402,22 +399,21 @@ class BradleyTerry(EstimatorParameters):
 def _notes(
     fit_input: FitInput, state: NDArray[np.int8], sure: Certainty, shrunk: list[str | None] | None
 ) -> list[str | None]:
-    """Why an interval is open, rough or missing.
-
-    The words are true of the model itself: a group may be unbeaten, its members not.
-    """
-    wins, losses = wins_and_losses(fit_input.counted.cells)
-    notes: list[str | None] = []
-    for reach, won, lost in zip(state, wins, losses, strict=True):
-        if reach == Reach.UNBEATEN and lost:
-            notes.append(LOST_NOTE)
-        elif reach == Reach.WINLESS and won:
-            notes.append(WON_NOTE)
-        else:
-            notes.append(REACH_NOTES.get(Reach(reach)))
+    """Why an interval is open, rough or missing."""
+    records = zip(state, *wins_and_losses(fit_input.counted.cells), strict=True)
+    notes = [_reach_note(Reach(reach), won, lost) for reach, won, lost in records]
     notes = notes if shrunk is None else shrunk
     rough = cluster_notes(sure.covariance, fit_input.clusters) or [None] * len(notes)
     return ["; ".join(filter(None, both)) or None for both in zip(notes, rough, strict=True)]
+
+
+def _reach_note(reach: Reach, won: float, lost: float) -> str | None:
+    """Why a rating is open, in words that are true of the model itself: a group may be unbeaten, its members not."""
+    if reach == Reach.UNBEATEN and (lost or not won):
+        return f"{'lost only to' if lost else 'tied only with'} models without an upper bound; {OPEN_ABOVE}"
+    if reach == Reach.WINLESS and (won or not lost):
+        return f"{'won only against' if won else 'tied only with'} models without a lower bound; {OPEN_BELOW}"
+    return REACH_NOTES.get(reach)
 
 
 def _swaps(fit_input: FitInput, fitted: BradleyTerryFit) -> list[int | None]:
