@@ -83,7 +83,7 @@ class Reader:
                     self._run_command(command, expected)
 
     def _run_python(self, code: str) -> None:
-        if "stdio_client" in code:  # writes to the standard error of the moment when it was imported
+        if "StdioServerParameters" in code:  # its SDK writes to the standard error of the moment when it was imported
             done = Forked(self.folder, f"../{self.folder.name}-streams", strict, code).wait(PATIENCE_SECONDS)
             assert done.returncode == 0, f"{self.page}:\n{code}\n{done.stderr}"
             return
