@@ -292,6 +292,15 @@ def test_a_given_pair_meets_by_the_rule_of_the_lane_that_chose_it(lane: e.Lane, 
     assert (again.prompt, again.probability, again.lane) == (prompt, 1.0, lane)
 
 
+def test_a_given_pair_among_given_prompts_has_the_chance_of_one_of_them() -> None:
+    yard = Yard(3, 4)
+    found = [
+        prompt_for_pair(yard.state, np.random.default_rng(seed), {}, (0, 1), lane="legacy", among=(1, 3))
+        for seed in range(20)
+    ]
+    assert {(again.prompt, again.probability) for again in found if again} == {(1, 0.5), (3, 0.5)}
+
+
 def test_a_given_pair_that_shares_no_enabled_prompt_or_met_too_often_on_the_only_one_is_not_shown() -> None:
     yard = Yard(3, 1)
     yard.add_model(3, [])
