@@ -190,7 +190,7 @@ def test_a_single_prompt_is_no_cluster(spark: Any, tmp_path: Path) -> None:
     path = write([{**row, "question_id": "q1"} for row in votes()], tmp_path / "votes.jsonl")
     there = ty.rate(path, engine="spark")
     assert_equal(ty.rate(path), there)
-    assert any("all battles share one question_id" in remark for remark in there.remarks)
+    assert any("all battles have the same prompt" in remark for remark in there.remarks)
 
 
 def test_soft_scores_are_the_same(spark: Any, tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_the_command_prints_the_same_table(spark: Any, files: dict[str, Path]) -
     command = [sys.executable, "-m", "tiltyard", "rate", str(files["parquet"])]
     here = subprocess.run(command, capture_output=True, text=True, check=True)
     there = subprocess.run([*command, "--engine", "spark"], capture_output=True, text=True, check=True)
-    assert there.stdout == here.stdout
+    assert without_fit(there.stdout.splitlines()) == without_fit(here.stdout.splitlines())
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])

@@ -7,8 +7,9 @@ result are alike, so n of them together get one Gamma(n) weight, and a round cos
 
 A round moves little from the fit, so each is solved by chord-Newton steps with the fit's own inverse information. Those
 that go far (a newcomer has few battles) start again, with steps bent by what the steps before have taught (Anderson
-1965, Journal of the ACM 12:547): twenty instead of hundreds. Every block of rounds has its own child seed, and its
-rounds are stepped until all have settled: the same seed gives the same rounds, however many are solved at once.
+1965, Journal of the ACM 12:547): twenty instead of hundreds. Every block of rounds has its own child seed and takes
+steps until all its rounds have settled, so that a seed gives the same rounds to nine digits, however many blocks are
+solved at once, and as it did when one block was (decision 58).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ CHORD_STEPS = 40
 CHORD_TOLERANCE = 1e-6
 """In logits: 2e-4 Elo, far below any interval's width."""
 BENT_TOLERANCE = 1e-10
+"""In logits: as exact as the Newton fit that such a round would need otherwise."""
 LARGEST_STEP = 2.0
 """In logits: no step goes farther, so that a wild one is not the last."""
 STEPS_REMEMBERED = 3
