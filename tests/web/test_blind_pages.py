@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.sizes import size
 from tests.web.attackers import (
     MODELS,
     Attacker,
@@ -42,8 +43,8 @@ A_WEEK = hidden_for(Policy()) // 1_000_000 + 1
 @pytest.mark.parametrize(
     ("texts_public", "models", "prompts", "matchups", "low", "high"),
     [
-        ("after_retirement", 4, 3, 12, 0.0, 0.52),
-        ("always", 4, 3, 12, 0.99, 1.0),
+        ("after_retirement", 3, 3, 12, 0.0, 0.52),
+        ("always", 3, 3, 12, 0.99, 1.0),
         pytest.param("after_retirement", 12, 20, 1_000, 0.0, 0.52, marks=SOAK),
         pytest.param("always", 12, 20, 1_000, 0.99, 1.0, marks=SOAK),
     ],
@@ -51,11 +52,12 @@ A_WEEK = hidden_for(Policy()) // 1_000_000 + 1
 def test_whoever_reads_everything_public_names_sides_no_better_than_chance(
     sqlite_url: str, texts_public: TextsPublic, models: int, prompts: int, matchups: int, low: float, high: float
 ) -> None:
+    """Where nothing is hidden, the pages of the models are enough: so whoever reads them would have found something."""
     with blind_site(sqlite_url, models=models, prompts=prompts, texts_public=texts_public) as site:
         client, attacker, seen = site.client(), Attacker(), set[str]()
         site.arena.append([e.PromptDisabled(prompt_id="q00")])
         site.later(A_WEEK)
-        for number in range(8):
+        for number in range(size(4, soak=8)):
             shown = client.post("/api/v1/matchups").json()
             address = f"/api/v1/matchups/{shown['matchup_id']}"
             if number % 2:
@@ -64,8 +66,12 @@ def test_whoever_reads_everything_public_names_sides_no_better_than_chance(
                 assert client.post(f"{address}/vote", json={"choice": "A"}).status_code == 200
                 seen |= {shown["response_a"], shown["response_b"]}
         site.observatory.refresh()
-        attacker.read(crawl(client, public_addresses(prompts, MODELS[:models])))
         asked = [f"q{j:02d}" for j in range(prompts)]
+        if texts_public == "always" and not size(0, soak=1):
+            of_models = [address_of(name, prompt) for name in MODELS[:models] for prompt in asked]
+            attacker.read({address: client.get(address).text for address in of_models})
+        else:
+            attacker.read(crawl(client, public_addresses(prompts, MODELS[:models])))
         bank = {(i, j): attacker.evidence(words(1, i, j), asked) for i in range(models) for j in range(prompts)}
         for i in range(models):  # what is retired it can read
             assert max(bank[i, 0], key=lambda name: bank[i, 0][name]) == MODELS[i]
@@ -86,7 +92,7 @@ def test_nothing_public_depends_on_the_words_that_are_being_voted_on(sqlite_temp
     """Two arenas with the same history but for the answers give the same bytes, but for the hash of the log."""
     read: list[dict[str, str]] = []
     for url, seed in zip(two_copies(sqlite_template, tmp_path), (1, 2), strict=True):
-        with blind_site(url, models=3, prompts=2, seed=seed) as site:
+        with blind_site(url, models=2, prompts=2, seed=seed) as site:
             for voter in ("v1", "v2", "v3"):
                 shown = site.arena.serve(voter)
                 site.arena.vote(shown.matchup_id, voter, Choice.A)
@@ -94,7 +100,7 @@ def test_nothing_public_depends_on_the_words_that_are_being_voted_on(sqlite_temp
             site.arena.append([e.Flagged(subject="voter", subject_id="v1", flag="fast")])
             site.arena.append([answer(seed + 5, 0, 1)])  # another one takes the place of an answer
             site.observatory.refresh()
-            pages = crawl(site.client(), public_addresses(2, MODELS[:3]))
+            pages = crawl(site.client(), public_addresses(2, MODELS[:2]))
             head = site.observatory.snapshot.head_hash
         read.append({name: _same_for_all(page, head) for name, page in pages.items() if "/metrics" not in name})
     assert read[0].keys() == read[1].keys()
@@ -126,8 +132,8 @@ def without_the_log(page: str) -> str:
 def test_a_matchup_that_is_open_or_skipped_or_expired_changes_nothing_public(sqlite_url: str) -> None:
     addresses = ["/leaderboard", "/validity", "/data", "/api/v1/validity", "/api/v1/leaderboard", "/compare"]
     addresses += ["/bank", "/api/v1/bank"]
-    addresses += ["/api/v1/battles.jsonl", "/leaderboard.csv", *(f"/api/v1/models/{name}" for name in MODELS[:4])]
-    with blind_site(sqlite_url, models=4) as site:
+    addresses += ["/api/v1/battles.jsonl", "/leaderboard.csv", *(f"/api/v1/models/{name}" for name in MODELS[:3])]
+    with blind_site(sqlite_url, models=3) as site:
         client = site.client()
         for voter in ("v1", "v2", "v3", "v4"):
             site.arena.vote(site.arena.serve(voter).matchup_id, voter, Choice.A)
@@ -137,29 +143,26 @@ def test_a_matchup_that_is_open_or_skipped_or_expired_changes_nothing_public(sql
             return [without_the_log(client.get(address).text) for address in addresses]
 
         before = public()
-        for number in range(2):
-            shown = client.post("/api/v1/matchups").json()
-            assert public() == before
-            if number % 2:
-                client.post(f"/api/v1/matchups/{shown['matchup_id']}/skip")
-            else:
-                site.clock.at += 3 * 3_600 * 1_000_000
-                assert site.arena.expire_due() == 1
-            assert public() == before
+        skipped, _ = (client.post("/api/v1/matchups").json() for _ in range(2))
+        assert public() == before
+        assert client.post(f"/api/v1/matchups/{skipped['matchup_id']}/skip").status_code == 200
+        site.clock.at += 3 * 3_600 * 1_000_000
+        assert site.arena.expire_due() == 1
+        site.observatory.refresh()
         assert public() == before  # a second look counts no second time
         site.arena.vote(site.arena.serve("v9").matchup_id, "v9", Choice.A)
         assert public() != before  # a vote is there to be seen
 
 
 def test_public_pages_are_the_same_bytes_for_everybody(sqlite_url: str) -> None:
-    with blind_site(sqlite_url, models=4) as site:
+    with blind_site(sqlite_url, models=2, prompts=1) as site:
         voter, stranger = site.client(), site.client()
-        for _ in range(3):
+        for _ in range(2):
             shown = voter.post("/api/v1/matchups").json()
             voter.post(f"/api/v1/matchups/{shown['matchup_id']}/vote", json={"choice": "B"})
         site.observatory.refresh()
         machines = ("/metrics", "/healthz")
-        for address in public_addresses(2, MODELS[:4]):
+        for address in public_addresses(1, MODELS[:2]):
             if address not in machines:
                 stranger.cookies.clear()
                 mine, theirs = voter.get(address), stranger.get(address)

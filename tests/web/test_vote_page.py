@@ -11,7 +11,18 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.arena.engines import Clock, sql
-from tests.web.sites import IDENTIFYING, NAMES, SECRET, SmallSite, answer, form_in, small_site, vote_once, vote_page
+from tests.web.sites import (
+    IDENTIFYING,
+    NAMES,
+    SECRET,
+    SmallSite,
+    answer,
+    catalog,
+    form_in,
+    small_site,
+    vote_once,
+    vote_page,
+)
 from tiltyard.arena import events as e
 from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.policy import Policy
@@ -131,10 +142,10 @@ def test_a_result_that_another_process_knows_nothing_of_tells_the_present(sqlite
 @contextmanager
 def site_with_a_clock(url: str) -> Iterator[tuple[SmallSite, Clock]]:
     """A site whose time stands until it is turned, for its arena and for what it publishes."""
-    with small_site(url):
-        pass
     clock = Clock(now=clock_now(), step=1)
     with Arena(Store.open(url), now=clock, idle_seconds=3600) as arena:
+        if not arena.read(lambda state: len(state.catalog.models)):
+            arena.append(catalog())
         observatory = Observatory(url, now=clock)
         observatory.refresh()
         settings = SiteSettings(db=url, secret=SECRET, rate_limit=False)
