@@ -1,4 +1,4 @@
-"""What stands before a vote, in a real browser: the puzzle with and without scripts, and the privacy page."""
+"""What stands before a vote, in a real browser: the puzzle with and without scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from tests.web.conftest import Visits
 from tests.web.sites import live_site
-from tests.web.test_vote_browser import check_accessible
 from tiltyard.arena.events import SettingsChanged
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.service import Arena
@@ -45,7 +44,7 @@ def test_a_browser_solves_the_puzzle_by_itself_and_again_after_a_few_pairs(visit
     assert solved == ["POST", "POST"]  # before the first pair, and after two
 
 
-def test_without_scripts_the_wait_is_enough_and_both_pages_are_accessible(visits: Visits) -> None:
+def test_without_scripts_the_wait_is_enough(visits: Visits) -> None:
     page = visits.visitor(script=False)
     page.goto("/")
     page.get_by_role("button", name="Start voting").click()
@@ -53,6 +52,3 @@ def test_without_scripts_the_wait_is_enough_and_both_pages_are_accessible(visits
     page.wait_for_timeout(2_000)
     page.get_by_role("button", name="Continue").click()
     page.wait_for_selector(".ballot")
-    reader = visits.visitor(width=390, height=844)
-    reader.goto("/privacy")
-    check_accessible(reader, dark=False)
