@@ -225,20 +225,22 @@ def test_a_killed_placement_ends_with_the_ratings_of_one_that_was_not(
 ) -> None:
     wanted, seconds = undisturbed(references, tmp_path, server, batch=batch)
     site, rng = Site(tmp_path / "site", server, batch=batch), random.Random(1)
-    moments = (SUBMITTING, POLLING) if batch else (JUDGING, WRITING)  # the others: in soak
-    tries = {BETWEEN: 5, WRITING: 5}  # on a busy machine a moment may pass unseen; these come again in the next run
-    found = [moment for moment in moments if any(site.kill(moment, rng, seconds) for _ in range(tries.get(moment, 1)))]
-    assert len(found) >= len(moments) - 1, f"only killed {found}"
+    if batch:
+        assert site.kill(SUBMITTING, rng, seconds)  # the other moments: in soak
+    else:
+        answered = interrupted(site, JUDGING)
+        assert site.kill(JUDGING, rng, seconds)
+        refused(tmp_path, site.folders()[-1])
+        any(site.kill(WRITING, rng, seconds) for _ in range(5))  # on a busy machine it may pass unseen
     site.finish()
     check(site, wanted)
+    if not batch:
+        asked = Counter(one.content for one in server.ledger.accepted)
+        assert {asked[content] for content in answered} == {1}, "an interrupt loses nothing that was answered"
 
 
-def test_a_folder_whose_run_was_killed_is_refused_in_one_line(
-    references: References, tmp_path: Path, server: FakeServer
-) -> None:
-    site = Site(tmp_path / "site", server, batch=False)
-    assert site.kill(JUDGING, random.Random(3), 1.0)
-    (folder,) = site.folders()
+def refused(tmp_path: Path, folder: Path) -> None:
+    """The folder of a run that was killed is refused in one line."""
     assert not _finished(folder)
     for words in (("place", "--recompute", str(folder)), ("report", str(folder))):
         done = Forked(tmp_path, f"streams-{words[0]}", command, *words).wait()
@@ -247,12 +249,9 @@ def test_a_folder_whose_run_was_killed_is_refused_in_one_line(
         assert len(done.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("moment", [pytest.param(ANSWERING, marks=pytest.mark.soak), JUDGING])
-def test_an_interrupt_is_one_line_and_the_same_command_goes_on(
-    references: References, tmp_path: Path, server: FakeServer, moment: str
-) -> None:
-    wanted, _ = undisturbed(references, tmp_path, server, batch=False)
-    site = Site(tmp_path / "site", server, batch=False)
+def interrupted(site: Site, moment: str) -> set[str]:
+    """Start a run and interrupt it, which is one line; the questions that were answered until then."""
+    server = site.server
     server.behaviour.latency_seconds = 0.02
     forked = site.start()
     goal = 3 if moment == ANSWERING else 10 + 7  # ten answers, then the first round's verdicts
@@ -268,6 +267,19 @@ def test_an_interrupt_is_one_line_and_the_same_command_goes_on(
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("tiltyard: ")]
     again = "the same command continues where it stopped, and asks nothing twice."
     assert line == f"tiltyard: interrupted. Nothing is lost: {again}"
+    server.behaviour.latency_seconds = 0.0
+    return {one.content for one in server.ledger.accepted}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("moment", [ANSWERING, JUDGING])
+def test_an_interrupt_is_one_line_and_the_same_command_goes_on(
+    references: References, tmp_path: Path, server: FakeServer, moment: str
+) -> None:
+    """In every run: an interrupt before the kills of test_a_killed_placement_ends_with_the_ratings_…[direct]."""
+    wanted, _ = undisturbed(references, tmp_path, server, batch=False)
+    site = Site(tmp_path / "site", server, batch=False)
+    interrupted(site, moment)
     site.finish()
     check(site, wanted)
     assert site.paid_twice() == (0, 0)
