@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from published_folders import changed
 from tests.browsers import Tab
+from tests.sizes import size
 from typer.testing import CliRunner
 
 import tiltyard as ty
@@ -27,15 +29,21 @@ class Quiet(SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture(scope="module")
-def address(published: PublishedFolder) -> Iterator[str]:
-    """The folder at a plain web server."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(published.folder)))
+@contextmanager
+def at_a_server(folder: Path) -> Iterator[str]:
+    """A folder at a plain web server; its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture(scope="module")
+def address(published: PublishedFolder) -> Iterator[str]:
+    with at_a_server(published.folder) as found:
+        yield found
 
 
 def counted(tab: Tab) -> str:
@@ -82,11 +90,12 @@ def test_a_browser_counts_the_board_again_and_rates_what_filters_leave(
     assert {request.split("/")[2] for request in tab.requests if request.startswith("http")} == {address.split("/")[2]}
 
 
-def test_an_address_is_verified_like_a_folder(address: str, published: PublishedFolder) -> None:
-    for tail, more, code in (("", (), 0), ("/index.html", ("--fingerprint", "0" * 64), 3)):
-        done = CliRunner().invoke(make_app("verify"), ["verify", address + tail, *more])
-        assert done.exit_code == code, done.output
-        assert f"fingerprint: {published.fingerprint}" in done.stdout
+def test_an_address_is_verified_like_a_folder(small: PublishedFolder) -> None:
+    with at_a_server(small.folder) as address:
+        for tail, more, code in (("", (), 0), ("/index.html", ("--fingerprint", "0" * 64), 3)):
+            done = CliRunner().invoke(make_app("verify"), ["verify", address + tail, *more])
+            assert done.exit_code == code, done.output
+            assert f"fingerprint: {small.fingerprint}" in done.stdout
 
 
 def _battles(path: Path, where: str) -> float:
@@ -152,7 +161,7 @@ def test_axe_finds_nothing_and_a_phone_does_not_scroll_sideways(
     pages = ["index.html", "methods.html", "data.html"]
     kinds = (sorted(published.folder.glob(f"{kind}/*.html"))[0] for kind in ("models", "compare"))
     pages += [path.relative_to(published.folder).as_posix() for path in kinds]
-    for name in pages if dark else pages[::3]:
+    for name in pages if dark else pages[: size(1, soak=len(pages))]:
         tab.open(published.folder / name)
         assert tab.evaluate("document.documentElement.scrollWidth") <= (390 if dark else 1280), name
         assert tab.broken_rules(colors_only=not dark) == [], name
