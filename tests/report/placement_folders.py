@@ -31,8 +31,8 @@ class Shape:
     n_models: int = 30
     n_battles: int = 80
     n_questions: int = 60
-    n_human: int = 3000
-    n_rounds: int = 4
+    n_human: int = 900
+    n_rounds: int = 3
     both_orders: bool = True
     calibrated: bool = False
     leave_one_out: bool = False

@@ -10,6 +10,7 @@ import pytest
 from page_tree import Page, read_page, rows
 from run_folders import NASTY, SCRIPT
 from tests.browsers import Tab
+from tests.sizes import size
 
 import tiltyard as ty
 from tiltyard.pages.markup import CONTROLS
@@ -274,4 +275,6 @@ def test_axe_finds_nothing_and_a_phone_does_not_scroll_sideways(
         assert tab.evaluate("document.documentElement.scrollWidth") <= (390 if dark else 1280)
     if dark:
         tab.open(duel_file)
+    if size(True, soak=False):  # rows and views are alike: axe looks at the first of them, in soak at all
+        tab.evaluate("document.querySelectorAll('.view:not(#p2), tbody tr:nth-child(n+9)').forEach(it => it.remove())")
     assert tab.broken_rules(None if dark else "#p2") == []
