@@ -135,7 +135,7 @@ def test_two_ratings_files_are_compared(tiltyard: Run, birds: str, tmp_path: Pat
 
 def test_an_arena_database_is_read_with_its_prompts(tiltyard: Run, tmp_path: Path) -> None:
     db = f"sqlite:///{tmp_path / 'arena.db'}"
-    done = tiltyard("arena", "simulate", "--models", "4", "--prompts", "5", "--votes", "300", "--db", db)
+    done = tiltyard("arena", "simulate", "--models", "4", "--prompts", "5", "--votes", "100", "--db", db)
     assert done.returncode == 0, done.stderr
     stored = json.loads(tiltyard("arena", "export", "--db", db).stdout.splitlines()[0])
     done = tiltyard("compare", stored["model_a"], stored["model_b"], "--in", db, "--format", "json")

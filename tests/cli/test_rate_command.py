@@ -13,6 +13,7 @@ import pytest
 
 from oracles.labelled_worlds import LabelledWorld, battle_rows
 from tests.cli.conftest import Run
+from tiltyard.boards import estimator
 
 ROW = {"model_a": "otter", "model_b": "heron", "winner": "model_a", "source": "human"}
 
@@ -254,13 +255,16 @@ def test_a_number_that_is_none_is_one_line(tiltyard: Run, birds: str, options: s
     assert line.startswith(f"tiltyard: {words}")
 
 
-def test_a_board_too_large_for_memory_is_refused_before_work_starts(tiltyard: Run, tmp_path: Path) -> None:
-    # 150,000 models would need 8 × 9 × 2.25·10¹⁰ bytes: over a terabyte, which no machine that runs this has.
-    lines = "".join(f"m{number},m{number + 1}\n" for number in range(150_000))
+def test_a_board_too_large_for_memory_is_refused_before_work_starts(
+    tiltyard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 5,000 models need 8 × 9 × 2.5·10⁷ bytes and more: over the gigabyte that this machine is said to have.
+    monkeypatch.setattr(estimator, "available_memory", lambda: 1e9)
+    lines = "".join(f"m{number},m{number + 1}\n" for number in range(5_000))
     (tmp_path / "many.csv").write_text("winner,loser\n" + lines, encoding="utf-8")
     done = tiltyard("rate", "many.csv", "--ci", "bootstrap")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "150,001 models need about" in done.stderr
+    assert "5,001 models need about" in done.stderr
     assert "Use --ci sandwich" in done.stderr
     assert "--min-battles" in done.stderr
     assert len(done.stderr.splitlines()) == 1

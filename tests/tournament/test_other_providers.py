@@ -14,6 +14,10 @@ from tests.tournament.folder import change, make_folder, read_lines
 
 RUN = ("run", "tournament.yaml", "--mode", "headline", "--output-dir", "run", "--yes")
 QUERIES = 2 * (9 + 12)
+BOTH_MAKERS = pytest.mark.parametrize(
+    "model", ["gpt-5-mini", pytest.param("claude-sonnet-4-5", marks=pytest.mark.soak)]
+)
+"""Anthropic in every run: batches that lose entries in tests/llm/test_over_http.py, directly in test_run_options.py."""
 
 
 def usage(root: Path) -> dict[str, int]:
@@ -47,7 +51,7 @@ def test_openais_batches_are_files_with_our_tag_and_come_back_at_half_price(
     assert found["cost_usd"] == pytest.approx(cost / 2e6)
 
 
-@pytest.mark.parametrize("model", ["gpt-5-mini", "claude-sonnet-4-5"])
+@BOTH_MAKERS
 def test_entries_that_expire_or_err_or_go_missing_are_sent_once_more_and_strangers_ignored(
     tmp_path: Path, tiltyard: Run, openai_server: FakeServer, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
@@ -89,7 +93,7 @@ def test_a_local_server_is_asked_one_by_one_through_rate_limits_and_dropped_conn
     assert row["raw"][0]["batched"] is False
 
 
-@pytest.mark.parametrize("model", ["gpt-5-mini", "claude-sonnet-4-5"])
+@BOTH_MAKERS
 def test_with_batch_false_a_maker_is_asked_one_by_one_and_every_verdict_is_the_same(
     tmp_path: Path, tiltyard: Run, openai_server: FakeServer, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:

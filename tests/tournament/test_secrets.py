@@ -21,6 +21,12 @@ WIRES = ("anthropic", "openai", "local")
 MODELS = {"anthropic": "claude-planted-1", "openai": "gpt-planted-1", "local": "local/planted"}
 
 
+def each_run(*wires: str) -> pytest.MarkDecorator:
+    """On these wires in every run, on the others in soak."""
+    marks = [pytest.param(wire, marks=[] if wire in wires else [pytest.mark.soak]) for wire in WIRES]
+    return pytest.mark.parametrize("config", marks, indirect=True)
+
+
 @pytest.fixture(params=WIRES)
 def config(
     request: pytest.FixtureRequest, tmp_path: Path, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
@@ -71,6 +77,7 @@ def test_when_the_server_refuses_the_key_and_quotes_it(config: Path, fake_server
     assert_kept(config, done)
 
 
+@each_run("anthropic")
 def test_when_connections_are_dropped(config: Path, fake_server: FakeServer) -> None:
     fake_server.behaviour.faults = [Fault(kind="drop", route=route, times=1) for route in ("ask", "state", "results")]
     done = run(config)
@@ -89,6 +96,7 @@ def test_when_every_answer_is_an_error_that_quotes_the_key(config: Path, fake_se
     assert_kept(config, done)
 
 
+@each_run("anthropic", "openai")  # a server of one's own takes no batches
 def test_when_nothing_of_a_batch_comes_to_an_answer(config: Path, fake_server: FakeServer) -> None:
     fake_server.behaviour.outcome = lambda custom_id, body, before: "errored:api_error"
     done = run(config)
@@ -96,6 +104,7 @@ def test_when_nothing_of_a_batch_comes_to_an_answer(config: Path, fake_server: F
     assert_kept(config, done, files=15)
 
 
+@each_run("openai")
 def test_when_the_process_is_killed(config: Path, fake_server: FakeServer) -> None:
     left = iter([False] * 4 + [True])
     arguments = ("run", config.name, "--mode", "headline", "--output-dir", "run", "--yes", "--limit-pairs", "3")

@@ -50,18 +50,19 @@ def test_an_arena_is_upgraded_in_place_and_verifies_with_the_head_it_had(old_are
     assert old_arena.facts["head"][1] in done.stderr
     again = tiltyard("arena", "init", "--upgrade", "--db", old_arena.url)
     assert (again.returncode, "version 2" in again.stderr, found_in(old_arena).head) == (0, False, found.head)
+    copied_before(old_arena, done.stderr)
 
 
-def test_a_copy_is_made_before_an_upgrade(old_arena: OldArena, tiltyard: Run) -> None:
-    done = tiltyard("arena", "init", "--upgrade", "--db", old_arena.url)
+def copied_before(old_arena: OldArena, said: str) -> None:
+    """A copy is made before an upgrade, or it is said how to make one."""
     if not old_arena.url.startswith("sqlite"):
-        assert "pg_dump" in done.stderr
+        assert "pg_dump" in said
         return
     (copy,) = Path(old_arena.url.removeprefix("sqlite:///")).parent.glob("arena.db.before-*")
     database = Database(f"sqlite:///{copy}")
     assert maintenance.version(database) == "0002"
     database.close()
-    assert str(copy) in done.stderr
+    assert str(copy) in said
 
 
 def test_a_chain_that_changed_its_version_is_checked_from_its_first_event(old_arena: OldArena, tiltyard: Run) -> None:
@@ -111,13 +112,17 @@ def test_every_kind_of_event_that_0_1_knew_is_in_it(upgraded_arena: OldArena) ->
     assert len(kinds) == 17
 
 
-def test_an_upgraded_arena_goes_on_and_verifies_afterwards(upgraded_arena: OldArena) -> None:
+def test_an_upgraded_arena_goes_on_verifies_afterwards_and_can_be_made_again_from_its_log(
+    upgraded_arena: OldArena,
+) -> None:
     with Arena.open(upgraded_arena.url) as arena:
         served = arena.serve("somebody-new")
         arena.vote(served.matchup_id, "somebody-new", Choice.B)
     found = found_in(upgraded_arena)
     assert found.problems == ()
     assert found.votes == upgraded_arena.facts["votes"] + 1
+    rebuild(upgraded_arena.url, upgraded_arena.facts["checkpoint_every"])
+    assert found_in(upgraded_arena).problems == ()
 
 
 def test_votes_whose_names_0_1_showed_are_final(upgraded_arena: OldArena) -> None:
@@ -137,11 +142,6 @@ def test_votes_whose_names_0_1_showed_are_final(upgraded_arena: OldArena) -> Non
         served = arena.serve("somebody-new")
         arena.vote(served.matchup_id, "somebody-new", Choice.B, reveal=False)
         arena.undo(served.matchup_id, "somebody-new")
-    assert found_in(upgraded_arena).problems == ()
-
-
-def test_an_upgraded_arena_can_be_made_again_from_its_log(upgraded_arena: OldArena) -> None:
-    rebuild(upgraded_arena.url, upgraded_arena.facts["checkpoint_every"])
     assert found_in(upgraded_arena).problems == ()
 
 
