@@ -263,7 +263,13 @@ def expected_texts() -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("kind", "batch"),
-    [("anthropic", True), ("anthropic", False), ("openai", True), ("openai", False), ("local", False)],
+    [
+        ("anthropic", True),
+        ("openai", False),
+        ("local", False),
+        pytest.param("anthropic", False, marks=pytest.mark.soak),
+        pytest.param("openai", True, marks=pytest.mark.soak),
+    ],
 )
 def test_conversations_over_http_in_both_wire_formats(tmp_path: Path, kind: str, batch: bool) -> None:
     with FakeServer() as server:

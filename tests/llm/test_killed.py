@@ -19,7 +19,7 @@ from tests.sizes import size
 
 NUMBERS = count(1)
 COUNT = 20
-PLACES = size(13, soak=21)
+PLACES = size(7, soak=21)
 
 
 def start(folder: Path, *options: str) -> Forked:

@@ -16,9 +16,11 @@ from tests.fakes.server import FakeServerProcess
 from tests.forked import Forked, module
 from tests.llm.killable import accepted, answered
 from tests.llm.killable_conversations import COUNT, TURNS
+from tests.sizes import size
 from tiltyard.bank import read_responses
 
 NUMBERS = count(1)
+PLACES = size(5, soak=9)
 
 
 def start(folder: Path, *options: str) -> Forked:
@@ -78,7 +80,7 @@ def run_again(folder: Path) -> None:
     assert code == 0, err
 
 
-@pytest.mark.parametrize("place", [(number + 0.37) / 9 for number in range(9)])
+@pytest.mark.parametrize("place", [(number + 0.37) / PLACES for number in range(PLACES)])
 def test_killed_at_one_point_and_resumed(tmp_path: Path, undisturbed: tuple[Path, int], place: float) -> None:
     killed_once(tmp_path, undisturbed, place)
 

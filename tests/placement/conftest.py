@@ -32,9 +32,9 @@ def answer_or_judge(system: str, user: str) -> str:
 
 @pytest.fixture
 def arena(tmp_path: Path) -> WrittenArena:
-    """Twelve models, 900 votes, two languages."""
+    """Twelve models, 540 votes, two languages."""
     names = [f"m{number:02d}" for number in range(12)]
-    return write_arena(tmp_path / "arena.jsonl", models=names, rows=900, languages=("en", "fr"))
+    return write_arena(tmp_path / "arena.jsonl", models=names, rows=540, languages=("en", "fr"))
 
 
 @pytest.fixture

@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 
 import tiltyard as ty
+from tests import within
 from tests.fakes import FakeServer
-from tests.forked import Forked, command
 from tests.placement.arena_files import answer_text, quality, write_arena, write_rows
 from tests.placement.conftest import answer_or_judge, read_json, read_lines
 from tests.sizes import size
 
-ROWS, OFTEN = size(1_500, soak=6_000), size(30, soak=100)
+ROWS, OFTEN = size(900, soak=6_000), size(12, soak=100)
 MODELS = [f"model-{number:02d}-chat" for number in range(55)]
 STRENGTH_OF_THE_NEW = 0.3  # in logits; the others lie evenly around 0
 
@@ -70,7 +70,7 @@ class Placed:
 
 
 def tiltyard(where: Path, *arguments: str) -> CompletedProcess[str]:
-    return Forked(where, f"../{where.name}-streams", command, *arguments).wait(300)
+    return within.run(where, *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +128,7 @@ def test_the_folder_alone_rebuilds_the_board(placed: Placed) -> None:
     assert done.stdout.strip() in placed.shown
 
 
+@pytest.mark.soak  # every run: …_and_tiltyard_rate_gives_its_ratings_again of test_place_command.py
 def test_the_recorded_rate_command_gives_the_same_ratings(placed: Placed) -> None:
     words = shlex.split(read_json(placed.folder / "manifest.json")["rate_command"])
     assert words[:4] == ["tiltyard", "rate", "battles.jsonl", "--evaluated"]
@@ -138,6 +139,7 @@ def test_the_recorded_rate_command_gives_the_same_ratings(placed: Placed) -> Non
     assert again["battles_sha256"] == saved["battles_sha256"]
 
 
+@pytest.mark.soak  # every run: test_a_rebuild_is_byte_for_byte_the_same_… of tests/report/test_placement_report.py
 def test_the_page_is_written_again_from_the_folder(placed: Placed) -> None:
     page = placed.folder / "report.html"
     before = page.read_bytes()

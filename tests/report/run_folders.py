@@ -29,7 +29,7 @@ SCRIPT = "<script>alert('from an answer')</script><img src=x onerror=alert(1)></
 UNICODE = "Ünïcödé ⚖️ 漢字 Ελληνικά 👩‍🔬 \u202eright to left override\u202c and a bell \x07 and a null \x00."
 RTL = "الجواب الصحيح هو أن الماء يغلي عند مئة درجة. שלום עולם (ABC) 123."
 MARKDOWN = "# Heading\n\n- **bold** [a link](https://example.org/x)\n\n```html\n<b>not bold</b>\n```\n| a | b |\n"
-LONG = "An answer without an end. " * 2000
+LONG = "An answer without an end. " * 500
 WIDE = "unbreakable" * 60
 NASTY = (SCRIPT, UNICODE, RTL, MARKDOWN, LONG, WIDE, "", "\n\n  leading and trailing space  \n")
 
@@ -49,7 +49,7 @@ def make_run(
     rng = np.random.default_rng(seed)
     prompts = _prompts(rng, n_prompts)
     matches = _matches(rng, prompts, entrants, dimensions, answer_words)
-    settings = EloSettings(n_perms=200)
+    settings = EloSettings(n_perms=60)
     standings, verdicts = {}, {}
     for dimension in dimensions:
         judgments = _judgments(rng, matches, dimension, judge_words)

@@ -115,7 +115,7 @@ def test_an_entrant_or_judge_may_be_named_like_a_verdict(tmp_path: Path) -> None
 def test_a_judgment_takes_some_twenty_bytes_of_memory(tmp_path: Path) -> None:
     kinds = [("A", "B"), ("B", "A"), ("TIE", "TIE"), ("A", "A")]
     raw = [[_verdict(one, swap=False), _verdict(two, swap=True)] for one, two in kinds]
-    lines = [_line(f"p{number % 50}", raw[number % 4]) for number in range(6_000)]
+    lines = [_line(f"p{number % 50}", raw[number % 4]) for number in range(3_000)]
     tracemalloc.start()
     battles = _read(tmp_path, lines)
     groups = battles.grouped(lambda battle: battle.prompt_id)

@@ -118,7 +118,7 @@ def test_the_texts_are_as_nasty_as_claimed(run_folder: Path) -> None:
 
 def test_the_page_is_hardly_larger_than_its_texts(tmp_path: Path) -> None:
     """Twelve judgments a prompt: the texts once, and for each judgment two verdicts' markup, two lines and links."""
-    prompts = size(80, soak=250)
+    prompts = size(50, soak=250)
     folder = make_run(tmp_path / "run", n_prompts=prompts)
     page = write_report(folder)
     texts = {
