@@ -26,16 +26,16 @@ from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import RunOptions, make_plan
 from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
 
-ENTRANTS = [f"e{place}" for place in range(6)]
+ENTRANTS = [f"e{place}" for place in range(4)]
 PROMPTS = [f"p{number:02d}" for number in range(24)]
-FULL = 2 * 15 * len(PROMPTS)
+FULL = 2 * 6 * len(PROMPTS)
 RUN = ("run", "tournament.yaml", "--mode", "headline", "--output-dir", "run", "--yes")
 
 
 def judge(system: str, user: str) -> str:
-    """e0 is far better than the others, e5 far worse; the rest are equal. The order of the answers does not matter."""
+    """e0 is far better than the others, e3 far worse; the rest are equal. The order of the answers does not matter."""
     first, second = re.findall(r"\[ANSWER [AB] \w+\]\n(.*?)\n\[END ANSWER [AB] \w{12}", user, re.DOTALL)
-    strength = {"e0": 2.5, "e5": -2.5}
+    strength = {"e0": 2.5, "e3": -2.5}
     (one, prompt), (two, _) = (text.split(" on ") for text in sorted((first, second)))
     chance = 1 / (1 + math.exp(strength.get(two, 0.0) - strength.get(one, 0.0)))
     drawn = int(hashlib.sha256(f"{one} {two} {prompt}".encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
@@ -100,7 +100,7 @@ def test_who_is_best_is_found_with_a_part_of_the_calls_and_said_everywhere(finis
     folder, done = finished.folder, finished.done
     told = read(folder / "rounds.json")["dimensions"]["quality"]
     assert (told["settled"], told["contenders"]) == (True, ["e0"])
-    assert told["calls"] == len(finished.ledger.accepted) < 0.6 * FULL
+    assert told["calls"] == len(finished.ledger.accepted) < 0.75 * FULL
     assert told["calls_of_full_design"] == FULL
     assert "quality: e0 is best (95 %)" in done.stdout
     assert f"{100 * told['saved']:.0f} % saved" in done.stdout
@@ -132,12 +132,12 @@ def test_places_after_an_order_are_those_that_were_decided(tmp_path: Path, tilty
     assert done.returncode == 0, done.stderr
     told = read(tmp_path / "run" / "rounds.json")["dimensions"]["quality"]
     assert told["looks"] <= 4
-    assert ["e0", "e5"] in told["told_apart"]
-    assert all(better == "e0" or worse == "e5" for better, worse in told["told_apart"])
+    assert ["e0", "e3"] in told["told_apart"]
+    assert all(better == "e0" or worse == "e3" for better, worse in told["told_apart"])
     for row in read(tmp_path / "run" / "ratings" / "quality.json")["ratings"]:
         worse_than = sum(loser == row["model"] for _, loser in told["told_apart"])
         better_than = sum(winner == row["model"] for winner, _ in told["told_apart"])
-        assert (row["rank_low"], row["rank_high"]) == (1 + worse_than, 6 - better_than)
+        assert (row["rank_low"], row["rank_high"]) == (1 + worse_than, 4 - better_than)
 
 
 def test_a_run_stopped_after_any_round_goes_on_and_pays_for_nothing_twice(
