@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tests.web.sites import MODELS, small_site
 from tiltyard.arena import events as e
 from tiltyard.arena.events import Choice
-from tiltyard.arena.store import Store
 
 
-def test_the_page_counts_prompts_and_showings_names_nothing_and_is_the_same_for_everyone(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'arena.db'}"
-    Store.create(url).close()
-    with small_site(url) as site:
-        for number in range(30):
+def test_the_page_counts_prompts_and_showings_names_nothing_and_is_the_same_for_everyone(sqlite_url: str) -> None:
+    with small_site(sqlite_url) as site:
+        for number in range(15):
             served = site.arena.serve(f"voter-{number % 5}")
             site.arena.vote(served.matchup_id, f"voter-{number % 5}", Choice.A)
         name = site.arena.read(lambda state: state.catalog.response_ids[0, 1])
@@ -34,7 +29,7 @@ def test_the_page_counts_prompts_and_showings_names_nothing_and_is_the_same_for_
             assert f">{word}" not in page.text
             assert word not in str(found["prompts"]) + str(found["answers"])
     flat = [n for row in shown for n in row]
-    assert found["votes"] == 30
+    assert found["votes"] == 15
     assert found["prompts"]["reserved"] == 1
     assert found["prompts"]["on"] == len(texts) - 1
     assert found["answers"]["withheld"] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,8 @@ from starlette.testclient import TestClient
 
 from tests.arena.databases import Databases, Server, own_server
 from tests.web.administrators import at_the_desk
-from tests.web.sites import SmallSite, form_in, small_site, vote_page
+from tests.web.sites import form_in, small_site, vote_page
+from tiltyard.arena.store.database import Database
 from tiltyard.arena.store.verify import verify
 
 
@@ -61,22 +63,22 @@ def test_while_the_database_does_not_answer_no_administrator_is_let_in(mortal: t
         assert desk.client.get("/admin").status_code == 200
 
 
-def test_a_locked_database_gives_503_and_nothing_is_counted(sqlite_site: SmallSite) -> None:
-    import sqlite3
-
-    client = sqlite_site.client()
-    fields = {**form_in(vote_page(client).text), "choice": "A"}
-    path = make_url(sqlite_site.url).database
-    assert path is not None
-    blocker = sqlite3.connect(path, isolation_level=None)
-    blocker.execute("BEGIN IMMEDIATE")
-    answer = client.post("/vote", data=fields)
-    assert answer.status_code == 503
-    assert "nothing is shown as counted" in answer.text
-    blocker.execute("ROLLBACK")
-    blocker.close()
-    assert sqlite_site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 0
-    assert client.post("/vote", data=fields).status_code == 303
+def test_a_locked_database_gives_503_and_nothing_is_counted(filled_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Database.__init__, "__defaults__", (0.3,))  # seconds that it waits for the lock
+    with small_site(filled_url) as site:
+        client = site.client()
+        fields = {**form_in(vote_page(client).text), "choice": "A"}
+        path = make_url(site.url).database
+        assert path is not None
+        blocker = sqlite3.connect(path, isolation_level=None)
+        blocker.execute("BEGIN IMMEDIATE")
+        answer = client.post("/vote", data=fields)
+        assert answer.status_code == 503
+        assert "nothing is shown as counted" in answer.text
+        blocker.execute("ROLLBACK")
+        blocker.close()
+        assert site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 0
+        assert client.post("/vote", data=fields).status_code == 303
 
 
 def test_whatever_was_acknowledged_while_the_database_came_and_went_is_there(mortal: tuple[Server, Databases]) -> None:
@@ -104,13 +106,13 @@ def test_whatever_was_acknowledged_while_the_database_came_and_went_is_there(mor
 
         with ThreadPoolExecutor(4) as pool:
             running = [pool.submit(vote_on) for _ in range(4)]
-            while len(acknowledged) < 40:
+            while len(acknowledged) < 15:
                 end.wait(0.01)
             server.kill()
             end.wait(0.3)
             server.start()
             before = len(acknowledged)
-            while len(acknowledged) < before + 40:
+            while len(acknowledged) < before + 15:
                 end.wait(0.01)
             end.set()
             for job in running:

@@ -203,7 +203,7 @@ def test_the_same_page_is_not_sent_twice(site: BoardSite) -> None:
 @pytest.fixture(scope="module", params=[1, 2, 3])
 def early(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoardSite]:
     """The site in one of the phases before the last."""
-    with board_site(week_of_votes(200, phase=request.param), tmp_path_factory.mktemp("early")) as made:
+    with board_site(week_of_votes(80, phase=request.param), tmp_path_factory.mktemp("early")) as made:
         yield made
 
 

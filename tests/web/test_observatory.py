@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -39,10 +40,24 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield made
 
 
-@pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[World]:
-    with world(week_of_votes(150), tmp_path) as made:
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world(week_of_votes(150), tmp_path_factory.mktemp("small")) as made:
         yield made
+
+
+@pytest.fixture
+def copied(small: World, tmp_path: Path) -> str:
+    """The address of a copy of it, to be written to."""
+    return f"sqlite:///{shutil.copy(small.url.removeprefix('sqlite:///'), tmp_path / 'board.db')}"
+
+
+@pytest.fixture
+def fresh(small: World, copied: str) -> Iterator[World]:
+    observatory = Observatory(copied, now=lambda: small.end, pace=QUICK)
+    observatory.refresh()
+    yield World(small.log, copied, observatory)
+    observatory.close()
 
 
 def same_votes(observatory: Observatory, url: str) -> bool:
@@ -174,21 +189,21 @@ def test_swaps_found_earlier_are_kept_for_neighbours_only(seen: World) -> None:
     assert [row.votes_to_swap for row in found.rows[:3]] == [None, None, board.rows[2].votes_to_swap]
 
 
-def test_with_many_models_swaps_are_found_out_later_and_without_new_votes(fresh: World) -> None:
+def test_with_many_models_swaps_are_found_out_later_and_without_new_votes(small: World) -> None:
     pace = replace(QUICK, swaps_models=0, swaps_seconds=0.0)
-    with Observatory(fresh.url, pace=pace) as following:
-        ours = fresh.snapshot.study.offline
+    with Observatory(small.url, pace=pace) as following:
+        ours = small.snapshot.study.offline
         assert ours is not None
         while (found := following.snapshot.study.offline) is None or found.rows[0].votes_to_swap is None:
             time.sleep(0.01)
         assert [row.votes_to_swap for row in found.rows] == [row.votes_to_swap for row in ours.rows]
 
 
-def test_a_category_that_was_asked_for_follows_the_votes(fresh: World) -> None:
-    with Observatory(fresh.url, pace=QUICK) as following:
+def test_a_category_that_was_asked_for_follows_the_votes(copied: str) -> None:
+    with Observatory(copied, pace=QUICK) as following:
         before = following.part(VotePart(category="maths"))
         assert before is not None
-        with Arena.open(fresh.url) as arena:
+        with Arena.open(copied) as arena:
             for _ in range(30):
                 served = arena.serve("visitor")
                 arena.vote(served.matchup_id, "visitor", e.Choice.A)
@@ -232,8 +247,8 @@ def test_an_empty_arena_has_an_empty_board(tmp_path: Path) -> None:
             made.snapshot.model("anybody")
 
 
-def test_a_log_that_cannot_be_read_leaves_the_last_snapshot_and_says_so(fresh: World, tmp_path: Path) -> None:
-    with Observatory(fresh.url, pace=QUICK) as following:
+def test_a_log_that_cannot_be_read_leaves_the_last_snapshot_and_says_so(copied: str, tmp_path: Path) -> None:
+    with Observatory(copied, pace=QUICK) as following:
         seq = following.snapshot.seq
         connection = sqlite3.connect(tmp_path / "board.db")
         connection.execute("ALTER TABLE chain RENAME TO gone")

@@ -28,7 +28,7 @@ WATCH = """
 import sys
 from tiltyard.errors import TiltyardError
 from tiltyard.web import workers
-workers.PAUSE_SECONDS, workers.SLOW_SECONDS, workers.SILENT_SECONDS = 0.1, 0.4, 2.0
+workers.PAUSE_SECONDS, workers.SLOW_SECONDS, workers.SILENT_SECONDS = 0.02, 0.4, float(sys.argv[3])
 try:
     workers.Workers(sys.argv[1], [], int(sys.argv[2])).run()
 except TiltyardError as error:
@@ -40,10 +40,12 @@ except TiltyardError as error:
 class Watched:
     """A process that watches workers, and what these noted."""
 
-    def __init__(self, target: str, number: int, folder: Path) -> None:
+    def __init__(self, target: str, number: int, folder: Path, silent_seconds: float) -> None:
         self._notes = folder / "notes"
         environment = {**os.environ, "WORKER_NOTES": str(self._notes), "PYTHONWARNINGS": "ignore"}
-        self.process = Forked(folder, "watch", script, WATCH, target, str(number), environment=environment)
+        self.process = Forked(
+            folder, "watch", script, WATCH, target, str(number), str(silent_seconds), environment=environment
+        )
 
     def noted(self, word: str) -> list[int]:
         """The numbers of the workers that noted this word."""
@@ -63,8 +65,9 @@ class Watched:
 
 
 @contextmanager
-def watched(target: str, number: int, folder: Path) -> Iterator[Watched]:
-    made = Watched(f"tests.web.worker_targets:{target}" if ":" not in target else target, number, folder)
+def watched(target: str, number: int, folder: Path, silent_seconds: float = 2.0) -> Iterator[Watched]:
+    target = f"tests.web.worker_targets:{target}" if ":" not in target else target
+    made = Watched(target, number, folder, silent_seconds)
     try:
         yield made
     finally:
@@ -108,7 +111,7 @@ def test_a_worker_that_starts_slowly_is_waited_for_and_it_is_said(tmp_path: Path
 
 
 def test_a_worker_that_hangs_is_replaced(tmp_path: Path) -> None:
-    with watched("fall_silent", 1, tmp_path) as site:
+    with watched("fall_silent", 1, tmp_path, 0.3) as site:
         site.wait_until(lambda: len(site.noted("started")) == 2)
 
 

@@ -73,7 +73,7 @@ def vote_times(address: str, votes: int) -> list[str]:
 def check_shared_forms(address: str) -> None:
     """A form that one worker made is taken by another, and so is the visitor."""
     with visitor(address) as client:
-        for _ in range(6):
+        for _ in range(4):
             answer = client.post("/skip", data=form_in(vote_page(client).text))
             assert answer.status_code == 303, answer.text
 
@@ -83,12 +83,12 @@ def test_two_workers_on_postgresql_are_one_arena(postgresql_url: str) -> None:
         check_shared_forms(address)
         with ThreadPoolExecutor(4) as pool:
             voted = [
-                name for names in pool.map(lambda _: vote_times(address, size(6, soak=15)), range(4)) for name in names
+                name for names in pool.map(lambda _: vote_times(address, size(3, soak=15)), range(4)) for name in names
             ]
         rows = [
             json.loads(line) for line in httpx.get(f"{address}/api/v1/battles.jsonl", verify=False).text.splitlines()
         ]
-        assert len(rows) == len(voted) == 4 * size(6, soak=15)
+        assert len(rows) == len(voted) == 4 * size(3, soak=15)
         assert len({row["voter"] for row in rows}) == 4
     assert verify(postgresql_url).clean
 
@@ -109,7 +109,7 @@ def test_a_site_that_is_told_to_stop_answers_whoever_waits_and_loses_nothing(sql
 
         with ThreadPoolExecutor(4) as pool:
             running = [pool.submit(vote_on) for _ in range(4)]
-            while len(acknowledged) < 50:
+            while len(acknowledged) < 20:
                 time.sleep(0.01)
             process.send_signal(signal.SIGTERM)
             for job in running:
