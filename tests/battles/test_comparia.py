@@ -24,7 +24,14 @@ def vote(chosen: str | None, both_equal: bool | None, **more: Any) -> dict[str, 
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+SOME_KINDS = pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[] if kind in ("jsonl.gz", "csv", "parquet") else [pytest.mark.soak]) for kind in KINDS],
+)
+"""One kind of file for each way of reading in every run, every kind in a soak."""
+
+
+@SOME_KINDS
 def test_a_name_wins_from_either_side_and_a_tie_names_nobody(kind: str, tmp_path: Path) -> None:
     rows = [vote("otter", False), vote("heron", None), vote(None, True)]
     other_side = {"model_a_name": "heron", "model_b_name": "otter"}
@@ -36,7 +43,7 @@ def test_a_name_wins_from_either_side_and_a_tie_names_nobody(kind: str, tmp_path
     assert "is_tie" not in table.columns
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@SOME_KINDS
 def test_a_vote_that_names_no_winner_or_a_wrong_one_is_a_bad_row(kind: str, tmp_path: Path) -> None:
     good = vote("otter", False)
     rows = [good, vote(None, False), vote("crane", False), vote("otter", True), vote(None, None)]

@@ -21,6 +21,14 @@ from tiltyard.battles.conversations import read_conversations
 from tiltyard.errors import BadRow, BattleError, NoBattles, OptionError
 
 KINDS = ("jsonl", "jsonl.gz", "json", "csv", "csv.gz", "tsv", "parquet")
+SOME_KINDS = pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[] if kind in ("jsonl.gz", "json", "csv", "parquet") else [pytest.mark.soak])
+        for kind in KINDS
+    ],
+)
+"""One kind of file for each way of reading in every run, every kind in a soak."""
 
 
 def user(content: object) -> dict[str, Any]:
@@ -116,7 +124,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     return write_raw(path, rows)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@SOME_KINDS
 def test_texts_stay_with_their_battle_when_bad_rows_are_skipped(kind: str, tmp_path: Path) -> None:
     words = ["model_a", "nobody", "tie", None, "model_b", "nobody", "both_bad"]
     path = write(tmp_path / f"arena.{kind}", [row(number, word) for number, word in enumerate(words)])
@@ -136,7 +144,7 @@ def test_texts_stay_with_their_battle_when_bad_rows_are_skipped(kind: str, tmp_p
     assert not said.missing.any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@SOME_KINDS
 def test_a_bad_row_stops_the_reading_with_its_place(kind: str, tmp_path: Path) -> None:
     path = write(tmp_path / f"arena.{kind}", [row(1), row(2, "nobody")])
 

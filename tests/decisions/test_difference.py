@@ -9,6 +9,7 @@ import pytest
 from decision_rows import battle, field
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.decisions.planned_worlds import PlannedWorld
 from tests.sizes import size
 
 import tiltyard as ty
@@ -183,9 +184,9 @@ def test_the_interval_excludes_zero_exactly_when_the_probability_says_so(value, 
 
 def test_probabilities_are_p_values_under_equal_models():
     """A/A: prompts with tastes, several verdicts a prompt. One in ten is below 0.1, and one in ten above 0.9."""
-    n = size(60, soak=3000)
-    runs = (field(1000 + i, prompts=30, gap=0.0, taste=1.0) for i in range(n))
-    found = [difference(rows, "v2", "v1", by=()).probability_better for rows in runs]
+    n = size(40, soak=3000)
+    runs = (PlannedWorld(0.0, spread=1.0, models=4).draw(30, np.random.default_rng(1000 + i)) for i in range(n))
+    found = [difference(table, "m00", "m01", by=()).probability_better for table in runs]
     below, above = np.mean([p < 0.1 for p in found]), np.mean([p > 0.9 for p in found])
     margin = 3.5 * math.sqrt(0.1 * 0.9 / n)
     assert below < 0.1 + margin

@@ -63,21 +63,30 @@ def test_without_enough_prompts_it_cannot_tell():
     ],
 )
 def test_equal_models_are_seldom_called_better_or_worse(world):
-    found = shares(world, size(120, soak=3000))
-    slack = size(0.045, soak=0.01)
+    found = shares(world, size(70, soak=3000))
+    slack = size(0.056, soak=0.01)
     assert found["better"] <= 0.025 + slack
     assert found["worse"] <= 0.025 + slack
     assert found["better"] + found["not_worse"] <= 0.05 + 1.5 * slack  # with margin 0 both pass
 
 
 def test_a_model_that_is_worse_by_the_margin_seldom_passes():
-    found = shares(GateWorld(40, 1, 0.0, gap=-100.0), size(150, soak=3000), margin=100.0)
-    assert found["better"] + found["not_worse"] <= 0.05 + size(0.055, soak=0.01)
+    found = shares(GateWorld(40, 1, 0.0, gap=-100.0), size(80, soak=3000), margin=100.0)
+    assert found["better"] + found["not_worse"] <= 0.05 + size(0.073, soak=0.01)
 
 
 def test_peeking_after_every_prompt_does_not_make_false_alarms():
-    found = shares(GateWorld(30, 1, 1.0), size(10, soak=400), peek=True, anytime=True)
-    assert found["better"] + found["worse"] <= size(0.17, soak=0.05)
+    """In these two worlds whoever peeks with the rule for a single look calls one of two equals worse."""
+    for seed in (18, 36):
+        table = GateWorld(30, 1, 1.0).draw(np.random.default_rng([seed, 9]))
+        assert asked_after_every_prompt(table, 0.0, first=13)[0] == "unknown"
+        assert asked_after_every_prompt(table, 0.0, anytime=False, first=13)[0] == "worse"
+
+
+@pytest.mark.soak
+def test_peeking_after_every_prompt_seldom_makes_a_false_alarm():
+    found = shares(GateWorld(30, 1, 1.0), 400, peek=True, anytime=True)
+    assert found["better"] + found["worse"] <= 0.05
 
 
 def test_a_clear_difference_is_seen_long_before_the_end():
@@ -93,11 +102,11 @@ def test_the_size_it_asks_for_gives_the_power_it_promises():
     rng = np.random.default_rng(5)
     times = [
         times_needed(contrast(ESTIMATOR.solve(GateWorld(prompts, 1, 0.8).draw(rng)), "new", "old"), margin, 0.05)
-        for _ in range(25)
+        for _ in range(15)
     ]
     needed = round(prompts * float(np.median([t for t in times if t is not None])))
-    found = shares(GateWorld(needed, 1, 0.8), size(120, soak=2000), margin=margin, seed=6)
-    assert found["better"] + found["not_worse"] == pytest.approx(0.8, abs=size(0.13, soak=0.05))
+    found = shares(GateWorld(needed, 1, 0.8), size(80, soak=2000), margin=margin, seed=6)
+    assert found["better"] + found["not_worse"] == pytest.approx(0.8, abs=size(0.134, soak=0.05))
 
 
 def test_a_category_that_is_worse_fails_the_whole():
