@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.arena.databases import Databases, make_empty_arena
+from tests.arena.databases import Databases, make_empty_arena, rule_above_the_store
 from tests.arena.engines import CHOICES, Clock, any_matchup, catalog, open_arena, play, sql
 from tests.sizes import size
 from tiltyard.arena import events as e
@@ -212,6 +212,7 @@ def test_both_databases_hold_the_same_log_and_the_same_ratings(
     assert on_sqlite[1] == on_postgresql[1]
 
 
+@rule_above_the_store
 def test_a_follower_that_lags_behind_ends_in_the_same_state(arena_url: str) -> None:
     """It takes in undo, exclusion and new rules when the tables already show what came after them."""
     clock = Clock()
@@ -231,6 +232,7 @@ def test_a_follower_that_lags_behind_ends_in_the_same_state(arena_url: str) -> N
     assert encode_state(replica.state) == live
 
 
+@rule_above_the_store
 def test_an_arena_starts_from_its_newest_checkpoint_and_not_from_the_beginning(arena_url: str) -> None:
     with open_arena(arena_url, checkpoint_every=OFTEN) as arena:
         arena.append(catalog())
@@ -243,6 +245,7 @@ def test_an_arena_starts_from_its_newest_checkpoint_and_not_from_the_beginning(a
     store.close()
 
 
+@rule_above_the_store
 def test_a_snapshot_of_every_model_is_kept_when_an_hour_is_over(arena_url: str) -> None:
     clock = Clock()
     with open_arena(arena_url, clock, checkpoint_every=OFTEN) as arena:

@@ -176,7 +176,16 @@ def several() -> list[dict[str, str]]:
     return batches
 
 
-@pytest.mark.parametrize("edits", several(), ids=["every table", "three tables", "two tables"])
+@pytest.mark.parametrize(
+    ("shared_url", "edits"),
+    [
+        pytest.param(kind, edits, id=f"{kind}-{name}", marks=[pytest.mark.soak] if at and kind != "sqlite" else [])
+        for kind in ("sqlite", "postgresql")
+        for at, (name, edits) in enumerate(zip(("every table", "three tables", "two tables"), several(), strict=True))
+    ],
+    indirect=["shared_url"],
+    scope="module",
+)
 def test_edits_of_several_tables_at_once_are_named_and_made_good(played_url: str, edits: dict[str, str]) -> None:
     for change in edits.values():
         sql(played_url, change)
@@ -185,6 +194,7 @@ def test_edits_of_several_tables_at_once_are_named_and_made_good(played_url: str
     assert check(played_url).clean
 
 
+@reading_above_the_store
 def test_events_that_have_no_place_yet_are_counted_and_are_no_problem(played_url: str) -> None:
     store = Store.open(played_url)
     store.append([e.ModelDisabled(model="m1"), e.ModelEnabled(model="m1")], at=1)

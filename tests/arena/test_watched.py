@@ -91,7 +91,7 @@ def test_with_equal_models_and_real_lanes_no_order_is_shown_at_any_look() -> Non
             SimulationSettings(
                 models=6,
                 prompts=6,
-                votes=240,
+                votes=size(150, soak=240),
                 sd=0.0,
                 taste_sd=90.0,
                 voters=60,

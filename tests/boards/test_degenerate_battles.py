@@ -9,6 +9,7 @@ import pytest
 from board_rows import arena, battle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sizes import size
 
 import tiltyard as ty
 from tiltyard.boards import BradleyTerry
@@ -118,7 +119,7 @@ def test_who_only_tied_is_neither_unbeaten_nor_winless(ties):
 
 @pytest.mark.parametrize("ties", TIES)
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from("abcde"), st.sampled_from(">=!")), min_size=3))
-@settings(max_examples=25)
+@settings(max_examples=size(10, soak=100))
 def test_nobody_who_lost_is_called_unbeaten_and_nobody_who_won_winless(ties, meetings):
     rows = [row for a, b, sign in meetings if a != b for row in battle(f"{a}{sign}{b}")]
     try:

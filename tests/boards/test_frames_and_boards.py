@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from board_rows import arena, assert_same_board
 
@@ -125,25 +127,27 @@ def test_an_empty_stream_is_a_clear_error() -> None:
 
 
 def test_the_rows_of_a_frame_never_become_objects() -> None:
-    script = """
-import sys, tracemalloc, numpy, pyarrow
-import tiltyard as ty
-n = 100_000
-rng = numpy.random.default_rng(0)
-a = rng.integers(0, 20, n)
-names = pyarrow.array([f"model-{i}" for i in range(20)])
-pick = lambda codes: names.take(pyarrow.array(codes))
-table = pyarrow.table({
-    "model_a": pick(a), "model_b": pick((a + rng.integers(1, 20, n)) % 20), "source": pyarrow.array(["human"] * n),
-    "winner": pyarrow.array(["model_a", "model_b"]).take(pyarrow.array(rng.integers(0, 2, n))),
-})
-ty.rate(table.slice(0, 1000))
-tracemalloc.start()
-ty.rate(table, misfit=False)
-print(tracemalloc.get_traced_memory()[1] / n)
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert float(done.stdout) < 40  # bytes of Python's own memory per row; a dict of four would take hundreds
+    import pyarrow
+
+    n, rng = 100_000, np.random.default_rng(0)
+    a = rng.integers(0, 20, n)
+    names = pyarrow.array([f"model-{i}" for i in range(20)])
+    table = pyarrow.table(
+        {
+            "model_a": names.take(pyarrow.array(a)),
+            "model_b": names.take(pyarrow.array((a + rng.integers(1, 20, n)) % 20)),
+            "source": pyarrow.array(["human"] * n),
+            "winner": pyarrow.array(["model_a", "model_b"]).take(pyarrow.array(rng.integers(0, 2, n))),
+        }
+    )
+    ty.rate(table.slice(0, 1000))
+    tracemalloc.start()
+    try:
+        ty.rate(table, misfit=False)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak / n < 40  # bytes of Python's own memory per row; a dict of four would take hundreds
 
 
 @pytest.fixture(scope="module")

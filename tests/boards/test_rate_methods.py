@@ -48,15 +48,16 @@ def test_every_method_gives_a_board_from_a_file_a_table_rows_and_frames(method, 
     ratings = [entry.rating for entry in board]
     assert ratings == sorted(ratings, reverse=True)
     assert sum(entry.n_battles for entry in board) == 2 * board.n_battles
-    for other in (
+    inputs = [
+        ROWS,
         str(file),
         [file],
-        ROWS,
         iter(ROWS),
         ty.read_battles(file),
         pandas.DataFrame(ROWS),
         polars.DataFrame(ROWS),
-    ):
+    ]
+    for other in inputs if method == "bt" else inputs[:1]:  # how battles are read is no matter of the method
         again = ty.rate(other, method=method)
         assert again.ratings == pytest.approx(board.ratings, abs=1e-9)
 

@@ -117,7 +117,9 @@ def test_the_bootstrap_of_the_arena_agrees_with_the_closed_form(arena_140k, aren
 LLMFAO = {"crowd": 8931, "gpt4-crowd": 2139, "gpt3-crowd": 2139}
 
 
-@pytest.mark.parametrize("who", ["crowd", "gpt4-crowd", pytest.param("gpt3-crowd", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "who", ["gpt4-crowd", *(pytest.param(who, marks=pytest.mark.soak) for who in ("crowd", "gpt3-crowd"))]
+)
 def test_llmfao_runs_clean_clustered_by_its_thirteen_prompts(real_data, who):
     path = real_data / "llmfao" / f"{who}-comparisons.csv"
     board = ty.rate(path)

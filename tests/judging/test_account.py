@@ -54,8 +54,14 @@ class Careless:
         return verdict_by_hash(system, user)
 
 
-@pytest.mark.parametrize("batch", [False, True])
-@pytest.mark.parametrize("maker", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    ("maker", "batch"),
+    [
+        ("openai", False),
+        ("anthropic", True),
+        *(pytest.param(*one, marks=pytest.mark.soak) for one in (("openai", True), ("anthropic", False))),
+    ],
+)
 def test_the_account_is_that_of_the_server_to_the_token_also_for_replies_asked_again(
     tmp_path: Path, server: FakeServer, maker: str, batch: bool
 ) -> None:

@@ -160,10 +160,9 @@ def test_two_entrants_and_one_prompt_are_enough_to_end() -> None:
 
 
 def test_the_best_is_kept_and_most_calls_are_saved() -> None:
-    # The best may be lost in 5 % of tournaments. Of these 15 it is lost in one (seed 12); three or more come about in
-    # fewer than 4 of 100 such tests at that rate.
-    found = [played("top", ImaginedWorld(spread=0.8), entrants=8, prompts=60, seed=seed) for seed in range(15)]
-    assert sum(int(np.argmax(strength)) in rounds.contenders for rounds, strength in found) >= 13
+    # The best may be lost in 5 % of tournaments; two or more of 8 come about in fewer than 6 of 100 such tests.
+    found = [played("top", ImaginedWorld(spread=0.8), entrants=8, prompts=60, seed=seed) for seed in range(8)]
+    assert sum(int(np.argmax(strength)) in rounds.contenders for rounds, strength in found) >= 7
     assert np.mean([rounds.judged.mean() for rounds, _ in found]) < 0.4
 
 
@@ -176,8 +175,8 @@ def false_orders(goal: str, world: ImaginedWorld, times: int, *, entrants: int =
 
 
 def test_equal_entrants_are_hardly_ever_told_apart() -> None:
-    # 5 % of 30 is 1.5; 6 or more come about in fewer than 1 of 200 such tests.
-    assert false_orders("order", ImaginedWorld(spread=0.0), 30) <= 5
+    # 5 % of 16 is 0.8; 4 or more come about in fewer than 1 of 100 such tests.
+    assert false_orders("order", ImaginedWorld(spread=0.0), 16) <= 3
 
 
 @pytest.mark.soak

@@ -21,7 +21,7 @@ from tiltyard.llm.providers.chat import batch_reply, chat_reply
 from tiltyard.llm.providers.received import an_object, decode
 from tiltyard.llm.records import Reply, Stop
 
-EXAMPLES = 200
+EXAMPLES = 120
 SOAK_EXAMPLES = 12_500
 
 TEXTS = [

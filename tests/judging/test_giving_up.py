@@ -146,8 +146,14 @@ def test_it_goes_with_prewarm_and_one_order(tmp_path: Path) -> None:
     assert len(provider.asked) == 3
 
 
-@pytest.mark.parametrize("kind", ["anthropic", "openai"])
-@pytest.mark.parametrize("batch", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "batch"),
+    [
+        ("anthropic", True),
+        ("openai", False),
+        *(pytest.param(*one, marks=pytest.mark.soak) for one in (("anthropic", False), ("openai", True))),
+    ],
+)
 def test_over_http_a_judge_that_never_answers_costs_a_few_questions(tmp_path: Path, kind: str, batch: bool) -> None:
     with FakeServer() as server:
         server.behaviour.judge = lambda system, user: SILENT

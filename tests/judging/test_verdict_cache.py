@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.judging.cases import verdict
+from tests.sizes import size
 from tiltyard.errors import JudgingError
 from tiltyard.judging import VerdictCache, VerdictLabel
 from tiltyard.judging import cache as judging_cache
@@ -100,7 +101,8 @@ def test_a_torn_end_is_closed_and_passed_over_wherever_it_was_torn(tmp_path: Pat
     first = msgspec.json.encode(verdict("first", reasoning="a } brace, a \\n, and ü")) + b"\n"
     torn = msgspec.json.encode(verdict("torn", reasoning="a } brace, a \\n, and ü")) + b"\n"
     path = cache_path(tmp_path, "d")
-    for cut in range(1, len(torn)):
+    letter = torn.index("ü".encode()) + 1  # between its two bytes
+    for cut in sorted({*range(1, len(torn), size(6, soak=1)), letter, len(torn) - 2, len(torn) - 1}):
         path.write_bytes(first + torn[:cut])
         cache = VerdictCache(tmp_path, "d")
         complete = cut == len(torn) - 1

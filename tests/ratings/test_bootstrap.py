@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,9 +42,21 @@ def test_more_rounds_go_on_where_fewer_ended():
     np.testing.assert_allclose(many[:32], few, rtol=1e-12)  # but for rounding: solved side by side with others
 
 
-@pytest.mark.parametrize("ties", list(TIE_MODELS))
+WORLDS: list[dict[str, Any]] = [
+    {},
+    {"prompts": 9, "lone_share": 0.3},
+    {"groups": 2, "n": 90},
+    {"slot": True, "covariates": 1},
+]
+
+
 @pytest.mark.parametrize(
-    "options", [{}, {"prompts": 9, "lone_share": 0.3}, {"groups": 2, "n": 90}, {"slot": True, "covariates": 1}]
+    ("ties", "options"),
+    [
+        pytest.param(ties, options, marks=[] if at == number % len(TIE_MODELS) else [pytest.mark.soak])
+        for number, options in enumerate(WORLDS)
+        for at, ties in enumerate(TIE_MODELS)
+    ],
 )
 def test_every_round_is_the_fit_of_its_own_counts(ties, options):
     slot = options.get("slot", False)

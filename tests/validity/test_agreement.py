@@ -61,7 +61,7 @@ def test_no_rows_say_nothing() -> None:
     assert cohen_kappa([], []).value is None
 
 
-@pytest.mark.parametrize("prompts", [13, 40])
+@pytest.mark.parametrize("prompts", [13, pytest.param(40, marks=pytest.mark.soak)])
 def test_the_clustered_interval_covers_the_truth(prompts: int) -> None:
     """Each prompt has its own share, Beta(3, 2): ten rows each. 95 % intervals hold 0.6 at least 92.5 % of the time."""
     rng = np.random.default_rng(1)

@@ -198,8 +198,8 @@ def shifts(votes, since):
 
 
 def test_a_wave_of_votes_is_noticed_and_honest_weeks_are_not(middle):
-    """Over 40 honest arenas no model's last week is 4 standard errors off; one pushed by 150 votes of 30 blocks is."""
-    worlds = [honest(2000, seed=seed) for seed in range(40)]
+    """Over 20 honest arenas no model's last week is 4 standard errors off; one pushed by 150 votes of 30 blocks is."""
+    worlds = [honest(2000, seed=seed) for seed in range(20)]
     largest = [np.nanmax(np.abs(shifts(votes, 23))) for votes in worlds]
     assert np.mean(np.array(largest) >= 4.0) < 0.1
     wave = pushing(middle, 150, blocks=30, days=6)

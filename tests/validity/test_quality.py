@@ -140,8 +140,8 @@ def test_recall_of_a_real_rise_is_high() -> None:
         world = votes(rng, 5700, 38, 15, lambda a, b, p, r: np.where(((a == 7) | (b == 7)) & r, 0.25, 0.05))
         return [flag.model for flag in rising_both_bad(world, range(38), **RULES)] == [7]
 
-    reports = size(8, soak=15)
-    assert sum(once() for _ in range(reports)) >= reports - 2
+    reports = size(4, soak=15)
+    assert sum(once() for _ in range(reports)) >= reports - size(1, soak=2)
 
 
 def test_the_only_two_models_of_an_arena_are_named_together() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.sizes import size
 from tiltyard.battles import Outcome
 from tiltyard.validity.voters import (
     SessionRules,
@@ -258,7 +259,7 @@ def test_honest_sessions_are_found_no_more_often_than_the_test_says_and_signs_ar
 )
 def test_dishonest_sessions_are_found(kind: str, least_by_test: float, least_by_sign: float) -> None:
     """By the test or by a sign: random voting only by the test, favour of one model only by its sign."""
-    _, test, _, sign = shares(kind, worlds=8, seed=100)
+    _, test, _, sign = shares(kind, worlds=size(4, soak=8), seed=100)
     assert test >= least_by_test
     assert sign >= least_by_sign
 
