@@ -163,15 +163,15 @@ def drive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
 
 def test_a_site_keeps_little_of_each_vote(drive: Callable[[int], None]) -> None:
-    """Python's own memory of the writer and of the follower together, over 160 votes after the first 60."""
+    """Python's own memory of the writer and of the follower together, over 100 votes after the first 60."""
     tracemalloc.start()
     try:
         drive(60)
         gc.collect()
         before, _ = tracemalloc.get_traced_memory()
-        drive(160)
+        drive(100)
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (after - before) / 160 < BYTES_PER_VOTE
+    assert (after - before) / 100 < BYTES_PER_VOTE

@@ -59,7 +59,12 @@ FRAMES = {
 
 
 IN_ORDER = ("pandas", "polars lazy", "Arrow reader", "data set with chosen rows", "generator of dicts")
-"""One of each way of reading is rated in the order of its rows too, in every run."""
+"""One of each way of reading is rated in the order of its rows, in every run; in a soak all are rated in both ways."""
+VARIANTS = (
+    *("pandas with Arrow strings", "pandas with categories", "Arrow table in chunks", "Arrow batch"),
+    "data set with chosen rows",
+)
+"""Other contents of a frame that is read again in every run."""
 
 
 @cache
@@ -70,7 +75,7 @@ def expected_board(method: Any) -> ty.Leaderboard:
 @pytest.mark.parametrize(
     ("kind", "method"),
     [
-        *((kind, "bt") for kind in FRAMES),
+        *(pytest.param(kind, "bt", marks=[pytest.mark.soak] if kind in IN_ORDER else []) for kind in FRAMES),
         *(pytest.param(kind, "elo", marks=[] if kind in IN_ORDER else [pytest.mark.soak]) for kind in FRAMES),
     ],
 )
@@ -78,7 +83,14 @@ def test_the_same_battles_give_the_same_board_from_every_library(kind: str, meth
     assert_same_board(ty.rate(FRAMES[kind](), method=method), expected_board(method))
 
 
-@pytest.mark.parametrize("kind", [name for name in FRAMES if "dicts" not in name and "battles" not in name])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(name, marks=[pytest.mark.soak] if name in VARIANTS else [])
+        for name in FRAMES
+        if "dicts" not in name and "battles" not in name
+    ],
+)
 def test_a_frame_is_read_again_without_its_library(kind: str) -> None:
     held = reusable(FRAMES[kind]())
     assert reusable(held) is held

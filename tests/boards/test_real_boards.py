@@ -37,7 +37,9 @@ def assert_all_finite(board):
 # Chatbot Arena, 135,634 votes
 
 
+@pytest.mark.soak
 def test_the_ten_self_battles_of_the_arena_are_an_error_that_names_line_and_model(real_data):
+    """Every run: tests/battles/test_real_battle_files.py reads the same file and finds the same line."""
     path = real_data / "arena_140k" / "battles.csv.gz"
     with pytest.raises(BadRow, match=r"battles\.csv\.gz:3937: model against itself: .*gemini-2\.5-flash-preview-04-17"):
         ty.rate(path)
