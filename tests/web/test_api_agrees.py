@@ -21,7 +21,7 @@ from tiltyard.web.validity import validity_values
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoardSite]:
-    log = week_of_votes(700)
+    log = week_of_votes(400)
     log.say(e.Flagged(subject="voter", subject_id="v07", flag="fast", detail="too fast"))
     with board_site(log, tmp_path_factory.mktemp("agrees")) as made:
         yield made

@@ -30,7 +30,7 @@ from tiltyard.web.sharing import weeks_atom
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoardSite]:
-    with board_site(week_of_votes(500), tmp_path_factory.mktemp("parts")) as made:
+    with board_site(week_of_votes(300), tmp_path_factory.mktemp("parts")) as made:
         yield made
 
 
@@ -55,7 +55,7 @@ def test_the_sentence_is_on_the_page_in_the_files_and_in_the_api(site: BoardSite
             assert "evil" not in str(answer.headers)
     part = board_json(site, "?category=maths")
     assert part["verdict"]["text"] != ""
-    assert part["votes"] < part["all_votes"] == 500
+    assert part["votes"] < part["all_votes"] == 300
 
 
 def test_a_young_board_invites_votes_instead_of_showing_chance(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -173,7 +173,7 @@ def test_battles_can_be_fetched_by_day(site: BoardSite) -> None:
         return site.client.get(f"/api/v1/battles.jsonl{asked}").text.splitlines()
 
     everything, days = rows(""), history(site.world.snapshot).days
-    assert sum(len(rows(f"?since={day}&on={day}")) for day in days) == len(everything) == 500
+    assert sum(len(rows(f"?since={day}&on={day}")) for day in days) == len(everything) == 300
     assert rows(f"?on={days[3]}") == everything[: len(rows(f"?on={days[3]}"))]
     for bad in ("?on=soon", "?since=2026-13-40", "?on=99999-01-01"):
         assert site.client.get(f"/api/v1/battles.jsonl{bad}").status_code == 400

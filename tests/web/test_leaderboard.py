@@ -30,7 +30,7 @@ asked = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoardSite]:
-    with board_site(week_of_votes(700), tmp_path_factory.mktemp("board")) as made:
+    with board_site(week_of_votes(400), tmp_path_factory.mktemp("board")) as made:
         yield made
 
 

@@ -23,7 +23,7 @@ from tiltyard.web.model import ModelPage, chosen_prompt, model_page, model_value
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoardSite]:
-    with board_site(week_of_votes(700), tmp_path_factory.mktemp("model")) as made:
+    with board_site(week_of_votes(400), tmp_path_factory.mktemp("model")) as made:
         yield made
 
 
@@ -137,7 +137,7 @@ def rows_of(part: str) -> dict[str, str]:
 
 
 def test_prompts_are_shown_by_their_texts_and_only_retired_ones_lead_to_answers(tmp_path: Path) -> None:
-    log = week_of_votes(120)
+    log = week_of_votes(80)
     log.say(e.PromptAdded(prompt_id="odd", text="</th><script>alert('prompt')</script>" + "long " * 60))
     with board_site(retire(log, "p1", "p3"), tmp_path) as site:
         page = site.client.get(f"/models/{MODELS[2]}").text

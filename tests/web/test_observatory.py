@@ -36,7 +36,7 @@ from tiltyard.validity.publication import Badge
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with world(week_of_votes(700), tmp_path_factory.mktemp("seen")) as made:
+    with world(week_of_votes(400), tmp_path_factory.mktemp("seen")) as made:
         yield made
 
 
@@ -88,7 +88,7 @@ def test_a_snapshot_is_the_board_of_the_log_and_carries_its_head(seen: World) ->
     assert (snapshot.seq, snapshot.head_hash) == head
     assert snapshot.board == live_board(replica.state, evidence=snapshot.study.evidence)
     assert np.array_equal(snapshot.wins, replica.state.tallies.wins.view)
-    assert snapshot.board.votes == len(snapshot.study.votes) == 700
+    assert snapshot.board.votes == len(snapshot.study.votes) == 400
 
 
 def test_new_votes_appear_and_what_was_published_stays(fresh: World) -> None:

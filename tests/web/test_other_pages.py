@@ -37,13 +37,13 @@ PAGES = ("/leaderboard", "/validity", "/methods", "/data", "/me", "/compare", f"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoardSite]:
-    with board_site(week_of_votes(500), tmp_path_factory.mktemp("others")) as made:
+    with board_site(week_of_votes(300), tmp_path_factory.mktemp("others")) as made:
         yield made
 
 
 @pytest.fixture
 def lively(tmp_path: Path) -> Iterator[BoardSite]:
-    with board_site(week_of_votes(80), tmp_path) as made:
+    with board_site(week_of_votes(40), tmp_path) as made:
         yield made
 
 
@@ -133,7 +133,7 @@ def test_the_validity_page_calls_models_by_the_names_that_visitors_know(site: Bo
 
 
 def test_two_models_of_one_name_stay_apart_in_the_validity_report(tmp_path_factory: pytest.TempPathFactory) -> None:
-    log = week_of_votes(120)
+    log = week_of_votes(60)
     log.say(e.ModelAdded(model=MODELS[1], display_name=NAMES[0], provider="Somebody"))
     with board_site(log, tmp_path_factory.mktemp("twins")) as twins:
         named = by_shown_name(twins.world.snapshot.study.weekly)
@@ -141,18 +141,16 @@ def test_two_models_of_one_name_stay_apart_in_the_validity_report(tmp_path_facto
     assert len(named.looks[-1].standings) == len(MODELS)
 
 
-def test_the_validity_page_names_no_voter(lively: BoardSite) -> None:
-    lively.arena.append([e.Flagged(subject="voter", subject_id="v07", flag="fast", detail="too fast")])
+def test_every_setting_in_force_stands_on_the_methods_page_and_the_validity_page_names_no_voter(
+    lively: BoardSite,
+) -> None:
+    policy = Policy(prompt_floor=3, window_matchups=1234)
+    flagged = e.Flagged(subject="voter", subject_id="v07", flag="fast", detail="too fast")
+    lively.arena.append([flagged, e.SettingsChanged(policy=policy)])
     lively.world.observatory.refresh()
     page = lively.client.get("/validity").text
     assert "a session: fast (too fast)" in page
     assert "v07" not in page
-
-
-def test_every_setting_in_force_stands_on_the_methods_page(lively: BoardSite) -> None:
-    policy = Policy(prompt_floor=3, window_matchups=1234)
-    lively.arena.append([e.SettingsChanged(policy=policy)])
-    lively.world.observatory.refresh()
     page = lively.client.get("/methods").text
     for name, _ in flat_settings(policy):
         assert f"<code>{name}</code>" in page
@@ -228,7 +226,7 @@ def test_after_twenty_votes_there_is_a_board_of_ones_own(lively: BoardSite) -> N
     answer = client.post("/me/forget", data={"token": token})
     assert (answer.status_code, answer.headers["location"]) == (303, "/me?forgotten=1")
     assert "Nothing links you to your votes any more" in client.get("/me?forgotten=1").text
-    assert lively.world.observatory.refresh().board.votes == 80 + ENOUGH
+    assert lively.world.observatory.refresh().board.votes == 40 + ENOUGH
 
 
 @given(

@@ -25,28 +25,30 @@ def served(client: TestClient) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("kind", TYPES)
-def test_both_sides_have_the_same_headers_and_nothing_that_tells_them_apart(sqlite_site: SmallSite, kind: str) -> None:
-    made = only(sqlite_site.arena, kind)
-    client = sqlite_site.client()
-    matchup = served(client)
-    assert matchup["kind"] == kind
-    answers = [client.get(matchup[f"url_{side}"], headers={"accept-encoding": "identity"}) for side in "ab"]
-    headers = [dict(answer.headers) for answer in answers]
-    assert headers[0] == headers[1]
-    assert headers[0]["content-type"] == TYPES[kind]
-    assert headers[0]["content-security-policy"] == (SANDBOX if kind == "html" else INERT)
-    assert headers[0]["x-content-type-options"] == "nosniff"
-    assert headers[0]["cross-origin-resource-policy"] == "same-origin"
-    assert headers[0]["cache-control"] == "private, no-store"
-    assert not {"etag", "last-modified", "content-disposition", "set-cookie"} & headers[0].keys()
-    receipt = client.post(f"/api/v1/matchups/{matchup['matchup_id']}/vote", json={"choice": "A"}).json()
-    start = page_start() if kind == "html" else b""
-    assert [start + made[receipt[f"model_{side}"]] for side in "ab"] == [answer.content for answer in answers]
-    assert client.get(matchup["url_a"]).content == answers[0].content  # also after the vote
-    assert answers[0].headers["connection-allowlist"] == "()"
-    opened = client.get(matchup["url_a"], headers={"sec-fetch-dest": "document"})
-    assert opened.headers["content-security-policy"] == INERT  # nothing runs where somebody opens the address itself
+def test_both_sides_have_the_same_headers_and_nothing_that_tells_them_apart(sqlite_site: SmallSite) -> None:
+    arena, client = sqlite_site.arena, sqlite_site.client()
+    arena.append([e.PromptDisabled(prompt_id=f"p{j}") for j in range(3)])
+    for kind in TYPES:
+        made = add_files(arena, kind)
+        matchup = served(client)
+        assert matchup["kind"] == kind
+        answers = [client.get(matchup[f"url_{side}"], headers={"accept-encoding": "identity"}) for side in "ab"]
+        headers = [dict(answer.headers) for answer in answers]
+        assert headers[0] == headers[1]
+        assert headers[0]["content-type"] == TYPES[kind]
+        assert headers[0]["content-security-policy"] == (SANDBOX if kind == "html" else INERT)
+        assert headers[0]["x-content-type-options"] == "nosniff"
+        assert headers[0]["cross-origin-resource-policy"] == "same-origin"
+        assert headers[0]["cache-control"] == "private, no-store"
+        assert not {"etag", "last-modified", "content-disposition", "set-cookie"} & headers[0].keys()
+        receipt = client.post(f"/api/v1/matchups/{matchup['matchup_id']}/vote", json={"choice": "A"}).json()
+        start = page_start() if kind == "html" else b""
+        assert [start + made[receipt[f"model_{side}"]] for side in "ab"] == [answer.content for answer in answers]
+        assert client.get(matchup["url_a"]).content == answers[0].content  # also after the vote
+        assert answers[0].headers["connection-allowlist"] == "()"
+        opened = client.get(matchup["url_a"], headers={"sec-fetch-dest": "document"})
+        assert opened.headers["content-security-policy"] == INERT  # nothing runs where somebody opens the address
+        arena.append([e.PromptDisabled(prompt_id=kind)])
 
 
 @rule_above_the_store
@@ -104,29 +106,29 @@ def test_an_address_that_was_not_given_leads_nowhere(sqlite_site: SmallSite) -> 
     assert client.get(url).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("counts", "said", "choice"),
-    [("loss", "A", "B"), ("loss", "B", "A"), ("loss", "AB", "BOTH_BAD"), ("both_bad", "A", "BOTH_BAD")],
-)
-def test_an_answer_that_could_not_be_shown_counts_as_the_policy_says(
-    sqlite_site: SmallSite, counts: str, said: str, choice: str
-) -> None:
+def test_an_answer_that_could_not_be_shown_counts_as_the_policy_says(sqlite_site: SmallSite) -> None:
     from tiltyard.arena.policy import read_policy
 
     arena = sqlite_site.arena
     only(arena, "html")
-    arena.append([e.SettingsChanged(policy=read_policy({"bank": {"unrendered_counts": counts}}))])
-    client = sqlite_site.client()
-    vote = f"/api/v1/matchups/{served(client)['matchup_id']}/vote"
-    assert client.post(vote, json={"unrendered": said, "choice": "A"}).status_code == 400
-    assert client.post(vote, json={"unrendered": "C"}).status_code == 400
-    assert client.post(vote, json={}).status_code == 400
-    answer = client.post(vote, json={"unrendered": said})
-    assert (answer.status_code, answer.json()["choice"]) == (200, choice)
-    assert client.post(vote, json={"unrendered": said}).status_code == 200
-    assert client.post(vote, json={"choice": choice}).status_code == 409
-    rows = client.get("/api/v1/battles.jsonl").text
-    assert f'"unrendered":"{said}"' in rows
+    for counts, said, choice in (
+        ("loss", "A", "B"),
+        ("loss", "B", "A"),
+        ("loss", "AB", "BOTH_BAD"),
+        ("both_bad", "A", "BOTH_BAD"),
+    ):
+        arena.append([e.SettingsChanged(policy=read_policy({"bank": {"unrendered_counts": counts}}))])
+        client = sqlite_site.client()
+        vote = f"/api/v1/matchups/{served(client)['matchup_id']}/vote"
+        assert client.post(vote, json={"unrendered": said, "choice": "A"}).status_code == 400
+        assert client.post(vote, json={"unrendered": "C"}).status_code == 400
+        assert client.post(vote, json={}).status_code == 400
+        answer = client.post(vote, json={"unrendered": said})
+        assert (answer.status_code, answer.json()["choice"]) == (200, choice)
+        assert client.post(vote, json={"unrendered": said}).status_code == 200
+        assert client.post(vote, json={"choice": choice}).status_code == 409
+        rows = client.get("/api/v1/battles.jsonl").text.splitlines()
+        assert f'"unrendered":"{said}"' in rows[-1]
     assert verify(sqlite_site.url).clean
 
 
