@@ -32,13 +32,20 @@ NEEDED = (
 )
 
 
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = make_run(tmp_path_factory.mktemp("runs") / "small", n_prompts=12)
+    write_report(folder)
+    return folder
+
+
 @pytest.fixture
-def copy(run_folder: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(run_folder, tmp_path / "copy"))
+def copy(small_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(small_run, tmp_path / "copy"))
 
 
-def test_a_rebuild_is_byte_for_byte_the_same_wherever_the_folder_is(run_folder: Path, copy: Path) -> None:
-    before = (run_folder / "report.html").read_bytes()
+def test_a_rebuild_is_byte_for_byte_the_same_wherever_the_folder_is(small_run: Path, copy: Path) -> None:
+    before = (small_run / "report.html").read_bytes()
     (copy / "report.html").unlink()
     assert write_report(copy) == copy / "report.html"
     assert (copy / "report.html").read_bytes() == before
@@ -149,14 +156,14 @@ def test_a_dimension_of_ties_has_no_elo_and_says_so(copy: Path) -> None:
     rejudged(copy, lambda verdict: msgspec.structs.replace(verdict, verdict=VerdictLabel.TIE))
     page = read_page(write_report(copy).read_text(encoding="utf-8"))
     assert "No decisive match, so no Elo" in page["d0"].text
-    assert rows(part(page["d0"], "The judge’s habits"))["all judgments"].values == [0.0, 0, 179, 0, 0]
+    assert rows(part(page["d0"], "The judge’s habits"))["all judgments"].values == [0.0, 0, 71, 0, 0]
 
 
 def test_a_run_that_judged_nothing_still_has_a_page(copy: Path) -> None:
     rejudged(copy, lambda _: None)
     page = read_page(write_report(copy).read_text(encoding="utf-8"))
     assert "no board: no judgment was settled" in page.root.one("header").text
-    assert "factuality: 180 of 180 matches lack a verdict" in page.root.one("ul", "warnings").text
+    assert "factuality: 72 of 72 matches lack a verdict" in page.root.one("ul", "warnings").text
     assert "No verdict: this match was not judged" in page["views"].text
 
 
@@ -173,8 +180,8 @@ def test_a_large_run_has_its_battles_beside_the_page_and_every_link_arrives(copy
             file, _, anchor = link.partition("#")
             target = normpath(joined(dirname(name), file)) if file else name
             assert anchor in pages[target].ids, f"{name} links to {link}"
-    assert sum(len(page.root.all("section", "battle")) for page in pages.values()) == 360
-    assert sum(len(page.root.all("article")) for page in pages.values()) == 30
+    assert sum(len(page.root.all("section", "battle")) for page in pages.values()) == 144
+    assert sum(len(page.root.all("article")) for page in pages.values()) == 12
 
 
 def test_the_files_of_a_larger_report_are_removed_and_others_left_alone(copy: Path) -> None:
