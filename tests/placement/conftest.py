@@ -74,6 +74,8 @@ def served(server: FakeServer, *options: str) -> list[str]:
             "16",
             "--bootstraps",
             "30",
+            "--looks",
+            "1",
             "--yes",
         ),
         *options,

@@ -175,7 +175,7 @@ def test_a_new_model_of_openais_is_not_asked_at_the_judges_server_unless_that_is
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
     monkeypatch.setenv("LOCAL_API_KEY", "sk-of-ones-own-server")
-    command = served(server, "--n-battles", "5", "--looks", "1")
+    command = served(server, "--n-battles", "5")
     command[command.index("--model") + 1] = "openai/gpt-newcomer"
     with FakeServer() as makers:
         monkeypatch.setenv("OPENAI_BASE_URL", makers.openai_url)
