@@ -114,7 +114,7 @@ def test_a_lock_dies_with_its_holder(tmp_path: Path, undisturbed: tuple[Path, in
 @pytest.fixture
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeServerProcess]:
     """A server of this test alone that speaks every wire format and stays up while its clients are killed."""
-    options = ["--outcomes", '{"expired": 0.1, "missing": 0.1}', "--strangers", "1", "--batch-seconds", "0.7"]
+    options = ["--outcomes", '{"expired": 0.1, "missing": 0.1}', "--strangers", "1", "--batch-seconds", "0.4"]
     with FakeServerProcess(tmp_path_factory.mktemp("server"), *options) as process:
         yield process
 
@@ -139,7 +139,7 @@ def killed_after(
 
 
 def test_killed_while_batches_go_over_http(tmp_path: Path, server: FakeServerProcess) -> None:
-    assert killed_after(tmp_path, server, 21, [0.05, 0.4]) >= 1
+    assert killed_after(tmp_path, server, 21, [0.05, 0.2]) >= 1
     assert server.summary()["paid_twice"] == {}
 
 

@@ -113,13 +113,13 @@ def test_killed_while_turns_go_over_http(tmp_path: Path, tmp_path_factory: pytes
         "--talk",
         "tests.fakes.behaviour:talk_by_number",
         "--batch-seconds",
-        "0.4",
+        "0.2",
         "--outcomes",
         '{"expired": 0.2}',
     ]
     with FakeServerProcess(tmp_path_factory.mktemp("server"), *options) as server:
         kills = 0
-        for pause in (0.2, 0.6):
+        for pause in (0.1, 0.3):
             process = start(tmp_path, "--anthropic", server.anthropic_url)
             while not (tmp_path / "work" / "asking_otter" / "asking.lock").exists() and process.poll() is None:
                 time.sleep(0.002)
