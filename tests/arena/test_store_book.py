@@ -28,15 +28,15 @@ def changed_url(shared_url: str) -> str:
     """An arena whose votes were taken out and put back, far back and lately, across marks and a change of rules."""
     with open_arena(shared_url, Clock(), checkpoint_every=OFTEN) as arena:
         arena.append(catalog())
-        first = [name for name, _, _ in play(arena, 30)]
+        first = [name for name, _, _ in play(arena, 20)]
         arena.append([e.Excluded(matchup_ids=tuple(first[10:15]), reason="test")])
-        second = [name for name, _, _ in play(arena, 20, seed=1)]
+        second = [name for name, _, _ in play(arena, 14, seed=1)]
         arena.append([e.Restored(matchup_ids=tuple(first[12:14]), reason="test")])
         arena.append([e.Excluded(matchup_ids=tuple(second[5:7]), reason="test")])
         arena.append([e.SettingsChanged(policy=Policy(rating=RatingRules(volatility=0.02)))])
-        third = [name for name, _, _ in play(arena, 20, seed=2)]
+        third = [name for name, _, _ in play(arena, 14, seed=2)]
         arena.append([e.Excluded(matchup_ids=(first[0], third[0]), reason="test")])
-        play(arena, 15, seed=3)
+        play(arena, 12, seed=3)
         arena.append([e.Excluded(matchup_ids=(third[10],), reason="test")])
         play(arena, 12, seed=4)
     return shared_url

@@ -184,11 +184,10 @@ def test_an_arena_where_nothing_happened_has_a_report_that_says_so(models: int, 
     json.loads(weekly_json(report))
 
 
-def test_a_model_that_came_in_the_week_and_one_that_left_are_on_the_page() -> None:
-    log, since = two_weeks()
-    log.say(e.ModelAdded(model="new", display_name="New"))
-    log.say(e.ModelDisabled(model="m02"))
-    state, period = period_of_log(log.events, since)
+def test_a_model_that_came_in_the_week_and_one_that_left_are_on_the_page(week: tuple[Log, WeeklyReport]) -> None:
+    log, told = week
+    more = [e.ModelAdded(model="new", display_name="New"), e.ModelDisabled(model="m02")]
+    state, period = period_of_log([*log.events, *(e.Event(log.now, body) for body in more)], told.since)
     report = weekly_report(state, period)
     page = weekly_page(report)
     assert ">new<" in page

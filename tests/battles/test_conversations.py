@@ -169,7 +169,13 @@ def test_a_broken_line_is_skipped_and_the_lines_after_it_keep_their_texts(tmp_pa
     assert said.dialogues([0])[0][0] == Dialogue(("Ask 1",), ("A says 1",))
 
 
-@pytest.mark.parametrize("kinds", [("parquet", "parquet"), ("jsonl", "jsonl"), ("jsonl", "parquet", "csv.gz")])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ("jsonl", "parquet", "csv.gz"),
+        *(pytest.param(kinds, marks=pytest.mark.soak) for kinds in (("parquet", "parquet"), ("jsonl", "jsonl"))),
+    ],
+)
 def test_several_files_are_one_arena_and_every_row_knows_its_file(kinds: tuple[str, ...], tmp_path: Path) -> None:
     paths = [
         write(tmp_path / f"part{at}.{kind}", [row(10 * at), row(10 * at + 1, "nobody"), row(10 * at + 2)])
@@ -232,7 +238,7 @@ def test_options_that_make_no_sense_are_refused(tmp_path: Path) -> None:
 
 
 WORDS = st.sampled_from(["model_a", "model_b", "tie", "tie (bothbad)", "nobody", None])
-SETTINGS = settings(max_examples=size(3, soak=20))
+SETTINGS = settings(max_examples=size(2, soak=20))
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])

@@ -287,7 +287,7 @@ def slow_reading(row: dict[str, Any]) -> Outcome | None:
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
-@settings(max_examples=size(6, soak=100))
+@settings(max_examples=size(4, soak=100))
 @given(rows=st.lists(ANY_ROWS, min_size=1, max_size=15))
 def test_both_readers_read_any_spelling_by_the_documented_rule(kind: str, rows: list[dict[str, Any]]) -> None:
     mapped = read_map({"model_a": "one", "model_b": "two", "winner": "choice"})

@@ -229,14 +229,14 @@ def test_a_file_sorted_by_model_is_read_like_any_other(tmp_path: Path) -> None:
 def test_a_folder_a_glob_and_a_list_are_the_files_one_after_the_other(tmp_path: Path) -> None:
     folder = tmp_path / "parts"
     folder.mkdir()
-    for number, row in enumerate(rows()):
-        write_raw(folder / f"part-{number}.jsonl", [row])
+    write_raw(folder / "part-0.jsonl", rows()[:1])
+    write_raw(folder / "part-1.jsonl", rows()[1:])
     (folder / "README.md").write_text("not a battle")
-    whole = read_battles(write_raw(tmp_path / "whole.jsonl", rows()))
+    whole = read_battles(rows())
 
     assert same(read_battles(folder), whole)
     assert same(read_battles(str(folder / "part-*.jsonl")), whole)
-    assert same(read_battles([folder / f"part-{number}.jsonl" for number in range(4)]), whole)
+    assert same(read_battles([folder / f"part-{number}.jsonl" for number in range(2)]), whole)
 
 
 def test_files_of_different_kinds_and_formats_are_read_together(tmp_path: Path) -> None:
