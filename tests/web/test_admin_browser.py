@@ -108,9 +108,18 @@ def test_an_exclusion_moves_the_board_and_restoring_moves_it_back(looking: Visit
     assert first_on_the_board(page) == NAMES[3]
 
 
-def test_a_model_is_switched_off_with_the_keyboard_alone(looking: Visits) -> None:
+def test_a_text_is_imported_by_the_form_and_a_model_switched_off_with_the_keyboard_alone(
+    looking: Visits, arena: Arena
+) -> None:
     page = looking.visitor()
     enter(page)
+    page.goto("/admin/import")
+    page.locator("#prompts").fill(json.dumps({"prompt_id": "late", "text": "One more?"}))
+    lines = [json.dumps({"entrant_id": name, "prompt_id": "late", "response_text": "Yes."}) for name in MODELS[:2]]
+    page.locator("#responses").fill("\n".join(lines))
+    page.get_by_role("button", name="Import").click()
+    page.get_by_role("heading", name="Imported").wait_for()
+    assert arena.read(lambda state: state.catalog.has_prompt("late"))
     page.goto("/admin/models")
     page.get_by_role("button", name=f"Switch off: {NAMES[0]}").focus()
     page.keyboard.press("Enter")
@@ -130,18 +139,6 @@ def test_a_wrong_secret_says_so_and_a_right_one_ends_with_logging_out(looking: V
     page.get_by_role("heading", name="Administrator").wait_for()
     page.goto("/admin/settings")
     assert page.url.endswith("/admin/login")
-
-
-def test_a_text_is_imported_by_the_form(looking: Visits, arena: Arena) -> None:
-    page = looking.visitor()
-    enter(page)
-    page.goto("/admin/import")
-    page.locator("#prompts").fill(json.dumps({"prompt_id": "late", "text": "One more?"}))
-    lines = [json.dumps({"entrant_id": name, "prompt_id": "late", "response_text": "Yes."}) for name in MODELS[:2]]
-    page.locator("#responses").fill("\n".join(lines))
-    page.get_by_role("button", name="Import").click()
-    page.get_by_role("heading", name="Imported").wait_for()
-    assert arena.read(lambda state: state.catalog.has_prompt("late"))
 
 
 @pytest.mark.parametrize("looks", LOOKS)

@@ -49,6 +49,6 @@ def test_without_scripts_the_wait_is_enough(visits: Visits) -> None:
     page.goto("/")
     page.get_by_role("button", name="Start voting").click()
     assert page.get_by_role("heading", level=1).text_content() == "One moment"
-    page.wait_for_timeout(2_000)
+    page.wait_for_timeout(1_100)
     page.get_by_role("button", name="Continue").click()
     page.wait_for_selector(".ballot")

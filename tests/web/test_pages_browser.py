@@ -67,7 +67,9 @@ def shown(page: Page) -> list[str]:
     return [text.strip() for text in rows.all_inner_texts()]
 
 
-def test_a_click_sorts_at_once_and_the_address_keeps_it(looking: Visits) -> None:
+def test_a_click_sorts_at_once_and_the_address_keeps_it_and_a_cell_of_the_heatmap_leads_to_the_comparison(
+    looking: Visits,
+) -> None:
     page = looking.visitor()
     page.goto("/leaderboard")
     official = shown(page)
@@ -82,6 +84,9 @@ def test_a_click_sorts_at_once_and_the_address_keeps_it(looking: Visits) -> None
     page.reload()
     assert shown(page) == by_name[::-1]
     assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+    page.locator(".heatmap td a").first.click()
+    assert "/compare?a=" in page.url
+    assert page.locator("h1").is_visible()
 
 
 def test_script_and_server_sort_alike(looking: Visits) -> None:
@@ -160,14 +165,6 @@ def test_the_prompts_of_a_model_are_sorted_and_filtered(looking: Visits) -> None
     assert grid.locator("tbody th a").count() == 0, "no prompt is retired"
 
 
-def test_a_cell_of_the_heatmap_leads_to_the_comparison(looking: Visits) -> None:
-    page = looking.visitor()
-    page.goto("/leaderboard")
-    page.locator(".heatmap td a").first.click()
-    assert "/compare?a=" in page.url
-    assert page.locator("h1").is_visible()
-
-
 def test_the_board_is_worked_by_keyboard_alone(looking: Visits) -> None:
     """From the navigation to an explanation, another order, and a choice of columns, without a mouse."""
     page = looking.visitor()
@@ -222,7 +219,7 @@ def test_a_tap_explains_and_targets_are_large_enough(looking: Visits) -> None:
     assert page.locator(".reading").get_by_text("Won–lost–tied; sorted by").is_visible()
 
 
-def test_dark_pages_are_dark(looking: Visits) -> None:
+def test_dark_pages_are_dark_and_print_leaves_out_what_only_a_screen_can_use(looking: Visits) -> None:
     page = looking.visitor()
     page.goto("/leaderboard")
 
@@ -233,11 +230,6 @@ def test_dark_pages_are_dark(looking: Visits) -> None:
 
     assert brightness(dark=True) < 60
     assert brightness(dark=False) > 230
-
-
-def test_print_leaves_out_what_only_a_screen_can_use(looking: Visits) -> None:
-    page = looking.visitor()
-    page.goto("/leaderboard")
     page.emulate_media(media="print")
     assert not page.get_by_role("search").is_visible()
     assert not page.get_by_role("navigation", name="Site").is_visible()
