@@ -10,7 +10,10 @@ from page_tree import Node, Page, read_page
 from run_folders import ENTRANTS, make_run
 from tests.browsers import Tab
 
+from tiltyard.pages.document import document
 from tiltyard.report import grid, write_report
+from tiltyard.report.grid import ChangeCell, GridCell, GridColumn, GridRow
+from tiltyard.report.page import own_file
 
 
 def lines(table: Node) -> dict[str, list[Node]]:
@@ -88,3 +91,19 @@ def test_the_rest_of_a_long_grid_is_folded_and_sorted_with_the_others(tab: Tab, 
     tab.open(path)
     assert "4 more prompts" in tab.shown()
     assert tab.complaints == []
+
+
+def test_cells_are_sorted_by_what_they_say_and_not_by_what_stands_below(tab: Tab, tmp_path: Path) -> None:
+    """In the text of a cell "+17" and the "5 %" below it are next to each other."""
+    means = [(0.05, 0.22), (0.29, 0.04), (0.33, 0.35), (0.5, 0.5), (0.33, 0.30)]
+    changes = [ChangeCell(after - before, (before, after)) for before, after in means]
+    even = [GridCell(score, 0, 0, 1) for score in (0.7, 0.3, 0.6, 0.4)]
+    results = [*even, GridCell(None, 0, 0, 0, both_bad=2)]
+    rows = [GridRow(f"p{at}", cells) for at, cells in enumerate(zip(changes, results, strict=True))]
+    shown = grid.grid([GridColumn("change"), GridColumn("result")], rows, label="all")
+    path = tmp_path / "grid.html"
+    path.write_text(document("grid", [shown], style="", script=own_file("grid.js")), encoding="utf-8")
+    tab.open(path)
+    for place, expected in ((1, ["p1", "p4", "p3", "p2", "p0"]), (2, ["p1", "p3", "p4", "p2", "p0"])):
+        tab.evaluate(f"document.querySelectorAll('thead button')[{place}].click()")
+        assert tab.evaluate("[...document.querySelector('tbody').rows].map(r => r.cells[0].innerText)") == expected

@@ -3,12 +3,14 @@
 (() => {
   const PORTION = 50;
 
-  // What a cell is sorted by: wins minus losses, then the mean result. A cell without a battle is null: always last.
+  // What a cell is sorted by: wins minus losses, then the mean result, or the change; both bad is even. A cell without a
+  // battle is null: always last.
   function keyOf(cell) {
     if (cell.classList.contains("none")) return null;
     const below = cell.querySelector("small");
     const counts = below ? below.textContent.replaceAll(",", "").split("–").map(parseFloat) : [];
-    const shown = cell.textContent.replaceAll("−", "-").match(/[-+]?\d+/);
+    const above = below ? cell.textContent.slice(0, cell.textContent.length - below.textContent.length) : cell.textContent;
+    const shown = above.replaceAll("−", "-").match(/[-+]?\d+/);
     return [counts.length === 3 ? counts[0] - counts[1] : 0, shown ? Number(shown[0]) : 50];
   }
 
