@@ -72,6 +72,8 @@ def is_killed(_mouth: Connection, _sockets: Any) -> None:
 
 def cannot_start_again(mouth: Connection, sockets: Any) -> None:
     """The first serves; whoever comes later cannot start."""
-    if Path(os.environ["WORKER_NOTES"]).exists():
+    try:
+        Path(os.environ["WORKER_NOTES"]).with_name("first").touch(exist_ok=False)  # also where both start at once
+    except FileExistsError:
         cannot_start(mouth, sockets)
     serve(mouth, sockets)
