@@ -80,18 +80,7 @@ def placed(tmp_path_factory: pytest.TempPathFactory) -> Placed:
     with FakeServer() as server:
         server.behaviour.judge = small_model_or_judge
         asked = ("--model", "local/small", "--judge", "local/umpire", "--base-url", server.openai_url)
-        enough = (
-            "--min-opponent-battles",
-            str(OFTEN),
-            "--n-battles",
-            "100",
-            "--bootstraps",
-            "50",
-            "--seed",
-            "7",
-            "--looks",
-            "2",
-        )
+        enough = f"--min-opponent-battles {OFTEN} --n-battles 100 --bootstraps 50 --seed 7 --looks 2".split()
         done = tiltyard(root, "place", "--arena", "train.parquet", *asked, *enough, "--yes")
         assert done.returncode == 0, done.stderr
         assert len(server.ledger.accepted) == 100 + 2 * 100  # an answer to each question, both orders of each battle

@@ -6,13 +6,12 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browsers import LOOKS, Looks, broken_rules, change_screen, put_in
+from tests.browsers import LOOKS, Looks, broken_rules, change_screen, turn_to
 from tests.sizes import size
 from tests.web.conftest import Visits
 from tests.web.sites import ADMIN_SECRET, MODELS, NAMES, QUICK, SECRET, LiveServer, catalog
@@ -164,7 +163,7 @@ def test_every_page_of_the_desk_is_accessible_and_fits(looking: Visits, arena: A
 def look_at(page: Page, looks: Looks, address: str | None = None) -> list[object]:
     """What is wrong with a page: what axe finds (colors, on the dark screen), and whether it is too wide."""
     if address is not None:
-        (page.goto if size(0, soak=1) else partial(put_in, page))(address)
+        turn_to(page, address)
     found: list[object] = []
     for width, dark in looks:
         change_screen(page, width, dark=dark)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import httpx2 as httpx
 import pytest
 
-from tests.browsers import broken_rules, change_screen, put_in
+from tests.browsers import broken_rules, change_screen, turn_to
 from tests.sizes import size
 from tests.web.board_fixtures import MODELS, NAMES, week_of_votes, world
 from tests.web.conftest import Visits
@@ -238,15 +238,11 @@ def test_dark_pages_are_dark_and_print_leaves_out_what_only_a_screen_can_use(loo
 
 def test_axe_finds_nothing_in_either_theme(looking: Visits) -> None:
     page = looking.visitor()
+    page.goto(PAGES[0])
     wrong: dict[str, object] = {}
-    for place, where in enumerate(where for where in PAGES if where not in IN_A_SOAK or size(0, soak=1)):
+    for where in (where for where in PAGES if where not in IN_A_SOAK or size(0, soak=1)):
         page.emulate_media(color_scheme="light")
-        if place and not size(0, soak=1):
-            put_in(page, where)
-        else:
-            answer = page.goto(where)
-            assert answer is not None
-            assert answer.ok, where
+        turn_to(page, where)
         found = broken_rules(page)
         page.emulate_media(color_scheme="dark")
         found += broken_rules(page, colors_only=True)

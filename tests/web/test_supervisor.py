@@ -113,6 +113,8 @@ def test_a_worker_that_starts_slowly_is_waited_for_and_it_is_said(tmp_path: Path
 def test_a_worker_that_hangs_is_replaced(tmp_path: Path) -> None:
     with watched("fall_silent", 1, tmp_path, 0.3) as site:
         site.wait_until(lambda: len(site.noted("started")) == 2)
+        site.process.send_signal(signal.SIGTERM)
+        assert f"worker {site.noted('started')[0]} has been silent" in site.said()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsers import LOOKS, Looks, broken_rules, change_screen, put_in
+from tests.browsers import LOOKS, Looks, broken_rules, change_screen, turn_to
 from tests.sizes import size
 from tests.web.conftest import Visits
 from tests.web.sites import IDENTIFYING, NAMES, answer, catalog, live_site
@@ -405,5 +405,5 @@ def test_no_page_of_the_vote_has_an_accessibility_fault(visits: Visits, looks: L
     page.keyboard.press("u")
     page.locator("h1", has_text="undone").wait_for()
     check()
-    put_in(page, "/nothing", 404)
+    turn_to(page, "/nothing", 404)
     check()

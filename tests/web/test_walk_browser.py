@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsers import put_in
-from tests.sizes import size
+from tests.browsers import turn_to
 from tests.web.board_fixtures import MODELS, NAMES, retire, week_of_votes, world
 from tests.web.conftest import Visits
 from tests.web.sites import ADMIN_SECRET, SECRET, LiveServer
@@ -48,7 +46,7 @@ PUBLIC = (
     "/no-such-page",
 )
 WITH_SCRIPTS = (PUBLIC[0], *PUBLIC[3:5], "/me")
-"""Pages that scripts add something to; the others are put into the window of another page."""
+"""Pages that scripts add something to, so that they have to run."""
 
 ADMIN = tuple(f"/admin{name}" for name in ("", "/models", "/prompts", "/import", "/screening", "/reports", "/settings"))
 WORKED = ("link", "button", "textbox", "searchbox", "combobox", "checkbox", "radio", "Date", "DisclosureTriangle")
@@ -247,10 +245,10 @@ def test_every_page_fits_a_phone_and_has_one_frame(looking: Visits) -> None:
             wrong[where] = found[:5]
 
     for where in PUBLIC:
-        if where in WITH_SCRIPTS or size(0, soak=1):
+        if where in WITH_SCRIPTS:
             page.goto(where)
         else:
-            put_in(page, where, 404 if where == "/no-such-page" else 200)
+            turn_to(page, where, 404 if where == "/no-such-page" else 200)
         look(where)
     page.goto("/")
     look("/")
@@ -267,6 +265,6 @@ def test_every_page_fits_a_phone_and_has_one_frame(looking: Visits) -> None:
     page.get_by_role("button", name="Log in").click()
     page.wait_for_selector(".desk-top")
     for where in ADMIN:
-        (page.goto if size(0, soak=1) else partial(put_in, page))(where)
+        turn_to(page, where)
         look(where)
     assert wrong == {}
