@@ -49,7 +49,7 @@ def _help(command: Any) -> str:
 def _row(parameter: Any, kind: Any) -> str:
     spelling = ", ".join(f"`{option}`" for option in (*parameter.opts, *parameter.secondary_opts))
     if parameter.param_type_name == "argument":
-        spelling = f"`{parameter.name.upper()}`"
+        spelling = f"`{parameter.metavar or parameter.name.upper()}`"
     meaning = parameter.help or ""
     choices = _choices(kind)
     if choices:

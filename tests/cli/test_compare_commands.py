@@ -45,6 +45,16 @@ def test_the_first_line_is_the_answer(tiltyard: Run, tmp_path: Path) -> None:
     assert "v2 against v1: 70 won, 30 lost, 4 tied" in done.stdout
 
 
+@pytest.mark.parametrize("command", ["compare", "gate"])
+@pytest.mark.parametrize("option", [(), ("--in",)], ids=["without --in", "what a shell makes of a star"])
+def test_all_files_that_are_named_are_read(
+    tiltyard: Run, tmp_path: Path, command: str, option: tuple[str, ...]
+) -> None:
+    files = [write(tmp_path / f"{number}.jsonl", 20, 10) for number in range(3)]
+    found = json.loads(tiltyard(command, "v2", "v1", *option, *files, "--format", "json").stdout)
+    assert found.get("comparison", found)["n_battles"] == 90
+
+
 def test_json_has_the_promised_fields(tiltyard: Run, birds: str) -> None:
     found = json.loads(tiltyard("compare", "osprey", "heron", "--in", birds, "--format", "json").stdout)
     assert found.keys() >= ASKED

@@ -35,7 +35,7 @@ def prompts_command(
         ),
     ] = "list",
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[PROMPT]...", help="Ids of prompts, or answers.")
+        list[str] | None, typer.Argument(metavar="PROMPT", help="Ids of prompts, or answers.")
     ] = None,
     db: DbOption = DEFAULT_DB,
     off: Annotated[

@@ -12,6 +12,7 @@ from tiltyard.cli.decision_options import (
     AnywayOption,
     ByPartsOption,
     InOption,
+    MorePlacesArgument,
     NewArgument,
     OldArgument,
     TwoNames,
@@ -62,6 +63,7 @@ PromptsOption = Annotated[
 def compare_command(
     new: NewArgument,
     old: OldArgument,
+    more: MorePlacesArgument = None,
     places: InOption = None,
     anyway: AnywayOption = False,
     unchanged: UnchangedOption = None,
@@ -110,7 +112,7 @@ def compare_command(
         map=map,
         tie_band=tie_band,
     )
-    question = TwoNames(new, old, tuple(places or ()), anyway, options)
+    question = TwoNames(new, old, (*(places or ()), *(more or ())), anyway, options)
     deliver(_text(question, question.answer(), shape, prompts), out)
 
 

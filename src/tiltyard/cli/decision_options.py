@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from tiltyard.report.run import Run
 
 NewArgument = Annotated[
-    str, typer.Argument(help="The new model (with --in), or the new run: a run folder, battles, or a ratings file.")
+    str,
+    typer.Argument(
+        metavar="NEW", help="The new model (with --in), or the new run: a run folder, battles, or a ratings file."
+    ),
 ]
-OldArgument = Annotated[str, typer.Argument(help="The old model (with --in), or the old run.")]
+OldArgument = Annotated[str, typer.Argument(metavar="OLD", help="The old model (with --in), or the old run.")]
 InOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -28,6 +31,10 @@ InOption = Annotated[
         help="Where the two models met: battle files, a run folder, or an arena's database URL. May be repeated.",
         rich_help_panel=FILTERS,
     ),
+]
+MorePlacesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="PLACE", help="Further places of battles: what a shell makes of `--in battles/*`."),
 ]
 AnywayOption = Annotated[
     bool, typer.Option("--anyway", help="Compare runs of different judges or rubrics too.", rich_help_panel=FILTERS)

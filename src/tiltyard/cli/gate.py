@@ -11,6 +11,7 @@ from tiltyard.cli.decision_options import (
     AnytimeOption,
     AnywayOption,
     InOption,
+    MorePlacesArgument,
     NewArgument,
     OldArgument,
     TwoNames,
@@ -74,6 +75,7 @@ JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write JSON
 def gate_command(
     new: NewArgument,
     old: OldArgument,
+    more: MorePlacesArgument = None,
     places: InOption = None,
     margin: MarginOption = 30.0,
     alpha: AlphaOption = 0.05,
@@ -108,6 +110,7 @@ def gate_command(
     """
     from tiltyard.decisions import gate as words
 
+    found_in = (*(places or ()), *(more or ()))
     options = battle_options(
         cluster=cluster,
         ties=ties,
@@ -117,7 +120,7 @@ def gate_command(
         level=1.0 - alpha if 0.0 < alpha < 0.5 else None,
         anytime=anytime or None,
         unchanged=unchanged,
-        by=[by] if by is not None and places else None,
+        by=[by] if by is not None and found_in else None,
         source=source,
         dimension=dimension,
         where=where,
@@ -127,7 +130,7 @@ def gate_command(
         map=map,
         tie_band=tie_band,
     )
-    question = TwoNames(new, old, tuple(places or ()), anyway, options)
+    question = TwoNames(new, old, found_in, anyway, options)
     result = _about(question.answer(), model).gate(margin=margin, alpha=alpha, by=by)
     for path, text in ((markdown, words.as_markdown), (junit, words.as_junit), (json, _json)):
         if path is not None:

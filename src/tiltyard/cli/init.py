@@ -37,7 +37,7 @@ def init_command(
     ] = None,
     more: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE]...", help="Further answers: what a shell makes of `--answers answers/*`."),
+        typer.Argument(metavar="FILE", help="Further answers: what a shell makes of `--answers answers/*`."),
     ] = None,
     answers: Annotated[
         list[str] | None,

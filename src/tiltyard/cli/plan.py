@@ -45,8 +45,8 @@ BY_SUFFIX: dict[str, PlanFormat] = {".json": "json", ".md": "md", ".txt": "table
 
 PROMPT_TOKENS, ANSWER_TOKENS, RUBRIC_TOKENS, REPLY_TOKENS = 150, 400, 500, 250
 
-NewArgument = Annotated[str | None, typer.Argument(help="The new model, in battles given by --in.")]
-OldArgument = Annotated[str | None, typer.Argument(help="The model it is compared with.")]
+NewArgument = Annotated[str | None, typer.Argument(metavar="NEW", help="The new model, in battles given by --in.")]
+OldArgument = Annotated[str | None, typer.Argument(metavar="OLD", help="The model it is compared with.")]
 InOption = Annotated[
     list[str] | None,
     typer.Option(
