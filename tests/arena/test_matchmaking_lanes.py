@@ -384,6 +384,44 @@ def test_an_opponent_seen_on_one_prompt_is_as_good_as_others_on_a_prompt_that_is
     assert coverage.best_opponents(VoterView(yard.state, seen, WorkingTables(), capped=True), 0).tolist() == [2, 3]
 
 
+def test_a_model_lacks_nothing_on_prompts_that_it_did_not_answer() -> None:
+    """Models 0 and 1 answered all eight prompts, model 2 only two of them, on which it has met both often."""
+    yard, tables = Yard(2, 8), WorkingTables()
+    yard.add_model(2, [0, 1])
+    for i, j, prompts in ((0, 1, range(8)), (0, 2, range(2)), (1, 2, range(2))):
+        for prompt in list(prompts) * 12:
+            yard.play(i, j, prompt)
+    for _ in range(2):  # the second time only what has changed is computed
+        view = VoterView(yard.state, SeenMatchups(), tables, capped=True)
+        assert view.prompt_deficit(2).tolist() == [0.0] * 8
+        assert view.mean_prompt_deficit()[2] == 0.0
+        yard.play(0, 2, 0)
+        yard.play(1, 2, 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_opponent_is_found_on_prompts_that_both_answered(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    yard = Yard(0, 6)
+    answered = {model: sorted(rng.choice(6, 4, replace=False).tolist()) for model in range(6)}
+    for model, prompts in answered.items():
+        yard.add_model(model, prompts)
+    for _ in range(60):
+        i, j = rng.choice(6, 2, replace=False).tolist()
+        yard.play(i, j, int(rng.choice([prompt for prompt in answered[i] if prompt in answered[j]])))
+    view = view_of(yard)
+    for anchor in range(6):
+        own = coverage.EXPOSURE_WEIGHT * view.urgency + view.pair_deficit(anchor)
+        joint = {
+            other: own[other]
+            + (view.prompt_deficit(anchor) + view.prompt_deficit(other))[view.open_prompts(anchor, other)].max()
+            for other in range(6)
+            if other != anchor
+        }
+        best = [other for other in joint if joint[other] > max(joint.values()) - 1e-6]
+        assert coverage.best_opponents(view, anchor).tolist() == best
+
+
 # --- exploration ------------------------------------------------------------------------------------------------------
 
 
@@ -393,11 +431,15 @@ def test_exploration_takes_prompts_that_are_not_covered_first() -> None:
         for prompt in (0, 1, 3):
             for i, j in ((0, 1), (0, 2), (1, 2)):
                 yard.play(i, j, prompt)
-    assert {matchup.prompt for matchup in yard.many(60)} == {2}
+    first = yard.many(60)
+    assert {matchup.prompt for matchup in first} == {2}
+    assert {matchup.reason for matchup in first} == {"little shown; prompt not yet covered"}
     for prompt in (2, 2, 0, 1, 3, 0, 1, 3, 2):
         for i, j in ((0, 1), (0, 2), (1, 2)):
             yard.play(i, j, prompt)
-    assert len({matchup.prompt for matchup in yard.many(200)}) >= 3
+    later = yard.many(200)
+    assert len({matchup.prompt for matchup in later}) >= 3
+    assert {matchup.reason for matchup in later} == {"little shown; any prompt"}
 
 
 def test_exploration_prefers_the_less_exposed_and_reaches_everybody() -> None:

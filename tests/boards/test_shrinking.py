@@ -16,6 +16,7 @@ from tiltyard.ratings.bradley_terry import NormalPrior, fit
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
 from tiltyard.ratings.intervals import sandwich
 from tiltyard.ratings.many_models import drawn_sandwich
+from tiltyard.ratings.shrinkage import fit_shrunk
 from tiltyard.ratings.tie_models import TIE_MODELS
 
 
@@ -97,6 +98,20 @@ def test_dependent_battles_count_less_and_intervals_still_hold():
         dispersion.append(board.settings["shrink"]["dispersion"])
     assert np.mean(covered) >= 0.94
     assert np.mean(dispersion) > 1.2
+
+
+def test_a_dispersion_that_never_settles_is_asked_for_three_times():
+    _, table = world(np.random.default_rng(2), 8, 0.7, 50)
+    asked = []
+
+    def growing(_):
+        asked.append(2.0 ** (1 + len(asked)))
+        return asked[-1]
+
+    rows = Comparisons(8, table.model_a, table.model_b, table.outcome, np.ones(len(table)))
+    found = fit_shrunk(count_pairs(rows).cells, TIE_MODELS["davidson"], growing)
+    assert asked == [2.0, 4.0, 8.0]
+    assert found.dispersion == 8.0
 
 
 def test_models_that_do_not_differ_are_rated_alike_and_the_board_says_so():

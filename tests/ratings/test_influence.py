@@ -109,6 +109,19 @@ def test_the_effect_is_the_change_of_a_refit_to_first_order():
         assert moved == pytest.approx(effect[group], rel=0.02, abs=1e-6)
 
 
+def test_a_control_takes_its_part_of_what_removing_a_battle_changes():
+    rows = some_rows(2, n=2000, models=5, covariates=1)
+    robustness = setup(rows, 5)
+    above, below = neighbours(robustness)[0]
+    effect = _effect_on_gap(robustness, above, below)
+    gap = robustness.fitted.parameters.strength[above] - robustness.fitted.parameters.strength[below]
+    for group in range(0, len(effect), len(effect) // 40):
+        counts = robustness.real.cells.counts.copy()
+        counts[robustness.battles.cell[group]] -= robustness.battles.counts[group]
+        refitted = fit_bounded(robustness.real.cells.with_counts(counts), TIE_MODELS["davidson"])[0].parameters.strength
+        assert gap - (refitted[above] - refitted[below]) == pytest.approx(effect[group], rel=0.03, abs=1e-6)
+
+
 def test_three_wins_to_one_needs_two_battles():
     # 3 : 1 becomes 1 : 1 when two wins go.
     rows = [Row(0, 1, FIRST)] * 3 + [Row(0, 1, SECOND)]

@@ -11,6 +11,7 @@ import pytest
 from oracles import plain_bradley_terry as plain
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, Shape, as_comparisons, some_rows
 from tiltyard.ratings import clusters, leave_one_out
+from tiltyard.ratings.battle_derivatives import BattleDerivatives
 from tiltyard.ratings.bradley_terry import fit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.intervals import FEW, FEWEST_CLUSTERS, Clustering, Covariance, half_widths, sandwich
@@ -51,6 +52,17 @@ def test_the_sandwich_is_the_one_built_row_by_row(ties, what, options):
     fast, slow, units = both(some_rows(41, **options), 4, ties, slot=options.get("slot", False))
     np.testing.assert_allclose(fast.matrix, slow, atol=2e-5 * np.abs(slow).max())
     assert [way.count for way in fast.ways] == ([units] if "prompts" in options else [])
+
+
+@pytest.mark.parametrize("ties", list(TIE_MODELS))
+@pytest.mark.parametrize("covariates", [0, 2])
+def test_the_leverages_of_all_battles_add_up_to_the_number_of_parameters(ties, covariates):
+    rows = some_rows(3, n=60, models=4, covariates=covariates, slot=bool(covariates))
+    counted = count_pairs(as_comparisons(rows, 4, slot=bool(covariates)), slot=bool(covariates))
+    result = fit(counted.cells, TIE_MODELS[ties])
+    each = BattleDerivatives.of(result, result.inverse_information()).leverage
+    parameters = 3 + len(rows[0].z) + len(result.tied_groups)
+    assert each @ counted.cells.counts.sum(axis=1) == pytest.approx(parameters)
 
 
 @pytest.mark.parametrize("prompts", [0, 9])

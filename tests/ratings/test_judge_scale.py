@@ -135,12 +135,15 @@ def test_few_prompts_do_not_make_the_slope_more_certain_than_independent_verdict
 def test_small_calibrations_say_so():
     verdicts, _ = drawn(4, calibration=299)
     assert [text.split(":")[0] for text in calibrate(STRENGTH, verdicts).warnings] == ["calibrated on 299 battles"]
-    among_ten = calibration(slope=1.0)
-    kept = (among_ten.shown_first < 10) & (among_ten.shown_second < 10)
-    fewer = CalibrationVerdicts(*(getattr(among_ten, name)[kept] for name in
-                                  ("shown_first", "shown_second", "share", "weight", "battle")))  # fmt: skip
-    warnings = calibrate(STRENGTH, fewer).warnings
-    assert [text.split(":")[0] for text in warnings] == ["calibrated on 45 battles", "calibrated on 10 models"]
+    everybody = calibration(slope=1.0)
+    for models, said in (
+        (14, ["calibrated on 91 battles", "calibrated on 14 models"]),
+        (15, ["calibrated on 105 battles"]),
+    ):
+        kept = (everybody.shown_first < models) & (everybody.shown_second < models)
+        fewer = CalibrationVerdicts(*(getattr(everybody, name)[kept] for name in
+                                      ("shown_first", "shown_second", "share", "weight", "battle")))  # fmt: skip
+        assert [text.split(":")[0] for text in calibrate(STRENGTH, fewer).warnings] == said
     assert calibrate(STRENGTH, drawn(4, calibration=300)[0]).warnings == ()
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.ratings.tie_models import DAVIDSON, HALF, RAO_KUPPER, CellSums, log_sigmoid, sigmoid
+from tiltyard.ratings.tie_models import DAVIDSON, FAR, HALF, RAO_KUPPER, CellSums, log_sigmoid, sigmoid
 
 MODELS = [HALF, DAVIDSON, RAO_KUPPER]
 WITH_TIES = [DAVIDSON, RAO_KUPPER]
@@ -81,6 +81,12 @@ def test_no_gap_is_too_wide_for_the_arithmetic(model, delta):
     assert np.isfinite(here.log_likelihood)
     assert np.isfinite([here.by_delta[0], here.by_tie[0], here.curvature.delta[0]]).all()
     assert np.isfinite(model.result_scores(np.array([delta]), np.array([0.5])).delta).all()
+
+
+def test_one_tie_parameter_that_ran_away_makes_a_step_invalid():
+    for model, far in ((DAVIDSON, FAR), (RAO_KUPPER, FAR), (RAO_KUPPER, -FAR)):
+        assert model.valid(np.array([0.5, 0.7]))
+        assert not model.valid(np.array([0.5, far])), model.name
 
 
 @pytest.mark.parametrize("model", WITH_TIES, ids=lambda model: model.name)

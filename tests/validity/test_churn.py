@@ -71,5 +71,12 @@ def test_with_honest_bands_about_one_rating_in_twenty_leaves_its_band() -> None:
     assert (stability.median_deviation_before, stability.median_deviation_after) == (20.0, 5.0)
 
 
+def test_one_model_of_which_little_is_known_does_not_move_the_usual_deviation() -> None:
+    before = {"a": Known(1500, 20), "b": Known(1500, 24), "new": Known(1500, 350)}
+    after = {"a": Known(1500, 18), "b": Known(1500, 21), "new": Known(1500, 120)}
+    stability = confidence_stability(before, after)
+    assert (stability.median_deviation_before, stability.median_deviation_after) == (24.0, 21.0)
+
+
 def test_models_that_came_or_went_say_nothing_about_stability() -> None:
     assert confidence_stability({"a": Known(1500, 20)}, {"b": Known(1500, 20)}).models == 0

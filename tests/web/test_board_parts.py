@@ -213,6 +213,7 @@ def test_an_embedded_board_may_be_framed_and_nothing_else(site: BoardSite) -> No
     assert "frame-ancestors *" in framed.headers["content-security-policy"]
     assert "script-src" not in framed.headers["content-security-policy"]
     assert "x-frame-options" not in framed.headers
+    assert framed.headers["permissions-policy"] == site.client.get("/").headers["permissions-policy"]
     assert "set-cookie" not in framed.headers
     assert framed.text.count('class="model"') == 3
     assert "<script" not in framed.text

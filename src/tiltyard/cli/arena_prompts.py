@@ -34,9 +34,7 @@ def prompts_command(
             "shown ones and serve fresh ones instead; serve-answer or hide-answer the answers with these ids."
         ),
     ] = "list",
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="PROMPT", help="Ids of prompts, or answers.")
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="PROMPT", help="Ids of prompts, or answers.")] = None,
     db: DbOption = DEFAULT_DB,
     off: Annotated[
         list[str] | None,

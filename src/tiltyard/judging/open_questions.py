@@ -116,7 +116,7 @@ class Pending:
     place: int
     swapped: bool
     limit: int
-    repeat: int = 1
+    repeat: int
 
 
 _OPEN, _CLOSED = 1, 2
