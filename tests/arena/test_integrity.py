@@ -12,7 +12,6 @@ from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
 from tiltyard.arena.integrity import (
-    HOUR,
     AnswerFlag,
     ExclusionProposal,
     VoterFlag,
@@ -229,28 +228,33 @@ def test_nothing_is_excluded_by_itself_unless_a_setting_says_so() -> None:
     assert accepted(FlagRules(exclude_self_identifying=True), [rigged], None) == []
 
 
-@pytest.mark.parametrize(
-    ("act", "by", "limit", "window"),
-    [
-        ("vote", "session", 20, MINUTE),
-        ("matchup", "session", 40, MINUTE),
-        ("vote", "address", 120, MINUTE),
-        ("matchup", "address", 240, MINUTE),
-        ("session", "address", 60, HOUR),
-        ("vote", "session", 300, HOUR),
-        ("vote", "session", 1000, 24 * HOUR),
-        ("vote", "address", 1000, HOUR),
-        ("vote", "address", 3000, 24 * HOUR),
-        ("session", "address", 240, 24 * HOUR),
-    ],
-)
-def test_every_limit_of_the_policy_is_kept_over_its_window(act: str, by: str, limit: int, window: int) -> None:
-    rules = limits_of(Limits())
-    (found,) = [rule for rule in rules if (rule.act, rule.counted_by, rule.window) == (act, by, window)]
-    assert (found.limit, found.window) == (limit, window)
-    assert found.decide([0] * (limit - 1), window - 1).allowed
-    assert not found.decide([0] * limit, window - 1).allowed
-    assert found.decide([0] * limit, window).allowed
+LIMITS = {  # what is limited, counted by what: in minutes, how many
+    ("vote", "session"): {1: 20, 60: 300, 1440: 1000},
+    ("vote", "address"): {1: 120, 60: 1000, 1440: 3000},
+    ("matchup", "session"): {1: 40, 60: 400, 1440: 1300},
+    ("matchup", "address"): {1: 240, 60: 1400, 1440: 4200},
+    ("session", "address"): {60: 60, 1440: 240},
+    ("report", "session"): {60: 10, 1440: 30},
+    ("report", "address"): {60: 40, 1440: 120},
+    ("undo", "session"): {60: 12},
+    ("undo", "address"): {60: 120},
+    ("skip", "session"): {60: 120},
+    ("skip", "address"): {60: 1200},
+}
+
+
+@pytest.mark.parametrize(("act", "by"), LIMITS)
+def test_every_limit_of_the_policy_is_kept_over_its_window(act: str, by: str) -> None:
+    rules = [rule for rule in limits_of(Limits()) if (rule.act, rule.counted_by) == (act, by)]
+    assert {rule.window / MINUTE: rule.limit for rule in rules} == LIMITS[act, by]
+    for rule in rules:
+        assert rule.decide([0] * (rule.limit - 1), rule.window - 1).allowed
+        assert not rule.decide([0] * rule.limit, rule.window - 1).allowed
+        assert rule.decide([0] * rule.limit, rule.window).allowed
+
+
+def test_no_limit_is_unknown_to_the_tests() -> None:
+    assert {(rule.act, rule.counted_by) for rule in limits_of(Limits())} == set(LIMITS)
 
 
 @pytest.mark.parametrize(

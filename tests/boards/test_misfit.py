@@ -17,6 +17,12 @@ from tiltyard.battles.table import BattleTable
 from tiltyard.battles.writing import write_battles
 from tiltyard.boards import BradleyTerry, inputs, misfit, rate
 from tiltyard.boards.misfit import FALSE_ALARMS, SHARES, holm
+from tiltyard.ratings import added_parameters
+from tiltyard.ratings.bradley_terry import fit_bounded
+from tiltyard.ratings.comparisons import Comparisons, count_pairs
+from tiltyard.ratings.misfit import check_fit
+from tiltyard.ratings.sign_flips import p_value, smallest_p
+from tiltyard.ratings.tie_models import TIE_MODELS
 from tiltyard.validity.misfit import fit_sentences, fit_verdict
 
 FITTING = {
@@ -62,6 +68,18 @@ def test_holm_divides_the_false_alarms_and_passes_shares_on() -> None:
     # Once the others have failed, the last one has the whole 5 %.
     assert holm({"pairs": 0.001, "ties": 0.001, "drift": 0.001, "slot": 0.04}) == set(SHARES)
     assert holm({}) == set()
+
+
+def test_the_p_value_of_several_statistics_is_the_rank_of_what_was_seen_among_all_draws() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(30):
+        drawn = rng.normal(0.0, 1.0, (20, 3)).round(1)  # rounded: some draws are equal
+        seen = rng.normal(0.5, 1.0, 3).round(1)
+        everything = np.vstack([seen, drawn]) + 10.0
+        rank = (everything[:, None] >= everything[None]).sum(axis=0)  # of each draw, among all, by each statistic
+        best = rank.min(axis=1)
+        assert smallest_p(list(everything[0]), list(everything[1:].T)) == pytest.approx((best <= best[0]).sum() / 21)
+        assert smallest_p([everything[0, 0]], [everything[1:, 0]]) == p_value(everything[0, 0], everything[1:, 0])
 
 
 def test_the_line_stands_under_the_board_and_the_record_in_its_file() -> None:
@@ -152,6 +170,32 @@ def test_counts_without_clusters_are_checked_like_the_battles_they_stand_for() -
     assert (one["model"], one["against"]) == (other["model"], other["against"])
     assert one["share"] == pytest.approx(other["share"])
     assert one["error"] == pytest.approx(other["error"], rel=0.1)
+
+
+def test_of_very_many_battles_some_are_checked_as_if_they_were_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def checked(rows: Comparisons) -> tuple[np.ndarray, ...]:
+        counted = count_pairs(rows)
+        fit = fit_bounded(counted.cells, TIE_MODELS["davidson"])[0]
+        times = np.linspace(0.0, 1.0, len(rows))
+        found = check_fit(fit, rows, counted, fit.inverse_information(), seconds=times, slot=True)
+        order = np.lexsort((found.pairs.second, found.pairs.first))
+        slot = found.slot.high - found.slot.low
+        return found.pairs.z[order], found.pairs.error[order], found.drift.z, found.drift.error, slot
+
+    table = MisfitWorld(models=4, battles=8000, slot=40.0).draw(np.random.default_rng(0))
+    rows = Comparisons(4, table.model_a, table.model_b, table.outcome, np.ones(len(table)))
+    whole = checked(rows)
+    monkeypatch.setattr(added_parameters, "MOST_ROWS", 2000)
+    part = rows.take(added_parameters.sample(rows, np.random.default_rng(0)))
+    assert 1900 < len(part) < 2100
+    some = checked(rows)
+    monkeypatch.undo()
+    alone = checked(part)
+    assert some[0] == pytest.approx(alone[0], abs=0.1)
+    assert some[1] == pytest.approx(whole[1], rel=0.1), "shares are of all battles, and so are their errors"
+    assert some[2] == pytest.approx(alone[2], abs=0.1)
+    assert some[3] == pytest.approx(alone[3], rel=0.1)
+    assert some[4] == pytest.approx(alone[4], rel=0.1)
 
 
 def test_many_models_are_not_checked_and_the_line_says_why() -> None:

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from scipy.sparse import csc_array
 
 from oracles.simulation import arena_battles, results, table_of
 from tiltyard.battles.table import BattleTable, Codes
@@ -17,7 +18,7 @@ from tiltyard.ratings.battle_derivatives import BattleDerivatives
 from tiltyard.ratings.bradley_terry import fit_bounded
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
 from tiltyard.ratings.intervals import sandwich
-from tiltyard.ratings.many_models import drawn_sandwich
+from tiltyard.ratings.many_models import DrawnCovariance, Draws, drawn_sandwich
 from tiltyard.ratings.ranks import places_of_intervals, rank_intervals
 from tiltyard.ratings.tie_models import TIE_MODELS
 
@@ -82,6 +83,19 @@ def compare_errors(whole, drawn, zero):
     few = np.sqrt(whole.fisher_variances(zero))
     ratio = np.sqrt(drawn.fisher_variances(zero))[few > 0] / few[few > 0]
     assert len(ratio) == 0 or abs(ratio.mean() - 1.0) < 0.04
+
+
+def test_what_too_few_draws_leave_open_of_two_clusterings_and_of_their_rows_widens_the_interval():
+    def draws(*moves: float) -> Draws:
+        there = np.array([moves, np.zeros(len(moves))], dtype=np.float32)
+        return Draws(there, np.zeros_like(there), csc_array((2, 1)), np.ones(2))
+
+    prompts, voters, rows = draws(3.0, 3.0, 5.0, 5.0), draws(4.0, 4.0, 6.0, 6.0), draws(1.0, 1.0, 3.0, 3.0)
+    covariance = DrawnCovariance((prompts, voters), rows, rows, np.full(2, 9.0), np.zeros(2, bool))
+    errors = [np.std(squares, ddof=1) / 2.0 for squares in ([9, 9, 25, 25], [16, 16, 36, 36], [1, 1, 9, 9])]
+    (found, anchor) = covariance.variances(np.array([0.0, 1.0]))
+    assert found == pytest.approx(17.0 + 26.0 - 5.0 + np.linalg.norm(errors))
+    assert anchor == 0.0
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_one_other_draws():

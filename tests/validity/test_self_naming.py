@@ -203,6 +203,13 @@ def test_letters_that_become_two_in_lower_case_move_no_name() -> None:
     assert [naming.phrase for naming in found] == ["I am Claude", "I was made by Anthropic"]
 
 
+def test_words_of_letters_that_look_latin_are_read_as_latin_unless_a_fifth_of_the_text_is_foreign() -> None:
+    word = "\u0440\u043e\u0440"  # Cyrillic: er, o, er
+    assert self_naming.as_seen(f"{word}, twelve more.") == "pop, twelve more."
+    assert self_naming.as_seen(f"{word}, 12 letters") == f"{word}, 12 letters"
+    assert self_naming.as_seen(f"{word} p{word[1:]}, in all") == f"{word} pop, in all", "a word of both is a disguise"
+
+
 def test_of_3053_real_answers_only_those_that_name_themselves_are_found(real_data: Path) -> None:
     """Read by hand: 4 phrases, in 4 answers, all of them telling."""
     found = []

@@ -317,10 +317,14 @@ def p_value(seen: float, drawn: Floats) -> float:
 
 
 def smallest_p(seen: list[float], drawn: list[Floats]) -> float:
-    """One p-value of several statistics of the same draws: how often chance makes one of them as unlikely."""
+    """One p-value of several statistics of the same draws: how often chance makes one of them as unlikely.
+
+    What was seen is one of the draws: each draw's own p-values count it, too.
+    """
     ps = min(p_value(value, draws) for value, draws in zip(seen, drawn, strict=True))
     ranks = []
-    for draws in drawn:
-        order = np.sort(draws)
-        ranks.append((len(draws) - np.searchsorted(order, draws * (1.0 - 1e-5))) / (len(draws) + 1))
+    for value, draws in zip(seen, drawn, strict=True):
+        least = draws * (1.0 - 1e-5)
+        larger = len(draws) - np.searchsorted(np.sort(draws), least) + (value >= least)
+        ranks.append(larger / (len(draws) + 1))
     return float((1 + np.count_nonzero(np.min(ranks, axis=0) <= ps)) / (len(drawn[0]) + 1))
