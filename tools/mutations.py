@@ -2,7 +2,7 @@
 
 `mutations(module, source)` lists every mistake that one source allows, each with its place, its text before and after,
 and a number by which `mutated` makes that source. What no test could notice is left alone: docstrings, annotations,
-decorators, imports, what an error or a log line says.
+decorators, imports, what an error or a log line says; and shapes of arrays, where a mistake is noticed at once.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _places(
     if isinstance(node, ast.stmt | ast.Call | ast.Compare | ast.BinOp | ast.BoolOp | ast.IfExp):
         around = node
     for field, value in ast.iter_fields(node):
-        if field in LEFT_ALONE or (field == "keywords" and isinstance(node, ast.ClassDef)):
+        if field in LEFT_ALONE or _is_shape(node, field):
             continue
         for index, child in enumerate(value) if isinstance(value, list) else ((None, value),):
             if not isinstance(child, ast.AST) or _says_nothing(child):
@@ -131,6 +131,18 @@ def _places(
                 inside = not isinstance(child, ast.ClassDef)
             yield Place(node, field, index, around), child, within if inside else ""
             yield from _places(child, around, within, is_function=inside)
+
+
+def _is_shape(node: ast.AST, field: str) -> bool:
+    """Whether a part is about the form of a value, so that another number there fails at once or means the same."""
+    match node, field:
+        case ast.ClassDef(), "keywords":
+            return True
+        case ast.Subscript(value=ast.Call(func=ast.Attribute(attr="nonzero"))), "slice":
+            return True
+        case ast.Call(func=ast.Attribute(attr="reshape")), "args":
+            return True
+    return False
 
 
 def _says_nothing(node: ast.AST) -> bool:
