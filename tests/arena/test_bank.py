@@ -211,6 +211,12 @@ def test_how_much_of_the_bank_is_exposed_is_counted() -> None:
     assert found.exposed == pytest.approx(2 / 9)
 
 
+def test_the_shares_of_the_lanes_add_to_one_and_none_is_negative() -> None:
+    for coverage, exploration in ((0.9, 0.1), (1.2, -0.2)):
+        with pytest.raises(OptionError, match="the shares of lanes are"):
+            Policy(lanes=LaneWeights(coverage=coverage, contender=0, uncertainty=0.1, exploration=exploration))
+
+
 def test_a_bank_keeps_two_prompts_at_least() -> None:
     assert Policy(bank=BankRules(least_prompts=2)).bank.least_prompts == 2
     with pytest.raises(OptionError, match=r"bank\.least_prompts is 1; it must lie between 2 and"):

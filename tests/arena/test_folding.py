@@ -171,7 +171,7 @@ def compared(url: str, page: int) -> list[str]:
     """What is found when the log is folded in pages of this length."""
     store, found = Store.open(url), Found()
     with store.database.read() as source, _scratch() as target:
-        book, sink = ComparedVotes(source, target), ComparedMatchups(source)
+        book, sink = ComparedVotes(source, target, 0), ComparedMatchups(source)
         fold = TableRebuild(target, 40, 10**6, book, sink)
         events = [Event(link.at or 0, e.decode_body(link.text or "")) for part in links(source) for link in part]
         for start in range(0, len(events), page):

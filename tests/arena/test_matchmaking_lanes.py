@@ -399,27 +399,17 @@ def test_a_model_lacks_nothing_on_prompts_that_it_did_not_answer() -> None:
         yard.play(1, 2, 1)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_best_opponent_is_found_on_prompts_that_both_answered(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    yard = Yard(0, 6)
-    answered = {model: sorted(rng.choice(6, 4, replace=False).tolist()) for model in range(6)}
-    for model, prompts in answered.items():
+def test_the_best_opponent_is_found_on_prompts_that_both_answered() -> None:
+    """Models 1 and 2 have met model 3 alone, equally often. Model 2 lacks more where model 0 answered, else model 1."""
+    yard = Yard(0, 4)
+    for model, prompts in ((0, [0, 1]), (1, [0, 1, 2, 3]), (2, [0, 1]), (3, [0, 1, 2, 3])):
         yard.add_model(model, prompts)
-    for _ in range(60):
-        i, j = rng.choice(6, 2, replace=False).tolist()
-        yard.play(i, j, int(rng.choice([prompt for prompt in answered[i] if prompt in answered[j]])))
-    view = view_of(yard)
-    for anchor in range(6):
-        own = coverage.EXPOSURE_WEIGHT * view.urgency + view.pair_deficit(anchor)
-        joint = {
-            other: own[other]
-            + (view.prompt_deficit(anchor) + view.prompt_deficit(other))[view.open_prompts(anchor, other)].max()
-            for other in range(6)
-            if other != anchor
-        }
-        best = [other for other in joint if joint[other] > max(joint.values()) - 1e-6]
-        assert coverage.best_opponents(view, anchor).tolist() == best
+    for model, prompts in ((0, [0, 1] * 20), (1, [0, 1] * 20 + [2]), (2, [0] * 36 + [1] * 5)):
+        for prompt in prompts:
+            yard.play(model, 3, prompt)
+    view = VoterView(yard.state, SeenMatchups(), WorkingTables(), capped=False)
+    assert view.prompt_deficit(1).max() > view.prompt_deficit(2).max() > view.prompt_deficit(1)[:2].max()
+    assert coverage.best_opponents(view, 0).tolist() == [2]
 
 
 # --- exploration ------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena import voting
 from tiltyard.arena.screening import screen
 from tiltyard.arena.store import log
-from tiltyard.arena.store.publishing import last_public, published_until
+from tiltyard.arena.store.publishing import last_public, pending_votes, published_until
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.voting import Ballot, Decision, Gone, MatchupStatus, NoVote, TooLate
 from tiltyard.errors import ArenaError
@@ -234,6 +234,22 @@ def test_an_undo_publishes_its_own_vote_and_nobody_elses(arena_url: str) -> None
         assert public() == before
         arena.reveal(hers, "ann")
         assert public() == before + 4 == arena.read(lambda state: state.seq)
+
+
+@rule_above_the_store
+def test_a_vote_that_held_back_its_names_becomes_public_when_they_may_be_told_and_not_before(arena_url: str) -> None:
+    clock = Clock(step=0)
+    with open_arena(arena_url, clock) as arena:
+        arena.append(catalog())
+        name = arena.serve("ann").matchup_id
+        before = arena.read(lambda state: state.seq)
+        arena.vote(name, "ann", A, reveal=False)
+        latest = clock() + UNDO_SECONDS * voting.SECOND + voting.CLOCK_MARGIN
+        with arena.store.database.read() as connection:
+            assert published_until(connection, latest) == before
+            assert pending_votes(connection, latest) == {name}
+            assert published_until(connection, latest + 1) == before + 1
+            assert pending_votes(connection, latest + 1) == set()
 
 
 def test_an_undo_that_has_no_number_yet_keeps_its_vote_from_the_public(arena_url: str) -> None:

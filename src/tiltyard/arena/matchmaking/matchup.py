@@ -58,7 +58,7 @@ class SeenMatchups:
         known = self._of_pair.get(pair)
         return () if known is None else known[::2].tolist()
 
-    def pairs(self, at_least: int = 1) -> list[Pair]:
+    def pairs(self, *, at_least: int) -> list[Pair]:
         """The pairs that the voter saw on so many prompts."""
         return [pair for pair, known in self._of_pair.items() if len(known) >= 2 * at_least]
 

@@ -71,7 +71,7 @@ class ComparedVotes(SqlVoteBook):
         after: Votes up to this number are not compared.
     """
 
-    def __init__(self, source: sa.Connection, target: sa.Connection, after: int = 0) -> None:
+    def __init__(self, source: sa.Connection, target: sa.Connection, after: int) -> None:
         super().__init__(source, writes=True)
         self._source = source
         self._target = target
