@@ -380,6 +380,14 @@ def test_a_page_that_names_a_model_anywhere_is_flagged(page: str) -> None:
     assert [flag.response_id for flag in flag_words([("r", model, words)], [model])] == ["r"]
 
 
+@pytest.mark.parametrize(("short", "longer", "before"), [("{}", "{}-3", "by "), ("heron{}-3", "heron{}-3-pro", "")])
+def test_of_two_names_that_begin_alike_the_longer_one_is_told(short: str, longer: str, before: str) -> None:
+    names = [name.format(letter) for letter in "bcdfghjk" for name in (short, longer)]
+    models = [ModelAdded(model=name, display_name=name) for name in names]
+    words = [(model.model, model, f"Drawn by {model.model}.") for model in models]
+    assert [flag.phrase for flag in flag_words(words, models)] == [before + name for name in names]
+
+
 def test_formats_are_known_by_their_bytes() -> None:
     found = {suffix: format_of(make()) for (_, suffix), make in FILES.items()}
     assert list(found.values()) == [

@@ -105,6 +105,8 @@ def test_what_each_request_answers_in_each_state() -> None:
 def test_a_matchup_expires_at_its_time_and_not_before() -> None:
     assert voting.expire(OPEN, OPEN.expires_at - 1) == Decision(OPEN)
     assert voting.expire(OPEN, OPEN.expires_at).body == e.Expired(matchup_id="m")
+    assert voting.vote(OPEN, A, OPEN.expires_at - 1).body == e.Voted(matchup_id="m", choice=A)
+    assert voting.vote(OPEN, A, OPEN.expires_at).body == e.Expired(matchup_id="m")
     for closed in (voting.vote(OPEN, A, 0).ballot, voting.skip(OPEN, 0).ballot):
         assert voting.expire(closed, OPEN.expires_at) == Decision(closed)
 
@@ -262,6 +264,21 @@ def test_an_undo_that_has_no_number_yet_keeps_its_vote_from_the_public(arena_url
         arena.vote(name, "ann", A, reveal=False)
         arena.store.append([e.Undone(matchup_id=name)], at=clock())
         clock.turn(60)
+        with arena.store.database.read() as connection:
+            assert published_until(connection, clock()) == before
+
+
+def test_a_public_log_that_shows_a_vote_shows_its_undo_even_while_another_undo_has_no_number(arena_url: str) -> None:
+    """Ann undoes after Bob's vote, which is held back: the public log must end before hers, whatever Cleo does."""
+    clock = Clock()
+    with open_arena(arena_url, clock) as arena:
+        arena.append(catalog())
+        names = {voter: arena.serve(voter).matchup_id for voter in ("ann", "bob", "cleo")}
+        before = arena.read(lambda state: state.seq)
+        for voter, name in names.items():
+            arena.vote(name, voter, A, reveal=False)
+        arena.undo(names["ann"], "ann")
+        arena.store.append([e.Undone(matchup_id=names["cleo"])], at=clock())
         with arena.store.database.read() as connection:
             assert published_until(connection, clock()) == before
 
