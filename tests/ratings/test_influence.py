@@ -133,6 +133,19 @@ def test_level_models_need_none():
     assert battles_to_swap(setup(rows, 2, "half"), 0, 1) == 0
 
 
+def test_models_with_the_same_record_are_level_whatever_the_last_digit_of_the_fit():
+    with_one_win = [Row(0, 1, FIRST)] * 5 + [Row(0, 1, SECOND)] + [Row(0, 2, FIRST)] * 5
+    assert battles_to_swap(setup(with_one_win, 3, "half"), 1, 2) == 1
+    alike = [Row(0, model, result) for model in (1, 2) for result in [FIRST] * 5 + [SECOND] * 3]
+    assert {battles_to_swap(setup(alike, 3, "half"), *pair) for pair in ((1, 2), (2, 1))} == {0}
+
+
+def test_a_swap_is_found_although_removing_every_battle_that_helps_would_part_the_models():
+    # 1 : 5 and 0 : 6 against model 0. Without the win it is 0 : 5 and 0 : 6, and then one loss less makes them level.
+    rows = [Row(0, 1, FIRST)] * 5 + [Row(0, 1, SECOND)] + [Row(0, 2, FIRST)] * 6
+    assert battles_to_swap(setup(rows, 3, "half"), 1, 2) == 2
+
+
 def test_one_battle_of_weight_three_is_three_battles():
     rows = [Row(0, 1, FIRST, weight=3.0), Row(0, 1, SECOND)]
     assert battles_to_swap(setup(rows, 2, "half"), 0, 1) == 2

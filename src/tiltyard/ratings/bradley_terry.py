@@ -312,7 +312,7 @@ def border(cells: PairCells, weight: Curvature, tied_groups: NDArray[np.int64]) 
     columns = [project(cells, weight.delta * cells.design[:, k]) for k in range(q)]
     in_group = [(cells.group == group).astype(np.float64) for group in tied_groups]
     columns += [project(cells, mask * weight.cross) for mask in in_group]
-    top = np.column_stack(columns) if columns else np.empty((cells.n_models + q, 0))
+    top = np.column_stack(columns) if columns else np.empty((cells.n_models, 0))
     bottom = np.zeros((len(tied_groups), q + len(tied_groups)))
     bottom[:, :q] = top[cells.n_models :, q:].T
     bottom[:, q:] = np.diag([float(mask @ weight.tie) for mask in in_group])

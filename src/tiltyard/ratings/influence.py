@@ -21,6 +21,9 @@ from tiltyard.ratings.graph import islands
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+LEVEL = 1e-9
+"""Strengths (log-odds) closer than this are level: a fit knows them to ten digits or so."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemovableBattles:
@@ -77,7 +80,7 @@ def battles_to_swap(robustness: Robustness, above: int, below: int) -> int | Non
     """The fewest battles found whose removal puts `below` level with or above `above`; None if nothing does."""
     fitted, battles = robustness.fitted, robustness.battles
     gap = float(fitted.parameters.strength[above] - fitted.parameters.strength[below])
-    if gap <= 0.0:
+    if gap <= LEVEL:
         return 0
     effect = _effect_on_gap(robustness, above, below)
     order = np.argsort(-effect, kind="stable")
@@ -141,4 +144,4 @@ def _swapped(robustness: Robustness, above: int, below: int, order: NDArray[np.i
         refitted, _ = fit_bounded(left, robustness.fitted.tie_model)
     except NotConverged:
         return False
-    return bool(refitted.parameters.strength[above] <= refitted.parameters.strength[below])
+    return bool(refitted.parameters.strength[above] - refitted.parameters.strength[below] <= LEVEL)
