@@ -14,7 +14,9 @@ from tiltyard.battles.table import Codes
 from tiltyard.boards import BradleyTerry
 from tiltyard.boards.inputs import InputOptions
 from tiltyard.errors import NotConnected, OptionError, RatingError, TooLarge
-from tiltyard.ratings.pooling import PooledPrior
+from tiltyard.ratings.comparisons import Comparisons, count_pairs
+from tiltyard.ratings.pooling import PooledPrior, fit_pooled
+from tiltyard.ratings.tie_models import TIE_MODELS
 
 PLAIN = BradleyTerry(misfit=False)
 
@@ -184,6 +186,19 @@ def test_clusters_are_those_of_all_categories_and_counted_in_each():
     for board in by_prompt.values():
         assert board.settings["interval"]["cluster"] is None
         assert "the intervals of each board are for its own prompt alone" in board.remarks
+
+
+def test_a_models_degrees_of_freedom_are_its_effective_prompts_over_all_categories_less_one():
+    """Models 0 and 1 meet on six prompts in both categories, 1 and 2 on four in one; 0 and 2 twice on no prompt."""
+    first = np.array([0, 3] * 6 + [1] * 4 + [3, 3])  # category x: 0, 1, 2; category y: 3, 4, 5
+    second = np.array([1, 4] * 6 + [2] * 4 + [5, 5])
+    prompt = np.array([number for number in range(6) for _ in "xy"] + [6, 7, 8, 9, -1, -1])
+    result = np.array([0, 0, 1, 1] * 3 + [0, 1] * 3, dtype=np.int8)
+    rows = Comparisons(6, first, second, result, np.ones(18), clusters=(prompt,))
+    pooled = fit_pooled(rows, count_pairs(rows), TIE_MODELS["half"], np.tile(np.arange(3), 2), np.repeat([0, 1], 3))
+    squares = [6 * 2**2 + 2, 6 * 2**2 + 4, 4 + 2]
+    expected = [battles**2 / square - 1.0 for battles, square in zip([14, 16, 6], squares, strict=True)]
+    assert pooled.model_degrees == pytest.approx(expected * 2)
 
 
 @pytest.mark.parametrize(

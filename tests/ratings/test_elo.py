@@ -195,7 +195,7 @@ def test_whole_runs_give_the_same_bits_with_and_without_numba(monkeypatch):
     for choice in MODES:
         monkeypatch.setenv("TILTYARD_COMPILE", choice)
         run = permutation_elo(a, b, a_won, n_models=12, n_perms=530)  # more than one block of lanes
-        interval = sampling_interval(a, b, a_won, run.default.mean, clusters=clusters, n_resamples=20)
+        interval = sampling_interval(a, b, a_won, run.default.mean, clusters=clusters, n_resamples=20, seed=0)
         results.append(np.vstack([*(each.ratings for each in run.sweep), interval.low]))
     assert np.array_equal(results[0], results[-1])
 
@@ -298,7 +298,7 @@ def test_the_sampling_interval_is_the_stated_formula():
 def test_with_very_many_battles_no_interval_shrinks_to_a_point():
     """Here the prompts' part is some hundredth of the shuffles': a difference of the two is as often negative."""
     a, b, a_won = tournament(8_000, 8)
-    interval = sampling_interval(a, b, a_won, np.full(8, 1400.0), n_resamples=40)
+    interval = sampling_interval(a, b, a_won, np.full(8, 1400.0), n_resamples=40, seed=0)
     assert interval.standard_error.min() > 0.5
     assert interval.standard_error.max() < 20.0
 
@@ -307,8 +307,8 @@ def test_with_very_many_battles_no_interval_shrinks_to_a_point():
 def test_a_sampling_interval_without_a_level_or_a_second_draw_is_an_error(wrong):
     a, b, a_won = tournament(10, 3)
     with pytest.raises(OptionError, match="2 or more resamples and shuffles, and a level between 0 and 1"):
-        sampling_interval(a, b, a_won, np.full(3, 1400.0), **wrong)
-    assert len(sampling_interval(a, b, a_won, np.full(3, 1400.0), n_resamples=2, n_shuffles=2).low) == 3
+        sampling_interval(a, b, a_won, np.full(3, 1400.0), seed=0, **wrong)
+    assert len(sampling_interval(a, b, a_won, np.full(3, 1400.0), n_resamples=2, n_shuffles=2, seed=0).low) == 3
 
 
 @pytest.mark.parametrize("neither", [-1, 2, 0.5])
@@ -320,7 +320,7 @@ def test_whether_a_won_is_true_or_false_and_nothing_else(neither):
 
 def test_a_model_that_only_won_or_only_lost_has_no_sampling_interval():
     a, b, a_won = [0] * 5 + [1, 2], [1] * 5 + [2, 1], [True] * 7
-    interval = sampling_interval(a, b, a_won, np.full(3, 1400.0))
+    interval = sampling_interval(a, b, a_won, np.full(3, 1400.0), seed=0)
     assert np.isnan(interval.low[0])
     assert np.isnan(interval.high[0])
     assert np.isfinite(interval.low[1:]).all()
@@ -329,8 +329,8 @@ def test_a_model_that_only_won_or_only_lost_has_no_sampling_interval():
 def test_battles_without_a_shared_prompt_are_their_own_clusters():
     a, b, a_won = tournament(30, 3)
     mean = np.full(3, 1400.0)
-    alone = sampling_interval(a, b, a_won, mean)
-    marked = sampling_interval(a, b, a_won, mean, clusters=np.full(30, -1))
+    alone = sampling_interval(a, b, a_won, mean, seed=0)
+    marked = sampling_interval(a, b, a_won, mean, clusters=np.full(30, -1), seed=0)
     assert alone.n_clusters == marked.n_clusters == 30
     assert np.array_equal(alone.low, marked.low)
 
@@ -338,8 +338,8 @@ def test_battles_without_a_shared_prompt_are_their_own_clusters():
 def test_ten_copies_of_each_battle_are_no_new_evidence_when_clustered():
     a, b, a_won = (np.repeat(column, 10) for column in tournament(60, 3))
     mean = permutation_elo(a, b, a_won, n_models=3, n_perms=20).default.mean
-    by_prompt = sampling_interval(a, b, a_won, mean, clusters=np.repeat(np.arange(60), 10))
-    by_row = sampling_interval(a, b, a_won, mean)
+    by_prompt = sampling_interval(a, b, a_won, mean, clusters=np.repeat(np.arange(60), 10), seed=0)
+    by_row = sampling_interval(a, b, a_won, mean, seed=0)
     assert (by_prompt.standard_error > 2.0 * by_row.standard_error).all()  # √10 = 3.2 before Elo forgets
 
 
@@ -411,14 +411,14 @@ def test_a_scale_or_base_without_meaning_is_an_error():
 
 def test_one_prompt_cannot_tell_of_others():
     with pytest.raises(RatingError, match="at least 2 prompts"):
-        sampling_interval([0, 0], [1, 1], [True, False], np.full(2, 1400.0), clusters=[3, 3])
+        sampling_interval([0, 0], [1, 1], [True, False], np.full(2, 1400.0), clusters=[3, 3], seed=0)
 
 
 def test_resamples_and_clusters_are_checked():
     with pytest.raises(OptionError, match="2 or more resamples"):
-        sampling_interval([0, 0], [1, 1], [True, False], np.full(2, 1400.0), n_shuffles=1)
+        sampling_interval([0, 0], [1, 1], [True, False], np.full(2, 1400.0), n_shuffles=1, seed=0)
     with pytest.raises(OptionError, match="clusters has shape"):
-        sampling_interval([0, 0], [1, 1], [True, False], np.full(2, 1400.0), clusters=[3])
+        sampling_interval([0, 0], [1, 1], [True, False], np.full(2, 1400.0), clusters=[3], seed=0)
 
 
 def test_very_many_battles_are_resampled_less_often():

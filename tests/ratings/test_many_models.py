@@ -16,7 +16,7 @@ from tiltyard.boards.certainty import zero_weights
 from tiltyard.ratings import POINTS_PER_LOGIT, many_models
 from tiltyard.ratings.battle_derivatives import BattleDerivatives
 from tiltyard.ratings.bradley_terry import fit_bounded
-from tiltyard.ratings.comparisons import Comparisons, count_pairs
+from tiltyard.ratings.comparisons import TIED, Comparisons, count_pairs
 from tiltyard.ratings.intervals import sandwich
 from tiltyard.ratings.many_models import DrawnCovariance, Draws, drawn_sandwich
 from tiltyard.ratings.ranks import places_of_intervals, rank_intervals
@@ -83,6 +83,19 @@ def compare_errors(whole, drawn, zero):
     few = np.sqrt(whole.fisher_variances(zero))
     ratio = np.sqrt(drawn.fisher_variances(zero))[few > 0] / few[few > 0]
     assert len(ratio) == 0 or abs(ratio.mean() - 1.0) < 0.04
+
+
+def test_without_ties_intervals_do_not_depend_on_how_ties_would_be_read():
+    """Half of all battles are one voter's, who has nearly all of the leverage of some models."""
+    _, rows = sparse_field(60, 30, 2, voters=100, share=0.5)
+    rows = rows.take(np.flatnonzero(rows.result != TIED))
+    zero = np.full(60, 1 / 60)
+    half, davidson, rao_kupper = (
+        drawn_sandwich(fit, rows, counted, seed=0).variances(zero)
+        for fit, counted in (fitted(rows, ties) for ties in ("half", "davidson", "rao-kupper"))
+    )
+    np.testing.assert_allclose(davidson, half, rtol=1e-6)
+    np.testing.assert_allclose(rao_kupper, half, rtol=1e-6)
 
 
 def test_what_too_few_draws_leave_open_of_two_clusterings_and_of_their_rows_widens_the_interval():

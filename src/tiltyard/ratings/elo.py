@@ -168,7 +168,7 @@ def sampling_interval(
     n_resamples: int | None = None,
     n_shuffles: int = SHUFFLES,
     level: float = 0.95,
-    seed: int = 0,
+    seed: int,
 ) -> SamplingInterval:
     """An interval around the permutation Elo `mean` that says what other prompts could have given.
 
