@@ -180,7 +180,8 @@ def test_of_very_many_battles_some_are_checked_as_if_they_were_alone(monkeypatch
         found = check_fit(fit, rows, counted, fit.inverse_information(), seconds=times, slot=True)
         order = np.lexsort((found.pairs.second, found.pairs.first))
         slot = found.slot.high - found.slot.low
-        return found.pairs.z[order], found.pairs.error[order], found.drift.z, found.drift.error, slot
+        moved = np.append(found.schedule.z, found.ties.z)
+        return found.pairs.z[order], found.pairs.error[order], found.drift.z, found.drift.error, slot, moved
 
     table = MisfitWorld(models=4, battles=8000, slot=40.0).draw(np.random.default_rng(0))
     rows = Comparisons(4, table.model_a, table.model_b, table.outcome, np.ones(len(table)))
@@ -196,6 +197,7 @@ def test_of_very_many_battles_some_are_checked_as_if_they_were_alone(monkeypatch
     assert some[2] == pytest.approx(alone[2], abs=0.1)
     assert some[3] == pytest.approx(alone[3], rel=0.1)
     assert some[4] == pytest.approx(alone[4], rel=0.1)
+    assert some[5] == pytest.approx(alone[5], abs=0.1)
 
 
 def test_many_models_are_not_checked_and_the_line_says_why() -> None:
