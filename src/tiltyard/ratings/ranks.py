@@ -80,7 +80,7 @@ def places_of_intervals(low: Floats, high: Floats) -> RankIntervals:
 
 def tukey_cut(n_models: int, level: float, degrees: float = math.inf) -> float:
     """How many standard errors tell any two of the models apart, if all differences are equally well known (Tukey)."""
-    return studentized_range_quantile(level, n_models, degrees) / math.sqrt(2.0) if n_models > 1 else math.inf
+    return studentized_range_quantile(level, n_models, degrees) / math.sqrt(2.0)
 
 
 def bonferroni_cuts(degrees: Floats, level: float) -> Floats:
