@@ -11,7 +11,7 @@ import tiltyard as ty
 from oracles.simulation import arena_battles, results, table_of
 from tiltyard.boards import BradleyTerry
 from tiltyard.errors import OptionError
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.ratings import POINTS_PER_LOGIT, shrinkage
 from tiltyard.ratings.bradley_terry import NormalPrior, fit
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
 from tiltyard.ratings.intervals import sandwich
@@ -162,6 +162,18 @@ def test_many_models_draw_the_same_standard_errors():
     whole, drawn = sandwich(fitted, rows, counted), drawn_sandwich(fitted, rows, counted, seed=0)
     ratio = np.sqrt(drawn.variances() / whole.variances())
     assert np.sqrt(np.mean((ratio - 1.0) ** 2)) < 0.04
+
+
+@pytest.mark.parametrize("per_model", [6, 60])
+def test_how_much_many_models_differ_is_found_without_the_whole_matrix(monkeypatch, per_model):
+    _, table = world(np.random.default_rng(5), 60, 0.7, per_model)
+    rows = Comparisons(60, table.model_a, table.model_b, table.outcome, np.ones(len(table)))
+    cells = count_pairs(rows).cells
+    whole = fit_shrunk(cells, TIE_MODELS["davidson"]).variance
+    monkeypatch.setattr(shrinkage, "MANY_MODELS", 50)
+    by_diagonal = fit_shrunk(cells, TIE_MODELS["davidson"]).variance
+    assert np.sqrt(by_diagonal) == pytest.approx(np.sqrt(whole), rel=0.1)
+    assert by_diagonal != whole
 
 
 def test_it_goes_with_anchors_soft_outcomes_controls_and_is_recorded():
