@@ -200,6 +200,25 @@ def test_of_very_many_battles_some_are_checked_as_if_they_were_alone(monkeypatch
     assert some[5] == pytest.approx(alone[5], abs=0.1)
 
 
+def test_moves_by_schedule_are_in_standard_errors_of_what_every_battle_moves() -> None:
+    rng, strength, met = np.random.default_rng(1), np.array([0.6, 0.2, -0.2, -0.6]), [900, 30, 300, 60, 500, 200]
+    first, second = (np.repeat(side, met) for side in np.triu_indices(4, 1))
+    won = rng.random(len(first)) < 1.0 / (1.0 + np.exp(strength[second] - strength[first]))
+    rows = Comparisons(4, first, second, np.where(won, 0, 1).astype(np.int8), np.ones(len(first)))
+    counted = count_pairs(rows)
+    fit = fit_bounded(counted.cells, TIE_MODELS["half"])[0]
+    found = check_fit(fit, rows, counted, fit.inverse_information(), seconds=None, slot=False)
+    sides = np.eye(4)[first] - np.eye(4)[second]
+    chance = 1.0 / (1.0 + np.exp(-sides @ fit.parameters.strength))
+
+    def moves(weight: np.ndarray) -> np.ndarray:
+        information = sides.T @ (sides * (weight * chance * (1.0 - chance))[:, None])
+        return sides * (weight * (won - chance))[:, None] @ np.linalg.pinv(information)
+
+    each = moves(np.repeat(np.mean(met) / np.array(met), met)) - moves(np.ones(len(first)))
+    assert found.schedule.z == pytest.approx(each.sum(axis=0) / np.sqrt((each**2).sum(axis=0)), rel=0.03)
+
+
 def test_many_models_are_not_checked_and_the_line_says_why() -> None:
     rng = np.random.default_rng(7)
     a, b = arena_battles(np.zeros(320), 6000, rng)

@@ -53,7 +53,7 @@ def removable_battles(rows: Comparisons, counted: Counted) -> RemovableBattles:
     sums = sum_by(counted.cell[hard] * 3 + counted.result[hard], rows.weight[hard], 3 * n)
     filled = np.flatnonzero(sums)
     cell, counts, number = filled // 3, np.eye(3)[filled % 3], sums[filled]
-    if counted.share is None or hard.all():
+    if counted.share is None:
         return RemovableBattles(cell, counts, number)
     soft = np.flatnonzero(~hard)
     share = counted.share[soft]
