@@ -72,6 +72,19 @@ def test_every_round_is_the_fit_of_its_own_counts(ties, options):
         np.testing.assert_allclose(got[at], alone.parameters.strength, atol=5 * bootstrap.CHORD_TOLERANCE)
 
 
+def test_rounds_of_very_many_pairs_are_solved_one_by_one(monkeypatch):
+    monkeypatch.setattr(bootstrap, "BLOCK_VALUES", 1)
+    monkeypatch.setattr(bootstrap, "VALUES_AT_ONCE", 1)
+    result, table, counted = prepared(some_rows(3), 4)
+    got = bootstrap_strengths(result, table, counted, rounds=3, seed=9)
+    assert len(got) == 3
+    units = resampling_units(result, table, counted)
+    for strength, child in zip(got, np.random.SeedSequence(9).spawn(3), strict=True):
+        counts = draw_counts(units, 1, np.random.default_rng(child))[:, :, 0]
+        alone = fit(result.cells.with_counts(counts), TIE_MODELS["davidson"])
+        np.testing.assert_allclose(strength, alone.parameters.strength, atol=5 * bootstrap.CHORD_TOLERANCE)
+
+
 @pytest.mark.parametrize("bent", [True, False])
 def test_rounds_that_chord_steps_do_not_settle_are_finished_by_bent_steps_or_newton(monkeypatch, bent):
     rows = some_rows(5, prompts=6)

@@ -404,6 +404,12 @@ def test_a_score_outside_zero_and_one_is_an_error(score):
         sequential_elo([0, 0], [1, 1], [1.0, score], n_models=2)
 
 
+@pytest.mark.parametrize("scores", [[1.0], [1.0, 0.0, 1.0]])
+def test_every_battle_has_one_score(scores):
+    with pytest.raises(BattleError, match="a holds 2 battles, but score_a has shape"):
+        sequential_elo([0, 0], [1, 1], scores, n_models=2)
+
+
 def test_a_scale_or_base_without_meaning_is_an_error():
     with pytest.raises(OptionError, match="base above 1"):
         sequential_elo([0], [1], [1], n_models=2, base=1.0)

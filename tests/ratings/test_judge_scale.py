@@ -127,9 +127,11 @@ def test_battles_on_one_and_the_same_prompt_count_as_independent():
 
 def test_few_prompts_do_not_make_the_slope_more_certain_than_independent_verdicts():
     verdicts, _ = drawn(3, floor_points=0.0, orders=1)
-    few = calibrate(STRENGTH, replace(verdicts, cluster=verdicts.battle % 4))
-    assert few.slope_variance >= 0.9 * calibrate(STRENGTH, verdicts).slope_variance
-    assert few.degrees == 3
+    alone = calibrate(STRENGTH, verdicts).slope_variance
+    for prompts in range(4, 12):
+        few = calibrate(STRENGTH, replace(verdicts, cluster=verdicts.battle % prompts))
+        assert few.slope_variance >= 0.9 * alone
+        assert few.degrees == prompts - 1
 
 
 def test_small_calibrations_say_so():

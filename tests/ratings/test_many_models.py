@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -148,6 +149,20 @@ def test_a_covariate_adds_its_own_variance_to_what_a_battle_is_known_by():
     design = counted.cells.design[:, 0]
     assert np.abs(design).max() > 0
     np.testing.assert_allclose(other.leverage - one.leverage, one.bend[:, 0] * 0.02 * design**2, atol=1e-12)
+
+
+def test_every_tie_parameter_has_its_own_part_in_what_a_battle_is_known_by():
+    _, rows = sparse_field(40, 30, 2)
+    counted = count_pairs(replace(rows, group=np.arange(len(rows)) % 3))
+    fit = fit_bounded(counted.cells, TIE_MODELS["davidson"])[0]
+    assert fit.n_parameters == 43
+    diagonal, none = np.full(43, 0.01), np.zeros(len(fit.cells))
+    before = BattleDerivatives.by_diagonal(fit, diagonal, none)
+    for group in range(3):
+        more = diagonal.copy()
+        more[40 + group] = 0.03
+        added = BattleDerivatives.by_diagonal(fit, more, none).leverage - before.leverage
+        np.testing.assert_allclose(added, 0.02 * before.bend[:, 2] * (fit.cells.group == group), atol=1e-12)
 
 
 def test_a_battle_that_alone_joins_two_groups_keeps_their_difference_uncertain():

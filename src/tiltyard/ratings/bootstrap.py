@@ -69,7 +69,7 @@ def bootstrap_strengths(
 ) -> Floats:
     """Strengths of every round, centred: an array (rounds, models); `way` says which clusters are resampled."""
     units = resampling_units(fitted, rows, counted, way)
-    size = max(1, min(BLOCK_ROUNDS, BLOCK_VALUES // max(1, 3 * len(fitted.cells))))
+    size = max(1, min(BLOCK_ROUNDS, BLOCK_VALUES // (3 * len(fitted.cells))))
     sizes = [min(size, rounds - start) for start in range(0, rounds, size)]
     children = np.random.SeedSequence(seed).spawn(len(sizes))
     drawn = (draw_counts(units, n, np.random.default_rng(child)) for n, child in zip(sizes, children, strict=True))
