@@ -15,7 +15,7 @@ from tiltyard.boards import BradleyTerry
 from tiltyard.boards.inputs import InputOptions
 from tiltyard.errors import NotConnected, OptionError, RatingError, TooLarge
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
-from tiltyard.ratings.pooling import PooledPrior, fit_pooled
+from tiltyard.ratings.pooling import PooledPrior, covariance_within, fit_pooled
 from tiltyard.ratings.tie_models import TIE_MODELS
 
 PLAIN = BradleyTerry(misfit=False)
@@ -199,6 +199,23 @@ def test_a_models_degrees_of_freedom_are_its_effective_prompts_over_all_categori
     squares = [6 * 2**2 + 2, 6 * 2**2 + 4, 4 + 2]
     expected = [battles**2 / square - 1.0 for battles, square in zip([14, 16, 6], squares, strict=True)]
     assert pooled.model_degrees == pytest.approx(expected * 2)
+
+
+def test_with_a_known_spread_of_categories_variances_are_those_of_the_posterior():
+    """What sampling and the pull add up to by Bayes's rule: the inverse of the battles' information and the prior's."""
+    world = CategoryWorld("small", models=4, categories=2, battles=(300, 30), between=0.4)
+    _, table = world.draw(np.random.default_rng(12))
+    category = table.columns["category"].codes
+    first, second = 4 * category + table.model_a, 4 * category + table.model_b
+    rows = Comparisons(8, first, second, table.outcome, np.ones(len(table)))
+    pooled = fit_pooled(rows, count_pairs(rows), TIE_MODELS["half"], np.tile(np.arange(4), 2), np.repeat([0, 1], 4))
+    prior = replace(pooled.shrunk.fit.prior, spread=1.0 / pooled.shrunk.fit.prior.precision)
+    known = replace(pooled, shrunk=replace(pooled.shrunk, fit=replace(pooled.shrunk.fit, prior=prior)))
+    centre = np.eye(4) - 0.25
+    for ids in (np.arange(4), np.arange(4, 8)):
+        posterior = centre @ pooled.inverse[np.ix_(ids, ids)] @ centre
+        assert covariance_within(known, ids, ()).fisher == pytest.approx(posterior, abs=1e-9)
+        assert (np.diag(covariance_within(pooled, ids, ()).fisher) > np.diag(posterior)).all()
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from tests.sizes import size
 
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons, some_rows
+from tiltyard.ratings import influence
 from tiltyard.ratings.bradley_terry import fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.graph import islands, ties_bounded
@@ -155,6 +156,21 @@ def test_models_joined_by_a_single_battle_cannot_be_swapped_by_removing_it():
     # Without the one battle of 0 and 1 nothing compares them: that is no swap.
     rows = [Row(0, 1, FIRST), Row(1, 2, FIRST), Row(2, 1, FIRST), Row(0, 3, FIRST), Row(3, 0, FIRST)]
     assert battles_to_swap(setup(rows, 4, "half"), 0, 1) is None
+    # Ten battles of weight 0.7 add up to a little more than 7: what rounding leaves of them is no battle.
+    assert battles_to_swap(setup([Row(0, 1, FIRST, weight=0.7)] * 10, 2, "half"), 0, 1) is None
+
+
+def test_the_number_is_found_in_few_refits(monkeypatch):
+    refits = []
+    monkeypatch.setattr(influence, "fit_bounded", lambda *of: refits.append(of) or fit_bounded(*of))
+    even = setup([Row(0, 1, FIRST, weight=520.0), Row(0, 1, SECOND, weight=480.0)], 2, "half")
+    assert battles_to_swap(even, 0, 1) == 40
+    assert len(refits) <= 1 + np.ceil(np.log2(41))
+    field = setup(some_rows(2, n=2000, models=5), 5)
+    for above, below in neighbours(field):
+        refits.clear()
+        number = battles_to_swap(field, above, below)
+        assert len(refits) <= 3 + np.ceil(np.log2(number))
 
 
 def test_soft_outcomes_are_removed_one_by_one():

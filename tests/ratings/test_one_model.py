@@ -123,6 +123,9 @@ def test_a_row_of_weight_three_is_three_rows(tie_model):
     heavy = rows(battles.opponent, battles.result, weight=np.full(60, 3.0))
     one, other = fit_one(anchors, thrice, tie_model), fit_one(anchors, heavy, tie_model)
     assert (one.strength, one.sandwich, one.battles) == pytest.approx((other.strength, other.sandwich, other.battles))
+    unbeaten = rows([0, 0, 0, 1], [FIRST_WON] * 4), rows([0, 1], [FIRST_WON] * 2, weight=[3.0, 1.0])
+    one, other = (fit_one(np.array([0.0, 2.0]), battles, tie_model) for battles in unbeaten)
+    assert (one.strength, one.fisher, one.reach) == pytest.approx((other.strength, other.fisher, Reach.UNBEATEN))
 
 
 def test_a_soft_outcome_of_one_is_a_win_and_of_zero_a_loss():

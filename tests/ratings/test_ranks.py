@@ -43,6 +43,14 @@ def test_models_are_told_apart_beyond_tukeys_distance_and_not_before():
     assert (apart.low.tolist(), apart.high.tolist()) == ([2, 1], [2, 1])
 
 
+def test_some_of_the_models_have_places_among_themselves_and_without_a_table_of_pairs_among_all():
+    values, chosen = np.array([0.0, 1.0, 2.0, 3.0]), np.array([0, 2])
+    table = ranks_module.rank_intervals(values, np.full((4, 4), 0.5)).among(chosen)
+    assert (table.low.tolist(), table.high.tolist()) == ([2, 1], [2, 1])
+    sorted_only = ranks_module.places_of_intervals(values - 0.2, values + 0.2).among(chosen)
+    assert (sorted_only.low.tolist(), sorted_only.high.tolist()) == ([4, 2], [4, 2])
+
+
 def test_a_single_model_holds_the_first_place():
     found = ranks_module.rank_intervals(np.zeros(1), np.full((1, 1), tukey_cut(1, 0.95)))
     assert (found.low.tolist(), found.high.tolist()) == ([1], [1])

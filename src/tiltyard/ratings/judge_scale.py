@@ -74,15 +74,14 @@ class NewModelVerdicts:
 class JudgeScale:
     """What a calibration found: the judge's `slope` β̂, `slot` γ̂ and `tau` τ̂, in the judge's logits.
 
-    `slope_variance` and `slot_variance` count the chance of the verdicts, by cluster, and the idiosyncrasies;
-    `tau_degrees` says how well τ̂ is known. `idiosyncrasy` holds every model's δ̂, shrunk where it has few
-    verdicts, 0 where it has none. Models are numbered as the strengths were that the judge was calibrated with.
+    `slope_variance` counts the chance of the verdicts, by cluster, and the idiosyncrasies; `tau_degrees` says how well
+    τ̂ is known. `idiosyncrasy` holds every model's δ̂, shrunk where it has few verdicts, 0 where it has none. Models
+    are numbered as the strengths were that the judge was calibrated with.
     """
 
     slope: float
     slope_variance: float
     slot: float
-    slot_variance: float
     tau: float
     tau_degrees: float
     idiosyncrasy: Floats
@@ -173,7 +172,6 @@ def calibrate(strength: Floats, verdicts: CalibrationVerdicts) -> JudgeScale:
         slope=float(fitted.point[0]),
         slope_variance=float(covariance[0, 0]),
         slot=float(fitted.point[1]),
-        slot_variance=float(covariance[1, 1]),
         tau=math.sqrt(fitted.tau2),
         tau_degrees=min(fitted.tau_degrees(), max(n_models - 2.0, 1.0)),
         idiosyncrasy=fitted.point[2:],
