@@ -291,3 +291,10 @@ def test_rows_are_cut_into_pieces_between_clusters_and_never_inside_one(monkeypa
     monkeypatch.setattr(clusters, "ROWS_AT_ONCE", 3)
     cluster = np.repeat([0, 1, 2, 3], [2, 5, 1, 4])
     assert list(clusters.cut_between_clusters(cluster)) == [slice(0, 7), slice(7, 12)]
+
+
+def test_the_exported_matrix_of_two_clusterings_has_no_negative_variance():
+    two_ways = np.array([[1.0, 2.0], [2.0, 1.0]])  # its eigenvalues are 3 and −1
+    both = Covariance((two_ways, np.eye(2)), np.eye(2), np.full(2, 9.0), np.zeros(2, dtype=bool))
+    assert both.matrix == pytest.approx(np.full((2, 2), 1.5))
+    assert replace(both, matrices=(two_ways,)).matrix is two_ways

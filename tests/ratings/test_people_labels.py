@@ -46,6 +46,14 @@ def test_without_the_judge_it_is_the_plain_fit_of_the_labels(tie_model):
     assert ratio == pytest.approx(1.0, abs=0.12)  # the mean number of labels a prompt is divided out, otherwise equal
 
 
+def test_two_prompts_without_the_judge_have_the_errors_of_the_plain_fit():
+    data = replace(drawn(), prompt=drawn().prompt % 2)
+    rows = as_rows(data)
+    counted = count_pairs(rows)
+    expected = sandwich(fit(counted.cells, DAVIDSON), rows, counted).variances()
+    assert fit_with_people(data, DAVIDSON, weight=0.0).covariance.variances() == pytest.approx(expected, rel=1e-6)
+
+
 def test_a_judge_who_is_people_is_fitted_as_if_all_were_labelled():
     data = drawn()
     twin = replace(data, said=data.judged[data.matchup])

@@ -246,7 +246,7 @@ def fit_one(anchor_strength: Floats, rows: OneModelRows, tie_model: TieModel) ->
     middle, clusters = _middle(top, rows)
     n_anchors = len(anchor_strength)
     cross = top.here.curvature.cross if top.free_tie else np.zeros(len(cells.known))
-    pull = inverse[0, 0] * top.here.curvature.delta + (inverse[0, -1] * cross if top.free_tie else 0.0)
+    pull = inverse[0, 0] * top.here.curvature.delta + inverse[0, -1] * cross
     return OneModelFit(
         strength=float(top.point[0]),
         tie=float(top.point[1]) if top.free_tie else tie_model.untied,
