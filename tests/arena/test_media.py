@@ -388,6 +388,13 @@ def test_of_two_names_that_begin_alike_the_longer_one_is_told(short: str, longer
     assert [flag.phrase for flag in flag_words(words, models)] == [before + name for name in names]
 
 
+@pytest.mark.parametrize(("name", "anywhere"), [("ny-123", True), ("ny-12", False)])
+def test_a_name_of_two_parts_counts_anywhere_if_it_has_five_signs(name: str, anywhere: bool) -> None:
+    model = ModelAdded(model=name, display_name=name)
+    assert (flag_words([("r", model, f"Level {name} begins")], [model]) != []) is anywhere
+    assert flag_words([("r", model, f"Made with {name}")], [model]) != []
+
+
 def test_formats_are_known_by_their_bytes() -> None:
     found = {suffix: format_of(make()) for (_, suffix), make in FILES.items()}
     assert list(found.values()) == [
