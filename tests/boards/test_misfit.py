@@ -110,6 +110,31 @@ def test_a_board_that_fits_says_so_and_what_was_not_checked() -> None:
     assert "Drift: not checked, no timestamps." in fit_sentences(board.details["misfit"])
 
 
+def test_a_report_tells_the_figures_of_each_check_and_what_was_not_checked() -> None:
+    first = {"model": "otter", "against": "heron", "share": 0.71, "expected": 0.55, "battles": 1200}
+    last = {"model": "crane", "against": "otter", "share": 0.4, "expected": 0.45, "battles": 30}
+    record = {
+        "checked": True,
+        "notes": ["pairs", "drift"],
+        "pairs": {"p": 0.001, "size": 0.042, "worst": [first, last]},
+        "schedule": {"p": 0.2, "model": "otter", "points": -12.4, "z": -1.34},
+        "ties": {"p": 0.5, "close": 0.1, "close_expected": 0.12, "far": 0.05, "far_expected": 0.06},
+        "drift": {"p": 0.004, "models": [{"model": "crane", "points": 55.0, "error": 14.0}]},
+        "not_checked": ["slot: one side never wins: sides tell who won"],
+    }
+    assert fit_sentences(record) == [
+        "Pairs (misfit): p 0.001; pairs deviate by 4.2 percentage points beyond chance. The most remarkable: "
+        "otter scores 71 % against heron, expected 55 % (1,200 battles).",
+        "Schedule: p 0.200; with every pair weighing the same, otter moves by -12 points (1.3 standard errors).",
+        "Ties: p 0.500; 10.0 % ties among close models, expected 12.0 %; 5.0 % among others, expected 6.0 %.",
+        "Drift (misfit): p 0.004; largest change from first battle to last, in points (± standard error): "
+        "crane +55 ± 14.",
+        "Sides: not checked, one side never wins: sides tell who won.",
+    ]
+    slot = {"slot": {"p": 0.03, "points": 8.2, "ci_low": -0.5, "ci_high": 16.9}}
+    assert fit_sentences(slot) == ["Sides: p 0.030; being shown first is worth +8.2 points (-0.5 … +16.9)."]
+
+
 def test_a_slot_term_in_the_fit_is_no_misfit_any_more() -> None:
     table = MisfitWorld(slot=60.0, battles=4000).draw(np.random.default_rng(3))
     assert "slot" in BradleyTerry().fit(table).details["misfit"]["notes"]

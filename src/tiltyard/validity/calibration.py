@@ -73,9 +73,9 @@ def _before(model_a: Ints, model_b: Ints, after: Floats, start: float) -> Floats
     """Each side's value before a vote: the one after the model's previous vote, or the start."""
     model = np.column_stack([model_a, model_b]).ravel()
     order = np.argsort(model, kind="stable")
-    value = after.ravel()[order]
-    shifted = np.concatenate([[start], value[:-1]]) if len(value) else value
-    shifted[np.flatnonzero(np.diff(model[order], prepend=-1))] = start
+    shifted = np.roll(after.ravel()[order], 1)
+    firsts = np.unique(model[order], return_index=True)[1]
+    shifted[firsts] = start
     before = np.empty_like(shifted)
     before[order] = shifted
     return before.reshape(-1, 2)

@@ -273,7 +273,7 @@ def _prose_of(code: re.Match[str]) -> str:
     return "\n".join(["", *(line for line in lines if not CODE_SIGNS.search(line)), ""])
 
 
-def names_of(model: str, display_name: str) -> tuple[str, ...]:
+def names_of(model: str, display_name: str) -> set[str]:
     """The names under which a model may speak of itself: its id, its title, and both without maker, size and date."""
     names: set[str] = set()
     for name in (model, display_name):
@@ -282,7 +282,7 @@ def names_of(model: str, display_name: str) -> tuple[str, ...]:
         names |= {name, bare, *("-".join(words[:count]) for count in range(2, len(words)))}
         if words and len(words[0]) > SHORTEST and words[0].casefold() not in NO_NAMES:
             names.add(words[0])
-    return tuple(sorted({name.capitalize() if name.isalpha() and name.islower() else name for name in names} - {""}))
+    return {name.capitalize() if name.isalpha() and name.islower() else name for name in names} - {""}
 
 
 NO_NAMES = frozenset(
