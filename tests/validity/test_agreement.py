@@ -52,6 +52,25 @@ def test_copies_in_clusters_are_worth_one_row_each() -> None:
     assert copied.low <= alone.low
 
 
+@pytest.mark.parametrize(
+    ("hits", "clusters", "worth"),
+    [
+        ([True] * 6, "aaabbc", 6 * 6 / (9 + 4 + 1)),  # all alike: as if 3, 2 and 1 rows were copies
+        (
+            [True, True, False, False, True, False],
+            "aabbcc",
+            3.0,
+        ),  # off by 1, -1, 0: (2/6 · 3/2) / ¼ = twice as uncertain
+    ],
+)
+def test_rows_in_clusters_are_worth_fewer_rows_and_the_interval_is_theirs(
+    hits: list[bool], clusters: str, worth: float
+) -> None:
+    found = share(hits, clusters)
+    low, high = wilson(sum(hits) / 6 * worth, worth, float(stats.t.ppf(0.975, 2)))
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-6)
+
+
 def test_one_cluster_leaves_the_interval_open() -> None:
     assert share([True, False, True], ["p"] * 3) == Estimate(pytest.approx(2 / 3), 0.0, 1.0, 3)
 
@@ -107,10 +126,10 @@ def test_its_standard_error_is_that_of_fleiss_cohen_and_everitt() -> None:
     rest = (observed * expected - 2 * expected + observed) ** 2
     error = math.sqrt((agreeing + others - rest) / (n * (1 - expected) ** 4))
     found = cohen_kappa(*labels(table.tolist()))
-    assert found.high is not None
     assert found.value is not None
     # Ours divides by n − 1 where theirs divides by n.
-    assert (found.high - found.value) / 1.959964 == pytest.approx(error * math.sqrt(n / (n - 1)), rel=1e-6)
+    half = 1.959964 * error * math.sqrt(n / (n - 1))
+    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half), rel=1e-6)
 
 
 def test_perfect_agreement_is_one_and_its_interval_is_not_a_point() -> None:

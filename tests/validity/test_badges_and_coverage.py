@@ -178,7 +178,8 @@ def test_a_top_model_that_stood_outside_its_range_lately_is_counted_and_named() 
     assert (swapped.value, swapped.met, "a, b" in swapped.detail) == (2, False, True)
     newcomer = order_rule(["a", "b", "c"], ranges, [{"a": 1, "b": 2}], 2000)
     assert newcomer.value == 1
-    assert not order_rule(["a"], ranges, None, 2000).met
+    unknown = order_rule(["a"], ranges, None, 2000)
+    assert (unknown.met, unknown.value, unknown.at_most, unknown.needed) == (False, None, True, 0)
 
 
 def test_our_rules_are_marked_and_keep_a_board_calibrating_as_the_policys_do() -> None:

@@ -212,3 +212,11 @@ def test_a_wave_of_votes_is_noticed_and_honest_weeks_are_not(middle):
 def test_a_model_with_few_recent_or_few_earlier_votes_is_not_judged(crowd):
     few = crowd.take(np.arange(60))
     assert np.isnan(shifts(few, 15)).all()
+
+
+def test_strengths_do_not_depend_on_where_the_search_starts():
+    a, b = np.array([0, 0, 1, 1, 2, 2, 0]), np.array([1, 1, 2, 2, 3, 0, 3])
+    score, weight = np.array([1.0, 0.0, 1.0, 0.5, 1.0, 0.0, 0.5]), np.full(7, 3.0)
+    near = expected_strengths(a * 4 + b, score, weight, np.zeros(4))
+    far = expected_strengths(a * 4 + b, score, weight, np.array([12.0, -12.0, 6.0, 0.0]))
+    assert far == pytest.approx(near, abs=1e-6)

@@ -41,6 +41,13 @@ def test_entering_the_top_swaps_with_those_passed() -> None:
     assert (churn.entered, churn.left) == (("c",), ("b",))
 
 
+def test_models_that_enter_or_leave_the_top_together_swap_with_the_others_and_not_among_themselves() -> None:
+    first = {"a": Known(1600, 10), "b": Known(1590, 10), "c": Known(1500, 10), "d": Known(1490, 10)}
+    second = {"a": Known(1580, 10), "b": Known(1590, 10), "c": Known(1700, 10), "d": Known(1710, 10)}
+    swaps = {(swap.rose, swap.fell) for swap in top_churn([first, second], 2).swaps}
+    assert swaps == {("c", "a"), ("c", "b"), ("d", "a"), ("d", "b")}
+
+
 @given(standings, st.integers(1, 8))
 def test_a_board_that_stands_still_has_no_churn(look: dict[str, Known], top: int) -> None:
     churn = top_churn([look, look, look], top)

@@ -79,6 +79,7 @@ def test_one_model_glued_to_a_side_is_named_though_the_whole_is_balanced() -> No
     balance = side_balance(side_a, side_b, as_a + np.bincount(side_b, minlength=10), as_a)
     assert balance.sigmas == 0.0
     assert 5 in balance.off_balance
+    assert balance.model_sigmas[1] == 0.0, "never shown, so on neither side too often"
     assert not balance.fair
 
 

@@ -27,12 +27,13 @@ def test_the_limit_counts_over_a_rolling_window() -> None:
     assert rate_limit([], 0, limit=3, window=60).left == 2
     assert rate_limit([0, 10], 20, limit=3, window=60).left == 0
     refused = rate_limit([0, 10, 20], 59, limit=3, window=60)
-    assert (refused.allowed, refused.again_at) == (False, 60)
+    assert (refused.allowed, refused.left, refused.again_at) == (False, 0, 60)
     assert rate_limit([0, 10, 20], 60, limit=3, window=60).allowed
 
 
 def test_a_limit_of_nothing_allows_nothing() -> None:
-    assert not rate_limit([], 5, limit=0, window=60).allowed
+    refused = rate_limit([], 5, limit=0, window=60)
+    assert (refused.allowed, refused.left, refused.again_at) == (False, 0, 65)
 
 
 @given(st.lists(st.integers(0, 50), max_size=80), st.integers(1, 6), st.integers(1, 100))

@@ -167,6 +167,16 @@ def test_a_model_that_was_always_bad_does_not_rise_and_is_named_for_its_level_an
     assert high_both_bad(cast, range(6), least_votes=5000, level=0.15) == []
 
 
+def test_the_chance_of_a_level_is_that_of_as_many_heads_or_more() -> None:
+    """2 of 3 at a level of ½: 4 of 8 throws have two heads or three. Asking about two models doubles it."""
+    three = np.arange(3)
+    world = QualityVotes(0 * three, 0 * three + 1, 0 * three, three < 2, three >= 0)
+    (flag,) = high_both_bad(world, [0], least_votes=3, level=0.5, alpha=0.5)
+    assert flag.p_value == pytest.approx(0.5)
+    assert high_both_bad(world, [0], least_votes=3, level=0.5, alpha=0.49) == []
+    assert high_both_bad(world, [0, 7], least_votes=3, level=0.5, alpha=0.99) == []
+
+
 def test_a_rate_at_the_level_is_named_at_most_as_often_as_alpha() -> None:
     """200 reports in which every rate is exactly the level: at 1 % about two name somebody."""
     rng = np.random.default_rng(6)

@@ -73,6 +73,11 @@ def test_eight_in_ten_for_the_clear_outsider_are_upsets() -> None:
     assert names(session([B] * 7 + [A] * 3, expected=0.8)) == []
 
 
+def test_who_is_expected_to_win_six_in_ten_is_a_clear_favourite_on_either_side() -> None:
+    assert names(session([B] * 8 + [A] * 2, expected=0.6)) == ["upsets"]
+    assert names(session([A] * 8 + [B] * 2, expected=0.4)) == ["upsets"]
+
+
 def test_between_near_equals_there_is_no_upset() -> None:
     assert names(session([B] * 16 + [A] * 2, expected=0.59)) == []
 
