@@ -29,6 +29,7 @@ def test_a_plain_rubric_needs_and_shows_nothing(tmp_path: Path) -> None:
     rubric = Rubric.load("clarity", write(tmp_path, "# version: 1\nPrefer the clearer answer."))
     assert not rubric.needs_gold
     assert not rubric.shows_expected
+    assert rubric == Rubric("clarity", "1", "Prefer the clearer answer.")
 
 
 def test_factuality_needs_a_gold_answer_without_saying_so(tmp_path: Path) -> None:

@@ -10,11 +10,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from starlette.responses import StreamingResponse
+from starlette.testclient import TestClient
 
 from tests.forked import PATIENCE_SECONDS
 from tests.web.sites import SmallSite, form_in, small_site, vote_page
+from tiltyard.web.app import create_app
 from tiltyard.web.guard import HEADERS
 from tiltyard.web.rendering import static_files
+from tiltyard.web.settings import SiteSettings
 
 ADDRESSES = ("/", "/leaderboard", "/votes/none", "/nothing", "/api/v1/leaderboard", "/api/v1/nothing", "/static/none")
 
@@ -77,6 +80,15 @@ def test_an_error_inside_a_route_is_an_honest_500_with_all_headers(sqlite_site: 
     assert answer.status_code == 500
     assert "not for visitors" not in answer.text
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_a_site_that_has_not_opened_yet_says_so_with_all_headers_and_gives_no_cookie() -> None:
+    starting = TestClient(create_app(SiteSettings(db="sqlite:///unopened.db")))
+    for address, status in (("/healthz", 503), ("/nothing", 404)):
+        answer = starting.get(address, headers={"cookie": f"tiltyard={'a' * 64}"})
+        assert answer.status_code == status
+        assert set(HEADERS) <= {(name.lower(), value) for name, value in answer.headers.raw}
+        assert "set-cookie" not in answer.headers
 
 
 def test_a_page_has_no_inline_script_or_style(sqlite_site: SmallSite) -> None:

@@ -345,7 +345,8 @@ class _SortedIndex:
         found[same] = np.frombuffer(self._offset, np.uint64)[place[same]].astype(np.int64)
         for number in np.flatnonzero(near & ~same).tolist():
             position = self._find(int(heads[number, 0]), int(heads[number, 1]))
-            found[number] = -1 if position is None else position
+            if position is not None:
+                found[number] = position
         return found
 
     def find(self, key: str) -> int | None:
