@@ -108,6 +108,8 @@ def test_a_board_that_fits_says_so_and_what_was_not_checked() -> None:
     assert line.endswith("; not checked: drift")
     assert "drift: no timestamps" in board.details["misfit"]["not_checked"]
     assert "Drift: not checked, no timestamps." in fit_sentences(board.details["misfit"])
+    assert fit_verdict(board.details["misfit"]).startswith("No sign of misfit: ")
+    assert fit_verdict({}) == "Not checked: the board was made without these checks."
 
 
 def test_a_report_tells_the_figures_of_each_check_and_what_was_not_checked() -> None:

@@ -19,7 +19,7 @@ def write(folder: Path, text: str) -> Path:
 
 def test_the_header_is_read_and_taken_off(tmp_path: Path) -> None:
     path = write(
-        tmp_path, "\n# version: 2.1\n# needs: gold_answer\n# shows: expected_behavior\n\n# Facts\nBe strict.\n"
+        tmp_path, "\n# version: 2.1\n\n# needs: gold_answer\n# shows: expected_behavior\n\n# Facts\nBe strict.\n"
     )
     rubric = Rubric.load("facts", path)
     assert rubric == Rubric("facts", "2.1", "# Facts\nBe strict.", needs_gold=True, shows_expected=True)

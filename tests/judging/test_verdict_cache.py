@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -223,6 +224,16 @@ def test_many_keys_are_found_where_each_is(tmp_path: Path, monkeypatch: pytest.M
             assert cache.read(place).cache_key == key
     assert VerdictCache(tmp_path, "brevity").find_all(heads).tolist() == [-1] * len(asked)
     assert cache.find_all(heads[:0]).tolist() == []
+
+
+def test_without_a_wait_a_verdict_is_on_the_disk_when_add_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append((os.fstat(file).st_size, threading.current_thread())))
+    cache = VerdictCache(tmp_path, "clarity", sync_seconds=0.0)
+    cache.add(verdict("a"))
+    assert synced == [(cache.path.stat().st_size, threading.main_thread())]
 
 
 def test_a_slow_disk_holds_up_nobody_and_its_failure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
