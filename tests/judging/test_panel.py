@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from tests.judging.cases import PRICES, case, judging_plan, make_judge, prefers, shown, verdict
 from tiltyard.errors import BudgetReached, OptionError, Refused
@@ -81,6 +82,7 @@ def test_the_verdict_given_most_often_in_an_order_counts() -> None:
         ("AAB", "BBB"): ("otter", False, "ok"),  # swapped: B is otter's slot
         ("AAB", "AAA"): (None, True, "ok"),
         ("AB", "BB"): (None, True, "ok"),  # no label leads in the forward order
+        ("AB", "AB"): (None, True, "ok"),  # nor in either
         ("TT", "TTA"): (None, False, "ok"),
         ("A-", "B-"): ("otter", False, "ok"),  # failed repeats do not count
         ("AA", "--"): (None, False, "failed"),
@@ -110,7 +112,7 @@ def test_a_repeat_sends_the_same_bytes_under_a_key_of_its_own(tmp_path: Path) ->
     assert thrice.stats["clarity"].fresh_calls == 12
     first, second = once.judgments["clarity"][0], thrice.judgments["clarity"][0]
     assert second.raw[:2] == first.raw
-    assert [one.repeat for one in second.raw[2:]] == [2, 2, 3, 3]
+    assert [one.repeat for one in second.raw] == [UNSET, UNSET, 2, 2, 3, 3]
     assert [one.position_swap for one in second.raw] == [False, True] * 3
     assert len({one.cache_key for one in second.raw}) == 6
     again = run(judging_plan(3), make_judge(tmp_path, provider, repeats=3))

@@ -13,6 +13,7 @@ from tests.judging.cases import verdict
 from tiltyard.battles import Battle, Outcome, read_battles
 from tiltyard.judging import Matchup, VerdictLabel, settle, settle_one, to_battle
 from tiltyard.judging.reading import read_probabilities
+from tiltyard.judging.records import settle_by
 
 MATCHUP = Matchup(prompt_id="p", dimension="d", entrant_a="otter", entrant_b="heron")
 
@@ -33,7 +34,9 @@ TABLE = {
 @pytest.mark.parametrize(("forward", "swapped"), TABLE)
 def test_two_readable_verdicts_settle(forward: str, swapped: str) -> None:
     judgment = settle(MATCHUP, [verdict("f", VerdictLabel(forward)), verdict("s", VerdictLabel(swapped), swapped=True)])
-    assert (judgment.winner, judgment.inconsistent, judgment.status) == (*TABLE[forward, swapped], "ok")
+    winner, inconsistent = TABLE[forward, swapped]
+    assert (judgment.winner, judgment.inconsistent, judgment.status) == (winner, inconsistent, "ok")
+    assert judgment.outcome == (winner or ("inconsistent" if inconsistent else "tie"))
     battle = to_battle(judgment)
     assert battle is not None
     assert battle.inconsistent == judgment.inconsistent
@@ -50,6 +53,7 @@ def test_a_failure_in_either_order_fails_the_judgment_and_makes_no_battle(
     for pair in ((failure, other), (other, failure)):
         judgment = settle(MATCHUP, [verdict("f", pair[0]), verdict("s", pair[1], swapped=True)])
         assert (judgment.winner, judgment.inconsistent, judgment.status) == (None, False, "failed")
+        assert judgment.outcome == "failed"
         assert to_battle(judgment) is None
 
 
@@ -70,6 +74,13 @@ def test_a_single_verdict_settles_where_the_caller_says_so(said: str, swapped: b
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_single_failure_is_a_failed_judgment(failure: VerdictLabel) -> None:
     assert settle_one(MATCHUP, verdict("f", failure)).status == "failed"
+
+
+def test_one_order_is_enough_only_for_a_judge_that_is_asked_in_one_order() -> None:
+    there, back = verdict("f", VerdictLabel.A), verdict("s", VerdictLabel.A, swapped=True)
+    assert settle_by(MATCHUP, [there], both_orders=True).outcome == "failed"
+    assert settle_by(MATCHUP, [there], both_orders=False).outcome == "otter"
+    assert settle_by(MATCHUP, [there, back], both_orders=False).outcome == "inconsistent"
 
 
 def soft_battle(forward: tuple[str, float | None], swapped: tuple[str, float | None]) -> Battle:

@@ -26,7 +26,7 @@ def fit_verdict(record: Mapping[str, Any]) -> str:
     """One sentence on the whole: whether the model describes the battles, and what follows where it does not."""
     if not record.get("checked"):
         return f"Not checked: {record.get('reason', 'the board was made without these checks')}."
-    notes = record.get("notes") or []
+    notes = record.get("notes")
     if not notes:
         return "No sign of misfit: the model describes these battles as well as chance allows."
     return " ".join(MEANINGS[name] for name in notes)
