@@ -25,21 +25,12 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 5
 """Retry-After for a failed database."""
 
-CODES = {
-    400: "bad_request",
-    401: "unauthorized",
-    403: "foreign_origin",
-    404: "not_found",
-    405: "method_not_allowed",
-    409: "choice_differs",
-    410: "gone",
-    413: "too_large",
-    415: "unsupported_media_type",
-    422: "bad_request",
-    429: "too_many",
-    500: "internal",
-    503: "unavailable",
+BY_STATUS = {
+    404: ("not_found", "there is nothing at this address."),
+    405: ("method_not_allowed", "this address is not used with this method."),
+    500: ("internal", "something broke here; it is noted. Try again."),
 }
+"""The name and the words of failures that are known by their status alone."""
 
 
 @dataclass(slots=True)
@@ -89,12 +80,7 @@ def unavailable() -> Failure:
 
 def failure_with(status: int) -> Failure:
     """A failure described by its status alone."""
-    said = {
-        404: "there is nothing at this address.",
-        405: "this address is not used with this method.",
-        500: "something broke here; it is noted. Try again.",
-    }
-    return Failure(status, CODES.get(status, "bad_request"), said.get(status, "the request cannot be read."))
+    return Failure(status, *BY_STATUS.get(status, ("bad_request", "the request cannot be read.")))
 
 
 _LATER = {"retry-after": "60"}
