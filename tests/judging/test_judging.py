@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.judging.cases import PRICES, case, judging_plan, make_judge, prefers, shown
+from tests.judging.cases import PRICES, case, judging_plan, make_judge, prefers, shown, verdict
 from tiltyard.errors import JudgingError
 from tiltyard.judging import (
     Case,
@@ -269,6 +269,17 @@ def test_pending_lists_what_would_be_asked_and_asks_nothing(tmp_path: Path) -> N
     assert not provider.asked
 
 
+def test_what_another_process_answers_or_gives_up_meanwhile_is_not_asked(tmp_path: Path) -> None:
+    judge_ = make_judge(tmp_path, prefers("otter"), max_attempts=2)
+    answered, given_up, tried, new = [ask.key for ask in judge_.pending(judging_plan(2))]
+    waiting = judge_.pending(judging_plan(2))
+    others = make_judge(tmp_path, prefers("otter")).cache("clarity")
+    others.add(verdict(answered))
+    for key in (given_up, given_up, tried):
+        others.add(verdict(key, VerdictLabel.UNPARSED))
+    assert [(ask.key, ask.attempt) for ask in waiting] == [(tried, 2), (new, 1)]
+
+
 def test_a_reply_that_comes_twice_is_kept_once(tmp_path: Path) -> None:
     from tiltyard.judging.open_questions import Questions, VerdictSink, make_asks, open_questions
 
@@ -348,5 +359,5 @@ def test_a_judge_of_one_order_must_be_accepted_by_name(tmp_path: Path) -> None:
 def test_the_cache_of_a_run_is_the_file_of_its_dimension(tmp_path: Path) -> None:
     judged = run(judging_plan(1), make_judge(tmp_path, prefers("otter")))
     cache = VerdictCache(tmp_path, "clarity")
-    for verdict in judged.judgments["clarity"][0].raw:
-        assert cache.get(verdict.cache_key) == verdict
+    for kept in judged.judgments["clarity"][0].raw:
+        assert cache.get(kept.cache_key) == kept

@@ -261,6 +261,8 @@ def test_a_changed_or_foreign_cookie_is_no_session(sqlite_site: SmallSite) -> No
     assert gate.session(gate.written(session)) == session
     later = gate.written(session).replace(str(session.expires), str(session.expires + 1))
     assert gate.session(later) is None
+    renamed = gate.written(session).replace(session.name, "b" * 22)  # the name says which session was logged out
+    assert gate.session(renamed) is None
     for own, admins in (("another secret of the site", ADMIN_SECRET), (SECRET, "another secret of the desk")):
         other = Gate(SiteSettings(db=sqlite_site.url, secret=own, admin_secret=admins), store)
         assert gate.session(other.written(session)) is None
