@@ -31,7 +31,8 @@ def needs(*programs: str, always: bool = False) -> NoReturn:
 
 def told(reasons: list[str]) -> list[str]:
     """What the run says at its end about the tests that were skipped for want of a program."""
-    wanting = [reason.partition(WANTING)[2].split(", ") for reason in reasons if WANTING in reason]
+    named = [reason.removeprefix("Skipped: ") for reason in reasons]
+    wanting = [reason.removeprefix(WANTING).split(", ") for reason in named if reason.startswith(WANTING)]
     if not wanting:
         return []
     missing = sorted({program for programs in wanting for program in programs})

@@ -15,7 +15,7 @@ def reason(*programs: str) -> str:
 
 def test_the_end_of_a_run_names_every_missing_program_once_and_one_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CI", raising=False)
-    skips = [reason("chromium"), reason("chromium"), reason("nginx", "ip"), "the real data is not here"]
+    skips = [reason("chromium"), f"Skipped: {reason('chromium')}", reason("nginx", "ip"), "the real data is not here"]
     assert told(skips) == [
         "Tests skipped because this machine lacks chromium, ip, nginx: 3.",
         "On Debian and Ubuntu one command installs what they need: "
@@ -25,6 +25,7 @@ def test_the_end_of_a_run_names_every_missing_program_once_and_one_command(monke
 
 def test_where_nothing_is_missing_nothing_is_said() -> None:
     assert told([]) == told(["Skipped: the real data is not here"]) == []
+    assert told(["Skipped: other libraries are not installed: a command installs them"]) == []
 
 
 def test_where_ci_is_set_a_missing_program_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
