@@ -38,7 +38,7 @@ def test_what_was_added_is_found_now_and_after_reopening(tmp_path: Path) -> None
         assert found.reasoning == "reason 7\nVERDICT: A"
         assert hex_key(50) not in opened
         assert opened.get(hex_key(50)) is None
-    assert (tmp_path / "judgments_clarity.jsonl").is_file()
+    assert len((tmp_path / "judgments_clarity.jsonl").read_text().split("\n")) == 51, "a line for each, and no other"
 
 
 def test_what_was_added_is_found_however_often_the_index_is_made_anew(

@@ -151,6 +151,16 @@ def test_a_covariate_adds_its_own_variance_to_what_a_battle_is_known_by():
     np.testing.assert_allclose(other.leverage - one.leverage, one.bend[:, 0] * 0.02 * design**2, atol=1e-12)
 
 
+@pytest.mark.parametrize("groups", [1, 3])
+def test_what_is_drawn_for_the_model_itself_has_the_information_as_its_covariance(groups):
+    _, rows = sparse_field(40, 30, 2)
+    fit = fit_bounded(count_pairs(replace(rows, group=np.arange(len(rows)) % groups)).cells, TIE_MODELS["davidson"])[0]
+    parts, columns = many_models._Spread(fit).root(fit.curvature())
+    row, column, value = (np.concatenate(each) for each in zip(*parts, strict=True))
+    root = csc_array((value, (row, column)), shape=(fit.n_parameters, columns))
+    np.testing.assert_allclose((root @ root.T).toarray(), fit.information(), atol=1e-9)
+
+
 def test_every_tie_parameter_has_its_own_part_in_what_a_battle_is_known_by():
     _, rows = sparse_field(40, 30, 2)
     counted = count_pairs(replace(rows, group=np.arange(len(rows)) % 3))

@@ -212,6 +212,8 @@ def test_a_wave_of_votes_is_noticed_and_honest_weeks_are_not(middle):
 def test_a_model_with_few_recent_or_few_earlier_votes_is_not_judged(crowd):
     few = crowd.take(np.arange(60))
     assert np.isnan(shifts(few, 15)).all()
+    newcomer = crowd.take(np.flatnonzero(((crowd.a != 3) & (crowd.b != 3)) | (crowd.day >= 15)))
+    assert np.flatnonzero(np.isnan(shifts(newcomer, 15))).tolist() == [3], "the others are"
 
 
 def test_strengths_do_not_depend_on_where_the_search_starts():
