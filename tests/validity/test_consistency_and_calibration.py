@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.ratings.glicko2 import Glicko2Settings, rate_battles
-from tiltyard.validity.calibration import calibration, predictions
+from tiltyard.validity.calibration import calibration, confidence_bins, predictions
 from tiltyard.validity.coverage import average_score, consistency, prompt_means, spread
 
 
@@ -134,3 +134,10 @@ def test_overconfident_predictions_are_seen() -> None:
 def test_nothing_to_predict_is_said_and_a_certain_prediction_has_a_bin() -> None:
     assert calibration(np.zeros(0), np.zeros(0)).brier is None
     assert calibration(np.ones(3), np.ones(3)).bins[0].high == 1.0
+
+
+def test_a_confidence_on_an_edge_belongs_to_the_bin_above_and_complete_confidence_to_the_last() -> None:
+    found = confidence_bins(np.array([10.0, 75.0, 90.0, 99.0, 100.0]), np.array([True, False, True, True, False]))
+    counted = [(one.low, one.high, one.ratings, one.held) for one in found]
+    assert counted == [(0, 25, 1, 1), (75, 90, 1, 0), (90, 100, 3, 2)]
+    assert [one.stated for one in found] == pytest.approx([10.0, 75.0, 289 / 3])

@@ -19,7 +19,7 @@ from tiltyard.arena.events import SettingsChanged
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.service import Arena, clock
 from tiltyard.arena.visitor_rules import EntryRules
-from tiltyard.arena.voting import PuzzleNeeded
+from tiltyard.arena.voting import NotYours, PuzzleNeeded
 from tiltyard.web.cookies import cookie_hash
 from tiltyard.web.failures import Failure
 from tiltyard.web.puzzles import GOOD_SECONDS, SECOND, Puzzles, zero_bits
@@ -180,3 +180,8 @@ def test_a_site_tells_waiting_from_solving(site: SmallSite) -> None:
     ]
     assert [answer.status_code for answer in told] == [201, 403, 201]
     assert "others of your network wait too, one after the other" in told[1].json()["error"]["message"]
+
+
+def test_a_puzzle_is_spent_for_a_voter_and_for_nothing_else() -> None:
+    with pytest.raises(NotYours, match="not the key of a voter"):
+        SpendPuzzle("no; key", "puzzle", 0, 1)

@@ -397,7 +397,7 @@ def _unpacked(packed: Ints, kinds: int) -> Iterator[tuple[Ints, Ints]]:
 
 
 def cluster_moves(
-    fit: BradleyTerryFit, rows: Comparisons, counted: Counted, cluster: Ints, n_clusters: int, *, corrected: bool = True
+    fit: BradleyTerryFit, rows: Comparisons, counted: Counted, cluster: Ints, n_clusters: int, *, corrected: bool
 ) -> Floats:
     """How far leaving each cluster out moves every strength, in one step: (clusters, models).
 
