@@ -55,12 +55,10 @@ def test_copies_in_clusters_are_worth_one_row_each() -> None:
 @pytest.mark.parametrize(
     ("hits", "clusters", "worth"),
     [
-        ([True] * 6, "aaabbc", 6 * 6 / (9 + 4 + 1)),  # all alike: as if 3, 2 and 1 rows were copies
-        (
-            [True, True, False, False, True, False],
-            "aabbcc",
-            3.0,
-        ),  # off by 1, -1, 0: (2/6 · 3/2) / ¼ = twice as uncertain
+        # All alike: as if 3, 2 and 1 rows were copies.
+        ([True] * 6, "aaabbc", 6 * 6 / (9 + 4 + 1)),
+        # Off by 1, -1 and 0: (2/6 · 3/2) / ¼ = twice as uncertain.
+        ([True, True, False, False, True, False], "aabbcc", 3.0),
     ],
 )
 def test_rows_in_clusters_are_worth_fewer_rows_and_the_interval_is_theirs(

@@ -34,7 +34,7 @@ InOption = Annotated[
 ]
 MorePlacesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="PLACE", help="Further places of battles: what a shell makes of `--in battles/*`."),
+    typer.Argument(metavar="PLACE", help="More places, as with --in; `--in battles/*` becomes this in a shell."),
 ]
 AnywayOption = Annotated[
     bool, typer.Option("--anyway", help="Compare runs of different judges or rubrics too.", rich_help_panel=FILTERS)
