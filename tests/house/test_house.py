@@ -1,4 +1,4 @@
-"""The rules of the house that no linter knows: no circles, modules worth opening, one meaning for a class name.
+"""The rules of the house that no linter knows: no circles, one meaning for a class name.
 
 Layers and "only X knows Y" are import contracts in pyproject.toml.
 """
@@ -13,15 +13,6 @@ from pathlib import Path
 
 from tests.house import sources
 from tests.house.sources import SOURCE
-
-SMALL, LARGE = 100, 450
-
-PLUG_INS = {
-    "tiltyard.arena.matchmaking.coverage": "a lane",
-    "tiltyard.arena.matchmaking.legacy": "a lane",
-    "tiltyard.arena.matchmaking.uncertainty": "a lane",
-}
-"""Small modules with a single importer that stay separate, with the reason: a protocol, or one of several of a kind."""
 
 DOUBLES: dict[str, str] = {}
 """Public class names with two meanings, each with its reason. Six at the most."""
@@ -61,7 +52,6 @@ def imports(name: str, tree: ast.Module, known: dict[str, Path], *, for_typing: 
 
 
 KNOWN = modules()
-LINES = {name: path.read_text(encoding="utf-8").count("\n") for name, path in KNOWN.items()}
 
 
 def trees() -> dict[str, ast.Module]:
@@ -76,24 +66,6 @@ def test_no_import_circle_even_inside_functions():
     except CycleError as error:
         circle = error.args[1]
     assert not circle, " imports ".join(reversed(circle))
-
-
-def test_a_small_module_has_several_importers_or_is_a_plug_in():
-    users = defaultdict(set)
-    for name, tree in trees().items():
-        for target in imports(name, tree, KNOWN, for_typing=True):
-            users[target].add(name)
-    lonely = {
-        name
-        for name, path in KNOWN.items()
-        if path.name != "__init__.py" and LINES[name] < SMALL and len(users[name]) == 1
-    }
-    assert sorted(lonely - PLUG_INS.keys()) == [], "merge each into its importer, or give the reason in PLUG_INS"
-    assert sorted(PLUG_INS.keys() - lonely) == [], "no longer small with one importer: take it out of PLUG_INS"
-
-
-def test_a_module_can_be_read_in_one_sitting():
-    assert {name: lines for name, lines in LINES.items() if lines > LARGE} == {}
 
 
 def test_a_public_class_name_means_one_thing():

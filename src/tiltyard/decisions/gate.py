@@ -150,17 +150,16 @@ def judge_difference(
         raise OptionError(f"the battles have no column {by!r} with two values or more to judge apart.")
     each = alpha / (len(parts) + 1)
     verdict, bound = decide(found.contrast, margin, each, anytime=found.anytime)
-    few = found.only_for is not None and found.only_for.what == "prompt"
-    if few:  # an answer for these prompts alone says nothing about the next ones
+    if found.obstacles:
         verdict = "unknown"
     judged = []
     for part in parts:
         one = part.contrast
-        of_part = "unknown" if one is None or few else decide(one, margin, each, anytime=found.anytime)[0]
+        of_part = "unknown" if one is None or found.obstacles else decide(one, margin, each, anytime=found.anytime)[0]
         judged.append(PartVerdict(part.column, part.value, of_part, None if one is None else one.points, part.reason))
     if any(part.verdict == "worse" for part in judged):
         verdict = "worse"
-    needed = None if few else times_needed(found.contrast, margin, each)
+    needed = None if found.obstacles else times_needed(found.contrast, margin, each)
     low, high = found.contrast.ends(1.0 - each, anytime=found.anytime)
     return GateResult(verdict, found, margin, alpha, found.anytime, 1.0 - each, low, high, bound, tuple(judged), needed)
 
@@ -221,8 +220,8 @@ def gate_sentence(result: GateResult) -> str:
         text = f"fail: {new} is worse than {old} in {', '.join(worse)}; on the whole {size}"
     elif result.verdict == "worse":
         text = f"fail: {new} is worse than {old}: {size}"
-    elif found.only_for is not None and found.only_for.what == "prompt":
-        text = f"cannot tell: {found.only_for} cannot stand for others; here {new} is at {size} against {old}"
+    elif found.obstacles:
+        text = f"cannot tell: {'; '.join(found.obstacles)}; here {new} is at {size} against {old}"
     else:
         text = f"cannot tell whether {new} is worse than {old} by more than {margin} points: {size}"
     return f"{text}; {sample(found)}."

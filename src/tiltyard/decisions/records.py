@@ -139,6 +139,7 @@ class Difference:
         anytime: Whether the intervals hold however often one looks while battles come in.
         then_and_now: Whether the two are one entrant in two runs.
         only_for: The few prompts or voters for which alone the interval holds; None: it holds for others too.
+        obstacles: Why no gate may decide on these battles, whatever the interval says; usually none.
     """
 
     new: str
@@ -158,6 +159,7 @@ class Difference:
     anytime: bool = False
     then_and_now: bool = False
     only_for: OnlyFor | None = None
+    obstacles: tuple[str, ...] = ()
 
     @property
     def difference(self) -> float:
@@ -222,6 +224,7 @@ class Difference:
             "clusters": list(self.interval.get("clusters", ())),
             "interval": dict(self.interval),
             "only_for": None if self.only_for is None else str(self.only_for),
+            "obstacles": list(self.obstacles),
             "direct": None if self.direct is None else self.direct.to_dict(),
             "field": self.estimate.to_dict(),
             "parts": [part.to_dict() for part in self.parts],

@@ -165,6 +165,7 @@ def compare_in(
     if not found.known:
         remarks.append("no interval: the battles of one of the two come from too few prompts or voters")
     remarks += few_clusters(solved, (new, old))
+    only = only_for(solved, estimator)
     return Difference(
         new=new,
         old=old,
@@ -181,7 +182,8 @@ def compare_in(
         left_out=selected.left_out,
         remarks=tuple(dict.fromkeys(remarks)),
         anytime=anytime,
-        only_for=only_for(solved, estimator),
+        only_for=only,
+        obstacles=obstacles(only),
     )
 
 
@@ -221,6 +223,15 @@ def only_for(solved: Solved, estimator: BradleyTerry) -> OnlyFor | None:
         if count and count < FEW_CLUSTERS and not (table.text_column(column).codes < 0).any():
             return OnlyFor(what, count)
     return None
+
+
+def obstacles(only: OnlyFor | None) -> tuple[str, ...]:
+    """Why no gate may decide: an answer for a few prompts alone says nothing about the next ones.
+
+    Parameters:
+        only: The prompts or voters for which alone the interval holds.
+    """
+    return (f"{only} cannot stand for others",) if only is not None and only.what == "prompt" else ()
 
 
 def few_clusters(solved: Solved, names: Sequence[str]) -> list[str]:

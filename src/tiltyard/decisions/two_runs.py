@@ -28,6 +28,7 @@ from tiltyard.decisions.two_models import (
     VOTER,
     few_clusters,
     mean_result,
+    obstacles,
     only_for,
     read_to_compare,
 )
@@ -422,6 +423,7 @@ def _difference(
         {"column": column, "count": way.count, "effective": way.effective_count, "largest_share": way.largest_share}
         for column, way in zip(fits.new.fit_input.clusters, errors.ways, strict=True)
     ]
+    only = only_for(fits.new, estimator) or only_for(fits.old, estimator)
     return Difference(
         new=f"{name} in {runs[0].name}",
         old=f"{name} in {runs[1].name}",
@@ -439,7 +441,8 @@ def _difference(
         remarks=(*fits.remarks, *few_clusters(fits.new, (name,)), *few_clusters(fits.old, (name,))),
         anytime=anytime,
         then_and_now=True,
-        only_for=only_for(fits.new, estimator) or only_for(fits.old, estimator),
+        only_for=only,
+        obstacles=obstacles(only),
     )
 
 
