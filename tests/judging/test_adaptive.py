@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import t
 
+from sizes import size
 from tiltyard.errors import OptionError
 from tiltyard.judging.adaptive import AdaptiveRounds, ImaginedWorld, RoundSettings, forecast, play
-from tiltyard.judging.round_choice import Design, RoundGoal, choose, look_error, most_equal_pairs
+from tiltyard.judging.round_choice import Design, Estimates, RoundGoal, choose, cuts, look_error, most_equal_pairs
 
 
 def all_pairs(entrants: int, prompts: int, seed: int = 0) -> Design:
@@ -63,11 +65,11 @@ def most_by_hand(undecided: np.ndarray) -> int:
             return 0
         head, rest = left[0], left[1:]
         found = best(rest)
-        for size in range(1, len(rest) + 1):
-            for group in combinations(rest, size):
+        for others in range(1, len(rest) + 1):
+            for group in combinations(rest, others):
                 if all(undecided[i, j] for i, j in combinations((head, *group), 2)):
                     remaining = tuple(one for one in rest if one not in group)
-                    found = max(found, size * (size + 1) // 2 + best(remaining))
+                    found = max(found, others * (others + 1) // 2 + best(remaining))
         return found
 
     return max(best(tuple(range(len(undecided)))), 1)
@@ -134,7 +136,7 @@ def test_one_entrant_that_always_wins_is_found_quickly() -> None:
     play(rounds, lambda cases: np.where(design.first[cases] == 0, 0, coin.integers(0, 2, len(cases))))
     assert rounds.contenders == [0]
     assert rounds.settled
-    assert rounds.judged.mean() < 0.4
+    assert rounds.judged.mean() < 0.6
 
 
 def test_a_budget_is_spent_and_not_exceeded() -> None:
@@ -163,7 +165,29 @@ def test_the_best_is_kept_and_most_calls_are_saved() -> None:
     # The best may be lost in 5 % of tournaments; two or more of 8 come about in fewer than 6 of 100 such tests.
     found = [played("top", ImaginedWorld(spread=0.8), entrants=8, prompts=60, seed=seed) for seed in range(8)]
     assert sum(int(np.argmax(strength)) in rounds.contenders for rounds, strength in found) >= 7
-    assert np.mean([rounds.judged.mean() for rounds, _ in found]) < 0.4
+    assert np.mean([rounds.judged.mean() for rounds, _ in found]) < 0.45
+
+
+@pytest.mark.parametrize(("entrants", "prompts"), [(5, 60), pytest.param(12, 143, marks=pytest.mark.soak)])
+def test_no_entrant_as_good_as_the_best_is_ruled_out_in_more_than_five_of_a_hundred_tournaments(
+    entrants: int, prompts: int
+) -> None:
+    # At 5 % more than this many come about in 2 of 100 such tests; comparing with one best entrant only gave 10 %.
+    world, times = ImaginedWorld(spread=0.0), size(20, soak=400)
+    out = [
+        len(played("top", world, entrants=entrants, prompts=prompts, seed=seed)[0].contenders) < entrants
+        for seed in range(times)
+    ]
+    assert sum(out) <= 0.05 * times + 2.05 * np.sqrt(0.05 * 0.95 * times)
+
+
+def test_the_error_is_shared_by_all_comparisons_that_could_rule_out_an_entrant_as_good_as_the_best() -> None:
+    m, error, degrees = 6, 0.02, 30.0
+    fit = Estimates(np.zeros(m), np.ones(m), np.ones((m, m)), np.ones((m, m)), np.full(m, degrees))
+    above = np.zeros((m, m), dtype=bool)
+    assert cuts(RoundGoal("top"), fit, above, error)[0, 1] == pytest.approx(t.isf(error / (6 * 5), degrees))
+    above[0, [3, 4, 5]] = True  # three are left that could be best
+    assert cuts(RoundGoal("top"), fit, above, error)[0, 1] == pytest.approx(t.isf(error / (3 * 5), degrees))
 
 
 def false_orders(

@@ -102,7 +102,7 @@ def test_who_is_best_is_found_with_a_part_of_the_calls_and_said_everywhere(finis
     assert (told["settled"], told["contenders"]) == (True, ["e0"])
     assert told["calls"] == len(finished.ledger.accepted) < 0.75 * FULL
     assert told["calls_of_full_design"] == FULL
-    assert "quality: e0 is best (95 %)" in done.stdout
+    assert "quality: e0 is best (95 % sure that no other is as good)" in done.stdout
     assert f"{100 * told['saved']:.0f} % saved" in done.stdout
     assert f"of {FULL:,} for everything" in done.stderr
     assert "quality, round 1:" in done.stderr

@@ -232,7 +232,7 @@ class AdaptiveRounds:
 
     @property
     def contenders(self) -> list[int]:
-        """The entrants that nobody was told apart above: the best one is among them."""
+        """The entrants that nobody was told apart above: all that are as good as the best are among them."""
         return np.flatnonzero(~self.decision.above.any(axis=0)).tolist()
 
     @property

@@ -187,14 +187,26 @@ def most_equal_pairs(strength: Floats, above: Bools) -> int:
     return max(int(most[-1]), 1)
 
 
-def cuts(goal: RoundGoal, estimates: Estimates, above: Bools, error: float) -> Floats:
+def cuts(goal: RoundGoal, estimates: Estimates, above: Bools, error: float, *, contenders: int | None = None) -> Floats:
     """How many standard errors tell each two entrants apart at a look, as (entrants, entrants).
 
-    For `top` only a wrong order against the best counts, which is one side of as many differences as there are other
-    entrants. Otherwise the error is shared by the pairs that can be equal at once.
+    For `top` no entrant as good as the best may be ruled out. As many as there are contenders can be so good, and every
+    other entrant could falsely be put above each of them: that many one-sided comparisons share the error. Otherwise it
+    is shared by the pairs that can be equal at once.
+
+    Parameters:
+        goal: What the rounds go on for.
+        estimates: The fit of all verdicts so far.
+        above: Who is told apart already.
+        error: The error rate of the look.
+        contenders: How many could be best; None: those above whom nobody is told apart.
     """
     m = len(estimates.degrees)
-    share = 2.0 * error / max(m - 1, 1) if goal.kind == "top" else error / most_equal_pairs(estimates.strength, above)
+    if goal.kind == "top":
+        contenders = contenders or int(np.count_nonzero(~above.any(axis=0)))
+        share = 2.0 * error / max(contenders * (m - 1), 1)
+    else:
+        share = error / most_equal_pairs(estimates.strength, above)
     cut = np.full(m, np.inf)
     known = estimates.degrees > 0.0
     cut[known] = t_quantile(1.0 - share, estimates.degrees[known])
@@ -251,7 +263,8 @@ def decide(
     if goal.kind == "top":
         contender: Bools = np.logical_not(above.any(axis=0))
         undecided &= contender[:, None] & contender[None, :]
-    last = cuts(goal, estimates, above, look_error(goal, level, looks, looks))
+    # A pair may be all that is left at the last look: no pair is given up because others are still open today.
+    last = cuts(goal, estimates, above, look_error(goal, level, looks, looks), contenders=2)
     hopeless = undecided & (chance_to_separate(design, judged, estimates, last, planned, prompts) < HOPELESS)
     rivals = undecided & ~hopeless & ~(exhausted[:, None] & exhausted[None, :])
     return RoundDecision(above, rivals, hopeless, rivals.any(axis=1).astype(np.float64))

@@ -336,8 +336,10 @@ def decision_words(state: DimensionRounds) -> str:
     if settings.goal.kind == "top":
         names = state.names(rounds.contenders)
         if len(names) == 1:
-            return f"{names[0]} is best ({level})"
-        return f"not settled: the best is one of {', '.join(names)} ({level})"
+            return f"{names[0]} is best ({level} sure that no other is as good)"
+        return (
+            f"not settled: best could be {', '.join(names)} ({level} sure that nobody as good as the best is missing)"
+        )
     if settings.goal.kind == "order":
         told = f"{int(rounds.decision.above.sum())} of {n * (n - 1) // 2} pairs are told apart, all at once at {level}"
         given_up = int(rounds.decision.hopeless.sum()) // 2
