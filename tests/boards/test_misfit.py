@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from oracles.misfits import MisfitWorld, notes
 from oracles.simulation import arena_battles, results, table_of
@@ -16,11 +19,11 @@ from tiltyard.battles.reading import read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.battles.writing import write_battles
 from tiltyard.boards import BradleyTerry, inputs, misfit, rate
-from tiltyard.boards.misfit import FALSE_ALARMS, SHARES, holm
+from tiltyard.boards.misfit import FALSE_ALARMS, SHARES, FitReport, holm
 from tiltyard.ratings import added_parameters
 from tiltyard.ratings.bradley_terry import fit_bounded
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
-from tiltyard.ratings.misfit import check_fit
+from tiltyard.ratings.misfit import Drift, Misfit, PairResiduals, ScheduleMoves, TieLaw, check_fit
 from tiltyard.ratings.sign_flips import p_value, smallest_p
 from tiltyard.ratings.tie_models import TIE_MODELS
 from tiltyard.validity.misfit import fit_sentences, fit_verdict
@@ -112,6 +115,55 @@ def test_a_board_that_fits_says_so_and_what_was_not_checked() -> None:
     assert fit_verdict({}) == "Not checked: the board was made without these checks."
 
 
+def reported(pairs: float, ties: float, drift: float, size: float) -> FitReport:
+    """What is said of three checks with these p-values."""
+    one = np.ones(1)
+    residuals = PairResiduals(
+        pairs, size, np.array([0]), np.array([1]), 900 * one, 0.55 * one, 0.54 * one, 0.01 * one, one
+    )
+    found = Misfit(
+        pairs=residuals,
+        schedule=ScheduleMoves(0.001, 0.001 * one, 4.0 * one),
+        ties=TieLaw(ties, 1.0, 0.1, 0.1, 0.05, 0.05),
+        drift=Drift(drift, 0.01 * np.ones(2), 0.01 * np.ones(2), np.ones(2), 3.0),
+    )
+    return misfit._report(found, ["otter", "heron"], "davidson", {"slot": "the fit includes it"})
+
+
+P_VALUES = st.sampled_from([0.001, 0.005, 0.009, 0.012, 0.03, 0.049, 0.05, 0.2, 0.9])
+
+
+@given(P_VALUES, P_VALUES, P_VALUES, st.sampled_from([0.0, 0.01, 0.05]))
+def test_no_sign_of_misfit_never_stands_beside_a_p_value_that_is_one(
+    pairs: float, ties: float, drift: float, size: float
+) -> None:
+    said = reported(pairs, ties, drift, size)
+    [*lines], verdict, sentences = said.lines, fit_verdict(said.record), fit_sentences(said.record)
+    shown = [float(p) for line in [*lines, *sentences] for p in re.findall(r"p ([0-9.]+[0-9])", line)]
+    assert ("no sign of misfit" in lines[0]) == verdict.startswith("No sign of misfit") == (min(shown) >= 0.05)
+    assert ("too small to matter" in lines[0]) == ("too small to matter" in verdict)
+    for line in lines:
+        if line.startswith("misfit, pairs"):
+            assert f"p {pairs:.3f}" in line
+            assert sentences[0].startswith(f"Pairs (misfit): p {pairs:.3f}")
+
+
+def test_what_a_board_without_notes_says_follows_from_its_p_values() -> None:
+    line = "fit: misfit too small to matter in pairs (pairs p 0.001, ties p 0.20, drift p 0.90); not checked: sides"
+    assert reported(0.001, 0.2, 0.9, 0.01).lines == (line,)
+    line = "fit: no clear misfit: of 3 checks, one may come out like this by chance (pairs p 0.009, ties p 0.20, "
+    assert reported(0.009, 0.2, 0.9, 0.01).lines[0].startswith(line)
+    line = "fit: no sign of misfit (pairs p 0.20, ties p 0.20, drift p 0.90); not checked: sides"
+    assert reported(0.2, 0.2, 0.9, 0.05).lines == (line,)
+    assert fit_verdict({"checked": True, "notes": [], "not_checked": []}).startswith("Nothing to check")
+
+
+def test_with_very_many_battles_a_certain_and_tiny_misfit_is_called_so() -> None:
+    board = rate(MisfitWorld(battles=60_000, cycle=6.0).draw(np.random.default_rng(1)))
+    assert board.details["misfit"]["too_small"] == ["pairs"]
+    assert any(line.startswith("fit: misfit too small to matter in pairs (pairs p 0.0") for line in board.remarks)
+
+
 def test_a_report_tells_the_figures_of_each_check_and_what_was_not_checked() -> None:
     first = {"model": "otter", "against": "heron", "share": 0.71, "expected": 0.55, "battles": 1200}
     last = {"model": "crane", "against": "otter", "share": 0.4, "expected": 0.45, "battles": 30}
@@ -125,9 +177,9 @@ def test_a_report_tells_the_figures_of_each_check_and_what_was_not_checked() -> 
         "not_checked": ["slot: one side never wins: sides tell who won"],
     }
     assert fit_sentences(record) == [
-        "Pairs (misfit): p 0.001; pairs deviate by 4.2 percentage points beyond chance. The most remarkable: "
-        "otter scores 71 % against heron, expected 55 % (1,200 battles).",
-        "Schedule: p 0.200; with every pair weighing the same, otter moves by -12 points (1.3 standard errors).",
+        "Pairs (misfit): p 0.001, with the schedule; pairs deviate by 4.2 percentage points beyond chance. The most "
+        "remarkable: otter scores 71 % against heron, expected 55 % (1,200 battles).",
+        "Schedule: with every pair weighing the same, otter moves by -12 points (1.3 standard errors).",
         "Ties: p 0.500; 10.0 % ties among close models, expected 12.0 %; 5.0 % among others, expected 6.0 %.",
         "Drift (misfit): p 0.004; largest change from first battle to last, in points (± standard error): "
         "crane +55 ± 14.",
@@ -242,7 +294,7 @@ def test_battles_in_pieces_are_checked_like_all_at_once(monkeypatch: pytest.Monk
     def checked() -> np.ndarray:
         found = check_fit(fit, rows, counted, fit.inverse_information(), seconds=times, slot=True)
         slot = [found.slot.low, found.slot.high]
-        return np.concatenate([found.pairs.z, found.schedule.z, found.drift.z, slot, [found.ties.z, found.p_pairs]])
+        return np.concatenate([found.pairs.z, found.schedule.z, found.drift.z, slot, [found.ties.z, found.pairs.p]])
 
     whole = checked()
     monkeypatch.setattr(added_parameters, "ROWS_AT_ONCE", 400)
@@ -262,7 +314,7 @@ def test_moves_by_schedule_are_in_standard_errors_of_what_every_battle_moves() -
 
     def moves(weight: np.ndarray) -> np.ndarray:
         information = sides.T @ (sides * (weight * chance * (1.0 - chance))[:, None])
-        return sides * (weight * (won - chance))[:, None] @ np.linalg.pinv(information)
+        return sides * (weight * (won - chance))[:, None] @ np.linalg.pinv(information, rcond=1e-9)
 
     each = moves(np.repeat(np.mean(met) / np.array(met), met)) - moves(np.ones(len(first)))
     assert found.schedule.z == pytest.approx(each.sum(axis=0) / np.sqrt((each**2).sum(axis=0)), rel=0.03)

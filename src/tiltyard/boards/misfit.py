@@ -128,7 +128,6 @@ def _sides_mean_nothing(table: BattleTable, fit_input: FitInput) -> str | None:
 
 
 def _report(found: Misfit, models: Sequence[str], tie_model: str, missing: Mapping[str, str]) -> FitReport:
-    record: dict[str, Any] = {"checked": True}
     parts = {
         "pairs": _pairs_record(found, models),
         "schedule": _schedule_record(found, models),
@@ -138,16 +137,19 @@ def _report(found: Misfit, models: Sequence[str], tie_model: str, missing: Mappi
     }
     made = {name: part for name, part in parts.items() if part is not None}
     ps = {name: part["p"] for name, part in made.items() if name in SHARES}
-    if found.p_pairs is not None:
-        ps["pairs"] = found.p_pairs
     certain = holm(ps)
-    noted = [name for name in made if name in certain and _matters(name, made)]
-    record["notes"] = noted
-    record |= made
+    noted = [name for name in ps if name in certain and _matters(name, made)]
     absent = [name for name in parts if name not in made]
-    record["not_checked"] = [f"{name}: {missing[name]}" for name in absent]
+    record: dict[str, Any] = {
+        "checked": True,
+        "notes": noted,
+        "too_small": [name for name in ps if name in certain and name not in noted],
+        "by_chance": [name for name, p in ps.items() if p < FALSE_ALARMS and name not in certain],
+        **made,
+        "not_checked": [f"{name}: {missing[name]}" for name in absent],
+    }
     lines = [_note(name, made, tie_model) for name in noted]
-    return FitReport(tuple(lines) or (_all_well(ps, absent),), record)
+    return FitReport(tuple(lines) or (_without_notes(record, ps, absent),), record)
 
 
 def holm(ps: Mapping[str, float]) -> set[str]:
@@ -286,9 +288,10 @@ def _note(name: str, made: Mapping[str, Any], tie_model: str) -> str:
 
 def _pairs_note(part: Mapping[str, Any], made: Mapping[str, Any]) -> str:
     worst = part["worst"][0]
+    off = f"; pairs are off by {_percent(part['size'])} on average" if part["size"] > SMALL_PAIRS else ""
     text = (
         f"misfit, pairs: {worst['model']} scores {_percent(worst['share'])} against {worst['against']} where the "
-        f"ratings say {_percent(worst['expected'])} ({_p(part['p'])}; pairs are off by {_percent(part['size'])}): "
+        f"ratings say {_percent(worst['expected'])} ({_p(part['p'])}{off}): "
         "a rating is an average over the opponents met, and does not predict single pairs"
     )
     if _schedule_matters(made):
@@ -297,12 +300,19 @@ def _pairs_note(part: Mapping[str, Any], made: Mapping[str, Any]) -> str:
     return text
 
 
-def _all_well(ps: Mapping[str, float], missing: Sequence[str]) -> str:
+def _without_notes(record: Mapping[str, Any], ps: Mapping[str, float], missing: Sequence[str]) -> str:
+    """The line of a board without notes: what it says follows from the p-values beside it."""
+    if not ps:
+        return "fit: nothing to check"
     names = {"pairs": "pairs", "ties": "ties", "drift": "drift", "slot": "sides"}
-    seen = ", ".join(f"{names[name]} {_p(p)}" for name, p in ps.items())
+    said = "no sign of misfit"
+    if record["too_small"]:
+        said = f"misfit too small to matter in {' and '.join(names[name] for name in record['too_small'])}"
+    elif record["by_chance"]:
+        said = f"no clear misfit: of {len(ps)} checks, one may come out like this by chance"
     rest = [names[name] for name in names if name in missing]
-    text = f"fit: no sign of misfit ({seen})" if seen else "fit: nothing to check"
-    return text + (f"; not checked: {', '.join(rest)}" if rest and seen else "")
+    seen = ", ".join(f"{names[name]} {_p(p)}" for name, p in ps.items())
+    return f"fit: {said} ({seen})" + (f"; not checked: {', '.join(rest)}" if rest else "")
 
 
 def _percent(share: float) -> str:
@@ -310,4 +320,4 @@ def _percent(share: float) -> str:
 
 
 def _p(p: float) -> str:
-    return "p < 0.01" if p < 0.01 else f"p {p:.2f}"
+    return f"p {p:.3f}" if p < FALSE_ALARMS else f"p {p:.2f}"

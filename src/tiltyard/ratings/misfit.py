@@ -49,7 +49,8 @@ class PairResiduals:
     """What every checked pair won beside what the ratings say, the most remarkable first.
 
     `share` is the part of its battles that `first` won (ties half), `expected` the same by the fit. `size` is the
-    root mean square of the true deviations over battles, the part that chance explains taken off.
+    root mean square of the true deviations over battles, the part that chance explains taken off. `p` is of pairs and
+    schedule together.
     """
 
     p: float
@@ -110,14 +111,13 @@ class SlotEffect:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Misfit:
-    """The checks that could be made; None for the others. `p_pairs` is the p-value of pairs and schedule together."""
+    """The checks that could be made; None for the others."""
 
     pairs: PairResiduals | None = None
     schedule: ScheduleMoves | None = None
     ties: TieLaw | None = None
     drift: Drift | None = None
     slot: SlotEffect | None = None
-    p_pairs: float | None = None
 
 
 def check_fit(
@@ -167,14 +167,13 @@ def check_fit(
         if name != "schedule"
     }
     moves = _schedule_test(battles, families["schedule"], totals, by_parameter, inverse, signs)
-    pairs, schedule, p_pairs = _pairs_and_schedule(battles, families["pairs"], tested["pairs"], moves, inverse)
+    pairs, schedule = _pairs_and_schedule(battles, families["pairs"], tested["pairs"], moves, inverse)
     return Misfit(
         pairs=pairs,
         schedule=schedule,
         ties=_tie_law(battles, families["ties"], tested["ties"]) if "ties" in tested else None,
         drift=_drift(families["drift"], tested["drift"]) if "drift" in tested else None,
         slot=_slot_effect(families["slot"], tested["slot"]) if "slot" in tested else None,
-        p_pairs=p_pairs,
     )
 
 
@@ -206,23 +205,21 @@ def _schedule_test(
 
 def _pairs_and_schedule(
     battles: ScoredBattles, family: Family, tested: Tested, moves: Tested, inverse: Floats
-) -> tuple[PairResiduals | None, ScheduleMoves | None, float | None]:
-    """Both checks, and their p-value together: they look at the same residuals."""
+) -> tuple[PairResiduals | None, ScheduleMoves | None]:
+    """Both checks, with one p-value for the two together: they look at the same residuals."""
     free = tested.information > LEAST_OWN * family.own
     if not free.any():
-        return None, None, None
+        return None, None
     kept = battles.checked_pairs[free]
     tested = tested.keep(free)
     z, drawn = tested.z, tested.draws
     seen = [float((z * z).sum()), float(np.abs(z).max())]
     chance = [(drawn * drawn).sum(axis=1), np.abs(drawn).max(axis=1)]
-    p = smallest_p(seen, chance)
     schedule, apart = _schedule(battles, moves, inverse)
     if schedule is not None:
         seen.append(float(np.abs(schedule.z).max()))
         chance.append(apart)
-    pairs = _pair_residuals(battles, tested, kept, p)
-    return pairs, schedule, smallest_p(seen, chance)
+    return _pair_residuals(battles, tested, kept, smallest_p(seen, chance)), schedule
 
 
 def _schedule(battles: ScoredBattles, moves: Tested, inverse: Floats) -> tuple[ScheduleMoves | None, Floats]:

@@ -19,6 +19,8 @@ MEANINGS = {
 }
 """What a reader should conclude from each note."""
 
+CHECKS = MEANINGS.keys()
+
 TITLES = {"pairs": "Pairs", "schedule": "Schedule", "ties": "Ties", "drift": "Drift", "slot": "Sides"}
 
 
@@ -26,16 +28,23 @@ def fit_verdict(record: Mapping[str, Any]) -> str:
     """One sentence on the whole: whether the model describes the battles, and what follows where it does not."""
     if not record.get("checked"):
         return f"Not checked: {record.get('reason', 'the board was made without these checks')}."
-    notes = record.get("notes")
-    if not notes:
-        return "No sign of misfit: the model describes these battles as well as chance allows."
-    return " ".join(MEANINGS[name] for name in notes)
+    if not CHECKS & record.keys():
+        return "Nothing to check: these battles leave no room for misfit."
+    if notes := record.get("notes"):
+        return " ".join(MEANINGS[name] for name in notes)
+    if record.get("too_small"):
+        return "Misfit that is certain and too small to matter: the model describes these battles well."
+    if record.get("by_chance"):
+        return "No clear misfit: of several checks, one may come out like this by chance."
+    return "No sign of misfit: the model describes these battles as well as chance allows."
 
 
 def fit_sentences(record: Mapping[str, Any]) -> list[str]:
     """Every check of a board's `misfit` record with its figures, then what was not checked."""
+    words = {"notes": "misfit", "too_small": "misfit, too small to matter", "by_chance": "within chance"}
+    remark = {name: f" ({said})" for key, said in words.items() for name in record.get(key) or ()}
     made = [
-        f"{title}{' (misfit)' if name in (record.get('notes') or []) else ''}: {_figures(name, record[name])}"
+        f"{title}{remark.get(name, '')}: {_figures(name, record[name])}"
         for name, title in TITLES.items()
         if name in record
     ]
@@ -48,13 +57,13 @@ def _figures(name: str, part: Mapping[str, Any]) -> str:
     if name == "pairs":
         worst = part["worst"][0]
         return (
-            f"{p}; pairs deviate by {100 * part['size']:.1f} percentage points beyond chance. The most remarkable: "
-            f"{worst['model']} scores {100 * worst['share']:.0f} % against {worst['against']}, expected "
-            f"{100 * worst['expected']:.0f} % ({worst['battles']:,.0f} battles)."
+            f"{p}, with the schedule; pairs deviate by {100 * part['size']:.1f} percentage points beyond chance. "
+            f"The most remarkable: {worst['model']} scores {100 * worst['share']:.0f} % against {worst['against']}, "
+            f"expected {100 * worst['expected']:.0f} % ({worst['battles']:,.0f} battles)."
         )
     if name == "schedule":
         return (
-            f"{p}; with every pair weighing the same, {part['model']} moves by {part['points']:+.0f} points "
+            f"with every pair weighing the same, {part['model']} moves by {part['points']:+.0f} points "
             f"({abs(part['z']):.1f} standard errors)."
         )
     if name == "ties":
