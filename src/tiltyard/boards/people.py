@@ -350,17 +350,21 @@ class _Board:
         lines = [
             f"on people's scale: {people['labels']:,} labelled matchups{by} correct {people['judged_matchups']:,} "
             f"judged ones; where both name a winner, {agreed}",
-            f"the judge's weight λ is {found.weight:.2f}: half the interval is ±{_points(people['half_width'])} points "
-            f"(median), with people's labels alone ±{_points(people['people_only_half_width'])}; "
             f"{100 * people['information']['people']:.0f} % of the information is people's, "
-            f"{100 * people['information']['judge']:.0f} % the judge's",
+            f"{100 * people['information']['judge']:.0f} % the judge's (λ {found.weight:.2f}): half the interval is "
+            f"±{_points(people['half_width'])} points (median), with people's labels alone "
+            f"±{_points(people['people_only_half_width'])}",
         ]
-        if not people["saves"]:
-            low = people["agreement"] is None or people["agreement"] < SAVES_FROM
-            why = f"agreement below {100 * SAVES_FROM:.0f} %" if low else "λ is 0"
+        if found.weight == 0.0:
+            why = "its verdicts on unlabelled matchups add nothing"
             if people["labels"] == people["judged_matchups"]:
                 why = "every judged matchup is labelled"
-            lines.append(f"the judge saves nothing here ({why}): the ratings rest on people's labels")
+            lines.append(f"the judge saves nothing here ({why}): the ratings are those of people's labels")
+        elif not people["saves"]:
+            lines.append(
+                f"the judge saves little here (agreement below {100 * SAVES_FROM:.0f} %): more labels, not more "
+                "verdicts, make the intervals narrower"
+            )
         lines.append("valid if the labelled matchups are a random draw of the judged ones, or of whole prompts")
         clusters = [*self.matched.remarks, *share_remarks(found.covariance, self.matched.columns)]
         return [*lines, *self._odd_draws(), *filter(None, map(_of_labels, clusters))]

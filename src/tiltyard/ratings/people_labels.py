@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 ROUNDING = 1e-16
 """A judge whose squared scores beyond the labels are below this part of people's says nothing beyond them."""
 
+LEAST_GAIN = 0.005
+"""A judge that takes less than this part off the variances is left out: λ is 0, as its share of the information."""
+
 SOLVED_NUMBERS = 2_000_000
 """Clusters that are solved exactly are solved in pieces of about this many numbers."""
 
@@ -72,9 +75,10 @@ class LabelledMatchups:
 class PeopleFit:
     """Strengths on people's scale and what is known of their errors.
 
-    `weight` is λ, the judge's: 0 where only people count. `alone` is the covariance of people's labels alone, `state`
-    says which models nothing bounds (`Reach`). `departures` are how far the judge's scores on the labelled matchups are
-    from those on all of them, in standard errors, for every model and last for ties.
+    `weight` is λ, the judge's: 0 where it would add less than `LEAST_GAIN` to the information. `alone` is the covariance
+    of people's labels alone, `state` says which models nothing bounds (`Reach`). `departures` are how far the judge's
+    scores on the labelled matchups are from those on all of them, in standard errors, for every model and last for
+    ties.
     """
 
     fit: BradleyTerryFit
@@ -131,7 +135,8 @@ def fit_with_people(data: LabelledMatchups, tie_model: TieModel, *, weight: floa
         except NotConverged:
             tuned, found = 0.0, people
     covariance, people_alone = errors.covariance(), alone.covariance()
-    if weight is None and covariance.variances().sum() > people_alone.variances().sum():
+    least = (1.0 - LEAST_GAIN) * people_alone.variances().sum()
+    if weight is None and covariance.variances().sum() >= least:
         tuned, found, covariance = 0.0, people, people_alone
     ratio = float(np.clip(covariance.variances().sum() / max(people_alone.variances().sum(), 1e-300), 0.0, 1.0))
     covariance = replace(covariance, fisher=ratio * people_alone.fisher)
