@@ -217,7 +217,7 @@ def test_two_prompts_claim_next_to_nothing():
     for entry in board:
         assert (entry.rank_low, entry.rank_high) == (1, 5)
         assert (entry.ci_low, entry.ci_high) == (None, None)
-        assert entry.note.startswith("no interval: its battles are worth 2.0 equally used prompts")
+        assert entry.note.startswith("no interval: its battles come from too few prompts (effectively 2.0")
     by_the_old_rule = BradleyTerry(correction="none").fit(arena(2, n=400, prompts=2))
     rowwise = ty.rate(arena(2, n=400, prompts=2), cluster="none")
     fisher = [entry.ci_high - entry.ci_low for entry in rowwise]
@@ -232,7 +232,7 @@ def test_a_model_with_two_battles_has_no_narrow_interval_and_no_narrow_rank():
         board = ty.rate(rows + newcomer, ci=ci, rounds=300)
         known, new = board["c"], board["z"]
         assert (new.ci_low, new.ci_high) == (None, None)
-        assert "no interval: its battles are worth 1.0 equally used prompts" in new.note
+        assert "no interval: its battles come from too few prompts (effectively 1.0" in new.note
         # The scale is that of the models that have an interval: z's own error is in nobody else's.
         others = [entry.rating for entry in board if entry.model != "z"]
         assert np.mean(others) == pytest.approx(1000.0, abs=1e-6)

@@ -112,6 +112,8 @@ def test_replies_without_stated_tokens_are_counted_beside_what_is_known(tmp_path
     assert report["dimensions"]["clarity"]["verdicts"]["replies_without_usage"] == 0
     known = JudgingResult("m", True, judged.judgments, {}, {"clarity": replace(stats, cost=0.5)})
     assert "tokens; $0.50, and unknown for 6 replies whose tokens were not stated" in usage_lines(known)[0]
+    one = JudgingResult("m", True, judged.judgments, {}, {"clarity": replace(stats, cost=0.5, replies_without_usage=1)})
+    assert "unknown for 1 reply whose tokens were not stated" in usage_lines(one)[0]
 
 
 def test_a_verdict_keeps_that_its_tokens_were_not_stated(tmp_path: Path) -> None:

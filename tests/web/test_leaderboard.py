@@ -301,7 +301,7 @@ def test_the_page_and_its_json_say_what_the_intervals_hold_for(site: BoardSite, 
 def test_notes_of_models_and_a_large_share_of_one_voter_are_on_the_page(snapshot: Snapshot) -> None:
     offline = snapshot.study.offline
     assert offline is not None
-    note = "no interval: its battles are worth 1.9 equally used voters; 2.5 are needed"
+    note = "no interval: its battles come from too few voters (effectively 1.9; it takes 2.5)"
     remark = "one voter has 31 % of the battles, which widens the intervals"
     rows = (replace(offline.rows[0], low=None, high=None, note=note), *offline.rows[1:])
     marked = replace(snapshot, study=replace(snapshot.study, offline=replace(offline, rows=rows, remarks=(remark,))))

@@ -107,7 +107,7 @@ class BradleyTerry(EstimatorParameters):
 
     Parameters:
         ties: How ties are read: `davidson`, `rao-kupper`, `half` or `drop`.
-        ci: How intervals are made: `sandwich`, `bootstrap` or `none`.
+        ci: How intervals are made: `sandwich`, `bootstrap` or `none`. They hold if results did not decide who met whom.
         level: Confidence level.
         rounds: Bootstrap rounds.
         seed: Seed of the bootstrap, and of the random draws behind intervals of more than 2,000 models.
@@ -119,10 +119,12 @@ class BradleyTerry(EstimatorParameters):
             battles come in; they are wider than those of a single look.
         anchor: A model and the rating it is pinned to; intervals are then those of the difference from it. Without
             one the mean is 1000.
-        control: Style columns to control for: `len` reads `len_a` and `len_b`.
+        control: Style columns to control for: `len` reads `len_a` and `len_b`. Not for a feature that is part of what
+            makes an answer good.
         slot: Whether to fit the advantage of the first side; None fits it together with controls, where people voted.
         shrink: Whether to pull ratings towards the mean, by as much as the spread of the battles' own results says
-            (an empirical-Bayes normal prior): with few battles a model, plain ratings spread too wide.
+            (an empirical-Bayes normal prior): with few battles a model, plain ratings spread too wide. Intervals are
+            then not for a model picked because it is extreme.
         only_connected: Where groups of models never met, rate the largest instead of failing.
         robustness: For each neighbouring pair, find how few battles would have to go for the two to swap.
         misfit: Whether to check how well the model describes the battles: pairs, ties, drift, sides, schedule.

@@ -137,7 +137,8 @@ def shrunk_fit(fit_input: FitInput, errors: Callable[[BradleyTerryFit], Uncertai
     else:
         fit_input.remarks.append(
             f"shrink: strengths differ by {POINTS_PER_LOGIT * math.sqrt(shrunk.variance):.0f} points (standard "
-            "deviation, estimated); ratings are pulled towards the mean, those with few battles most"
+            "deviation, estimated); ratings are pulled towards the mean, those with few battles most; intervals are "
+            "not for a model picked because it is extreme"
         )
     return shrunk
 
@@ -252,9 +253,9 @@ def cluster_notes(covariance: Uncertainty | None, columns: tuple[str, ...]) -> l
         worst = int(np.argmin([way.effective[i] for way in covariance.ways]))
         worth, kind = degrees + 1.0, kind_of(columns[worst])
         if worth < FEWEST_CLUSTERS:
-            notes.append(f"no interval: its battles are worth {worth:.1f} equally used {kind}s; 2.5 are needed")
+            notes.append(f"no interval: its battles come from too few {kind}s (effectively {worth:.1f}; it takes 2.5)")
         elif worth < FEW_CLUSTERS:
-            notes.append(f"its battles are worth only {worth:.1f} equally used {kind}s: the interval is a rough one")
+            notes.append(f"rough interval: its battles come from few {kind}s (effectively {worth:.1f})")
         else:
             notes.append(None)
     return notes

@@ -92,7 +92,7 @@ def rate(
             have is an error; an option left out (None) takes the estimator's default.
         ties: How ties are read: `davidson` (the default), `rao-kupper`, `half` or `drop`.
         ci: How intervals are made: `sandwich` (the default), `bootstrap`, `none`; for `elo-perm` `sampling` (the
-            default) or `none`.
+            default) or `none`. They hold if results did not decide who met whom.
         level: Confidence level, by default 0.95.
         rounds: Bootstrap rounds, by default 1000.
         cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
@@ -103,10 +103,12 @@ def rate(
             battles come in; they are wider than those of a single look. By default they are for one look.
         anchor: A model and the rating it is pinned to; intervals are then those of the difference from it. Without
             one the mean is 1000.
-        control: Style columns to control for: `len` reads `len_a` and `len_b`.
+        control: Style columns to control for: `len` reads `len_a` and `len_b`. Not for a feature that is part of what
+            makes an answer good.
         slot: Whether to fit the advantage of the first side; None fits it together with controls, where people voted.
         shrink: Whether to pull ratings towards the mean, by as much as the spread of the battles' own results says:
-            with few battles a model, plain ratings spread too wide.
+            with few battles a model, plain ratings spread too wide. Intervals are then not for a model picked because
+            it is extreme.
         only_connected: Where groups of models never met, rate the largest instead of failing.
         robustness: For each neighbouring pair, find how few battles would have to go for the two to swap.
         misfit: Whether to check how well Bradley–Terry describes the battles (by default yes); with False the times

@@ -54,7 +54,8 @@ AnchorOption = Annotated[
 ControlOption = Annotated[
     str | None,
     typer.Option(
-        help="Style columns to control for: `len,bold` reads len_a, len_b, bold_a, bold_b. (bt)",
+        help="Style columns to control for: `len,bold` reads len_a, len_b, bold_a, bold_b. Not for a feature that is "
+        "part of what makes an answer good. (bt)",
         rich_help_panel=METHOD,
     ),
 ]
@@ -70,7 +71,8 @@ ShrinkOption = Annotated[
     bool,
     typer.Option(
         "--shrink",
-        help="Pull ratings towards the mean, by as much as the results say: for few battles a model. (bt)",
+        help="Pull ratings towards the mean, by as much as the results say: for few battles a model. Intervals are "
+        "then not for a model picked because it is extreme. (bt)",
         rich_help_panel=METHOD,
     ),
 ]
@@ -99,7 +101,8 @@ MisfitOption = Annotated[
 CiOption = Annotated[
     Literal["sandwich", "bootstrap", "none"] | None,
     typer.Option(
-        help="How intervals are made. (bt; elo-perm has its own, or none; default: sandwich)",
+        help="How intervals are made. They hold if results did not decide who met whom. (bt; elo-perm has its own, or "
+        "none; default: sandwich)",
         rich_help_panel=INTERVALS,
     ),
 ]

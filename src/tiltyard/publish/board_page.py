@@ -195,7 +195,7 @@ def verdict(publication: StaticSite, one: PublishedBoard) -> str:
     """Who could be first, in a sentence."""
     first = [publication.name(entry.model) for entry in one.board if (entry.rank_low or entry.rank) == 1]
     if len(first) == 1:
-        return f"{first[0]} leads; no other could be first"
+        return f"{first[0]} leads; first place is settled"
     if len(first) > 4:
         return f"{count(len(first))} models could each be first"
     return f"{', '.join(first[:-1])} and {first[-1]} could each be first"

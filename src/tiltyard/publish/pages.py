@@ -146,8 +146,10 @@ def methods_page(spot: Spot) -> bytes:
 METHOD = (
     "Ratings are Bradley–Terry: the chance that one model beats another depends on the difference of their ratings, "
     "400 points being odds of ten to one. The estimate is the one under which these battles are most likely.",
-    "Intervals allow for battles that depend on each other, because they share a prompt or a voter. A range of ranks "
-    "holds for all models at once: two models whose ranges overlap cannot be told apart by these battles.",
+    "Intervals allow for battles that depend on each other, because they share a prompt or a voter. They hold if "
+    "results did not decide who met whom; under Tiltyard's own matchmaking they hold too, where losers hardly play "
+    "they do not. A range of ranks holds for all models at once: two models whose ranges overlap cannot be told apart "
+    "by these battles.",
     "A model that never lost, or never won, has no finite rating. It is given half a win and half a loss, and marked.",
 )
 

@@ -75,10 +75,10 @@ class LabelledMatchups:
 class PeopleFit:
     """Strengths on people's scale and what is known of their errors.
 
-    `weight` is λ, the judge's: 0 where it would add less than `LEAST_GAIN` to the information. `alone` is the covariance
-    of people's labels alone, `state` says which models nothing bounds (`Reach`). `departures` are how far the judge's
-    scores on the labelled matchups are from those on all of them, in standard errors, for every model and last for
-    ties.
+    `weight` is λ, the judge's: 0 where it would add less than `LEAST_GAIN` to the information. `alone` is the
+    covariance of people's labels alone, `state` says which models nothing bounds (`Reach`). `departures` are how far
+    the judge's scores on the labelled matchups are from those on all of them, in standard errors, for every model and
+    last for ties.
     """
 
     fit: BradleyTerryFit

@@ -100,6 +100,10 @@ def failure_lines(judged: JudgingResult) -> list[str]:
     return lines
 
 
+def _replies(number: int) -> str:
+    return f"{number:,} {'reply' if number == 1 else 'replies'}"
+
+
 def usage_lines(judged: JudgingResult) -> list[str]:
     """Per dimension: what was cached, what was asked, and its cost."""
     lines = []
@@ -108,7 +112,7 @@ def usage_lines(judged: JudgingResult) -> list[str]:
         failures = ", ".join(f"{count} {name}" for name, count in stats.failures.items())
         cost = "price unknown" if stats.cost is None else f"${stats.cost:,.2f}"
         if stats.replies_without_usage:
-            cost += f", and unknown for {stats.replies_without_usage:,} replies whose tokens were not stated"
+            cost += f", and unknown for {_replies(stats.replies_without_usage)} whose tokens were not stated"
         lines.append(
             f"{dimension}: {stats.cache_hits:,} cached, {stats.fresh_calls:,} fresh; "
             f"cache written {usage.cache_creation_input_tokens:,}, read {usage.cache_read_input_tokens:,}; "

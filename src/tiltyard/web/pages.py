@@ -279,7 +279,7 @@ def difference_words(page: ComparePage, *, anytime: bool = False) -> str:
     a, b, chance = page.a.display_name, page.b.display_name, found.probability_better
     if wide_open(found):
         return f"The votes cannot tell {a} from {b} yet: either could be more than {WIDE_OPEN} points ahead."
-    only = " at a single look" if anytime else ""
+    only = " (for one look only)" if anytime else ""
     match side(found.low, found.high):
         case "better":
             return f"{a} is better than {b}: {ahead}, {sureness(chance)} sure{only}."

@@ -59,7 +59,7 @@ def _who_leads(here: Here, dimension: Dimension) -> Html:
         return join([name, "no board: " + why_no_board(here.run, dimension)])
     first = [entry.model for entry in dimension.board.ratings if (entry.rank_low or entry.rank) == 1]
     if len(first) == 1:
-        return join([name, el("span", el("b", first[0]), " leads; no other could be first")])
+        return join([name, el("span", el("b", first[0]), " leads; first place is settled")])
     leaders = join([el("b", model) for model in first[:-1]], ", ")
     return join([name, el("span", leaders, " and ", el("b", first[-1]), " could each be first")])
 
@@ -94,7 +94,7 @@ def cost_tile(run: Run) -> list[tuple[str, str, str]]:
     cost, unknown = total.get("cost_usd"), total.get("replies_without_usage") or 0
     if cost is None:
         return []
-    more = el("small", "unknown for ", number(unknown), " replies") if unknown else ""
+    more = el("small", "unknown for ", number(unknown), " reply" if unknown == 1 else " replies") if unknown else ""
     kept = verdicts_cost(list((run.usage or {}).get("dimensions", {}).values())) if total.get("cache_hits") else None
     earlier = "" if kept is None else el("small", "all verdicts: ", number(kept, 2))
     return [("US $", "usage", join([number(cost, 2), more, earlier]))]

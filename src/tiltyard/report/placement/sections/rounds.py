@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tiltyard.pages import svg
-from tiltyard.pages.markup import Html, el, join, number, percent, rating, table
+from tiltyard.pages.markup import Html, el, join, number, rating, table
 from tiltyard.report.sections.board import span
 
 if TYPE_CHECKING:
@@ -102,5 +102,5 @@ def _rule(placed: Placement) -> Html:
     information = placed.manifest.information
     if information is not None and information.limit:
         share = information.per_battle / information.limit
-        parts.append(join(["On average a battle gave ", percent(share), " of the most information possible here."]))
+        parts.append(f"On average a battle said {share:.2f} times as much as one against a random opponent.")
     return join(parts)
