@@ -7,11 +7,12 @@ import hashlib
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -22,8 +23,11 @@ from tests.fakes.ledger import Ledger
 from tests.forked import PLAIN_TERMINAL
 from tests.tournament.conftest import KEY
 from tests.tournament.folder import change, lines, make_folder, read_lines, script
+from tiltyard.judging.adaptive import AdaptiveRounds, RoundSettings
+from tiltyard.judging.round_choice import Design, RoundGoal
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import RunOptions, make_plan
+from tiltyard.tournament.rounds import DimensionRounds, decision_words
 from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
 
 ENTRANTS = [f"e{place}" for place in range(4)]
@@ -94,6 +98,21 @@ def finished(tmp_path_factory: pytest.TempPathFactory, running_fake_server: Fake
 
 def read(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_rounds_until_top_say_who_could_be_best_and_how_sure_that_is() -> None:
+    pairs = np.array([[0, 0, 1], [1, 2, 2], [0, 0, 0]])
+    rounds = AdaptiveRounds(Design.of(*pairs, n_entrants=3, n_prompts=1, seed=0), RoundSettings(goal=RoundGoal("top")))
+    state = DimensionRounds(rounds, ("e0", "e1", "e2"), [])
+    assert decision_words(state) == "not settled: each of the 3 entrants could be best"
+    above = np.zeros((3, 3), dtype=bool)
+    for better, worse, words in (
+        (0, 2, "not settled: best could be e0, e1 (95 % sure that no other is as good)"),
+        (0, 1, "e0 is best (95 % sure that no other is as good)"),
+    ):
+        above[better, worse] = True
+        rounds.decision = replace(rounds.decision, above=above.copy())
+        assert decision_words(state) == words
 
 
 def test_who_is_best_is_found_with_a_part_of_the_calls_and_said_everywhere(finished: Finished) -> None:

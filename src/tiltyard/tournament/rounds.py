@@ -337,9 +337,9 @@ def decision_words(state: DimensionRounds) -> str:
         names = state.names(rounds.contenders)
         if len(names) == 1:
             return f"{names[0]} is best ({level} sure that no other is as good)"
-        return (
-            f"not settled: best could be {', '.join(names)} ({level} sure that nobody as good as the best is missing)"
-        )
+        if len(names) == n:
+            return f"not settled: each of the {n} entrants could be best"
+        return f"not settled: best could be {', '.join(names)} ({level} sure that no other is as good)"
     if settings.goal.kind == "order":
         told = f"{int(rounds.decision.above.sum())} of {n * (n - 1) // 2} pairs are told apart, all at once at {level}"
         given_up = int(rounds.decision.hopeless.sum()) // 2
