@@ -119,7 +119,7 @@ def test_the_top_names_what_failed_and_what_was_dropped(page: Page) -> None:
     assert "4 unparsed, 4 truncated, 4 refused, 4 error" in top
     assert "2 prompts dropped because not every entrant answered them (crane-base lacks 2)" in top
     assert "factuality: 3 prompts skipped because they have no gold answer" in top
-    assert "factuality: 1 of 180 matches lack a verdict" in top
+    assert "factuality: 9 of 180 matchups have no verdict (" in top
     assert "has not finished" not in top
 
 
@@ -163,7 +163,7 @@ def test_a_run_that_judged_nothing_still_has_a_page(copy: Path) -> None:
     rejudged(copy, lambda _: None)
     page = read_page(write_report(copy).read_text(encoding="utf-8"))
     assert "no board: no judgment was settled" in page.root.one("header").text
-    assert "factuality: 72 of 72 matches lack a verdict" in page.root.one("ul", "warnings").text
+    assert "factuality: 72 of 72 matchups have no verdict (" in page.root.one("ul", "warnings").text
     assert "No verdict: this match was not judged" in page["views"].text
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tiltyard.battles.fast import about_rows
 from tiltyard.battles.frames import is_spark_frame, rereadable
 from tiltyard.battles.inputs import find_parts
+from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts
+from tiltyard.battles.outcome import SOURCE_LABELS, Source
 from tiltyard.battles.reading import BattleData, OnBad, Peek, peek, read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
@@ -20,6 +22,10 @@ from tiltyard.boards.preparation import asked_clusters, known_clusters
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
 from tiltyard.errors import OptionError
+
+if TYPE_CHECKING:
+    from tiltyard.boards.leaderboard import Leaderboard
+    from tiltyard.boards.selection import Selection
 
 LARGE_BYTES = 50_000_000
 """Files of fewer bytes in all cannot hold very many battles: how many they hold is not asked."""
@@ -138,6 +144,33 @@ def _reads_times(estimator: Estimator) -> bool:
 
 def _in_order(estimator: Estimator) -> bool:
     return isinstance(estimator, Elo | PermutationElo | Glicko2)
+
+
+def lacking(battles: BattleData, selection: Selection) -> MissingVerdicts:
+    """The matchups without a verdict of the runs that battles come from, among those that are selected.
+
+    Parameters:
+        battles: Where the battles are; see `read_battles`.
+        selection: Which of them are rated.
+    """
+    if is_spark_frame(battles) or selection.source == SOURCE_LABELS[Source.HUMAN]:
+        return MissingVerdicts()
+    found = missing_verdicts(battles)
+    return found if selection.dimension is None else found.only(dimensions={selection.dimension})
+
+
+def with_missing_verdicts(board: Leaderboard, missing: MissingVerdicts, of: str = "") -> Leaderboard:
+    """The board, which says how many matchups have no verdict. Its ratings stay as they are.
+
+    Parameters:
+        board: The board.
+        missing: The matchups without a verdict.
+        of: What they are of, where that is more than the board.
+    """
+    if not missing:
+        return board
+    remarks = (*board.remarks, f"{of}{missing.sentence}: they are in no rating")
+    return replace(board, remarks=remarks, details={**board.details, "missing": missing.to_dict()})
 
 
 def origin(battles: BattleData, reading: InputOptions | None = None) -> dict[str, Any]:

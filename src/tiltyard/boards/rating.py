@@ -10,7 +10,18 @@ from tiltyard.battles.layout import choose_format
 from tiltyard.battles.reading import BattleData, OnBad, make_options, peek_headers
 from tiltyard.boards.bradley_terry import BradleyTerry, Correction, Interval
 from tiltyard.boards.estimator import check_choice
-from tiltyard.boards.inputs import AS_IT_IS, Engine, Estimator, InputOptions, columns_for, is_remote, origin, read_for
+from tiltyard.boards.inputs import (
+    AS_IT_IS,
+    Engine,
+    Estimator,
+    InputOptions,
+    columns_for,
+    is_remote,
+    lacking,
+    origin,
+    read_for,
+    with_missing_verdicts,
+)
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
@@ -19,6 +30,7 @@ from tiltyard.errors import BattleError, OptionError, RatingError, TooLarge
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from tiltyard.battles.missing_verdicts import MissingVerdicts
     from tiltyard.battles.remote import RemoteCounts
     from tiltyard.battles.table import BattleTable
     from tiltyard.boards.leaderboard import Leaderboard
@@ -176,8 +188,10 @@ def rate(
     if people is not None:
         from tiltyard.boards.people import rate_with_people
 
-        return rate_with_people(estimator, battles, people, reading)
-    return rate_with(estimator, battles, reading)
+        board = rate_with_people(estimator, battles, people, reading)
+    else:
+        board = rate_with(estimator, battles, reading)
+    return board if is_remote(battles, reading) else with_missing_verdicts(board, lacking(battles, selection))
 
 
 def rate_with(
@@ -251,12 +265,22 @@ def rate_by(
         except (BattleError, RatingError) as error:
             failed(RatingError(f"{column} {value}: {error}"))
     boards = {value: replace(board, settings={**board.settings, **settings}) for value, board in boards.items()}
+    if counted is None:
+        boards = _say_missing(boards, column, lacking(battles, estimator.selection))
     if failures and not boards:
         raise failures[0]
     if leave_out is not None:
         for failure in failures:
             leave_out(f"no board: {failure}")
     return boards
+
+
+def _say_missing(boards: dict[str, Leaderboard], column: str, missing: MissingVerdicts) -> dict[str, Leaderboard]:
+    """Each board with its matchups without a verdict; by any column but the dimension, with those of all boards."""
+    if column == "dimension":
+        parts = {value: missing.only(dimensions={value}) for value in boards}
+        return {value: with_missing_verdicts(board, parts[value]) for value, board in boards.items()}
+    return {value: with_missing_verdicts(board, missing, "of the whole run, ") for value, board in boards.items()}
 
 
 def make_estimator(method: str, selection: Selection, **options: Any) -> Estimator:

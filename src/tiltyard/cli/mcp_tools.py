@@ -102,6 +102,7 @@ class FileRoot:
 def rate_tool(root: FileRoot, asked: RateArguments) -> ToolAnswer:
     """A leaderboard."""
     from tiltyard.boards import EloReport, InputOptions, Selection, make_estimator
+    from tiltyard.boards.inputs import lacking, with_missing_verdicts
     from tiltyard.boards.rating import rate_with
     from tiltyard.boards.text import as_table, headline
 
@@ -117,7 +118,8 @@ def rate_tool(root: FileRoot, asked: RateArguments) -> ToolAnswer:
     reading = InputOptions(
         format=asked.format, default_source=asked.default_source, on_bad=asked.on_bad, map=asked.map or {}
     )
-    board = rate_with(estimator, root.files(asked.battles), reading)
+    files = root.files(asked.battles)
+    board = with_missing_verdicts(rate_with(estimator, files, reading), lacking(files, estimator.selection))
     shown = replace(board, entries=board.entries[: asked.top])
     more = len(board) - len(shown)
     lines = [headline(board), *as_table(shown, strip=False).splitlines()[1:]]

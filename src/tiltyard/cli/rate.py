@@ -178,13 +178,18 @@ def _boards(
 
 def _rated(estimator: Estimator, files: list[str], people: str | None, reading: InputOptions) -> Leaderboard:
     """The board of battles, with people's labels a corrected one."""
+    from tiltyard.boards.inputs import is_remote, lacking, with_missing_verdicts
     from tiltyard.boards.rating import rate_with
 
     if people is None:
-        return rate_with(estimator, files, reading, lambda table: _say_cost(estimator, table))
-    from tiltyard.boards.people import rate_with_people
+        board = rate_with(estimator, files, reading, lambda table: _say_cost(estimator, table))
+    else:
+        from tiltyard.boards.people import rate_with_people
 
-    return rate_with_people(estimator, files, people, reading)
+        board = rate_with_people(estimator, files, people, reading)
+    if is_remote(files, reading):
+        return board
+    return with_missing_verdicts(board, lacking(files, estimator.selection))
 
 
 def _say_cost(estimator: Estimator, table: BattleTable) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.estimator import check_number, check_whole
-from tiltyard.boards.inputs import InputOptions
+from tiltyard.boards.inputs import InputOptions, lacking
 from tiltyard.boards.preparation import kind_of
 from tiltyard.boards.rating import make_estimator
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
@@ -141,7 +141,9 @@ def plan_from_battles(
     if differences is None and goal.margin is None and round(abs(found.points)) >= 1:
         rows.insert(0, _row(abs(found.points), growth, goal, have, have, price, present=True))
     unit = next(iter(have.clusters.values()), have.battles)
-    remarks = (*dict.fromkeys(solved.fit_input.remarks), *_caveats(pilot, goal))
+    lost = lacking(open_source(battles).battles, selection).only(entrants={new, old})
+    said = [f"{lost.sentence}: they are not counted"] if lost else []
+    remarks = (*said, *dict.fromkeys(solved.fit_input.remarks), *_caveats(pilot, goal))
     return SamplePlan(goal, tuple(rows), None, pilot, price, _smallest(sizes, growth, goal, unit), remarks)
 
 

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from tiltyard.boards.certainty import apart, apart_at_any_time
 from tiltyard.boards.estimator import check_whole
-from tiltyard.boards.inputs import InputOptions
+from tiltyard.boards.inputs import InputOptions, lacking
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.decisions.plan import amount_of, solve_for
 from tiltyard.decisions.plan_words import board_sentence, board_table
 from tiltyard.decisions.sample_size import Goal, chance_beyond, size_for
+from tiltyard.decisions.sources import open_source
 from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.graph import Reach
@@ -222,7 +223,9 @@ def plan_top(
     needed = None if factor is None else have.times(factor)
     more = None if needed is None else needed.beyond(have)
     direct, batch = (None, None) if price is None else price.of(more)
-    remarks = [*dict.fromkeys(solved.fit_input.remarks), *remarks, *_noise(pairs, future, names)]
+    lost = lacking(open_source(battles).battles, selection)
+    said = [f"{lost.sentence}: they are not counted"] if lost else []
+    remarks = [*said, *dict.fromkeys(solved.fit_input.remarks), *remarks, *_noise(pairs, future, names)]
     return BoardPlan(
         top, len(names), goal, tuple(pairs), factor, needed, more, have, price, direct, batch, tuple(remarks)
     )

@@ -106,7 +106,12 @@ def _front_page(spot: Spot, pages: PageMap, sha256: str) -> bytes:
             el("ul", *[el("li", *_lead(publication, one)) for one in publication.boards], class_="leads"),
             pairs(_tiles(publication), class_="tiles"),
         ),
-        warning_list([note for note in publication.notes if "not blind" in note]),
+        warning_list(
+            [
+                *(note for note in publication.notes if "not blind" in note),
+                *([publication.missing] if publication.missing else []),
+            ]
+        ),
         el(
             "main",
             *[_board_section(spot, one, pages, 0) for one in publication.boards],

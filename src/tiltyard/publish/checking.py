@@ -285,6 +285,7 @@ def _again(found: FolderCheck, kept: dict[str, bytes], table: BattleTable) -> St
         names={str(name): str(text) for name, text in names.items()},
         updated=updated,
         notes=manifest.notes,
+        missing=manifest.missing,
         url=manifest.url,
         extra={name: kept.get(name, b"") for name in manifest.not_recomputed},
         statement="" if "witness.jsonl.gz" in manifest.files else None,

@@ -78,6 +78,8 @@ class PublishedManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether texts of prompts are published."""
     notes: tuple[str, ...]
     """What a reader should know."""
+    missing: str
+    """How many matchups of the run have no verdict, in words; empty where all have one, or where it is no run."""
     not_recomputed: tuple[str, ...]
     """Files that cannot be computed from the battles: their hashes are all that is known of them."""
     files: dict[str, PublishedFile]

@@ -152,6 +152,7 @@ class StaticSite:
         names: Names of models as people read them, where they differ from their ids.
         updated: When the newest battle was, in seconds since 1970; None: nothing says.
         notes: What a reader should know.
+        missing: How many matchups of the run have no verdict, in words; empty: none, or it is no run.
         url: Where the folder will be served; empty: not known.
         extra: Further files by name, which cannot be computed from the battles.
         statement: The head of an arena's log as it was stated, and signed where it was.
@@ -167,6 +168,7 @@ class StaticSite:
     names: Mapping[str, str] = field(default_factory=dict)
     updated: int | None = None
     notes: tuple[str, ...] = ()
+    missing: str = ""
     url: str = ""
     extra: Mapping[str, bytes] = field(default_factory=dict)
     statement: str | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import tempfile
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from itertools import pairwise
@@ -88,6 +89,7 @@ def _settings(publication: StaticSite) -> dict[str, Any]:
         "boards": tuple(BoardFile(file=one.file, dimension=one.dimension) for one in publication.boards),
         "texts": bool(publication.texts),
         "notes": publication.notes,
+        "missing": publication.missing,
         "not_recomputed": tuple(sorted(publication.extra)),
     }
 
@@ -159,6 +161,8 @@ def _pair_pages(publication: StaticSite, cards: frozenset[str]) -> Iterator[tupl
             )
         except (BattleError, RatingError):
             continue
+        if publication.missing:
+            found = replace(found, remarks=(*found.remarks, f"of the whole run, {publication.missing}"))
         file = f"compare/{slug(one)}--{slug(other)}.html"
         yield (one, other), (file, _pair_page(Spot(publication, file, cards), found).encode())
 

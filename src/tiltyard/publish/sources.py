@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tiltyard.battles.inputs import find_parts
+from tiltyard.battles.missing_verdicts import missing_verdicts
 from tiltyard.battles.reading import read_battles
 from tiltyard.boards.leaderboard import EloReport
 from tiltyard.decisions.sources import is_run_folder, open_source
@@ -114,7 +115,13 @@ def _from_folder(folder: Path, options: PublishOptions) -> StaticSite:
         raise TiltyardError(f"{folder} changed while it was read. Publish again when nothing writes to it.")
     title = options.title or folder.resolve().name
     made = static_site(table, kind, title, replace(options, rules=rules), texts, [], extra=extra)
-    return replace(made, notes=(*_differences(made, stated), *made.notes))
+    return replace(made, notes=(*_differences(made, stated), *made.notes), missing=_missing(folder))
+
+
+def _missing(source: str | Path) -> str:
+    """How many matchups of a run have no verdict; empty where all have one."""
+    found = missing_verdicts(source)
+    return f"{found.sentence}: they are in no rating." if found else ""
 
 
 def _stated_ratings(folder: Path, kind: str) -> dict[str | None, EloReport]:
@@ -159,7 +166,7 @@ def _from_battles(source: str, options: PublishOptions) -> StaticSite:
     if _stamps(source) != before:
         raise TiltyardError(f"{source} changed while it was read. Publish again when nothing writes to it.")
     title = options.title or Path(source).name.split(".")[0] or "Battles"
-    return static_site(table, "battles", title, options, {}, [])
+    return static_site(table, "battles", title, options, {}, [], missing=_missing(source))
 
 
 def _stamps(source: str) -> list[tuple[str, int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tiltyard.battles.missing_verdicts import read_missing
 from tiltyard.boards.text import rank_text
 from tiltyard.pages.markup import Html, el, join, link, number, pairs, percent, rating, table
 from tiltyard.report.counts import behaviour, verdict_counts
@@ -112,7 +113,7 @@ def share_of(part: int, whole: int) -> Html:
 
 def warnings(here: Here, found: list[str]) -> Html:
     """Warnings: an unfinished run, failures by name, what was left out, numbers that disagree."""
-    return warning_list([*first_warnings(here), *_unjudged(here.run), *_dropped(here.run), *disagreeing(found)])
+    return warning_list([*first_warnings(here), *_missing(here), *_dropped(here.run), *disagreeing(found)])
 
 
 def first_warnings(here: Here) -> list[str]:
@@ -147,15 +148,15 @@ def warning_list(lines: Sequence[str]) -> Html:
     return el("ul", *[el("li", line) for line in lines], class_="warnings", aria_label="What to know first")
 
 
-def _unjudged(run: Run) -> list[str]:
-    lines = []
-    for dimension in run.dimensions:
-        battles = run.battles.of_dimension(dimension.name)
-        missing = sum(n for battle, n in battles.counted() if not battle.settled and len(battle.said) < 2)
-        absent = dimension.n_matches - len(battles)
-        if missing or absent:
-            lines.append(f"{dimension.name}: {missing + absent:,} of {dimension.n_matches:,} matches lack a verdict.")
-    return lines
+def _missing(here: Here) -> list[str]:
+    """By dimension, how many matchups have no verdict, by entrant and reason."""
+    missing = read_missing(here.run.folder)
+    found = [(dimension.name, missing.only(dimensions={dimension.name})) for dimension in here.run.dimensions]
+    return [
+        join([f"{name}: ", link(here.section("failures"), one.sentence), ". They are in no rating."])
+        for name, one in found
+        if one
+    ]
 
 
 def _dropped(run: Run) -> list[str]:

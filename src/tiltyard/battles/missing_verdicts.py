@@ -1,0 +1,257 @@
+"""Matchups of a run folder that have no verdict: those whose judgment failed, and those that were never asked.
+
+A failed judgment is no battle, so files of battles do not show it; the run's own files do. They are read here by their
+documented fields (`verdicts/<dimension>.jsonl`, `matches/matches.jsonl`; a placement has `verdicts.jsonl`). Adaptive
+rounds list only the matchups that they chose, so that the others are not missing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tiltyard.battles.inputs import BATTLES, find_parts
+from tiltyard.errors import RunFolderError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tiltyard.battles.reading import BattleData
+
+NEVER_ASKED = "never asked"
+READABLE = ("A", "B", "TIE")
+SHOWN_ENTRANTS = 6
+"""Entrants that a sentence names: those with the most."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingMatchup:
+    """A matchup without a verdict.
+
+    Parameters:
+        prompt_id: Its prompt.
+        dimension: What was to be judged.
+        entrant_a: One entrant.
+        entrant_b: The other one.
+        reason: `unparsed`, `truncated`, `refused`, `error` or `never asked`.
+    """
+
+    prompt_id: str
+    dimension: str
+    entrant_a: str
+    entrant_b: str
+    reason: str
+
+    @property
+    def entrants(self) -> tuple[str, str]:
+        """Both entrants."""
+        return self.entrant_a, self.entrant_b
+
+    def rival(self, entrant: str) -> str:
+        """The other one of the two."""
+        return self.entrant_b if entrant == self.entrant_a else self.entrant_a
+
+
+Pair = tuple[str, str, str]
+"""A dimension and two entrants."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MissingVerdicts:
+    """The matchups of run folders that have no verdict, and how many there are in all.
+
+    Parameters:
+        planned: How many matchups there are, by dimension and entrants; those of a panel whose judges each make a
+            battle count once for each judge.
+        matchups: Those without a verdict.
+    """
+
+    planned: Mapping[Pair, int] = field(default_factory=dict)
+    matchups: tuple[MissingMatchup, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.matchups)
+
+    def __len__(self) -> int:
+        return len(self.matchups)
+
+    @property
+    def total(self) -> int:
+        """All matchups, with a verdict or without."""
+        return sum(self.planned.values())
+
+    @property
+    def by_entrant(self) -> dict[str, int]:
+        """How many each entrant has, most first; a matchup counts for both of its entrants."""
+        return dict(Counter(name for one in self.matchups for name in one.entrants).most_common())
+
+    @property
+    def by_reason(self) -> dict[str, int]:
+        """How many there are of each reason, most first."""
+        return dict(Counter(one.reason for one in self.matchups).most_common())
+
+    def only(
+        self,
+        *,
+        dimensions: Collection[str] | None = None,
+        entrants: Collection[str] | None = None,
+        prompts: Collection[str] | None = None,
+    ) -> MissingVerdicts:
+        """Those of some dimensions, of at least one of some entrants, on some prompts; None: of all.
+
+        Parameters:
+            dimensions: The dimensions.
+            entrants: The entrants.
+            prompts: The prompts; how many matchups there are in all is not known by prompt, and stays.
+        """
+
+        def wanted(dimension: str, *names: str) -> bool:
+            inside = dimensions is None or dimension in dimensions
+            return inside and (entrants is None or any(name in entrants for name in names))
+
+        return MissingVerdicts(
+            {pair: count for pair, count in self.planned.items() if wanted(*pair)},
+            tuple(
+                one
+                for one in self.matchups
+                if wanted(one.dimension, *one.entrants) and (prompts is None or one.prompt_id in prompts)
+            ),
+        )
+
+    @property
+    def sentence(self) -> str:
+        """`50 of 200 matchups have no verdict (v2 50, v1 50: unparsed 50)`."""
+        return f"{self.counted} ({_listed(self.by_entrant, SHOWN_ENTRANTS)}: {_listed(self.by_reason)})"
+
+    @property
+    def counted(self) -> str:
+        """`50 of 200 matchups have no verdict`."""
+        total = self.total
+        word = "has" if len(self) == 1 else "have"
+        return f"{len(self):,} of {total:,} matchup{'s' if total != 1 else ''} {word} no verdict"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The counts as plain values."""
+        return {
+            "matchups": self.total,
+            "without_verdict": len(self),
+            "by_entrant": self.by_entrant,
+            "by_reason": self.by_reason,
+        }
+
+
+def _listed(counts: Mapping[str, int], most: int | None = None) -> str:
+    shown = [f"{name} {count:,}" for name, count in list(counts.items())[:most]]
+    return ", ".join([*shown, "…"] if len(shown) < len(counts) else shown)
+
+
+def together(some: Sequence[MissingVerdicts]) -> MissingVerdicts:
+    """Those of several folders.
+
+    Parameters:
+        some: Those of each folder.
+    """
+    planned: Counter[Pair] = Counter()
+    for one in some:
+        planned.update(one.planned)
+    return MissingVerdicts(planned, tuple(row for one in some for row in one.matchups))
+
+
+def missing_verdicts(battles: BattleData) -> MissingVerdicts:
+    """The matchups without a verdict of every run folder that battles come from; none where they come from no run.
+
+    Parameters:
+        battles: Whatever `read_battles` takes: a run folder, its `battles.jsonl`, or a glob of them.
+    """
+    folders = dict.fromkeys(folder.resolve() for folder in _run_folders(battles))
+    return together([read_missing(folder) for folder in folders])
+
+
+def _run_folders(battles: BattleData) -> Iterator[Path]:
+    """The folders, of runs or not, of the files that battles are read from: a run's are called `battles.jsonl`."""
+    paths = [battles] if isinstance(battles, str | Path) else battles
+    if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | Path) for path in paths):
+        return
+    if "-" in map(str, paths):
+        return
+    for part in find_parts([path for path in paths if isinstance(path, str | Path)]):
+        if part.path.name == BATTLES:
+            yield part.path.parent
+
+
+class _Raw(msgspec.Struct, frozen=True):
+    verdict: str | None = None
+
+
+class _Match(msgspec.Struct, frozen=True):
+    """The part of a line of `matches.jsonl` that tells which matchup it is."""
+
+    prompt_id: str
+    dimension: str = ""
+    entrant_a: str = ""
+    entrant_b: str = ""
+
+
+class _Verdict(_Match, frozen=True):
+    """The part of a verdict line that tells whether it is one, and why not."""
+
+    status: str | None = None
+    raw: tuple[_Raw, ...] = ()
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is no verdict; None where there is one. Folders of other programs have no status."""
+        failures = [one.verdict for one in self.raw if one.verdict not in READABLE]
+        if self.status == "ok" or (self.status is None and self.raw and not failures):
+            return None
+        return next((name for name in failures if name), NEVER_ASKED)
+
+
+def read_missing(folder: Path) -> MissingVerdicts:
+    """The matchups of one run folder that have no verdict; none where the folder has no verdicts at all.
+
+    Parameters:
+        folder: The folder of a run or a placement.
+    """
+    files = [*sorted((folder / "verdicts").glob("*.jsonl")), folder / "verdicts.jsonl"]
+    files = [path for path in files if path.is_file()]
+    if not files:
+        return MissingVerdicts()
+    lines: Counter[tuple[str, str, frozenset[str]]] = Counter()
+    planned: Counter[Pair] = Counter()
+    missing: list[MissingMatchup] = []
+    for path in files:
+        for line in _read(path, msgspec.json.Decoder(_Verdict)):
+            lines[line.dimension, line.prompt_id, frozenset((line.entrant_a, line.entrant_b))] += 1
+            planned[line.dimension, line.entrant_a, line.entrant_b] += 1
+            reason = line.reason
+            if reason is not None:
+                missing.append(MissingMatchup(line.prompt_id, line.dimension, line.entrant_a, line.entrant_b, reason))
+    judges = max(lines.values(), default=1)
+    matches = folder / "matches" / "matches.jsonl"
+    for match in _read(matches, msgspec.json.Decoder(_Match)) if matches.is_file() else ():
+        if (match.dimension, match.prompt_id, frozenset((match.entrant_a, match.entrant_b))) in lines:
+            continue
+        planned[match.dimension, match.entrant_a, match.entrant_b] += judges
+        one = MissingMatchup(match.prompt_id, match.dimension, match.entrant_a, match.entrant_b, NEVER_ASKED)
+        missing += [one] * judges
+    return MissingVerdicts(planned, tuple(missing))
+
+
+def _read(path: Path, decoder: msgspec.json.Decoder[Any]) -> Iterator[Any]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                yield decoder.decode(line)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise RunFolderError(
+                    f"{path}:{number}: not what a run writes there ({error}). Write it again with `tiltyard run`, "
+                    "which asks no question twice."
+                ) from None
