@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -57,6 +57,15 @@ ByPartsOption = Annotated[
 AnytimeOption = Annotated[
     bool,
     typer.Option("--anytime", help="Intervals that hold however often you look while battles come in; wider."),
+]
+MissingOption = Annotated[
+    Literal["worst", "ignore"] | None,
+    typer.Option(
+        "--missing",
+        help="Matchups of a run that have no verdict. worst: what is claimed holds however they would have been "
+        "decided; ignore: leave them out. (default: worst for gate, ignore for compare)",
+        rich_help_panel=FILTERS,
+    ),
 ]
 OF_MODELS = ("control", "by")
 """Options that are about two models of the same battles, not about two runs."""

@@ -11,6 +11,7 @@ from tiltyard.cli.decision_options import (
     AnytimeOption,
     AnywayOption,
     InOption,
+    MissingOption,
     MorePlacesArgument,
     NewArgument,
     OldArgument,
@@ -81,6 +82,7 @@ def gate_command(
     alpha: AlphaOption = 0.05,
     anytime: AnytimeOption = False,
     by: ByOption = None,
+    missing: MissingOption = None,
     allow_unknown: AllowUnknownOption = False,
     model: ModelOption = None,
     anyway: AnywayOption = False,
@@ -131,7 +133,7 @@ def gate_command(
         tie_band=tie_band,
     )
     question = TwoNames(new, old, found_in, anyway, options)
-    result = _about(question.answer(), model).gate(margin=margin, alpha=alpha, by=by)
+    result = _about(question.answer(), model).gate(margin=margin, alpha=alpha, by=by, missing=missing or "worst")
     for path, text in ((markdown, words.as_markdown), (junit, words.as_junit), (json, _json)):
         if path is not None:
             deliver(text(result), path)

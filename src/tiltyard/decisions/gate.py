@@ -3,7 +3,8 @@
 The first that holds decides. Better: the two-sided interval at level 1 − α is above zero. Not worse: the one-sided
 bound at the same α is above minus the margin. Worse: the two-sided interval is below zero. Equal models are therefore
 called better or worse with chance α at most, and a model that is worse by the margin passes with chance α at most. With
-`anytime` the bounds hold however often one asks while verdicts come in.
+`anytime` the bounds hold however often one asks while verdicts come in. Matchups without a verdict count against each
+claim, unless they are to be ignored: it holds as it is and with all of them decided the other way.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from tiltyard.boards.estimator import check_number
 from tiltyard.boards.text import percent
 from tiltyard.decisions.words import as_markdown as difference_markdown
 from tiltyard.decisions.words import between, footnotes, plain, plain_markdown, sample, share, signed
+from tiltyard.decisions.worst_case import MissingRule, WorstCase, check_rule
 from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
     from tiltyard.decisions.contrast import Contrast
-    from tiltyard.decisions.records import Difference
+    from tiltyard.decisions.records import Difference, PartDifference
 
 Decision = Literal["better", "not_worse", "worse", "unknown"]
 """`better`, `not_worse`, `worse` or `unknown`."""
@@ -48,6 +50,8 @@ class PartVerdict:
         verdict: What its battles say, with the error rate shared among all parts and the whole.
         difference: The difference there; None where the battles do not allow one.
         reason: Why there is none.
+        missing: Matchups without a verdict that may belong to it.
+        if_ignored: What its verdict would be without them.
     """
 
     column: str
@@ -55,6 +59,8 @@ class PartVerdict:
     verdict: Decision
     difference: float | None
     reason: str | None = None
+    missing: int = 0
+    if_ignored: Decision = "unknown"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,6 +79,9 @@ class GateResult:
         bound: The one-sided lower bound that is compared with the margin, in rating points; None: there is none.
         parts: Verdicts on the values of a column, where they were asked for.
         needed: How many times as much data lets equal models pass with chance 0.8; None where that is unknown.
+        missing: Whether its claim holds with every matchup without a verdict counted against it (`worst`), or they
+            are left out (`ignore`).
+        if_ignored: What the verdict on the whole would be if they were left out.
     """
 
     verdict: Decision
@@ -86,6 +95,8 @@ class GateResult:
     bound: float | None
     parts: tuple[PartVerdict, ...]
     needed: float | None
+    missing: MissingRule = "worst"
+    if_ignored: Decision = "unknown"
 
     @property
     def passed(self) -> bool:
@@ -113,12 +124,17 @@ class GateResult:
             "bound": self.bound,
             "needed_times": self.needed,
             "needed_prompts": _times(self.difference.n_prompts, self.needed),
-            "by": [
-                {name: getattr(part, name) for name in ("column", "value", "verdict", "difference", "reason")}
-                for part in self.parts
-            ],
+            "missing": self._missing(),
+            "by": [{name: getattr(part, name) for name in PartVerdict.__slots__} for part in self.parts],
             "comparison": self.difference.to_dict(),
         }
+
+    def _missing(self) -> dict[str, Any] | None:
+        """How many matchups have no verdict, and what they could change; None where all have one."""
+        found = self.difference.missing
+        if found is None:
+            return None
+        return {**found.to_dict(self.level, self.missing, anytime=self.anytime), "verdict_if_ignored": self.if_ignored}
 
     def to_json(self) -> str:
         """The verdict as JSON text."""
@@ -129,7 +145,12 @@ class GateResult:
 
 
 def judge_difference(
-    found: Difference, *, margin: float = MARGIN, alpha: float = ALPHA, by: str | None = None
+    found: Difference,
+    *,
+    margin: float = MARGIN,
+    alpha: float = ALPHA,
+    by: str | None = None,
+    missing: MissingRule = "worst",
 ) -> GateResult:
     """The verdict on a difference.
 
@@ -141,7 +162,9 @@ def judge_difference(
         margin: By how many rating points the new one may be worse.
         alpha: The error rate: how often equal models may be called better or worse.
         by: A column whose values are judged too; None: only the whole.
+        missing: Whether matchups without a verdict count against each claim (`worst`), or not at all (`ignore`).
     """
+    check_rule(missing)
     check_number("margin", margin, least=0.0, most=2000.0)
     if not SMALLEST_ALPHA <= alpha < 0.5:
         raise OptionError(f"alpha is {alpha:g}: expected an error rate from {SMALLEST_ALPHA:g} to 0.5, such as 0.05.")
@@ -149,22 +172,50 @@ def judge_difference(
     if by is not None and not parts:
         raise OptionError(f"the battles have no column {by!r} with two values or more to judge apart.")
     each = alpha / (len(parts) + 1)
-    verdict, bound = decide(found.contrast, margin, each, anytime=found.anytime)
+    worst = found.missing.worst() if found.missing is not None and missing == "worst" else None
+    verdict, bound = decide(found.contrast, margin, each, anytime=found.anytime, worst=worst)
+    if_ignored = verdict if worst is None else decide(found.contrast, margin, each, anytime=found.anytime)[0]
     if found.obstacles:
-        verdict = "unknown"
-    judged = []
-    for part in parts:
-        one = part.contrast
-        of_part = "unknown" if one is None or found.obstacles else decide(one, margin, each, anytime=found.anytime)[0]
-        judged.append(PartVerdict(part.column, part.value, of_part, None if one is None else one.points, part.reason))
+        verdict = if_ignored = "unknown"
+    judged = [_judge_part(part, found, margin, each, missing) for part in parts]
     if any(part.verdict == "worse" for part in judged):
         verdict = "worse"
     needed = None if found.obstacles else times_needed(found.contrast, margin, each)
     low, high = found.contrast.ends(1.0 - each, anytime=found.anytime)
-    return GateResult(verdict, found, margin, alpha, found.anytime, 1.0 - each, low, high, bound, tuple(judged), needed)
+    return GateResult(
+        verdict=verdict,
+        difference=found,
+        margin=margin,
+        alpha=alpha,
+        anytime=found.anytime,
+        level=1.0 - each,
+        low=low,
+        high=high,
+        bound=bound,
+        parts=tuple(judged),
+        needed=needed,
+        missing=missing,
+        if_ignored=if_ignored,
+    )
 
 
-def decide(one: Contrast, margin: float, alpha: float, *, anytime: bool) -> tuple[Decision, float | None]:
+def _judge_part(
+    part: PartDifference, found: Difference, margin: float, alpha: float, missing: MissingRule
+) -> PartVerdict:
+    """The verdict on one value of a column, by the same rules as on the whole."""
+    one, lost = part.contrast, 0 if part.missing is None else len(part.missing)
+    if one is None or found.obstacles:
+        points = None if one is None else one.points
+        return PartVerdict(part.column, part.value, "unknown", points, part.reason, lost)
+    worst = part.missing.worst() if part.missing is not None and missing == "worst" else None
+    verdict, _ = decide(one, margin, alpha, anytime=found.anytime, worst=worst)
+    if_ignored = verdict if worst is None else decide(one, margin, alpha, anytime=found.anytime)[0]
+    return PartVerdict(part.column, part.value, verdict, one.points, part.reason, lost, if_ignored)
+
+
+def decide(
+    one: Contrast, margin: float, alpha: float, *, anytime: bool, worst: WorstCase | None = None
+) -> tuple[Decision, float | None]:
     """The verdict on a difference, and the one-sided lower bound in points that is compared with the margin.
 
     Parameters:
@@ -172,9 +223,14 @@ def decide(one: Contrast, margin: float, alpha: float, *, anytime: bool) -> tupl
         margin: By how many rating points the new one may be worse.
         alpha: The error rate.
         anytime: Whether one may ask again as verdicts come in.
+        worst: The same with every matchup without a verdict decided one way; None: there is none, or they are ignored.
     """
-    low, high = one.ends(1.0 - alpha, anytime=anytime)
-    bound, _ = one.ends(1.0 - 2.0 * alpha, anytime=anytime)
+
+    def ends(level: float) -> tuple[float | None, float | None]:
+        return one.ends(level, anytime=anytime) if worst is None else worst.ends(one, level, anytime=anytime)
+
+    low, high = ends(1.0 - alpha)
+    bound, _ = ends(1.0 - 2.0 * alpha)
     if low is not None and low > 0.0:
         return "better", bound
     if bound is not None and bound > -margin:
@@ -222,15 +278,57 @@ def gate_sentence(result: GateResult) -> str:
         text = f"fail: {new} is worse than {old}: {size}"
     elif found.obstacles:
         text = f"cannot tell: {'; '.join(found.obstacles)}; here {new} is at {size} against {old}"
+    elif result.if_ignored != "unknown":
+        text = f"cannot tell: {_turned(result)}; without them {new} is at {size} against {old}"
     else:
         text = f"cannot tell whether {new} is worse than {old} by more than {margin} points: {size}"
-    return f"{text}; {sample(found)}."
+    return f"{text}; {sample(found)}{_of_missing(result)}."
+
+
+def _turned(result: GateResult) -> str:
+    """What matchups without a verdict would turn the difference into, and what to do about it."""
+    found, missing = result.difference, result.difference.missing
+    assert missing is not None
+    for_new = result.if_ignored == "worse"
+    one = missing.worst().in_favour if for_new else missing.worst().against
+    could = (
+        "no rating comes of it"
+        if one is None
+        else f"they turn {signed(found.difference)} into {_with_ends(one, result)}"
+    )
+    return (
+        f"{missing.sentence}, and counted {'for' if for_new else 'against'} {found.new} {could}; "
+        "ask them again with `tiltyard run … --retry-failed`, or pass --missing ignore"
+    )
+
+
+def _with_ends(one: Contrast, result: GateResult) -> str:
+    return f"{signed(one.points)} points ({between(*one.ends(result.level, anytime=result.anytime))})"
+
+
+def _of_missing(result: GateResult) -> str:
+    """What was done with matchups without a verdict, where the sentence has not said it yet."""
+    missing = result.difference.missing
+    if missing is None or (result.verdict == "unknown" and result.if_ignored != "unknown"):
+        return ""
+    if result.missing == "ignore":
+        return f"; {missing.sentence}, ignored"
+    if result.verdict == "unknown" or result.difference.obstacles:
+        return f"; {missing.sentence}"
+    for_new = result.verdict == "worse"
+    one = missing.worst().in_favour if for_new else missing.worst().against
+    case = (
+        ""
+        if one is None
+        else f": {_with_ends(one, result)} with all of them counted {'for' if for_new else 'against'} it"
+    )
+    return f"; {missing.sentence}{case}"
 
 
 def as_table(result: GateResult) -> str:
     """The verdict for a terminal: the sentence, the difference, categories, and how much data the margin needs."""
     lines = [result.sentence, "", *_part_lines(result), *advice(result)]
-    return "\n".join([*lines, *footnotes(result.difference)])
+    return "\n".join([*lines, *footnotes(result.difference, missing=False)])
 
 
 def as_markdown(result: GateResult) -> str:
@@ -278,7 +376,8 @@ def _part_lines(result: GateResult) -> list[str]:
 def _part_line(one: PartVerdict) -> str:
     if one.difference is None:
         return one.reason or "cannot tell"
-    return f"{one.verdict.replace('_', ' ').replace('unknown', 'cannot tell')}, {signed(one.difference)} points"
+    lost = f"; {one.missing:,} matchup{'s' if one.missing != 1 else ''} without a verdict" if one.missing else ""
+    return f"{one.verdict.replace('_', ' ').replace('unknown', 'cannot tell')}, {signed(one.difference)} points{lost}"
 
 
 def advice(result: GateResult) -> list[str]:

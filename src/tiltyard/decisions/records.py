@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from tiltyard.decisions.contrast import Contrast
     from tiltyard.decisions.prompts import PromptScore
+    from tiltyard.decisions.worst_case import Missing, MissingRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ class PartDifference:
         estimate: The difference there; None where the battles do not allow one.
         contrast: The same in logits.
         reason: Why there is none.
+        missing: Matchups without a verdict that may belong to it; None where there are none.
     """
 
     column: str
@@ -94,11 +96,13 @@ class PartDifference:
     estimate: EstimatedDifference | None
     contrast: Contrast | None = None
     reason: str | None = None
+    missing: Missing | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The part as plain values."""
         found = {} if self.estimate is None else self.estimate.to_dict()
-        return {"column": self.column, "value": self.value, **found, "reason": self.reason}
+        lost = 0 if self.missing is None else len(self.missing)
+        return {"column": self.column, "value": self.value, **found, "reason": self.reason, "without_verdict": lost}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,7 @@ class Difference:
         then_and_now: Whether the two are one entrant in two runs.
         only_for: The few prompts or voters for which alone the interval holds; None: it holds for others too.
         obstacles: Why no gate may decide on these battles, whatever the interval says; usually none.
+        missing: Matchups without a verdict; None where there are none, or where the battles come from no run folder.
     """
 
     new: str
@@ -160,6 +165,7 @@ class Difference:
     then_and_now: bool = False
     only_for: OnlyFor | None = None
     obstacles: tuple[str, ...] = ()
+    missing: Missing | None = None
 
     @property
     def difference(self) -> float:
@@ -191,15 +197,19 @@ class Difference:
         """The answer in one sentence."""
         return sentence(self)
 
-    def gate(self, *, margin: float = MARGIN, alpha: float = ALPHA, by: str | None = None) -> GateResult:
+    def gate(
+        self, *, margin: float = MARGIN, alpha: float = ALPHA, by: str | None = None, missing: MissingRule = "worst"
+    ) -> GateResult:
         """Whether the new model is better, not worse than a margin, worse, or none of these for sure.
 
         Parameters:
             margin: By how many rating points the new one may be worse.
             alpha: The error rate: how often equal models may be called better or worse.
             by: A column whose values are judged too: one that is worse makes the verdict worse.
+            missing: `worst`: the verdict holds with every matchup without a verdict counted against it, or it is
+                `unknown`. `ignore`: they are left out, as if they had been lost at random.
         """
-        return judge_difference(self, margin=margin, alpha=alpha, by=by)
+        return judge_difference(self, margin=margin, alpha=alpha, by=by, missing=missing)
 
     def to_dict(self) -> dict[str, Any]:
         """The difference as plain values: what `--format json` prints."""
@@ -230,6 +240,9 @@ class Difference:
             "parts": [part.to_dict() for part in self.parts],
             "prompts": [prompt.to_dict() for prompt in self.prompts],
             "left_out": {reason: whole(count) for reason, count in self.left_out.items()},
+            "missing": None
+            if self.missing is None
+            else self.missing.to_dict(self.level, self.missing.rule, anytime=self.anytime),
             "remarks": list(self.remarks),
         }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts
 from tiltyard.errors import RunFolderError
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ class BattleSource:
                         f"{where}: not a match of a run. Write it again with `tiltyard run`."
                     ) from None
         return texts
+
+    def missing_verdicts(self) -> MissingVerdicts:
+        """The matchups of the run, or of several, that have no verdict; none where the battles come from no run."""
+        return missing_verdicts(self.battles)
 
 
 def is_run_folder(path: Path) -> bool:

@@ -22,12 +22,24 @@ from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores
 from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, OnlyFor, PartDifference
 from tiltyard.decisions.sources import open_source
 from tiltyard.decisions.words import signed
+from tiltyard.decisions.worst_case import (
+    Missing,
+    MissingRule,
+    add_decided,
+    check_rule,
+    in_part,
+    missing_among,
+    part_of,
+    with_missing,
+    worst_case,
+)
 from tiltyard.errors import BattleError, NotConnected, OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tiltyard.battles.missing_verdicts import MissingVerdicts
     from tiltyard.boards.certainty import Solved
     from tiltyard.boards.preparation import Ties
 
@@ -51,6 +63,7 @@ def difference(
     level: float = 0.95,
     cluster: str = "auto",
     anytime: bool = False,
+    missing: MissingRule = "ignore",
     ties: Ties = "davidson",
     both_bad: BothBad = "separate",
     inconsistent: Inconsistent = "tie",
@@ -76,6 +89,8 @@ def difference(
         cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
             each of the two that is known, `none` treats every battle as independent.
         anytime: Whether the interval holds however often one looks while battles come in; it is wider.
+        missing: Matchups of a run folder that have no verdict: `ignore` counts them and leaves them out, `worst` gives
+            an interval that holds however they would have been decided. A gate has a rule of its own.
         ties: How ties are read: `davidson`, `rao-kupper`, `half` or `drop`.
         both_bad: Battles in which both answers were bad: `separate` counts them beside the rating, `half` rates
             them as ties, `drop` leaves them out.
@@ -100,10 +115,37 @@ def difference(
     reading = InputOptions(
         format=format, where=where, default_source=default_source, on_bad=on_bad, map=map, tie_band=tie_band
     )
+    check_rule(missing)
     where_from = open_source(battles)
     table = read_to_compare(where_from.battles, estimator, reading, by)
     known = where_from.prompt_texts() if texts is None else texts
-    return compare_in(table, new, old, estimator, by=by, texts=known, anytime=anytime)
+    found = compare_in(table, new, old, estimator, by=by, texts=known, anytime=anytime)
+    lost = missing_among(where_from.missing_verdicts(), table, selection, filtered=where is not None)
+    return _with_missing(found, table, lost.only(entrants={new, old}), estimator, missing)
+
+
+def _with_missing(
+    found: Difference, table: BattleTable, lost: MissingVerdicts, estimator: BradleyTerry, rule: MissingRule
+) -> Difference:
+    """The difference with what its matchups without a verdict could change, on the whole and in each part."""
+    new, old = found.new, found.old
+
+    def missing_in(battles: BattleTable, some: MissingVerdicts) -> Missing:
+        def fit(against: bool) -> Contrast:
+            best, worst = (old, new) if against else (new, old)
+            decided = add_decided(
+                battles, some.matchups, lambda one: best if best in one.entrants else one.rival(worst)
+            )
+            return contrast(_solved_together(decided, estimator, new, old, {})[0], new, old)
+
+        by_entrant = {name: some.by_entrant.get(name, 0) for name in (new, old)}
+        return Missing(some, by_entrant, worst_case(fit), rule)
+
+    def of_part(column: str, value: str) -> Missing | None:
+        some = in_part(lost, table, column, value)
+        return missing_in(part_of(table, column, value), some) if some else None
+
+    return with_missing(found, missing_in(table, lost), of_part) if lost else found
 
 
 def read_to_compare(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tiltyard.battles.missing_verdicts import together
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards import InputOptions, make_estimator
@@ -32,6 +33,17 @@ from tiltyard.decisions.two_models import (
     only_for,
     read_to_compare,
 )
+from tiltyard.decisions.worst_case import (
+    Missing,
+    MissingRule,
+    add_decided,
+    check_rule,
+    in_part,
+    missing_among,
+    part_of,
+    with_missing,
+    worst_case,
+)
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.ranks import ranks
@@ -39,11 +51,13 @@ from tiltyard.ratings.ranks import ranks
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tiltyard.battles.missing_verdicts import MissingVerdicts
     from tiltyard.battles.reading import BattleData, OnBad
     from tiltyard.boards.preparation import Ties
     from tiltyard.decisions.contrast import Contrast
 
 FEWEST_SHARED = 2
+DONE_WITH = {"ignore": "those without are ignored", "worst": "intervals hold however they would have been decided"}
 
 ABOUT_ONE = (
     *("difference", "low", "high", "probability_better", "win_rate", "win_rate_low", "win_rate_high"),
@@ -170,6 +184,7 @@ def compare_runs(
     level: float = 0.95,
     cluster: str = "auto",
     anytime: bool = False,
+    missing: MissingRule = "ignore",
     ties: Ties = "davidson",
     both_bad: BothBad = "separate",
     inconsistent: Inconsistent = "tie",
@@ -194,6 +209,8 @@ def compare_runs(
         cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
             each of the two that is known, `none` treats every battle as independent.
         anytime: Whether intervals hold however often one looks while battles come in; they are wider.
+        missing: Matchups of a run folder that have no verdict: `ignore` counts them and leaves them out, `worst` gives
+            intervals that hold however they would have been decided. A gate has a rule of its own.
         ties: How ties are read: `davidson`, `rao-kupper`, `half` or `drop`.
         both_bad: Battles in which both answers were bad: `separate` counts them beside the rating, `half` rates
             them as ties, `drop` leaves them out.
@@ -216,9 +233,78 @@ def compare_runs(
     runs = (open_source(new, unnamed="new run"), open_source(old, unnamed="old run"))
     if runs[0].name == runs[1].name:
         runs = (replace(runs[0], name=f"new {runs[0].name}"), replace(runs[1], name=f"old {runs[1].name}"))
+    check_rule(missing)
     tables = tuple(read_to_compare(run.battles, estimator, reading) for run in runs)
     notes = _unlike(runs, tables, anyway=anyway)
-    return _compare((tables[0], tables[1]), runs, estimator, notes, unchanged, anytime=anytime)
+    found = _compare((tables[0], tables[1]), runs, estimator, notes, unchanged, anytime=anytime)
+    lost = [
+        missing_among(run.missing_verdicts(), table, selection, filtered=where is not None)
+        for run, table in zip(runs, tables, strict=True)
+    ]
+    return _with_missing(found, (tables[0], tables[1]), (lost[0], lost[1]), estimator, missing) if any(lost) else found
+
+
+def _with_missing(
+    found: RunComparison,
+    tables: tuple[BattleTable, BattleTable],
+    lost: tuple[MissingVerdicts, MissingVerdicts],
+    estimator: BradleyTerry,
+    rule: MissingRule,
+) -> RunComparison:
+    """The comparison with what matchups without a verdict could change for each entrant, on the whole and in parts."""
+    notes = [
+        f"{run}: {some.sentence}; {DONE_WITH[rule]}"
+        for run, some in zip((found.new, found.old), lost, strict=True)
+        if some
+    ]
+    changes = []
+    for change in found.changes:
+        own = (lost[0].only(entrants={change.entrant}), lost[1].only(entrants={change.entrant}))
+        changes.append(_change_with_missing(change, tables, own, estimator, found.zero, rule) if any(own) else change)
+    if rule == "worst":
+        changes = [replace(one, beyond_noise=_beyond_noise(one.difference, len(changes))) for one in changes]
+    return replace(found, changes=tuple(changes), notes=(*notes, *found.notes))
+
+
+def _change_with_missing(
+    change: EntrantChange,
+    tables: tuple[BattleTable, BattleTable],
+    lost: tuple[MissingVerdicts, MissingVerdicts],
+    estimator: BradleyTerry,
+    zero: Sequence[str],
+    rule: MissingRule,
+) -> EntrantChange:
+    """One entrant's change with what its matchups without a verdict could change.
+
+    Against it are those of the new run that it loses, and those of the old run that it wins.
+    """
+    name, found = change.entrant, change.difference
+
+    def missing_in(battles: Sequence[BattleTable], some: Sequence[MissingVerdicts]) -> Missing:
+        def fit(against: bool) -> Contrast:
+            def decided(run: int, *, wins: bool) -> BattleTable:
+                return add_decided(battles[run], some[run].matchups, lambda one: name if wins else one.rival(name))
+
+            new, old = decided(0, wins=not against), decided(1, wins=against)
+            fits = TwoFits.of(_shared_only((new, old), []), estimator, zero)
+            return fits.contrast(fits.models.index(name))
+
+        counts = {title: len(one) for title, one in zip((found.new, found.old), some, strict=True)}
+        return Missing(together(some), counts, worst_case(fit), rule)
+
+    def of_part(column: str, value: str) -> Missing | None:
+        some = [in_part(one, table, column, value) for one, table in zip(lost, tables, strict=True)]
+        return missing_in([part_of(table, column, value) for table in tables], some) if any(some) else None
+
+    return replace(change, difference=with_missing(found, missing_in(tables, lost), of_part))
+
+
+def _beyond_noise(found: Difference, entrants: int) -> bool:
+    """Whether an entrant moved by more than chance and matchups without a verdict explain, all looked at together."""
+    level, lost = 1.0 - (1.0 - found.level) / entrants, found.missing
+    ends = found.contrast.ends(level, anytime=found.anytime)
+    low, high = ends if lost is None else lost.worst().ends(found.contrast, level, anytime=found.anytime)
+    return bool((low is not None and low > 0.0) or (high is not None and high < 0.0))
 
 
 def _unlike(runs: tuple[BattleSource, BattleSource], tables: Sequence[BattleTable], *, anyway: bool) -> list[str]:

@@ -80,7 +80,8 @@ def sentence(found: Difference) -> str:
         text = f"cannot tell {found.new} from {found.old}: {size}, {sureness(chance)} sure that {found.new} is better"
     if found.only_for is not None:
         text = f"for {found.only_for}, {text}"
-    return f"{text}; {sample(found)}."
+    lost = "" if found.missing is None else f"; {found.missing.clause}"
+    return f"{text}; {sample(found)}{lost}."
 
 
 def sample(found: Difference) -> str:
@@ -130,7 +131,8 @@ def as_markdown(found: Difference, shown: int = SHOWN, *, first: str | None = No
         blocks += [f"By {column} (intervals hold for all values at once):", pipes(_part_rows(found, column))]
     for title, prompts in prompt_lists(found, shown):
         blocks += [plain_markdown(f"{title[0].upper()}{title[1:]}:"), pipes(prompt_rows(found, prompts))]
-    blocks.append("\n".join(f"- {plain_markdown(note)}" for note in footnotes(found)))
+    notes = footnotes(found, missing=first is None)
+    blocks.append("\n".join(f"- {plain_markdown(note)}" for note in notes))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -171,14 +173,20 @@ def prompt_lists(found: Difference, n: int) -> list[tuple[str, list[PromptScore]
     return [(title, prompts) for title, prompts in lists if prompts]
 
 
-def footnotes(found: Difference) -> list[str]:
-    """What a reader should know about the numbers."""
+def footnotes(found: Difference, *, missing: bool = True) -> list[str]:
+    """What a reader should know about the numbers.
+
+    Parameters:
+        found: The difference.
+        missing: Whether to say how many matchups have no verdict; a gate's sentence says it.
+    """
     names = [CLUSTER_NAMES.get(way["column"], way["column"]) for way in found.interval.get("clusters", ())]
     how = f"{percent(found.level)} intervals by {' and '.join(names) if names else 'battle'}"
     if found.anytime:
         how += ", valid however often you look"
     left = [f"left out: {count:,.0f} × {reason}" for reason, count in found.left_out.items() if count]
-    return [how, *found.remarks, *left]
+    lost = [found.missing.remark] if missing and found.missing is not None else []
+    return [how, *lost, *found.remarks, *left]
 
 
 def _estimates(found: Difference) -> list[list[str]]:
@@ -190,6 +198,22 @@ def _estimates(found: Difference) -> list[list[str]]:
     only_direct = found.direct is not None and found.direct.n_battles - found.direct.both_bad >= found.n_battles
     if not only_direct:
         rows.append(["all battles", *_numbers(found.estimate)])
+    return [*rows, *_worst_rows(found)]
+
+
+def _worst_rows(found: Difference) -> list[list[str]]:
+    """The difference with every matchup without a verdict decided one way, where the interval is to cover that."""
+    if found.missing is None or found.missing.rule == "ignore":
+        return []
+    worst, rows = found.missing.worst(), []
+    for word, one in (("against", worst.against), ("for", worst.in_favour)):
+        title = f"with the missing {len(found.missing):,} {word} {found.new}"
+        if one is None:
+            rows.append([title, "no rating", *[""] * 5])
+            continue
+        ends = between(*one.ends(found.level, anytime=found.anytime))
+        battles = f"{found.n_battles + len(found.missing):,.0f}"
+        rows.append([title, signed(one.points), ends, sureness(one.probability_above()), "–", "–", battles])
     return rows
 
 
