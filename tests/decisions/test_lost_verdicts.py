@@ -145,6 +145,24 @@ def test_only_chosen_dimensions_count_and_each_part_obeys_the_rule(tmp_path: Pat
     assert (parts["gone"].verdict, parts["gone"].missing) == ("unknown", 3)
 
 
+def test_a_part_that_is_worse_unless_the_missing_are_won_lets_nothing_pass(tmp_path: Path) -> None:
+    clear = [(f"p{i}", "v2", "v1", "v1" if i % 5 == 0 else "v2") for i in range(300)]
+    worse = [(f"p{i}", "v2", "v1", ("v1", "v1", "v2", None)[i % 4]) for i in range(100)]
+    run = run_folder(tmp_path / "run", clear, dimension="clear")
+    found = ty.difference(run_folder(run, worse, dimension="dim"), "v2", "v1")
+    assert found.gate().verdict == "better"
+    result = found.gate(by="dimension", alpha=0.1)
+    assert result.verdict == "unknown"
+    assert "v2 is worse than v1 in dim, unless matchups without a verdict count for it; ask them" in result.sentence
+    assert "25 of 400 matchups have no verdict" in result.sentence
+    assert found.gate(by="dimension", alpha=0.1, missing="ignore").verdict == "worse"
+
+
+def test_each_judge_of_a_panel_that_makes_a_battle_counts(tmp_path: Path) -> None:
+    both = [(f"p{i}", "v2", "v1", winner) for i in range(4) for winner in ("v2", None)]
+    assert missing_verdicts(run_folder(tmp_path / "run", both)).counted == "4 of 8 matchups have no verdict"
+
+
 def test_a_category_that_is_not_known_of_a_missing_matchup_counts_in_each(tmp_path: Path) -> None:
     """On prompts with other battles the category is theirs; on a prompt without any it may be either."""
     run = run_folder(tmp_path / "run", [("q0", "v2", "v1", None), ("new", "v2", "v1", None)])

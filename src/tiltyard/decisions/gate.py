@@ -37,6 +37,8 @@ SMALLEST_ALPHA = 1e-6
 POWER = 0.8
 """The chance of passing for which sample sizes are given."""
 
+ASK_AGAIN = "ask them again with `tiltyard run … --retry-failed`"
+
 PASSES: tuple[Decision, ...] = ("better", "not_worse")
 
 
@@ -61,6 +63,11 @@ class PartVerdict:
     reason: str | None = None
     missing: int = 0
     if_ignored: Decision = "unknown"
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it is worse, unless matchups without a verdict are counted for the new model."""
+        return self.verdict == "unknown" and self.if_ignored == "worse"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,6 +187,8 @@ def judge_difference(
     judged = [_judge_part(part, found, margin, each, missing) for part in parts]
     if any(part.verdict == "worse" for part in judged):
         verdict = "worse"
+    elif verdict in PASSES and any(part.doubtful for part in judged):
+        verdict = "unknown"
     needed = None if found.obstacles else times_needed(found.contrast, margin, each)
     low, high = found.contrast.ends(1.0 - each, anytime=found.anytime)
     return GateResult(
@@ -278,6 +287,9 @@ def gate_sentence(result: GateResult) -> str:
         text = f"fail: {new} is worse than {old}: {size}"
     elif found.obstacles:
         text = f"cannot tell: {'; '.join(found.obstacles)}; here {new} is at {size} against {old}"
+    elif doubtful := [part.value for part in result.parts if part.doubtful]:
+        text = f"cannot tell: {new} is worse than {old} in {', '.join(doubtful)}, unless matchups without a verdict "
+        text += f"count for it; {ASK_AGAIN}; on the whole {size}"
     elif result.if_ignored != "unknown":
         text = f"cannot tell: {_turned(result)}; without them {new} is at {size} against {old}"
     else:
@@ -298,7 +310,7 @@ def _turned(result: GateResult) -> str:
     )
     return (
         f"{missing.sentence}, and counted {'for' if for_new else 'against'} {found.new} {could}; "
-        "ask them again with `tiltyard run … --retry-failed`, or pass --missing ignore"
+        f"{ASK_AGAIN}, or pass --missing ignore"
     )
 
 
@@ -309,7 +321,8 @@ def _with_ends(one: Contrast, result: GateResult) -> str:
 def _of_missing(result: GateResult) -> str:
     """What was done with matchups without a verdict, where the sentence has not said it yet."""
     missing = result.difference.missing
-    if missing is None or (result.verdict == "unknown" and result.if_ignored != "unknown"):
+    doubtful = any(part.doubtful for part in result.parts)
+    if missing is None or (result.verdict == "unknown" and result.if_ignored != "unknown" and not doubtful):
         return ""
     if result.missing == "ignore":
         return f"; {missing.sentence}, ignored"
