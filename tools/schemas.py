@@ -47,7 +47,8 @@ TYPES = {
     "agreement_n sampling idiosyncrasy anchors",
     "integer": "count looks planned_looks n_perms n_clusters rank_before rank_after places_gained voters prompts "
     "rank_best rank_worst covered models n judgments settled decisive inconsistent missing_verdicts asked "
-    "right fooled undecided failed matchups unanimous opposed no_majority incomplete compared",
+    "right fooled undecided failed matchups unanimous opposed no_majority incomplete compared "
+    "without_verdict",
     "string": "column kind until stopped ranks method evaluated where battles_sha256 people_sha256 tiltyard_version "
     "model reason against with note prompt_id entrant_a entrant_b verdict bradley_terry leans_to first "
     "second missing check detail combine family correction cluster mode tie_model both_bad tiltyard python",
@@ -73,6 +74,8 @@ ANY_NAME = {
     "prompts": "integer",
     "variance_points2": "number",
     "not_checked": "string",
+    "by_entrant": "integer",
+    "by_reason": "integer",
 }
 """Types of the values of objects whose keys are names that change from file to file."""
 

@@ -194,6 +194,8 @@ def tournament(folder: Path) -> Made:
         add(made, {"Matches": lines(home / name / "matches" / "matches.jsonl")})
     add(made, {"Baseline": [json.loads((home / "against" / "baseline.json").read_text(encoding="utf-8"))]})
     add(made, {"Rounds": [json.loads((home / "adaptive" / "rounds.json").read_text(encoding="utf-8"))]})
+    board = command(home, "rate", "failing", "--dimension", "calibration", "--format", "json")
+    add(made, {"Ratings file": [json.loads(board)]})
     add(made, run_folder(home / "again"))
     made["Re-judged run"] = [json.loads((home / "again" / "changes.json").read_text(encoding="utf-8"))]
     (home / "mute.yaml").write_text('rules: [{error: "errored: invalid_request_error", final: true}]', encoding="utf-8")
