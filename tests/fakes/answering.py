@@ -118,6 +118,12 @@ class World:
         random.Random(batch.id).shuffle(entries)
         yield from entries
 
+    def written(self, lines: Iterator[bytes]) -> Iterator[bytes]:
+        """The lines of a results file, each with its end; some of them may be spoilt."""
+        spoil = self.behaviour.spoil
+        for number, line in enumerate(lines, 1):
+            yield (line if spoil is None else spoil(number, line)) + b"\n"
+
     def page(self, wire: str, after: str | None, limit: int) -> tuple[list[Batch], bool]:
         """A page of batches, newest first, and whether more follow."""
         newest_first = [batch for batch in reversed(self.ledger.batches.values()) if batch.wire == wire]

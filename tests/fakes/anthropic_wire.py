@@ -103,8 +103,12 @@ class _AnthropicWire:
         return StreamingResponse(self._result_lines(batch), media_type="application/x-jsonl")
 
     async def _result_lines(self, batch: Batch) -> AsyncIterator[bytes]:
-        for custom_id, body, outcome in self.world.lines(batch):
-            yield json.dumps({"custom_id": custom_id, "result": self._result(body, outcome)}).encode() + b"\n"
+        lines = (
+            json.dumps({"custom_id": custom_id, "result": self._result(body, outcome)}).encode()
+            for custom_id, body, outcome in self.world.lines(batch)
+        )
+        for line in self.world.written(lines):
+            yield line
 
     def _result(self, body: dict[str, Any], outcome: str) -> dict[str, Any]:
         kind, _, error = outcome.partition(":")

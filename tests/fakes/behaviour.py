@@ -114,3 +114,5 @@ class Behaviour:
     """Changes the body of an answer before it is sent."""
     first_token: Callable[[str, str], dict[str, float]] | None = None
     """The probabilities of the first token, for log-probabilities; None: the server knows none."""
+    spoil: Callable[[int, bytes], bytes] | None = None
+    """(number, line) -> what stands there instead, for every line of a batch's results."""

@@ -71,8 +71,8 @@ class _GeminiWire:
         batch = self.world.ledger.batches.get(request.path_params["name"].removeprefix("results-of-"))
         if batch is None or batch.archived or not self.world.ended(batch):
             return JSONResponse(error_body(404, "no such file"), 404)
-        lines = (json.dumps(self._line(*entry)).encode() + b"\n" for entry in self.world.lines(batch))
-        return Response(b"".join(lines), media_type="application/jsonl")
+        lines = (json.dumps(self._line(*entry)).encode() for entry in self.world.lines(batch))
+        return Response(b"".join(self.world.written(lines)), media_type="application/jsonl")
 
     async def create(self, request: Request) -> Response:
         asked, model = (await request.json())["batch"], request.path_params["model"]

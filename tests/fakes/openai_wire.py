@@ -116,11 +116,13 @@ class _OpenAIWire:
         return JSONResponse(self._shown(batch))
 
     async def _lines(self, batch: Batch, *, errors: bool) -> AsyncIterator[bytes]:
-        for custom_id, body, outcome in self.world.lines(batch):
-            if (outcome in ("succeeded", "repeated")) is errors:
-                continue
-            yield json.dumps({"id": f"line_{custom_id}", "custom_id": custom_id, **self._line(body, outcome)}).encode()
-            yield b"\n"
+        lines = (
+            json.dumps({"id": f"line_{custom_id}", "custom_id": custom_id, **self._line(body, outcome)}).encode()
+            for custom_id, body, outcome in self.world.lines(batch)
+            if (outcome in ("succeeded", "repeated")) is not errors
+        )
+        for line in self.world.written(lines):
+            yield line
 
     def _line(self, body: dict[str, Any], outcome: str) -> dict[str, Any]:
         kind, _, error = outcome.partition(":")

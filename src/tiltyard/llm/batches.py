@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tiltyard.errors import Refused, TryLater
+from tiltyard.llm.asking import plural
 from tiltyard.llm.lost_batches import Adoption
-from tiltyard.llm.open_batches import Claims, Collector, OpenBatch
+from tiltyard.llm.open_batches import EQUAL_FAILURES, Claims, Collector, OpenBatch, Trouble
 from tiltyard.llm.pacing import backoff_seconds
 from tiltyard.llm.records import Reply
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 RESULTS_KEPT_SECONDS = 28 * 86_400.0
 """How long a batch can still be collected: providers keep results for 29 or 30 days."""
-OUTAGE_SECONDS = 3600.0
-"""How long all calls about open batches may fail, with no reply arriving, before we stop waiting for them."""
 POLL_GROWTH = 1.5
 FEWEST_ALONE = 10
 """A group with fewer asks than this shares a batch with the next: one query per rubric, sent ahead, is one batch."""
@@ -72,7 +71,6 @@ class Batches:
             provider, journal, self._claims, keeper, max_resubmits=settings.max_resubmits, notice=notice
         )
         self._lost_in_a_row = 0
-        self._out_of_reach_since: float | None = None
         self._first_cut: int | None = None
         self._take_up()
 
@@ -263,23 +261,27 @@ class Batches:
 
     async def _poll(self) -> None:
         """Check every batch once: find the lost ones, collect those that have ended."""
-        failure: TryLater | None = None
-        reached = False
+        lost = [held for held in self._held.values() if held.open.batch_id is None]
         try:
-            await self._find_lost()
+            await self._find_lost(lost)
         except TryLater as error:
-            failure = error
+            for held in lost:
+                self._failed(held, error)
+        else:
+            for held in lost:
+                held.trouble = None
         for held in list(self._held.values()):
             if held.open.batch_id is None:
                 continue
             waiting = len(held)
             try:
                 await self._collect_if_ended(held, held.open.batch_id)
-                reached = True
+                held.trouble = None
             except TryLater as error:
-                failure = error
-                reached = reached or len(held) < waiting
-        self._tolerate_outage(None if reached else failure)
+                if len(held) < waiting:
+                    held.trouble = None
+                self._failed(held, error)
+        self._end_if_hopeless()
 
     async def _collect_if_ended(self, held: OpenBatch, batch_id: str) -> None:
         try:
@@ -294,8 +296,7 @@ class Batches:
                 f"it is gone for good, `tiltyard judge journal {folder}` can forget it: its requests are sent again."
             ) from None
 
-    async def _find_lost(self) -> None:
-        lost = [held for held in self._held.values() if held.open.batch_id is None]
+    async def _find_lost(self, lost: list[OpenBatch]) -> None:
         if not lost:
             return
         for intent_id, batch_id in (await self._adoption.look(lost)).items():
@@ -306,15 +307,29 @@ class Batches:
             else:
                 self.collector.give_up(self._held.pop(intent_id), "never accepted")
 
-    def _tolerate_outage(self, failure: TryLater | None) -> None:
-        """Tolerate an hour in which the provider cannot be reached: open batches continue without us."""
-        if failure is None:
-            self._out_of_reach_since = None
-        elif self._out_of_reach_since is None:
-            self._out_of_reach_since = self._now()
-            self._notice(f"{failure} Open batches continue; checking again later.")
-        elif self._now() - self._out_of_reach_since > OUTAGE_SECONDS:
-            raise failure
+    def _failed(self, held: OpenBatch, error: TryLater) -> None:
+        """A call about a batch failed: say so the first time, and every few times that it fails in the same way."""
+        if held.trouble is None:
+            held.trouble = Trouble(self._now(), error)
+        else:
+            held.trouble.again(error)
+        if held.trouble.times == 1:
+            self._notice(f"{error} Open batches continue; checking again later.")
+        elif held.trouble.times % EQUAL_FAILURES == 0:
+            self._notice(f"{error} It failed {held.trouble.times} times in the same way; checking again later.")
+
+    def _end_if_hopeless(self) -> None:
+        """Raise once waiting helps no open batch: one that still may end is waited for first."""
+        now = self._now()
+        troubles = [held.trouble for held in self._held.values() if held.trouble and held.trouble.is_lasting(now)]
+        if troubles and len(troubles) == len(self._held):
+            trouble = troubles[0]
+            raise TryLater(
+                f"{trouble.error} It failed {trouble.times} times in the same way. Everything answered so far is kept, "
+                f"and {plural(len(self._held), 'open batch')} in {self._journal.path}: run the same again later. If "
+                f"this stays, `tiltyard judge journal {self._journal.path.parent}` can forget the batch: its requests "
+                "are sent again."
+            )
 
 
 COMFORTABLE_BYTES = 64_000_000

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tiltyard.errors import ModelError
-from tiltyard.llm.records import Reply
+from tiltyard.errors import ModelError, TryLater
+from tiltyard.llm.asking import plural
+from tiltyard.llm.records import UNREADABLE, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,6 +22,33 @@ if TYPE_CHECKING:
     from tiltyard.llm.asking import Ask, Recall
     from tiltyard.llm.journal import Entry, Journal, OpenIntent
     from tiltyard.llm.provider import BatchProvider
+
+
+READINGS = 3
+"""How often results with unreadable lines are read: lines that were garbled on their way are whole the next time."""
+EQUAL_FAILURES = 5
+"""When what came for a batch was cut off or garbled so often in the same way, waiting does not mend it."""
+OUTAGE_SECONDS = 3600.0
+"""How long all calls about a batch may fail, with no reply arriving, before we stop waiting for it."""
+
+
+@dataclass(slots=True)
+class Trouble:
+    """Failures of calls about one batch, one after the other: since when, the last one, and how often it came."""
+
+    since: float
+    error: TryLater
+    times: int = 1
+
+    def again(self, error: TryLater) -> None:
+        """One more failure."""
+        self.times = self.times + 1 if str(error) == str(self.error) else 1
+        self.error = error
+
+    def is_lasting(self, now: float) -> bool:
+        """Whether to stop waiting."""
+        equal = self.error.damaged and self.times >= EQUAL_FAILURES
+        return equal or now - self.since > OUTAGE_SECONDS
 
 
 @dataclass(slots=True)
@@ -34,6 +62,10 @@ class OpenBatch:
     recall: Recall | None = None
     known_at: float = 0.0
     """When this process learnt of it: the grace period for its batch to appear starts here."""
+    readings: int = 0
+    """How often its results were read to the end."""
+    trouble: Trouble | None = None
+    """What has kept it from being polled or collected, since it last went well."""
     _entries: dict[str, Entry] = field(default_factory=dict)
     _asks: dict[str, Ask] = field(default_factory=dict)
 
@@ -160,19 +192,40 @@ class Collector:
         """Save every reply of an ended batch that this run asks for; if interrupted, it can be repeated."""
         without_result = Reply(error=unanswered or "missing from the batch's results")
         strangers = 0
+        unreadable: list[tuple[str, Reply]] = []
         async for custom_id, reply in self._provider.results(batch_id):
             found = held.get(custom_id)
-            if found is not None:
+            if reply.error == UNREADABLE:
+                unreadable.append((custom_id, reply))
+            elif found is not None:
                 self._take(held.open, *found, reply)
                 held.drop(custom_id)
             elif not held.open.owns(custom_id):
                 strangers += 1
+        held.readings += 1
+        if unreadable:
+            self._check_unreadable(held, batch_id, unreadable)
+        by_id = dict(unreadable)
+        nameless = [reply for custom_id, reply in unreadable if custom_id not in held]
         for ask, entry in held.drain():
-            self._take(held.open, ask, entry, without_result)
+            reply = by_id.get(entry.custom_id) or (nameless.pop() if nameless else without_result)
+            self._take(held.open, ask, entry, reply)
         if strangers:
-            self._notice(f"batch {batch_id} held {strangers} replies to requests that are not ours: ignored.")
+            self._notice(f"batch {batch_id} held {plural(strangers, 'reply')} to requests that are not ours: ignored.")
         if self._claims.remaining(held.open) == 0 and held.open.id not in self._indebted:
             self._journal.collected(held.open)
+
+    def _check_unreadable(self, held: OpenBatch, batch_id: str, unreadable: list[tuple[str, Reply]]) -> None:
+        """Say which lines cannot be read; `TryLater` if another reading may help, because a reply is still missing."""
+        lines = plural(len(unreadable), "line")
+        what = f"batch {batch_id}: {lines} of its results cannot be read: {unreadable[0][1].text}."
+        if not len(held):
+            self._notice(f"{what} No reply that this run asks for is missing.")
+        elif held.readings < READINGS:
+            raise TryLater(what, damaged=True)
+        else:
+            missing = plural(len(held), "question")
+            self._notice(f"{what} Read {READINGS} times; {missing} without a reply will be asked again.")
 
     def keep(self, ask: Ask, reply: Reply, *, promised: float = 0.0) -> bool:
         """Save a reply; whether the sink asks something further."""

@@ -137,7 +137,10 @@ class BatchProvider(Provider, Protocol):
         ...
 
     def results(self, batch_id: str) -> AsyncIterator[tuple[str, Reply]]:
-        """The replies of an ended batch, streamed, in any order, each with its custom id."""
+        """The replies of an ended batch, streamed, in any order, each with its custom id.
+
+        A line that cannot be read is a reply with the error `UNREADABLE`, under the id that stands in it, or "".
+        """
         ...
 
     def recent_batches(self) -> AsyncIterator[BatchState]:

@@ -205,6 +205,10 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """The tools that were called."""
 
 
+UNREADABLE = "unreadable in the batch's results"
+"""The error of a reply whose line in a batch's results cannot be read; its `text` says which line, and why."""
+
+
 _OPENING = re.compile(r"\s*<(think|thinking)>", re.IGNORECASE | re.ASCII)
 
 

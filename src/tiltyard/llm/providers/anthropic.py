@@ -13,6 +13,7 @@ from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.provider import BatchLimits, BatchState
 from tiltyard.llm.providers.http import Caller, answered, answered_object, connect_timeout, http_client, streamed
 from tiltyard.llm.providers.received import (
+    UnreadableLine,
     a_count,
     a_list,
     a_name,
@@ -106,6 +107,9 @@ class AnthropicProvider:
             raise _no_results(batch)
         async with self._client.messages.batches.with_streaming_response.results(batch_id) as answer:
             async for line in decode_lines(answer.iter_bytes()):
+                if isinstance(line, UnreadableLine):
+                    yield line.result()
+                    continue
                 entry = an_object(line)
                 yield a_text(entry.get("custom_id")) or "", _batch_reply(entry)
 

@@ -31,7 +31,7 @@ from tiltyard.llm.providers.gemini_wire import (
     retry_seconds,
 )
 from tiltyard.llm.providers.http import Caller, answered, answered_object, http_client, streamed
-from tiltyard.llm.providers.received import NotJSON, a_list, a_text, an_object, decode, decode_lines
+from tiltyard.llm.providers.received import NotJSON, UnreadableLine, a_list, a_text, an_object, decode, decode_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
@@ -214,6 +214,9 @@ class GeminiProvider:
             failure = Refused(f"The results of batch {batch_id} are no longer kept by Google. Send its requests again.")
         else:
             async for line in streamed(_lines(found.http_response.content), self._caller, about):
+                if isinstance(line, UnreadableLine):
+                    yield line.result()
+                    continue
                 entry = an_object(line)
                 yield a_text(entry.get("key")) or "", batch_reply(entry)
             return

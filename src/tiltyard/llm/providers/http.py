@@ -164,8 +164,6 @@ async def streamed(items: AsyncGenerator[Answer, None], caller: Caller, about: s
         try:
             async for item in items:
                 yield item
-        except NotJSON:
-            failure = TryLater(f"A line of what {caller.address} sent for {about} is not JSON.", damaged=True)
         except (caller.api_error, *_NETWORK) as error:
             failure = translate(error, caller, about)
     if failure is not None:

@@ -15,7 +15,7 @@ from tiltyard.llm.presets import AZURE, LOCAL
 from tiltyard.llm.provider import BatchLimits, BatchState
 from tiltyard.llm.providers.chat import batch_reply, chat_reply, chat_request
 from tiltyard.llm.providers.http import Caller, answered, answered_object, connect_timeout, http_client, streamed
-from tiltyard.llm.providers.received import a_text, an_object, decode_lines
+from tiltyard.llm.providers.received import UnreadableLine, a_text, an_object, decode_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -174,6 +174,9 @@ class OpenAIProvider:
             lines = streamed(self._lines(file_id), self._caller, f"a request for the file {file_id}")
             async with aclosing(lines):
                 async for line in lines:
+                    if isinstance(line, UnreadableLine):
+                        yield line.result()
+                        continue
                     custom_id = a_text(an_object(line).get("custom_id")) or ""
                     yield custom_id, batch_reply(line if problem is None else {"error": problem})
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import unicodedata
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tiltyard.llm.keys import redact
+from tiltyard.llm.records import UNREADABLE, Reply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,6 +23,11 @@ if TYPE_CHECKING:
 
 _LARGEST_COUNT = 2**53
 _LONGEST_NAME = 80
+LONGEST_LINE = 8_000_000
+"""The longest line of a file of results, in bytes: one reply with its probabilities takes less."""
+_BEGINNING = 2_000
+"""How many bytes of an unreadable line are kept."""
+_CUSTOM_ID = re.compile(rb'"(?:custom_id|key)"\s*:\s*"([\w-]{1,64})"')
 
 
 class NotJSON(ValueError):
@@ -40,19 +48,58 @@ def decode(data: bytes) -> Any:
     raise NotJSON
 
 
-async def decode_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[Any]:
-    """The values of JSON Lines, as their bytes arrive; blank lines are skipped."""
-    begun: list[bytes] = []
+@dataclass(frozen=True, slots=True)
+class UnreadableLine:
+    """A line of a file of results that is not JSON, or too long: its number, its beginning, and what is wrong."""
+
+    number: int
+    beginning: bytes
+    problem: str
+
+    def result(self) -> tuple[str, Reply]:
+        """The custom id that can be read in it, or "", and a reply that says what is wrong.
+
+        It was paid for, but nobody knows how many tokens it took.
+        """
+        found = _CUSTOM_ID.search(self.beginning)
+        quoted = one_line(self.beginning[:_LONGEST_NAME].decode(errors="replace")).rstrip(".")
+        words = f"line {self.number} {self.problem} (“{quoted}…”)"
+        return found[1].decode() if found else "", Reply(error=UNREADABLE, text=words, usage=None, batched=True)
+
+
+async def decode_lines(
+    chunks: AsyncIterator[bytes], longest: int = LONGEST_LINE
+) -> AsyncIterator[Any | UnreadableLine]:
+    """The values of JSON Lines, as their bytes arrive, or an `UnreadableLine`; blank lines are skipped."""
+    number, begun, size = 1, [b""], 0
     async for chunk in chunks:
-        first, *others = chunk.split(b"\n")
-        begun.append(first)
-        for other in others:
-            line, begun = b"".join(begun), [other]
-            if line.strip():
-                yield decode(line)
-    rest = b"".join(begun)
-    if rest.strip():
-        yield decode(rest)
+        for place, piece in enumerate(chunk.split(b"\n")):
+            if place:
+                line = _decoded(number, begun, size, longest)
+                if line is not None:
+                    yield line
+                number, begun, size = number + 1, [], 0
+            size += len(piece)
+            if size <= longest:
+                begun.append(piece)
+            else:
+                begun = [b"".join(begun)[:_BEGINNING] or piece[:_BEGINNING]]
+    line = _decoded(number, begun, size, longest)
+    if line is not None:
+        yield line
+
+
+def _decoded(number: int, pieces: list[bytes], size: int, longest: int) -> Any | UnreadableLine | None:
+    """The value of a line in pieces; None if it is blank."""
+    line = b"".join(pieces)
+    if size > longest:
+        return UnreadableLine(number, line, f"has {size:,} bytes, more than the {longest:,} of the longest reply")
+    if not line.strip():
+        return None
+    try:
+        return decode(line)
+    except NotJSON:
+        return UnreadableLine(number, line[:_BEGINNING], "is not JSON")
 
 
 def an_object(value: object) -> dict[str, Any]:
