@@ -101,13 +101,21 @@ class TryLater(ModelError):
 
     `retry_after` is the provider's own word on when, in seconds. `damaged` says that an answer came, and was
     paid for, but was cut off or garbled on its way: fewer requests at once would not help. `unreachable` says that
-    nobody was there to be asked: a closed port, an unknown host.
+    nobody was there to be asked: a closed port, an unknown host. `timed_out` says that no whole answer came in time,
+    though it may have been paid for.
     """
 
     def __init__(
-        self, message: str, retry_after: float | None = None, *, damaged: bool = False, unreachable: bool = False
+        self,
+        message: str,
+        retry_after: float | None = None,
+        *,
+        damaged: bool = False,
+        unreachable: bool = False,
+        timed_out: bool = False,
     ) -> None:
         super().__init__(message)
+        self.timed_out = timed_out
         self.retry_after = retry_after
         self.damaged = damaged
         self.unreachable = unreachable
@@ -120,11 +128,13 @@ class Refused(ModelError):
 class QuestionRefused(Refused):
     """It will not answer this one question: malformed, too long, against its policy. Others may go well.
 
-    `name` is what the provider calls it (`invalid_request_error`), `words` is what it says about it.
+    `name` is what the provider calls it (`invalid_request_error`), `words` is what it says about it. `paid` says that
+    it was answered and paid for, with something that cannot be used.
     """
 
-    def __init__(self, message: str, name: str, words: str) -> None:
+    def __init__(self, message: str, name: str, words: str, *, paid: bool = False) -> None:
         super().__init__(message)
+        self.paid = paid
         self.name = name
         self.words = words
 

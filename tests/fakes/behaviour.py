@@ -26,10 +26,10 @@ class Fault:
     Routes: `ask`, `submit`, `state`, `list`, `results`, `upload`, `cancel`, or `*`. Kinds: `status` (an HTTP error),
     `drop` (the connection dies before anything is accepted), `lose` (accepted, but the answer never arrives), `cut`
     (the answer breaks off after `after_bytes`), `slow` (the answer takes `seconds` longer), `garbage` (200, but a page
-    of some proxy).
+    of some proxy), `bomb` (200, and a small gzip body that is 64 MB long), `drip` (a space every `seconds`, for ever).
     """
 
-    kind: Literal["status", "drop", "lose", "cut", "slow", "garbage"] = "status"
+    kind: Literal["status", "drop", "lose", "cut", "slow", "garbage", "bomb", "drip"] = "status"
     route: str = "*"
     status: int = 429
     headers: dict[str, str] = field(default_factory=dict)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import re
+from collections.abc import AsyncIterator
+from functools import cache
 
-from starlette.responses import HTMLResponse, JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tests.fakes import gemini_wire
@@ -77,6 +80,11 @@ class Gate:
             await JSONResponse(_error_body(scope, fault), fault.status, fault.headers)(scope, receive, send)
         elif fault.kind == "garbage":
             await HTMLResponse("<html>Please log in to the proxy</html>")(scope, receive, send)
+        elif fault.kind == "bomb":
+            headers = {"content-encoding": "gzip"}
+            await Response(bomb(), fault.status, headers, media_type="application/json")(scope, receive, send)
+        elif fault.kind == "drip":
+            await StreamingResponse(_drip(fault.seconds), media_type="application/json")(scope, receive, send)
         elif fault.kind == "drop":
             _hang_up(receive)
         elif fault.kind == "slow":
@@ -106,6 +114,18 @@ class Gate:
             await send(message)
 
         await self.app(scope, receive, until_cut)
+
+
+@cache
+def bomb() -> bytes:
+    """A kilobyte for every megabyte that it holds."""
+    return gzip.compress(b'{"choices": "' + b"long " * 13_000_000 + b'"}')
+
+
+async def _drip(seconds: float) -> AsyncIterator[bytes]:
+    while True:
+        yield b" "
+        await asyncio.sleep(seconds)
 
 
 async def _nowhere(message: Message) -> None:

@@ -155,13 +155,15 @@ class DirectAsking:
                 if not error.damaged:
                     self._limit.back_off(sent_at, self._now())
                 self._hold(retry_after)
-                usage = None if error.damaged else Usage()  # a damaged reply was still paid for
+                paid = error.damaged or error.timed_out
+                usage = None if paid else Usage()
                 reply = Reply(error=f"no answer in {tries + 1} tries", text=str(error), usage=usage)
                 allowed = self._settings.max_tries
             except QuestionRefused as error:
                 self._reached = True
                 self._limit.replied()
-                return Reply(error=f"errored: {error.name}", text=error.words, final=True)
+                usage = None if error.paid else Usage()
+                return Reply(error=f"errored: {error.name}", text=error.words, final=True, usage=usage)
             else:
                 self._reached = True
                 self._limit.replied()

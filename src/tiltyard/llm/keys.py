@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HIDDEN = "[hidden]"
 _SHORTEST_SECRET = 8
 """A shorter value (`none`, `local`) is a placeholder; hiding it would only blank ordinary words."""
@@ -58,6 +59,22 @@ def find_key(variable: str, env: Mapping[str, str], *, needed_for: str) -> str:
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise Refused(f"{variable} holds characters that no key has. Copy the key again into the environment or .env.")
     return key
+
+
+def fill_in_headers(headers: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
+    """Headers with each `${NAME}` in a value replaced by that variable; every value is a secret from now on."""
+    filled = {}
+    for header, value in headers.items():
+        for name in _VARIABLE.findall(value):
+            if not env.get(name, "").strip():
+                raise Refused(f"the header {header} names ${{{name}}}: set {name} in the environment or in .env.")
+            keep_secret(env[name])
+        whole = _VARIABLE.sub(lambda found: env[found[1]].strip(), value)
+        keep_secret(whole)
+        if not (whole.isascii() and whole.isprintable()):
+            raise Refused(f"the header {header} holds characters that no header has. Check its value.")
+        filled[header] = whole
+    return filled
 
 
 def keep_secret(value: str | None) -> None:

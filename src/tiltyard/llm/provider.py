@@ -24,6 +24,9 @@ MAKERS = ("anthropic", "openai", "gemini")
 """The makers whose official SDK is used; they also take batches."""
 PROVIDERS = (*MAKERS, *PRESETS, "scripted", "recorded")
 
+TIMEOUT_SECONDS = 600.0
+"""How long one request may take in all, from its first byte to the last of its answer, unless a setting says so."""
+
 TAKES_IMAGES = frozenset(MAKERS)
 """Providers that are known to take images; of others the settings have to say so."""
 

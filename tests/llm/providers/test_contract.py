@@ -82,7 +82,9 @@ def test_the_contract_holds_without_clients_on_aiohttp(
         raise ImportError("aiohttp")
 
     module = importlib.import_module(f"tiltyard.llm.providers.{kind}")
-    monkeypatch.setattr(module, "http_client", lambda _, plain_client: http_client(missing, plain_client))
+    monkeypatch.setattr(
+        module, "http_client", lambda caller, _, plain_client: http_client(caller, missing, plain_client)
+    )
     use(make(kind, fake_server), lambda one: check_provider(one, model="some-model"))
     use(make(kind, fake_server), lambda one: check_batch_provider(one, model="some-model", poll_seconds=0))
     errors = all_failed(kind, fake_server, [Fault(kind="drop"), Fault(kind="cut"), Fault(status=500)])

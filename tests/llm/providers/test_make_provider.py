@@ -15,7 +15,7 @@ from tests.llm.providers.asking import KEY, question, use
 from tiltyard.errors import OptionError, Refused
 from tiltyard.llm.provider import BatchProvider, parse_model_name
 from tiltyard.llm.providers import make_provider
-from tiltyard.llm.providers.http import http_client
+from tiltyard.llm.providers.http import Caller, http_client
 
 
 def addresses(server: FakeServer) -> dict[str, str]:
@@ -138,7 +138,7 @@ def test_certificates_are_read_once_for_all_clients_and_anew_where_the_environme
             found.append(settings["verify"])
             return httpx2.AsyncClient(**settings)
 
-        http_client(client, client)
+        http_client(Caller("local", "K", "http://localhost", Exception), client, client)
         return found[0]
 
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)

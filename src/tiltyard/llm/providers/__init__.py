@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from tiltyard.errors import MissingExtra, OptionError
-from tiltyard.llm.keys import find_key, load_env
+from tiltyard.llm.keys import fill_in_headers, find_key, load_env
 from tiltyard.llm.presets import PRESETS
+from tiltyard.llm.provider import TIMEOUT_SECONDS
 from tiltyard.llm.providers import in_process
 from tiltyard.llm.providers.scripted import read_script
 
@@ -27,6 +28,8 @@ def make_provider(
     env: Mapping[str, str] | None = None,
     folders: Sequence[Path] = (Path(),),
     guided_choice: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> Provider:
     """The provider for a model name, ready to be asked; a `BatchProvider` if it also takes batches.
 
@@ -40,6 +43,8 @@ def make_provider(
         env: Where keys and addresses are looked up; None is the environment and the `.env` files.
         folders: Where `.env` files and scripts are searched for.
         guided_choice: See `CompatibleProvider`.
+        headers: Further headers of every request, for a gateway; a value may name variables of `env`: `${NAME}`.
+        timeout_seconds: How long one request may take in all.
     """
     if name.provider == "scripted":
         return read_script(_find_script(name.model, folders))
@@ -47,41 +52,51 @@ def make_provider(
         askable = ", ".join(f"{one}/…" for one in (*_MAKERS, *PRESETS))
         raise OptionError(f"{name} is not a model that can be asked. Give {askable} or scripted/….")
     found = load_env(folders) if env is None else env
+    limits = _Limits(headers=fill_in_headers(headers or {}, found), timeout_seconds=timeout_seconds)
     try:
         if name.provider in PRESETS:
-            return _compatible(name, base_url, found, guided_choice)
+            return _compatible(name, base_url, found, guided_choice, limits)
         _only_compatible(name, guided_choice)
-        return _MAKERS[name.provider](name, base_url, found)
+        return _MAKERS[name.provider](name, base_url, found, limits)
     except ImportError as error:
         if (error.name or "").startswith("tiltyard"):
             raise
         raise MissingExtra(f"Asking {name}", "gemini" if name.provider == "gemini" else "judge") from None
 
 
-def _anthropic(name: ModelName, base_url: str | None, env: Mapping[str, str]) -> Provider:
+class _Limits(TypedDict):
+    """What every provider on the network takes besides its key and address."""
+
+    headers: Mapping[str, str]
+    timeout_seconds: float
+
+
+def _anthropic(name: ModelName, base_url: str | None, env: Mapping[str, str], limits: _Limits) -> Provider:
     from tiltyard.llm.providers import anthropic
 
     key = find_key(anthropic.KEY_VARIABLE, env, needed_for=str(name))
-    return anthropic.AnthropicProvider(api_key=key, base_url=base_url or env.get("ANTHROPIC_BASE_URL"))
+    return anthropic.AnthropicProvider(api_key=key, base_url=base_url or env.get("ANTHROPIC_BASE_URL"), **limits)
 
 
-def _openai(name: ModelName, base_url: str | None, env: Mapping[str, str]) -> Provider:
+def _openai(name: ModelName, base_url: str | None, env: Mapping[str, str], limits: _Limits) -> Provider:
     from tiltyard.llm.providers import openai
 
     key = find_key(openai.KEY_VARIABLE, env, needed_for=str(name))
-    return openai.OpenAIProvider(api_key=key, base_url=base_url or env.get("OPENAI_BASE_URL"))
+    return openai.OpenAIProvider(api_key=key, base_url=base_url or env.get("OPENAI_BASE_URL"), **limits)
 
 
-def _gemini(name: ModelName, base_url: str | None, env: Mapping[str, str]) -> Provider:
+def _gemini(name: ModelName, base_url: str | None, env: Mapping[str, str], limits: _Limits) -> Provider:
     from tiltyard.llm.providers import gemini
 
     variables = [variable for variable in gemini.KEY_VARIABLES if env.get(variable, "").strip()]
     key = find_key((variables or gemini.KEY_VARIABLES)[0], env, needed_for=str(name))
     addresses = (env.get(variable) for variable in gemini.ADDRESS_VARIABLES)
-    return gemini.GeminiProvider(api_key=key, base_url=base_url or next(filter(None, addresses), None))
+    return gemini.GeminiProvider(api_key=key, base_url=base_url or next(filter(None, addresses), None), **limits)
 
 
-def _compatible(name: ModelName, base_url: str | None, env: Mapping[str, str], guided_choice: str | None) -> Provider:
+def _compatible(
+    name: ModelName, base_url: str | None, env: Mapping[str, str], guided_choice: str | None, limits: _Limits
+) -> Provider:
     preset = PRESETS[name.provider]
     address = base_url or env.get(preset.address_variable) or preset.base_url
     if not address and name.provider == "local" and name.model in in_process.PACKAGES:
@@ -95,7 +110,7 @@ def _compatible(name: ModelName, base_url: str | None, env: Mapping[str, str], g
         key = find_key(preset.key_variable, env, needed_for=str(name))
     version = env.get(preset.version_variable) if preset.version_variable else None
     return openai.CompatibleProvider(
-        base_url=address, api_key=key, guided_choice=guided_choice, preset=preset, version=version
+        base_url=address, api_key=key, guided_choice=guided_choice, preset=preset, version=version, **limits
     )
 
 
@@ -121,7 +136,7 @@ def _only_compatible(name: ModelName, guided_choice: str | None) -> None:
         raise OptionError(f"guided_choice is for local/… models, not for {name}. Leave it out.")
 
 
-_MAKERS: dict[str, Callable[[ModelName, str | None, Mapping[str, str]], Provider]] = {
+_MAKERS: dict[str, Callable[[ModelName, str | None, Mapping[str, str], _Limits], Provider]] = {
     "anthropic": _anthropic,
     "openai": _openai,
     "gemini": _gemini,

@@ -10,8 +10,17 @@ from anthropic.types.messages import MessageBatch
 
 from tiltyard.errors import ModelError, Refused, TryLater
 from tiltyard.llm.keys import keep_secret
-from tiltyard.llm.provider import BatchLimits, BatchState
-from tiltyard.llm.providers.http import Caller, answered, answered_object, connect_timeout, http_client, streamed
+from tiltyard.llm.provider import TIMEOUT_SECONDS, BatchLimits, BatchState
+from tiltyard.llm.providers.http import (
+    FILE_SECONDS,
+    Caller,
+    answered,
+    answered_object,
+    http_client,
+    results_file,
+    socket_timeout,
+    streamed,
+)
 from tiltyard.llm.providers.received import (
     UnreadableLine,
     a_count,
@@ -27,7 +36,7 @@ from tiltyard.llm.providers.received import (
 from tiltyard.llm.records import Reply, Request, Stop, ToolCall, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 
     from tiltyard.bank.images import Image
     from tiltyard.llm.records import ReplySchema
@@ -42,17 +51,38 @@ _LONGEST_CUSTOM_ID = "x" * 64
 
 
 class AnthropicProvider:
-    """Asks Anthropic's models. It belongs to the event loop of its first call; close it with `aclose`."""
+    """Asks Anthropic's models. It belongs to the event loop of its first call; close it with `aclose`.
 
-    def __init__(self, *, api_key: str, base_url: str | None = None) -> None:
+    Parameters:
+        api_key: The key.
+        base_url: The server's address; None is Anthropic's.
+        headers: Further headers of every request, for a gateway.
+        timeout_seconds: How long one request may take in all.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_key: str,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
         keep_secret(api_key)
-        self._caller = Caller("anthropic", KEY_VARIABLE, base_url or DEFAULT_BASE_URL, anthropic.APIError)
+        self._caller = Caller(
+            "anthropic",
+            KEY_VARIABLE,
+            base_url or DEFAULT_BASE_URL,
+            anthropic.APIError,
+            headers or {},
+            timeout_seconds,
+        )
         self._client = anthropic.AsyncAnthropic(
             api_key=api_key,
             base_url=self._caller.base_url,
             max_retries=0,
-            timeout=connect_timeout(),
-            http_client=http_client(anthropic.DefaultAioHttpClient, anthropic.DefaultAsyncHttpxClient),
+            timeout=socket_timeout(self._caller),
+            http_client=http_client(self._caller, anthropic.DefaultAioHttpClient, anthropic.DefaultAsyncHttpxClient),
         )
 
     def __repr__(self) -> str:
@@ -67,7 +97,8 @@ class AnthropicProvider:
         """The reply to one request."""
         create = self._client.messages.with_raw_response.create
         waiting = create(**_params(request), extra_body=_options(request) or None)
-        return _reply(await answered_object(waiting, self._caller, f"a request to {request.model}"))
+        about = f"a request to {request.model}"
+        return _reply(await answered_object(waiting, self._caller, about, request=request))
 
     async def aclose(self) -> None:
         """Close connections."""
@@ -87,7 +118,7 @@ class AnthropicProvider:
         entries = cast("Any", [_entry(custom_id, request) for custom_id, request in requests])
         waiting = self._client.messages.batches.create(requests=entries)
         about = f"a batch of {len(requests)} requests ({tag})"
-        return (await answered(waiting, MessageBatch, self._caller, about)).id
+        return (await answered(waiting, MessageBatch, self._caller, about, seconds=FILE_SECONDS)).id
 
     async def state(self, batch_id: str) -> BatchState:
         """The current state of a batch."""
@@ -105,7 +136,7 @@ class AnthropicProvider:
         batch = await self._batch(batch_id)
         if batch.results_url is None:
             raise _no_results(batch)
-        async with self._client.messages.batches.with_streaming_response.results(batch_id) as answer:
+        async with results_file(self._client.messages.batches.with_streaming_response.results(batch_id)) as answer:
             async for line in decode_lines(answer.iter_bytes()):
                 if isinstance(line, UnreadableLine):
                     yield line.result()

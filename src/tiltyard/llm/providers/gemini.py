@@ -19,7 +19,7 @@ from google.genai import types
 
 from tiltyard.errors import Refused, TryLater
 from tiltyard.llm.keys import keep_secret
-from tiltyard.llm.provider import BatchLimits, BatchState
+from tiltyard.llm.provider import TIMEOUT_SECONDS, BatchLimits, BatchState
 from tiltyard.llm.providers.gemini_wire import (
     batch_line,
     batch_reply,
@@ -30,11 +30,19 @@ from tiltyard.llm.providers.gemini_wire import (
     responses_file,
     retry_seconds,
 )
-from tiltyard.llm.providers.http import Caller, answered, answered_object, http_client, streamed
+from tiltyard.llm.providers.http import (
+    FILE_SECONDS,
+    Caller,
+    answered_object,
+    http_client,
+    is_results_file,
+    results_file,
+    streamed,
+)
 from tiltyard.llm.providers.received import NotJSON, UnreadableLine, a_list, a_text, an_object, decode, decode_lines
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
 
     from tiltyard.llm.records import Reply, Request
 
@@ -44,7 +52,6 @@ ADDRESS_VARIABLES = ("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
 DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com"
 
 _API_VERSION = "v1beta"
-_ANSWER_MILLISECONDS = 600_000
 _LONGEST_CUSTOM_ID = "x" * 64
 _PAGE = 100
 
@@ -77,6 +84,8 @@ class _HTTPStatus(Exception):
 
 async def _note(response: httpx2.Response) -> None:
     """Read each answer before the SDK does, and raise what is none: its own retries of an upload block the loop."""
+    if response.status_code == 200 and is_results_file():
+        return
     await response.aread()
     if response.status_code != 200:
         raise _HTTPStatus(response)
@@ -115,13 +124,26 @@ class GeminiProvider:
     Parameters:
         api_key: The key, sent only to `base_url`.
         base_url: The server's address; None is Google's.
+        headers: Further headers of every request, for a gateway.
+        timeout_seconds: How long one request may take in all.
     """
 
-    def __init__(self, *, api_key: str, base_url: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        api_key: str,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
         keep_secret(api_key)
-        self._caller = Caller("gemini", KEY_VARIABLES[0], base_url or DEFAULT_BASE_URL, _HTTPStatus)
-        self._http = http_client(_aiohttp_client, httpx2.AsyncClient)
-        self._http.event_hooks = {"response": [_note]}
+        self._api_key = api_key
+        self._caller = Caller(
+            "gemini", KEY_VARIABLES[0], base_url or DEFAULT_BASE_URL, _HTTPStatus, headers or {}, timeout_seconds
+        )
+        self._http = http_client(self._caller, _aiohttp_client, httpx2.AsyncClient)
+        hooks = self._http.event_hooks
+        self._http.event_hooks = {**hooks, "response": [*hooks["response"], _note]}
         # Everything that the SDK would otherwise take from the environment is stated.
         self._client = genai.Client(
             api_key=api_key,
@@ -129,7 +151,7 @@ class GeminiProvider:
             http_options=types.HttpOptions(
                 base_url=self._caller.base_url,
                 api_version=_API_VERSION,
-                timeout=_ANSWER_MILLISECONDS,
+                timeout=round(1000 * (timeout_seconds + 1)),
                 httpx_async_client=self._http,
             ),
         )
@@ -155,7 +177,8 @@ class GeminiProvider:
             ),
         )
         about = f"a request to {request.model}"
-        return gemini_reply(await answered_object(_raw(waiting), self._caller, about), request.choices)
+        answer = await answered_object(_raw(waiting), self._caller, about, request=request)
+        return gemini_reply(answer, request.choices)
 
     async def aclose(self) -> None:
         """Close connections."""
@@ -180,7 +203,8 @@ class GeminiProvider:
             file=io.BytesIO(content),
             config=types.UploadFileConfig(display_name=tag, mime_type="application/jsonl"),
         )
-        uploaded = an_object((await answered_object(_raw(upload), self._caller, about)).get("file"))
+        stored = await answered_object(_raw(upload), self._caller, about, seconds=FILE_SECONDS)
+        uploaded = an_object(stored.get("file"))
         file_name = a_text(uploaded.get("name"))
         if not file_name:
             raise TryLater(f"{self._caller.address} took the file of {about}, but did not say its name.")
@@ -207,18 +231,16 @@ class GeminiProvider:
         if file_name is None:
             return
         about = f"a request for the results of batch {batch_id}"
-        download = _raw(self._client.aio.files.download(file=file_name))
         try:
-            found = await answered(download, _Raw, self._caller, about)
-        except Refused:
-            failure = Refused(f"The results of batch {batch_id} are no longer kept by Google. Send its requests again.")
-        else:
-            async for line in streamed(_lines(found.http_response.content), self._caller, about):
+            async for line in streamed(self._lines(file_name), self._caller, about):
                 if isinstance(line, UnreadableLine):
                     yield line.result()
                     continue
                 entry = an_object(line)
                 yield a_text(entry.get("key")) or "", batch_reply(entry)
+        except Refused:
+            failure = Refused(f"The results of batch {batch_id} are no longer kept by Google. Send its requests again.")
+        else:
             return
         raise failure
 
@@ -237,6 +259,14 @@ class GeminiProvider:
         for state in sorted(found, key=lambda state: state.created_at, reverse=True):
             yield state
 
+    async def _lines(self, file_name: str) -> AsyncGenerator[object, None]:
+        """The lines of a file, as they arrive: the SDK would read it whole."""
+        url = f"{self._caller.base_url.rstrip('/')}/{_API_VERSION}/{file_name}:download"
+        opening = self._http.stream("GET", url, params={"alt": "media"}, headers={"x-goog-api-key": self._api_key})
+        async with results_file(opening) as answer:
+            async for line in decode_lines(answer.aiter_bytes()):
+                yield line
+
     async def _batch(self, batch_id: str) -> dict[str, Any]:
         name = f"batches/{batch_id.removeprefix('batches/')}"
         waiting = self._client.aio.batches.get(name=name)
@@ -254,11 +284,3 @@ def _aiohttp_client(**settings: Any) -> httpx2.AsyncClient:
     from openai import DefaultAioHttpClient
 
     return DefaultAioHttpClient(**settings)
-
-
-async def _lines(content: bytes) -> AsyncGenerator[object, None]:
-    async def whole() -> AsyncIterator[bytes]:
-        yield content
-
-    async for line in decode_lines(whole()):
-        yield line

@@ -12,20 +12,24 @@ import os
 import re
 import socket
 import time
-from contextlib import aclosing
-from dataclasses import dataclass
+from contextlib import aclosing, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import httpx2
 
 from tiltyard.errors import ModelError, OptionError, QuestionRefused, Refused, TryLater
+from tiltyard.llm.provider import TIMEOUT_SECONDS
 from tiltyard.llm.providers.received import NotJSON, decode, one_line
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
+    from tiltyard.llm.records import Request
 
 Answer = TypeVar("Answer")
 
@@ -39,8 +43,16 @@ else:
     _NETWORK = (*_NETWORK, ClientError)
     _UNREACHABLE = (*_UNREACHABLE, ClientConnectorError)
 
-ANSWER_SECONDS = 900.0
-"""The longest that one answer may take from first to last byte, so that a trickling server cannot go on forever."""
+FILE_SECONDS = 3600.0
+"""How long sending a batch, or reading its results, may take in all."""
+LARGEST_ANSWER = 2_000_000
+"""The most bytes of an answer, decompressed; the probabilities of a reply's tokens come on top."""
+BYTES_PER_TOKEN = 16
+BYTES_PER_TOKEN_WITH_PROBABILITIES = 4_000
+_LARGEST_ERROR = 64_000
+"""The most bytes of an error that are read."""
+_largest: ContextVar[float] = ContextVar("_largest", default=LARGEST_ANSWER)
+"""The most bytes of the answer to the current call."""
 _CUT_OFF = ("payload is not completed", "without sending complete message body")
 """How the two transports say that a connection ended in the middle of an answer."""
 _LATER = frozenset({408, 409, 425, 429})
@@ -79,6 +91,8 @@ class Caller:
     key_variable: str
     base_url: str
     api_error: type[Exception]
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout_seconds: float = TIMEOUT_SECONDS
 
     def __post_init__(self) -> None:
         try:
@@ -97,17 +111,23 @@ class Caller:
         return str(httpx2.URL(self.base_url).copy_with(query=None, fragment=None))
 
 
-async def answered(waiting: Awaitable[object], kind: type[Answer], caller: Caller, about: str) -> Answer:
+async def answered(
+    waiting: Awaitable[object], kind: type[Answer], caller: Caller, about: str, *, seconds: float | None = None
+) -> Answer:
     """The result of an SDK call, checked for its type; SDK and network failures are raised as a `ModelError`.
+
+    It may take as long as the caller's requests may, or `seconds`.
 
     The new error is raised outside the `except` block of the old one, here and in `streamed`: the old one references
     the request, and the request the key. For the same reason neither is a context manager, which would chain the old
     error to the new.
     """
+    limit = caller.timeout_seconds if seconds is None else seconds
     try:
-        answer = await waiting
+        async with asyncio.timeout(limit) as deadline:
+            answer = await waiting
     except (caller.api_error, *_NETWORK) as error:
-        failure = translate(error, caller, about)
+        failure = _too_slow(limit, caller, about) if deadline.expired() else translate(error, caller, about)
     else:
         if isinstance(answer, kind):
             return answer
@@ -124,25 +144,49 @@ class RawResponse(Protocol):
         ...
 
 
-async def answered_object(waiting: Awaitable[RawResponse], caller: Caller, about: str) -> dict[str, Any]:
+async def answered_object(
+    waiting: Awaitable[RawResponse],
+    caller: Caller,
+    about: str,
+    *,
+    seconds: float | None = None,
+    request: Request | None = None,
+) -> dict[str, Any]:
     """The JSON object that a server returns; failures are raised as in `answered`.
+
+    The answer to a `request` may be longer, the more tokens it asks for.
 
     The SDKs' own classes are not used for it: they do not check types, and some inputs break them.
     """
     failure: ModelError
+    limit = caller.timeout_seconds if seconds is None else seconds
+    token = _largest.set(LARGEST_ANSWER if request is None else _largest_answer(request))
     try:
-        async with asyncio.timeout(ANSWER_SECONDS):
+        async with asyncio.timeout(limit) as deadline:
             data = (await waiting).http_response.content
         answer = decode(data)
     except NotJSON:
         failure = _damaged(data, caller, about)
     except (caller.api_error, *_NETWORK) as error:
-        failure = translate(error, caller, about)
+        failure = _too_slow(limit, caller, about) if deadline.expired() else translate(error, caller, about)
     else:
         if isinstance(answer, dict):
             return answer
         failure = TryLater(_no_answer(caller, about))
+    finally:
+        _largest.reset(token)
     raise failure
+
+
+def _largest_answer(request: Request) -> int:
+    each = BYTES_PER_TOKEN_WITH_PROBABILITIES if request.choices else BYTES_PER_TOKEN
+    return LARGEST_ANSWER + each * request.max_tokens
+
+
+def _too_slow(seconds: float, caller: Caller, about: str) -> TryLater:
+    return TryLater(
+        f"{caller.address} gave no whole answer to {about} within {seconds:g} s (timeout_seconds).", timed_out=True
+    )
 
 
 def _damaged(data: bytes, caller: Caller, about: str) -> ModelError:
@@ -175,6 +219,14 @@ def translate(error: Exception, caller: Caller, about: str) -> ModelError:
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
         reasons = _reasons(error)
+        too_long = next((one for one in reasons if isinstance(one, AnswerTooLong)), None)
+        if too_long is not None:
+            return QuestionRefused(
+                f"The answer of {caller.address} to {about} is too long: {too_long}. It was not read.",
+                "answer too long",
+                str(too_long),
+                paid=True,
+            )
         words = f"No answer from {caller.address} to {about}: {type(reasons[-1]).__name__} {reasons[-1]}"
         damaged, unreachable = any(map(_is_cut_off, reasons)), any(isinstance(one, _UNREACHABLE) for one in reasons)
         return TryLater(one_line(words), damaged=damaged, unreachable=unreachable)
@@ -249,17 +301,95 @@ CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 """The variables that name other certificates than the system's."""
 
 
-def connect_timeout() -> httpx2.Timeout:
-    """Ten minutes for an answer, one to connect: the SDKs' five seconds are too short when many connect at once."""
-    return httpx2.Timeout(600.0, connect=60.0)
+def socket_timeout(caller: Caller) -> httpx2.Timeout:
+    """A minute to connect, as the SDKs' five seconds are too short when many connect at once.
+
+    Between two bytes it is a little more than the whole request may take, so that the whole request's limit is met
+    first.
+    """
+    return httpx2.Timeout(caller.timeout_seconds + 1, connect=min(60.0, caller.timeout_seconds + 1))
+
+
+class AnswerTooLong(ValueError):
+    """An answer has more bytes than it may have."""
+
+
+class _LimitedBody(httpx2.AsyncByteStream):
+    """The decompressed bytes of an answer, up to a limit: more is an error, and of an error the rest is left out."""
+
+    def __init__(self, compressed: httpx2.Response, largest: float) -> None:
+        self._compressed = compressed
+        self._largest = largest
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        is_error = self._compressed.status_code >= 400
+        largest = _LARGEST_ERROR if is_error else self._largest
+        size, until = 0, time.monotonic() + FILE_SECONDS
+        async with aclosing(self._compressed.aiter_bytes()) as pieces:
+            async for piece in pieces:
+                size += len(piece)
+                if size > largest and is_error:
+                    return
+                if size > largest:
+                    raise AnswerTooLong(f"more than {largest:,.0f} bytes")
+                if time.monotonic() > until:
+                    raise TimeoutError(f"not at its end after {FILE_SECONDS:g} s")
+                yield piece
+
+    async def aclose(self) -> None:
+        await self._compressed.aclose()
+
+
+async def _limit_body(response: httpx2.Response) -> None:
+    """Let an answer be read only up to its limit; it is decompressed here, in pieces, as it is read."""
+    compressed = httpx2.Response(
+        response.status_code, headers=response.headers, stream=response.stream, request=response.request
+    )
+    response.stream = _LimitedBody(compressed, _largest.get())
+    for name in ("content-encoding", "content-length"):
+        response.headers.pop(name, None)
+
+
+@asynccontextmanager
+async def results_file(opening: AbstractAsyncContextManager[Answer]) -> AsyncIterator[Answer]:
+    """An answer that is a file of results: it may be as long as it likes, since it is read line by line."""
+    token = _largest.set(math.inf)
+    try:
+        answer = await opening.__aenter__()
+    finally:
+        _largest.reset(token)
+    try:
+        yield answer
+    finally:
+        await opening.__aexit__(None, None, None)
+
+
+def is_results_file() -> bool:
+    """Whether the current call is for a file of results."""
+    return math.isinf(_largest.get())
 
 
 def http_client(
-    aiohttp_client: Callable[..., httpx2.AsyncClient], plain_client: Callable[..., httpx2.AsyncClient]
+    caller: Caller,
+    aiohttp_client: Callable[..., httpx2.AsyncClient],
+    plain_client: Callable[..., httpx2.AsyncClient],
 ) -> httpx2.AsyncClient:
-    """A client on aiohttp if that is installed (a fifth of the processor time per call), else on httpx2."""
+    """A client on aiohttp if that is installed (a fifth of the processor time per call), else on httpx2.
+
+    It sends the caller's headers to the caller's server only, wherever that redirects to, and limits every answer.
+    """
+    home = httpx2.URL(caller.base_url)
+
+    async def add_headers(request: httpx2.Request) -> None:
+        if (request.url.scheme, request.url.netloc) == (home.scheme, home.netloc):
+            request.headers.update(caller.headers)
+        else:  # a redirect takes all headers along
+            for name in caller.headers:
+                request.headers.pop(name, None)
+
     settings = {
-        "timeout": connect_timeout(),
+        "event_hooks": {"request": [add_headers], "response": [_limit_body]},
+        "timeout": socket_timeout(caller),
         "limits": httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
         "verify": trusted(*map(os.environ.get, CERTIFICATES)),
     }

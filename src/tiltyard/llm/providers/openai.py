@@ -12,13 +12,22 @@ from openai.types import Batch, FileObject
 from tiltyard.errors import OptionError, Refused, TryLater
 from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.presets import AZURE, LOCAL
-from tiltyard.llm.provider import BatchLimits, BatchState
+from tiltyard.llm.provider import TIMEOUT_SECONDS, BatchLimits, BatchState
 from tiltyard.llm.providers.chat import batch_reply, chat_reply, chat_request
-from tiltyard.llm.providers.http import Caller, answered, answered_object, connect_timeout, http_client, streamed
+from tiltyard.llm.providers.http import (
+    FILE_SECONDS,
+    Caller,
+    answered,
+    answered_object,
+    http_client,
+    results_file,
+    socket_timeout,
+    streamed,
+)
 from tiltyard.llm.providers.received import UnreadableLine, a_text, an_object, decode_lines
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 
     from tiltyard.llm.presets import ServerPreset
     from tiltyard.llm.records import Reply, Request
@@ -36,18 +45,18 @@ _NOT_OPENAI = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Om
 """What the SDK takes from the environment for OpenAI is no other server's business."""
 
 
-def _client(api_key: str, base_url: str, **further: Any) -> openai.AsyncOpenAI:
+def _client(api_key: str, caller: Caller, **further: Any) -> openai.AsyncOpenAI:
     keep_secret(api_key)
     common = {
         "api_key": api_key,
         "max_retries": 0,
-        "timeout": connect_timeout(),
-        "http_client": http_client(openai.DefaultAioHttpClient, openai.DefaultAsyncHttpxClient),
+        "timeout": socket_timeout(caller),
+        "http_client": http_client(caller, openai.DefaultAioHttpClient, openai.DefaultAsyncHttpxClient),
         **further,
     }
     if "api_version" in further:
-        return openai.AsyncAzureOpenAI(azure_endpoint=base_url, **common)
-    return openai.AsyncOpenAI(base_url=base_url, **common)
+        return openai.AsyncAzureOpenAI(azure_endpoint=caller.base_url, **common)
+    return openai.AsyncOpenAI(base_url=caller.base_url, **common)
 
 
 class CompatibleProvider:
@@ -62,6 +71,8 @@ class CompatibleProvider:
             (vLLM), `grammar` (llama.cpp).
         preset: What is known of this kind of server.
         version: A dated version of Azure's interface, which is then asked by deployment; None is its undated one.
+        headers: Further headers of every request, for a gateway.
+        timeout_seconds: How long one request may take in all.
     """
 
     def __init__(
@@ -72,6 +83,8 @@ class CompatibleProvider:
         guided_choice: str | None = None,
         preset: ServerPreset = LOCAL,
         version: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
         if guided_choice is not None and guided_choice not in preset.guided_choice:
             known = ", ".join(sorted(preset.guided_choice))
@@ -81,8 +94,10 @@ class CompatibleProvider:
         if preset is AZURE:
             base_url = base_url.rstrip("/").removesuffix("/openai/v1") + ("" if version else "/openai/v1")
             further |= {"api_version": version} if version else {}
-        self._caller = Caller(preset.name, preset.key_variable, base_url, openai.APIError)
-        self._client = _client(api_key or "none", base_url, **further)
+        self._caller = Caller(
+            preset.name, preset.key_variable, base_url, openai.APIError, headers or {}, timeout_seconds
+        )
+        self._client = _client(api_key or "none", self._caller, **further)
         self._preset = preset
         self._guided_choice = guided_choice
 
@@ -112,11 +127,27 @@ class CompatibleProvider:
 
 
 class OpenAIProvider:
-    """Asks OpenAI's models. It belongs to the event loop of its first call; close it with `aclose`."""
+    """Asks OpenAI's models. It belongs to the event loop of its first call; close it with `aclose`.
 
-    def __init__(self, *, api_key: str, base_url: str | None = None) -> None:
-        self._caller = Caller("openai", KEY_VARIABLE, base_url or DEFAULT_BASE_URL, openai.APIError)
-        self._client = _client(api_key, self._caller.base_url)
+    Parameters:
+        api_key: The key.
+        base_url: The server's address; None is OpenAI's.
+        headers: Further headers of every request, for a gateway.
+        timeout_seconds: How long one request may take in all.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_key: str,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
+        self._caller = Caller(
+            "openai", KEY_VARIABLE, base_url or DEFAULT_BASE_URL, openai.APIError, headers or {}, timeout_seconds
+        )
+        self._client = _client(api_key, self._caller)
 
     def __repr__(self) -> str:
         return f"OpenAIProvider({self._caller.address!r})"
@@ -150,7 +181,7 @@ class OpenAIProvider:
         content = b"".join(_line(custom_id, request) for custom_id, request in requests)
         upload = self._client.files.create(file=("batch.jsonl", content, "application/jsonl"), purpose="batch")
         waiting = self._client.batches.create(
-            input_file_id=(await answered(upload, FileObject, self._caller, about)).id,
+            input_file_id=(await answered(upload, FileObject, self._caller, about, seconds=FILE_SECONDS)).id,
             endpoint=_ENDPOINT,
             completion_window="24h",
             metadata={_TAG: tag},
@@ -194,7 +225,7 @@ class OpenAIProvider:
 
     async def _lines(self, file_id: str) -> AsyncGenerator[object, None]:
         """The lines of a file, as they arrive."""
-        async with self._client.files.with_streaming_response.content(file_id) as answer:
+        async with results_file(self._client.files.with_streaming_response.content(file_id)) as answer:
             async for line in decode_lines(answer.iter_bytes()):
                 yield line
 
@@ -202,7 +233,8 @@ class OpenAIProvider:
 async def _ask(client: openai.AsyncOpenAI, caller: Caller, request: Request, body: dict[str, Any]) -> Reply:
     known = {name: body.pop(name) for name in ("model", "messages")}
     waiting = client.chat.completions.with_raw_response.create(**known, extra_body=body)
-    return chat_reply(await answered_object(waiting, caller, f"a request to {request.model}"), request.choices)
+    about = f"a request to {request.model}"
+    return chat_reply(await answered_object(waiting, caller, about, request=request), request.choices)
 
 
 def _line(custom_id: str, request: Request) -> bytes:

@@ -71,31 +71,27 @@ async def decode_lines(
     chunks: AsyncIterator[bytes], longest: int = LONGEST_LINE
 ) -> AsyncIterator[Any | UnreadableLine]:
     """The values of JSON Lines, as their bytes arrive, or an `UnreadableLine`; blank lines are skipped."""
-    number, begun, size = 1, [b""], 0
+    number, size = 1, 0
+    begun: list[bytes] = []
     async for chunk in chunks:
         for place, piece in enumerate(chunk.split(b"\n")):
             if place:
-                line = _decoded(number, begun, size, longest)
-                if line is not None:
-                    yield line
-                number, begun, size = number + 1, [], 0
+                line = b"".join(begun)
+                if line.strip():
+                    yield _decoded(number, line, size, longest)
+                number, size, begun = number + 1, 0, []
             size += len(piece)
-            if size <= longest:
-                begun.append(piece)
-            else:
-                begun = [b"".join(begun)[:_BEGINNING] or piece[:_BEGINNING]]
-    line = _decoded(number, begun, size, longest)
-    if line is not None:
-        yield line
+            begun.append(piece)
+            if size > longest:
+                begun = [b"".join(begun)[:_BEGINNING]]
+    line = b"".join(begun)
+    if line.strip():
+        yield _decoded(number, line, size, longest)
 
 
-def _decoded(number: int, pieces: list[bytes], size: int, longest: int) -> Any | UnreadableLine | None:
-    """The value of a line in pieces; None if it is blank."""
-    line = b"".join(pieces)
+def _decoded(number: int, line: bytes, size: int, longest: int) -> Any | UnreadableLine:
     if size > longest:
-        return UnreadableLine(number, line, f"has {size:,} bytes, more than the {longest:,} of the longest reply")
-    if not line.strip():
-        return None
+        return UnreadableLine(number, line, f"has {size:,} bytes, more than the {longest:,} that a reply may have")
     try:
         return decode(line)
     except NotJSON:
