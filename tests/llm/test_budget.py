@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from pathlib import Path
 
@@ -10,11 +11,11 @@ import pytest
 from tests.llm.clock import START, run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider, Kept, asks, request
 from tiltyard.errors import BudgetReached, OptionError, TryLater
-from tiltyard.llm.accounting import Budget, RunningTotals
+from tiltyard.llm.accounting import Budget, Estimate, RunningTotals
 from tiltyard.llm.asking import Ask, AskingSettings
 from tiltyard.llm.journal import Journal
-from tiltyard.llm.prices import Price, PriceTable
-from tiltyard.llm.records import Reply, Usage
+from tiltyard.llm.prices import Price, PriceTable, most_usage
+from tiltyard.llm.records import Reply, Request, Usage
 from tiltyard.llm.runner import ask_all
 
 DEAR = PriceTable({"dear": Price(input=0, output=1e6, cache_write_1h=0, cache_read=0)}, "today")
@@ -50,13 +51,14 @@ def ask(folder, provider_of, what, budget, **options):
 
 def test_promises_are_replaced_by_what_was_spent() -> None:
     budget = Budget(10.0)
-    budget.promise(6.0)
-    assert not budget.fits(5.0)
-    budget.settle(6.0, 2.0)
+    six = Estimate("m", 2.0, 4.0, Usage(input_tokens=20, output_tokens=10))
+    budget.promise(six)
+    assert not budget.fits(Estimate("m", 5.0))
+    budget.settle(six, Usage(input_tokens=20), 2.0)
     assert (budget.spent, budget.promised) == (2.0, 0.0)
-    assert budget.fits(8.0)
-    assert not budget.fits(8.1)
-    assert Budget(None).fits(1e12)
+    assert budget.fits(Estimate("m", 8.0))
+    assert not budget.fits(Estimate("m", 8.1))
+    assert Budget(None).fits(Estimate("m", 1e12))
 
 
 def test_asking_directly_stops_before_the_next_request_could_pass_the_budget(tmp_path: Path) -> None:
@@ -156,3 +158,52 @@ def test_without_a_price_the_cost_is_unknown_and_the_rest_is_counted(tmp_path: P
     assert totals.all.cost is None
     assert totals.all.usage.input_tokens == 300
     assert len(sink.ended) == 3
+
+
+METERED = PriceTable({"dear": Price(input=1e6, output=1e6, cache_write_1h=0, cache_read=0)}, "today")
+"""A dollar for each token, given or answered: each ask below is estimated at 4 + 10."""
+
+
+def bill_of(folder: Path, ratios: list[float], limit: float, concurrency: int = 8) -> tuple[int, int]:
+    """What a provider charges that counts the estimated input tokens so many times, and how many it answered."""
+    charged: list[int] = []
+
+    def reply(asked: Request) -> Reply:
+        given = round(most_usage(asked).input_tokens * ratios[len(charged) % len(ratios)])
+        charged.append(given + 10)
+        return Reply(text="yes", usage=Usage(input_tokens=given, output_tokens=10), model="dear")
+
+    async def work(now):
+        settings = AskingSettings(concurrency=concurrency)
+        with contextlib.suppress(BudgetReached):
+            await ask_all(
+                dear(60), DirectProvider(reply), Kept(), folder=folder, prices=METERED, budget=Budget(limit), now=now,
+                rng=random.Random(0), settings=settings,
+            )  # fmt: skip
+
+    run_virtually(work)
+    return sum(charged), len(charged)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 1.3, 4.0, 25.0])
+def test_a_budget_holds_however_many_times_the_estimate_a_server_counts(tmp_path: Path, ratio: float) -> None:
+    """Only the first request is sent on trust: the second waits for its bill, and everything after follows it."""
+    estimated = most_usage(dear(1)[0].request).input_tokens
+    one = round(ratio * estimated) + 10
+    bill, _ = bill_of(tmp_path, [ratio], 400.0)
+    assert bill <= 400.0
+    assert bill + max(one, estimated + 10) > 400.0, "and what fits is asked"
+
+
+def test_a_budget_is_passed_by_no_more_than_requests_in_flight_cost_beyond_the_highest_ratio(tmp_path: Path) -> None:
+    """Every ninth bill is four times the estimate: eight in flight may each cost the difference, but no later ones."""
+    estimated = most_usage(dear(1)[0].request).input_tokens
+    bill, _ = bill_of(tmp_path, [1.0] * 8 + [4.0], 400.0)
+    assert bill <= 400.0 + 8 * 3 * estimated
+    assert bill_of(tmp_path / "b", [4.0, *[1.0] * 8], 400.0)[0] <= 400.0
+
+
+def test_a_first_request_dearer_than_the_whole_budget_stays_the_only_one(tmp_path: Path) -> None:
+    bill, answered = bill_of(tmp_path, [1000.0], 40.0)
+    assert answered == 1
+    assert bill > 40.0

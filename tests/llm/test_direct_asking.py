@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tiltyard.llm.accounting import RunningTotals
 from tiltyard.llm.asking import Ask, AskingSettings
 from tiltyard.llm.pacing import ConcurrencyLimit, backoff_seconds
 from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.records import Reply, Stop
+from tiltyard.llm.records import Reply, Request, Stop
 from tiltyard.llm.runner import ask_all
 from tiltyard.llm.trial import Trial
 
@@ -318,7 +319,7 @@ def test_an_interrupt_waits_for_replies_on_their_way_and_keeps_them(tmp_path: Pa
 
     run_virtually(work)
     assert len(kept.ended) == 4 + 8 == sum(provider.asked.values())
-    assert "8 replies on their way" in notices[0]
+    assert "8 replies on the way" in notices[0]
 
 
 def test_an_interrupt_does_not_wait_for_ever(tmp_path: Path) -> None:
@@ -374,3 +375,57 @@ def test_batches_asked_for_where_there_are_none_is_an_error(tmp_path: Path) -> N
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(OptionError, match="must be at least"):
         AskingSettings(**wrong)
+
+
+def test_no_minute_has_more_requests_than_allowed(tmp_path: Path) -> None:
+    """Thirty a minute is one every two seconds, however many calls share the pace."""
+    sent: list[float] = []
+
+    class Timed(DirectProvider):
+        async def ask(self, asked: Request) -> Reply:
+            sent.append(asyncio.get_running_loop().time())
+            return await super().ask(asked)
+
+    settings = AskingSettings(concurrency=16, requests_per_minute=30)
+
+    async def work(now):
+        pace = settings.pace(now)
+        for number in range(2):
+            folder = tmp_path / str(number)
+            await ask_all(
+                asks(40), Timed(), Kept(), folder=folder, prices=PRICES, settings=settings, now=now, pace=pace
+            )
+
+    run_virtually(work)
+    assert len(sent) == 80
+    assert max(sum(start <= moment < start + 60 for moment in sent) for start in sent) == 30
+    assert sent[-1] - sent[0] == pytest.approx(79 * 2.0)
+
+
+def test_tokens_per_minute_follow_what_the_provider_counts(tmp_path: Path) -> None:
+    """Each request counts 110 tokens, whatever was estimated: 1100 a minute are ten requests."""
+    settings = AskingSettings(concurrency=4, tokens_per_minute=1100)
+    kept = Kept()
+    _, seconds = ask(tmp_path, DirectProvider(seconds=0.1), kept, asks(60), settings=settings)
+    assert len(kept.ended) == 60
+    assert seconds == pytest.approx(6 * 60, rel=0.15)
+
+
+def test_tries_after_a_failure_keep_to_the_pace_too(tmp_path: Path) -> None:
+    calls = itertools.count()
+
+    class Flaky(DirectProvider):
+        async def ask(self, asked: Request) -> Reply:
+            if next(calls) % 2 == 0:
+                raise TryLater("later", 0.0)
+            return await super().ask(asked)
+
+    _, seconds = ask(tmp_path, Flaky(), Kept(), asks(10), settings=AskingSettings(requests_per_minute=6))
+    assert seconds >= 19 * 10
+
+
+@pytest.mark.parametrize("name", ["timeout_seconds", "requests_per_minute", "tokens_per_minute"])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
+def test_a_limit_is_a_number_above_zero(name: str, value: float) -> None:
+    with pytest.raises(OptionError, match=rf"{name} is .*; it must be a number above 0\."):
+        AskingSettings(**{name: value})

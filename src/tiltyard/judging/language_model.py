@@ -117,6 +117,7 @@ class LanguageModelJudge:
         self._caches: dict[str, VerdictCache] = {}
         self._questions: Questions | None = None
         self._trial = judge_trial(self.name, self._folder)
+        self._pace = asking.settings.pace(asking.now)
 
     @property
     def name(self) -> str:
@@ -282,6 +283,7 @@ class LanguageModelJudge:
             rng=parts.rng,
             recall=lambda key: first_ask(key, pending, questions),
             trial=self._trial,
+            pace=self._pace,
         )
 
 

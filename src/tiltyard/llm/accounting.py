@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.errors import BudgetReached, OptionError
 from tiltyard.llm.asking import Progress, Watch
-from tiltyard.llm.prices import add_costs, how_to_state_prices
+from tiltyard.llm.prices import add_costs, how_to_state_prices, most_usage
 from tiltyard.llm.records import Usage
 
 if TYPE_CHECKING:
@@ -22,11 +22,55 @@ if TYPE_CHECKING:
     from tiltyard.llm.records import Reply
 
 
+NO_TOKENS = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The most that a request can cost, as far as its tokens are estimated rightly, in USD."""
+
+    model: str = ""
+    input_usd: float = 0.0
+    output_usd: float = 0.0
+    tokens: Usage = NO_TOKENS
+
+
+NOTHING = Estimate()
+
+
+@dataclass(slots=True)
+class _InFlight:
+    """What the requests to one model that have no reply yet are estimated at, and how its provider counts tokens."""
+
+    input_usd: float = 0.0
+    output_usd: float = 0.0
+    input_ratio: float = 1.0
+    """The highest ratio of counted to estimated tokens so far, at least 1."""
+    output_ratio: float = 1.0
+
+    def cost(self, more: Estimate = NOTHING) -> float:
+        """The most that these requests and one more can cost, the way tokens were counted so far."""
+        given, answered = self.input_usd + more.input_usd, self.output_usd + more.output_usd
+        return max(0.0, given * self.input_ratio) + max(0.0, answered * self.output_ratio)
+
+    def observe(self, estimated: Usage, counted: Usage) -> None:
+        """Learn from a reply how tokens are counted."""
+        if _all_input(estimated):
+            self.input_ratio = max(self.input_ratio, _all_input(counted) / _all_input(estimated))
+        if estimated.output_tokens:
+            self.output_ratio = max(self.output_ratio, counted.output_tokens / estimated.output_tokens)
+
+
+def _all_input(usage: Usage) -> int:
+    return usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens
+
+
 class Budget:
     """Money for one run; pass the same budget to several calls and they share it. A limit of None allows everything.
 
-    Before a request is sent, the most it can cost is reserved; its reply replaces that by the actual cost. So `spent`
-    plus `promised` never exceeds the limit, as far as the token estimate is right.
+    Before a request is sent, the most it can cost is reserved; its reply replaces that by the actual cost. Where a
+    provider counts more tokens than estimated, everything reserved for that model grows by the highest ratio so far.
+    So `spent` plus `promised` exceeds the limit only by what requests in flight cost beyond that ratio.
 
     Parameters:
         limit_usd: The most that may be spent; None is no limit.
@@ -35,36 +79,61 @@ class Budget:
     def __init__(self, limit_usd: float | None) -> None:
         self.limit_usd = limit_usd
         self.spent = 0.0
-        self.promised = 0.0
+        self._models: defaultdict[str, _InFlight] = defaultdict(_InFlight)
+        self._observed: set[str] = set()
 
     @property
     def limited(self) -> bool:
         """Whether there is a limit at all."""
         return self.limit_usd is not None
 
-    def fits(self, amount: float) -> bool:
-        """Whether this much more may be reserved, with a tolerance of a millionth of a cent for rounding."""
-        return self.limit_usd is None or self.spent + self.promised + amount <= self.limit_usd + 1e-8
+    @property
+    def promised(self) -> float:
+        """What is reserved for requests without a reply."""
+        reserved = sum(one.cost() for one in self._models.values())
+        return reserved if reserved > 1e-12 else 0.0
 
-    def promise(self, amount: float) -> None:
+    def knows(self, model: str) -> bool:
+        """Whether a reply of this model has shown how its provider counts tokens, or nobody has to know."""
+        return not self.limited or model in self._observed
+
+    def fits(self, request: Estimate) -> bool:
+        """Whether one more request may be sent, with a tolerance of a millionth of a cent for rounding."""
+        if self.limit_usd is None:
+            return True
+        mine = self._models[request.model]
+        return self.spent + self.promised - mine.cost() + mine.cost(request) <= self.limit_usd + 1e-8
+
+    def promise(self, request: Estimate) -> None:
         """Reserve money for a request that is about to be sent, or was sent."""
-        self.promised += amount
+        mine = self._models[request.model]
+        mine.input_usd += request.input_usd
+        mine.output_usd += request.output_usd
 
-    def settle(self, promised: float, cost: float) -> None:
-        """Replace a reserved amount by the actual cost."""
-        self.promised = max(0.0, self.promised - promised)
+    def settle(self, request: Estimate, usage: Usage | None, cost: float) -> None:
+        """Replace what was reserved by the actual cost; without stated tokens (None) it costs what was reserved."""
+        mine = self._models[request.model]
+        mine.input_usd -= request.input_usd
+        mine.output_usd -= request.output_usd
+        if usage is None:
+            cost = request.input_usd * mine.input_ratio + request.output_usd * mine.output_ratio
+        elif usage != NO_TOKENS:
+            mine.observe(request.tokens, usage)
+        if usage != NO_TOKENS:
+            self._observed.add(request.model)
         self.spent += cost
 
     def reached(self) -> BudgetReached:
         """The error to raise when the budget is reached."""
         return BudgetReached(
             f"the budget of ${self.limit_usd:.2f} is reached: ${self.spent:.2f} are spent by this command, and the "
-            "next request could pass it. Everything answered so far is kept: run the same again with a budget for the "
+            f"next request could pass it{self._counts_more()}. Everything answered so far is kept: run the same again with a budget for the "
             "rest."
         )
 
-
-NO_TOKENS = Usage()
+    def _counts_more(self) -> str:
+        highest = max((one.input_ratio for one in self._models.values()), default=1.0)
+        return f" (up to {highest:.1f} times the estimated tokens were counted)" if highest >= 1.5 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +277,19 @@ class Keeper:
         self.budget = budget
         self._prices = prices
 
-    def most(self, ask: Ask, *, batched: bool) -> float:
-        """The most an ask can cost, for the budget; 0 if there is no limit."""
+    def most(self, ask: Ask, *, batched: bool) -> Estimate:
+        """The most an ask can cost, for the budget; nothing if there is no limit."""
         if not self.budget.limited:
-            return 0.0
-        most = self._prices.most(ask.request, batched=batched)
-        if most is None:
-            raise OptionError(f"a budget was set, but {how_to_state_prices([ask.request.model])}")
-        return most
+            return NOTHING
+        model = ask.request.model
+        tokens = most_usage(ask.request)
+        whole = self._prices.cost(model, tokens, batched)
+        answer = self._prices.cost(model, Usage(output_tokens=tokens.output_tokens), batched)
+        if whole is None or answer is None:
+            raise OptionError(f"a budget was set, but {how_to_state_prices([model])}")
+        return Estimate(model, whole - answer, answer, tokens)
 
-    def keep(self, ask: Ask, reply: Reply, *, promised: float = 0.0) -> Ask | None:
+    def keep(self, ask: Ask, reply: Reply, *, promised: Estimate = NOTHING) -> Ask | None:
         """Pass a reply to the sink, count it, and return what the sink asks next."""
         further = self._sink(ask, reply)
         ended = further is None
@@ -225,15 +297,15 @@ class Keeper:
         self._count(ask, reply, promised, done=int(ended and not failed), failed=int(ended and failed))
         return further
 
-    def ask_again(self, ask: Ask, reply: Reply, *, promised: float) -> None:
+    def ask_again(self, ask: Ask, reply: Reply, *, promised: Estimate) -> None:
         """Count a reply that is discarded because its request is sent again: it may have cost something."""
         if reply.usage == NO_TOKENS:
-            self.budget.settle(promised, 0.0)
+            self.budget.settle(promised, NO_TOKENS, 0.0)
         else:
             self._count(ask, reply, promised)
 
-    def _count(self, ask: Ask, reply: Reply, promised: float, *, done: int = 0, failed: int = 0) -> None:
+    def _count(self, ask: Ask, reply: Reply, promised: Estimate, *, done: int = 0, failed: int = 0) -> None:
         """Add a reply to the tally and the budget; without stated tokens it is charged the full reserved amount."""
         cost = self._prices.cost(ask.request.model, reply.usage or NO_TOKENS, reply.batched)
-        self.budget.settle(promised, promised if reply.usage is None else cost or 0.0)
+        self.budget.settle(promised, reply.usage, cost or 0.0)
         self.tally.reply(ask.group, reply.usage, cost, done=done, failed=failed)

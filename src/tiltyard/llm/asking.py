@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tiltyard.errors import OptionError
+from tiltyard.llm.pacing import Pace
+from tiltyard.llm.provider import TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
     from tiltyard.llm.records import Reply, Request
@@ -100,6 +103,12 @@ class AskingSettings:
     """Longest pause."""
     budget_usd: float | None = None
     """Stop before this much is spent."""
+    timeout_seconds: float = TIMEOUT_SECONDS
+    """How long one request may take in all."""
+    requests_per_minute: float | None = None
+    """Direct calls per minute, at most; None is no limit."""
+    tokens_per_minute: float | None = None
+    """Tokens of direct calls and their replies per minute, at most; None is no limit."""
     max_tries: int = 6
     """How often one call is tried when the provider says `TryLater`."""
     max_resubmits: int = 2
@@ -125,3 +134,15 @@ class AskingSettings:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise OptionError(f"{name} is {value}; it must be at least {least}.")
+        for name in ("timeout_seconds", "requests_per_minute", "tokens_per_minute"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise OptionError(f"{name} is {value}; it must be a number above 0.")
+
+    def pace(self, now: Callable[[], float]) -> Pace:
+        """How fast direct calls may follow each other.
+
+        Parameters:
+            now: The clock.
+        """
+        return Pace(self.requests_per_minute, self.tokens_per_minute, now)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tiltyard.errors import Refused, TryLater
+from tiltyard.llm.accounting import NO_TOKENS
 from tiltyard.llm.asking import plural
 from tiltyard.llm.lost_batches import Adoption
 from tiltyard.llm.open_batches import EQUAL_FAILURES, Claims, Collector, OpenBatch, Trouble
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-    from tiltyard.llm.accounting import Keeper
+    from tiltyard.llm.accounting import Estimate, Keeper
     from tiltyard.llm.asking import Ask, AskingSettings, Recall
     from tiltyard.llm.journal import Journal, OpenIntent
     from tiltyard.llm.provider import BatchProvider
@@ -150,7 +151,8 @@ class Batches:
     def drop_parcels(self) -> None:
         """Drop what was packed but not submitted: there is no budget for it."""
         for parcel in self._parcels.values():
-            self._keeper.budget.settle(parcel.promised, 0.0)
+            for promised in parcel.promised:
+                self._keeper.budget.settle(promised, NO_TOKENS, 0.0)
         self._parcels.clear()
 
     def _hold(self, intent: OpenIntent) -> OpenBatch:
@@ -160,7 +162,7 @@ class Batches:
             self._held[intent.id] = OpenBatch(intent, self._recall, known_at=self._opened_at)
         return self._held[intent.id]
 
-    async def _promise(self, ask: Ask) -> float:
+    async def _promise(self, ask: Ask) -> Estimate:
         """Money reserved for an ask.
 
         If it does not fit, the packed asks are submitted first, since they may cost less than reserved.
@@ -343,13 +345,13 @@ class Parcel:
 
     asks: dict[str, Ask] = field(default_factory=dict)
     bytes: int = 0
-    promised: float = 0.0
+    promised: list[Estimate] = field(default_factory=list)
 
-    def add(self, ask: Ask, size: int, promised: float) -> None:
+    def add(self, ask: Ask, size: int, promised: Estimate) -> None:
         """Put an ask in."""
         self.asks[ask.key] = ask
         self.bytes += size
-        self.promised += promised
+        self.promised.append(promised)
 
 
 class Packer:

@@ -6,6 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tiltyard.errors import QuestionRefused, Refused, TryLater
+from tiltyard.llm.accounting import NO_TOKENS
+from tiltyard.llm.asking import plural
 from tiltyard.llm.pacing import ConcurrencyLimit, backoff_seconds
 from tiltyard.llm.records import Reply, Usage
 
@@ -13,8 +15,9 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Iterator
 
-    from tiltyard.llm.accounting import Keeper
+    from tiltyard.llm.accounting import Estimate, Keeper
     from tiltyard.llm.asking import Ask, AskingSettings
+    from tiltyard.llm.pacing import Pace
     from tiltyard.llm.provider import Provider
     from tiltyard.llm.trial import Trial
 
@@ -24,7 +27,7 @@ class DirectAsking:
 
     Worker number n pauses while the concurrency limit is n or less. Asks are taken from their iterator one by one, so
     at most one per worker is in memory. Until something has been answered, no more asks are started than `trial`
-    allows.
+    allows; and only one if there is a budget, since a provider may count more tokens than estimated.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class DirectAsking:
         now: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         rng: random.Random,
+        pace: Pace,
         trial: Trial | None = None,
     ) -> None:
         self._provider = provider
@@ -46,6 +50,7 @@ class DirectAsking:
         self._now = now
         self._sleep = sleep
         self._rng = rng
+        self._pace = pace
         self._trial = trial
         self._begun = 0
         self._limit = ConcurrencyLimit(settings.concurrency)
@@ -75,7 +80,7 @@ class DirectAsking:
         self._stop()
         grace = self._settings.interrupt_grace_seconds
         if self._out:
-            self._notice(f"interrupted: waiting up to {grace:g} s for {self._out} replies on their way.")
+            self._notice(f"interrupted: waiting up to {grace:g} s for {plural(self._out, 'reply')} on the way.")
         try:
             await asyncio.wait(workers, timeout=grace)
         finally:
@@ -121,30 +126,36 @@ class DirectAsking:
         finally:
             self._out -= 1
             if reply is None:
-                self._keeper.budget.settle(promised, 0.0)
+                self._keeper.budget.settle(promised, NO_TOKENS, 0.0)
         if reply is None:
             return None
         further = self._keeper.keep(ask, reply, promised=promised)
         self._wake()
         return further
 
-    async def _promise(self, ask: Ask) -> float:
-        """The amount to reserve for an ask. If it does not fit, wait: outstanding calls may cost less than reserved."""
+    async def _promise(self, ask: Ask) -> Estimate:
+        """The amount to reserve for an ask. If it does not fit, wait: outstanding calls may cost less than reserved.
+
+        While the first call under a budget is outstanding, wait too: its reply shows how tokens are counted.
+        """
         most = self._keeper.most(ask, batched=False)
-        while not self._stopped.is_set() and not self._keeper.budget.fits(most):
-            if self._out == 0:
-                raise self._keeper.budget.reached()
+        budget = self._keeper.budget
+        while not self._stopped.is_set():
+            if self._out == 0 and not budget.fits(most):
+                raise budget.reached()
+            if budget.fits(most) and (self._out == 0 or budget.knows(most.model)):
+                break
             await self._changed.wait()
         return most
 
-    async def _reply(self, ask: Ask, promised: float) -> Reply | None:
+    async def _reply(self, ask: Ask, promised: Estimate) -> Reply | None:
         """The reply to an ask, after as many tries as allowed; None if everything was stopped meanwhile.
 
         A question that the provider refuses gets a failed reply, and the others continue. If nobody was reached at all,
         the address is to blame: everything ends.
         """
         tries = 0
-        while await self._pause(self._not_before - self._now()):
+        while await self._pause(self._pace.take(ask.request)) and await self._pause(self._not_before - self._now()):
             sent_at = self._now()
             retry_after = None
             try:
@@ -167,6 +178,7 @@ class DirectAsking:
             else:
                 self._reached = True
                 self._limit.replied()
+                self._pace.replied(ask.request, reply.usage)
                 allowed = self._settings.max_resubmits + 1
             tries += 1
             if reply.error is None or reply.final or tries >= allowed:
@@ -187,7 +199,7 @@ class DirectAsking:
             self._said_unreached = True
             self._notice(f"{error} Trying again for a while.")
 
-    async def _pay_for_another(self, ask: Ask, reply: Reply, promised: float) -> None:
+    async def _pay_for_another(self, ask: Ask, reply: Reply, promised: Estimate) -> None:
         """Count a reply that is asked for again, and reserve the same amount for the next one as soon as it fits."""
         self._keeper.ask_again(ask, reply, promised=promised)
         self._out -= 1

@@ -140,6 +140,7 @@ async def generate(
     state = _Generation(entrant, prompts, turns or {}, images or {}, folder, timestamp, notice)
     tally = tally or RunningTotals(watch)
     budget = budget or Budget(settings.budget_usd)
+    pace = settings.pace(now)
     try:
         for _ in range(state.most_turns):
             await ask_all(
@@ -156,6 +157,7 @@ async def generate(
                 sleep=sleep,
                 rng=rng,
                 trial=state.trial,
+                pace=pace,
             )
             if not state.unfinished:
                 break

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tiltyard.errors import ModelError, TryLater
+from tiltyard.llm.accounting import NO_TOKENS, NOTHING
 from tiltyard.llm.asking import plural
 from tiltyard.llm.records import UNREADABLE, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tiltyard.llm.accounting import Keeper
+    from tiltyard.llm.accounting import Estimate, Keeper
     from tiltyard.llm.asking import Ask, Recall
     from tiltyard.llm.journal import Entry, Journal, OpenIntent
     from tiltyard.llm.provider import BatchProvider
@@ -227,7 +228,7 @@ class Collector:
             missing = plural(len(held), "question")
             self._notice(f"{what} Read {READINGS} times; {missing} without a reply will be asked again.")
 
-    def keep(self, ask: Ask, reply: Reply, *, promised: float = 0.0) -> bool:
+    def keep(self, ask: Ask, reply: Reply, *, promised: Estimate = NOTHING) -> bool:
         """Save a reply; whether the sink asks something further."""
         further = self._keeper.keep(ask, reply, promised=promised)
         if further is not None:
@@ -243,7 +244,7 @@ class Collector:
         self._journal.abandoned(held.open, why)
         for ask, entry in held.drain():
             self._claims.drop(ask.key)
-            self._keeper.budget.settle(self._keeper.most(ask, batched=True), 0.0)
+            self._keeper.budget.settle(self._keeper.most(ask, batched=True), NO_TOKENS, 0.0)
             self._tries[ask.key] = entry.tries
             self._again.append(ask)
 

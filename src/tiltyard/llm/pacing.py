@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tiltyard.llm.prices import most_usage
+
 if TYPE_CHECKING:
     import random
+    from collections.abc import Callable
+
+    from tiltyard.llm.records import Request, Usage
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
@@ -21,6 +26,60 @@ def backoff_seconds(tries: int, retry_after: float | None, rng: random.Random) -
         return retry_after * (1 + 0.1 * rng.random())
     longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(tries - 1, 16))
     return longest * (1 - 0.5 * rng.random())
+
+
+class Rate:
+    """So many per minute, evenly spread: each that is taken moves the time of the next by its share of a minute.
+
+    Parameters:
+        per_minute: How many; None is no limit.
+        now: The clock.
+    """
+
+    def __init__(self, per_minute: float | None, now: Callable[[], float]) -> None:
+        self._seconds_each = 0.0 if per_minute is None else 60.0 / per_minute
+        self._now = now
+        self._free_at = float("-inf")
+
+    def take(self, count: float = 1.0) -> float:
+        """Take some, and return how many seconds to wait before using them."""
+        now = self._now()
+        start = max(now, self._free_at)
+        self._free_at = start + count * self._seconds_each
+        return start - now
+
+    def correct(self, taken: float, used: float) -> None:
+        """Not as many were used as taken, or more."""
+        self._free_at += (used - taken) * self._seconds_each
+
+
+class Pace:
+    """How fast direct requests may follow each other: by their number and by their tokens.
+
+    Parameters:
+        requests_per_minute: Requests; None is no limit.
+        tokens_per_minute: Tokens of requests and replies together; None is no limit.
+        now: The clock.
+    """
+
+    def __init__(
+        self, requests_per_minute: float | None, tokens_per_minute: float | None, now: Callable[[], float]
+    ) -> None:
+        self._requests = Rate(requests_per_minute, now)
+        self._tokens = Rate(tokens_per_minute, now)
+
+    def take(self, request: Request) -> float:
+        """How many seconds to wait before sending a request. Its tokens are estimated, with a reply of full length."""
+        return max(self._requests.take(), self._tokens.take(_tokens(most_usage(request))))
+
+    def replied(self, request: Request, usage: Usage | None) -> None:
+        """A reply came, and says how many tokens it took; None: it does not."""
+        if usage is not None:
+            self._tokens.correct(_tokens(most_usage(request)), _tokens(usage))
+
+
+def _tokens(usage: Usage) -> int:
+    return usage.input_tokens + usage.cache_creation_input_tokens + usage.output_tokens
 
 
 class ConcurrencyLimit:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.errors import BudgetReached, OptionError
 from tiltyard.llm.accounting import Budget, Keeper, RunningTotals, Totals
-from tiltyard.llm.asking import AskingSettings
+from tiltyard.llm.asking import AskingSettings, plural
 from tiltyard.llm.batches import Batches
 from tiltyard.llm.direct import DirectAsking
 from tiltyard.llm.journal import Journal, OpenIntent, folder_lock, shared_journal
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tiltyard.llm.asking import Ask, Recall, Sink, Watch
+    from tiltyard.llm.pacing import Pace
     from tiltyard.llm.prices import StatedPrice
     from tiltyard.llm.trial import Trial
 
@@ -84,6 +85,7 @@ async def ask_all(
     rng: random.Random | None = None,
     recall: Recall | None = None,
     trial: Trial | None = None,
+    pace: Pace | None = None,
 ) -> Totals:
     """Ask everything, including what the sink asks next, until every key is answered or has failed; return the totals.
 
@@ -112,14 +114,19 @@ async def ask_all(
         rng: Random numbers, for pauses only.
         recall: Recreates a request of an open batch when its reply arrives, instead of keeping it in memory.
         trial: Told by the sink how each key ended; gives up on a model that answers nothing.
+        pace: How fast direct calls follow each other, if several calls of this function share it.
     """
     notice = notice or logging.getLogger("tiltyard.llm").info
     tally = tally or RunningTotals(watch)
     keeper = Keeper(sink, tally, budget or Budget(settings.budget_usd), prices)
     rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
 
+    pace = pace or settings.pace(now)
+
     def direct() -> DirectAsking:
-        return DirectAsking(provider, keeper, settings, notice=notice, now=now, sleep=sleep, rng=rng, trial=trial)
+        return DirectAsking(
+            provider, keeper, settings, notice=notice, now=now, sleep=sleep, rng=rng, pace=pace, trial=trial
+        )
 
     async with folder_lock(folder, notice=notice, sleep=sleep):
         if isinstance(provider, BatchProvider):
@@ -164,7 +171,8 @@ async def _in_rounds(
         except asyncio.CancelledError:
             if batches.under_way:
                 notice(
-                    f"interrupted: {batches.under_way} batches continue without us. Run the same again to collect them."
+                    f"interrupted: {plural(batches.under_way, 'batch')} under way without us. Run the same again to "
+                    "collect the replies."
                 )
             raise
         again, indebted = batches.collector.next_round()
@@ -192,6 +200,6 @@ def _mention_others(journal: Journal, notice: Notice) -> None:
     if journal.open:
         count = sum(len(intent.intent.entries) for intent in journal.open.values())
         notice(
-            f"{journal.path} holds {len(journal.open)} open batches ({count} requests) with replies that this run "
+            f"{journal.path} holds {plural(len(journal.open), 'open batch')} ({plural(count, 'request')}) with replies that this run "
             "does not ask for: left alone."
         )
