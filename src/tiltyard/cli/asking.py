@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tiltyard.judging.judge import Judge
     from tiltyard.judging.plan import JudgingPlan
     from tiltyard.judging.records import Matchup, Verdict, VerdictLabel
-    from tiltyard.llm.asking import Progress
+    from tiltyard.llm.asking import AskingSettings, Progress
     from tiltyard.llm.prices import GroupQuote, PriceTable, Quote
 
 Result = TypeVar("Result")
@@ -31,6 +31,48 @@ Result = TypeVar("Result")
 PricesOption = Annotated[
     Path | None, typer.Option(help="A price file (JSON or YAML) that adds models to those whose price is known.")
 ]
+
+
+HeaderOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header",
+        metavar="'NAME: VALUE'",
+        help="A further header for the judge's server, such as a gateway; ${NAME} in it is that variable of the "
+        "environment or of .env. May be given again.",
+    ),
+]
+TimeoutOption = Annotated[
+    float | None, typer.Option("--timeout-seconds", help="How long one request may take in all. (default: 600)")
+]
+RequestsPerMinuteOption = Annotated[
+    float | None, typer.Option("--requests-per-minute", help="Direct calls per minute, at most.")
+]
+TokensPerMinuteOption = Annotated[
+    float | None,
+    typer.Option("--tokens-per-minute", help="Tokens of direct calls and their replies per minute, at most."),
+]
+
+
+def read_headers(given: list[str] | None) -> dict[str, str]:
+    """The headers of `--header`."""
+    headers = {}
+    for one in given or []:
+        name, colon, value = one.partition(":")
+        if not colon or not name.strip():
+            raise OptionError("a --header is not 'NAME: VALUE', such as 'X-Team: ${TEAM_TOKEN}'.")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def asking_limits(
+    budget: float | None, timeout: float | None, requests: float | None, tokens: float | None
+) -> AskingSettings:
+    """The limits that a command's options set."""
+    from tiltyard.llm.asking import AskingSettings
+
+    limits = AskingSettings(budget_usd=budget, requests_per_minute=requests, tokens_per_minute=tokens)
+    return limits if timeout is None else replace(limits, timeout_seconds=timeout)
 
 
 def quote_table(quote: Quote, lengths: Mapping[str, ReplyLengths] | None = None) -> str:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tiltyard.cli.asking import PricesOption, ProgressView, agree_to_price, interruptible, run_to_end
+from tiltyard.cli.asking import (
+    HeaderOption,
+    PricesOption,
+    ProgressView,
+    RequestsPerMinuteOption,
+    TimeoutOption,
+    TokensPerMinuteOption,
+    agree_to_price,
+    asking_limits,
+    interruptible,
+    read_headers,
+    run_to_end,
+)
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError
 
@@ -73,16 +86,23 @@ def check_command(
     yes: YesOption = False,
     budget: BudgetOption = None,
     prices: PricesOption = None,
+    header: HeaderOption = None,
+    timeout: TimeoutOption = None,
+    requests_per_minute: RequestsPerMinuteOption = None,
+    tokens_per_minute: TokensPerMinuteOption = None,
 ) -> None:
     """Compare a judge with people on labelled pairs: accuracy, agreement, kappa, flips, slot and length preference."""
     from tiltyard.judging.judges import judge_by_name
     from tiltyard.judging.language_model import JudgeSettings
     from tiltyard.judging.rubric import Rubric, default_rubric
-    from tiltyard.llm.asking import BATCH_FLOOR, AskingSettings
+    from tiltyard.llm.asking import BATCH_FLOOR
     from tiltyard.llm.runner import AskingParts
 
     labelled = _read_pairs(pairs, own)
-    asking = AskingParts.for_command(AskingSettings(batch_floor=BATCH_FLOOR, budget_usd=budget), note, prices)
+    limits = asking_limits(budget, timeout, requests_per_minute, tokens_per_minute)
+    asking = AskingParts.for_command(
+        replace(limits, batch_floor=BATCH_FLOOR), note, prices, headers=read_headers(header)
+    )
     judges = [
         judge_by_name(
             JudgeSettings(model=name, reply=reply, grades=grades, min_choice_mass=min_choice_mass),

@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from tiltyard.cli.asking import PricesOption, ProgressView, confirm, interruptible, quote_table, run_to_end
+from tiltyard.cli.asking import (
+    HeaderOption,
+    PricesOption,
+    ProgressView,
+    RequestsPerMinuteOption,
+    TimeoutOption,
+    TokensPerMinuteOption,
+    asking_limits,
+    confirm,
+    interruptible,
+    quote_table,
+    read_headers,
+    run_to_end,
+)
 from tiltyard.cli.output import Format, deliver, note
 from tiltyard.cli.place_options import (
     AnchorOption,
@@ -105,6 +118,10 @@ def place_command(
     yes: YesOption = False,
     budget: BudgetOption = None,
     prices: PricesOption = None,
+    header: HeaderOption = None,
+    timeout: TimeoutOption = None,
+    requests_per_minute: RequestsPerMinuteOption = None,
+    tokens_per_minute: TokensPerMinuteOption = None,
     dry_run: DryRunOption = False,
     format: FormatOption = "table",
     recompute: RecomputeOption = None,
@@ -113,6 +130,7 @@ def place_command(
     if recompute is not None:
         _recompute(recompute, format)
         return
+    from tiltyard.placement.answers import asking_parts
     from tiltyard.placement.options import PlaceOptions
     from tiltyard.placement.stopping import Until
 
@@ -151,7 +169,9 @@ def place_command(
             model_base_url=model_base_url,
             max_tokens=max_tokens,
         )
-        _place(options, batch=batch, budget=budget, prices=prices, yes=yes, dry_run=dry_run, format=format)
+        limits = asking_limits(budget, timeout, requests_per_minute, tokens_per_minute)
+        asking = asking_parts(note, batch=batch, limits=limits, prices_path=prices, headers=read_headers(header))
+        _place(options, asking, yes=yes, dry_run=dry_run, format=format)
 
 
 @contextmanager
@@ -176,23 +196,20 @@ def _needed(option: str, value: Given | None) -> Given:
 
 def _place(
     options: PlaceOptions,
+    asking: AskingParts,
     *,
-    batch: bool,
-    budget: float | None,
-    prices: Path | None,
     yes: bool,
     dry_run: bool,
     format: Format,
 ) -> None:
     """Plan, quote, judge, rate, write, and print the result."""
     from tiltyard.judging.run_folder import utc_now
-    from tiltyard.placement.answers import ModelAnswers, asking_parts, make_answers, make_judge, name_of
+    from tiltyard.placement.answers import ModelAnswers, make_answers, make_judge, name_of
     from tiltyard.placement.plan import make_plan, with_judge
     from tiltyard.placement.rounds import Participants
     from tiltyard.placement.run import carry_out, run_folder
     from tiltyard.report import write_report
 
-    asking = asking_parts(note, batch=batch, budget_usd=budget, prices_path=prices)
     with interruptible("run the same command again; nothing was asked yet."):
         model, known = name_of(options)
         plan = make_plan(options, model, known)

@@ -11,6 +11,7 @@ import typer
 from tiltyard.cli.asking import ProgressView, confirm, interruptible, judging_quote, money, run_to_end
 from tiltyard.cli.output import THE_ANSWER_IS_NO, note
 from tiltyard.errors import BudgetReached, ModelError, OptionError, TiltyardError
+from tiltyard.llm.asking import plural
 
 if TYPE_CHECKING:
     from tiltyard.judging.judge import Judge
@@ -300,7 +301,7 @@ def generate_command(
         confirm(question, yes=yes)
 
     with interruptible("the same command continues where it stopped."), ProgressView() as progress:
-        results = run_to_end(
+        results, errors = run_to_end(
             generate_missing(setup, chosen, budget_usd=budget, confirm=ask, watch=progress.watch, notice=note)
         )
     failed = 0
@@ -314,10 +315,18 @@ def generate_command(
         )
         for prompt_id, why in list(result.failed.items())[:MOST_NAMED]:
             note(f"  {prompt_id}: {why}")
-    if failed:
+    if errors:
+        named = "; ".join(f"{name}: {error}" for name, error in errors.items())
         raise ModelError(
-            f"{failed} answers failed and were not written; {setup.responses_dir}/failures_ENTRANT.jsonl names them "
-            "all. Run the same again to try them once more; `tiltyard run` leaves out prompts that lack an answer."
+            f"{len(errors)} of {plural(len(chosen), 'entrant')} could not be asked to the end. {named} Then run the "
+            "same again: only what is missing is asked."
+        )
+    if failed:
+        were = "was" if failed == 1 else "were"
+        raise ModelError(
+            f"{plural(failed, 'answer')} failed and {were} not written; {setup.responses_dir}/failures_ENTRANT.jsonl "
+            "has the whole list. Run the same again to try once more; `tiltyard run` leaves out prompts that lack an "
+            "answer."
         )
 
 

@@ -46,7 +46,14 @@ def judge_by_name(
     provider = (
         SilentProvider(name.provider)
         if silent
-        else make_provider(name, base_url=base_url, env=load_env(look_in), folders=look_in)
+        else make_provider(
+            name,
+            base_url=base_url,
+            env=load_env(look_in),
+            folders=look_in,
+            headers=asking.headers,
+            timeout_seconds=asking.settings.timeout_seconds,
+        )
     )
     known = replace(settings, model=name.model, name=str(name))
     return LanguageModelJudge(provider, known, folder=folder, asking=asking)

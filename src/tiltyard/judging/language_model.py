@@ -432,7 +432,7 @@ def judge_trial(judge: str, folder: Path) -> Trial:
         return JudgingError(
             f"{judge} gave no readable verdict on any of the first {failures.total} questions; {failures.count} ended "
             f"as {failures.name}: {failures.why}{failures.quoted}. {_ADVICE[VerdictLabel(failures.name)]}, then "
-            f"run again; what came is kept in {folder}."
+            f"run again: they are asked once more. What came is kept in {folder}."
         )
 
     return Trial(give_up)

@@ -190,13 +190,13 @@ def open_questions(
 ) -> OpenQuestions:
     """What is still to be asked of these questions; with `retry_failed` also what failed for good.
 
-    If the judge has answered none of them, the fault was not in the questions: those that the provider refused for good
-    are asked again too.
+    If the judge has answered none of them, the fault was not in the questions: those that failed for good are asked
+    again too.
     """
     found = OpenQuestions(questions)
 
     there = {name: caches[name].find_all(keys.heads()) >= 0 for name, keys in questions.keys.items()}
-    has_answered = any(answered.any() for answered in there.values())
+    ask_again = retry_failed or not any(answered.any() for answered in there.values())
     for dimension, keys in questions.keys.items():
         cache = caches[dimension]
         unanswered = np.flatnonzero(keys.first_of_equals() & ~there[dimension])
@@ -206,9 +206,9 @@ def open_questions(
         for number in unanswered.tolist():
             key = keys.key(number)
             asked = cache.attempts(key)
-            limit = questions.settings.max_attempts + (len(counted(asked)) if retry_failed else 0)
-            pointless = any(attempt.final for attempt in asked) and has_answered
-            if retry_failed or not (pointless or len(counted(asked)) >= limit):
+            limit = questions.settings.max_attempts + (len(counted(asked)) if ask_again else 0)
+            pointless = any(attempt.final for attempt in asked)
+            if ask_again or not (pointless or len(counted(asked)) >= limit):
                 found.add(dimension, number, key, limit)
     return found
 

@@ -65,6 +65,8 @@ class PanelMember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Further parameters for its provider, sent unchanged, instead of `judge.options`."""
     base_url: str | None = None
     """Address of its server, instead of `judge.base_url`."""
+    headers: dict[str, str] | None = None
+    """Further headers for its server, instead of `judge.headers`."""
     max_tokens: int | None = None
     """Token limit of its first attempt, instead of `judge.max_tokens`."""
     reply: ReplyForm | None = None

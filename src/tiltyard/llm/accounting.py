@@ -127,8 +127,8 @@ class Budget:
         """The error to raise when the budget is reached."""
         return BudgetReached(
             f"the budget of ${self.limit_usd:.2f} is reached: ${self.spent:.2f} are spent by this command, and the "
-            f"next request could pass it{self._counts_more()}. Everything answered so far is kept: run the same again with a budget for the "
-            "rest."
+            f"next request could pass it{self._counts_more()}. Everything answered so far is kept: run the same again "
+            "with a budget for the rest."
         )
 
     def _counts_more(self) -> str:

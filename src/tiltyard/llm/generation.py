@@ -166,6 +166,13 @@ async def generate(
     return Generated(entrant.entrant_id, state.present, state.written, state.truncated, state.failed, tally.totals())
 
 
+def _no_text(reply: Reply) -> str:
+    """Why a reply without text has none."""
+    if reply.calls:
+        return f"tool call, no text ({', '.join(call.name or 'unnamed' for call in reply.calls)})"
+    return f"empty reply ({reply.stop})"
+
+
 def _usage(replies: Iterable[Reply]) -> dict[str, int] | None:
     """The tokens of all replies; None where those of one were not stated."""
     total = Usage()
@@ -269,7 +276,7 @@ class _Generation:
         place = self._places[ask.key]
         words = reply.text.strip() if place.turns > 1 else reply.text  # no provider accepts a blank earlier turn
         if reply.error is not None or not words:
-            self._fail(place, reply.error or f"empty reply ({reply.stop})", reply.text if reply.error else "")
+            self._fail(place, reply.error or _no_text(reply), reply.text if reply.error else "")
         else:
             self.trial.succeeded()
             if place.turns > 1:

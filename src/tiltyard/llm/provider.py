@@ -61,10 +61,12 @@ def parse_model_name(text: str) -> ModelName:
     """Parse a model name; an unknown provider is an `OptionError`.
 
     Parameters:
-        text: `provider/model`; a bare `claude-…` means Anthropic, a bare `gpt-…` OpenAI, a bare `gemini-…` Gemini.
+        text: `provider/model`, the provider in small or capital letters; a bare `claude-…` means Anthropic, a bare
+            `gpt-…` OpenAI, a bare `gemini-…` Gemini.
     """
     name = text.strip()
     provider, slash, model = name.partition("/")
+    provider = provider.lower()
     if slash and provider in PROVIDERS and model:
         return ModelName(provider, model)
     if not slash:

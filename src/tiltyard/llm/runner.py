@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,8 @@ class AskingParts:
     """How to wait."""
     rng: random.Random | None = None
     """Random numbers, for pauses."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further headers for the judge's server, such as a gateway; a value may name variables: `${NAME}`."""
 
     @classmethod
     def for_command(
@@ -62,10 +64,12 @@ class AskingParts:
         prices_path: Path | None = None,
         *,
         stated: Mapping[str, StatedPrice] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> AskingParts:
         """The parts of one command, with one budget for everything it asks, and the user's own prices."""
         prices = PriceTable.load(prices_path, user_file=user_price_file(), stated=stated)
-        return cls(prices=prices, settings=settings, budget=Budget(settings.budget_usd), notice=notice)
+        budget = Budget(settings.budget_usd)
+        return cls(prices=prices, settings=settings, budget=budget, notice=notice, headers=headers or {})
 
 
 async def ask_all(
@@ -200,6 +204,6 @@ def _mention_others(journal: Journal, notice: Notice) -> None:
     if journal.open:
         count = sum(len(intent.intent.entries) for intent in journal.open.values())
         notice(
-            f"{journal.path} holds {plural(len(journal.open), 'open batch')} ({plural(count, 'request')}) with replies that this run "
-            "does not ask for: left alone."
+            f"{journal.path} holds {plural(len(journal.open), 'open batch')} ({plural(count, 'request')}) with replies "
+            "that this run does not ask for: left alone."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,7 +19,7 @@ from tiltyard.llm.generation import EntrantSettings, generate
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
-from tiltyard.llm.runner import AskingParts
+from tiltyard.llm.runner import DEFAULT_SETTINGS, AskingParts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -189,11 +190,16 @@ def _prompt(exchange: Exchange) -> Prompt:
 
 
 def asking_parts(
-    notice: Callable[[str], None], *, batch: bool, budget_usd: float | None, prices_path: Path | None = None
+    notice: Callable[[str], None],
+    *,
+    batch: bool,
+    limits: AskingSettings = DEFAULT_SETTINGS,
+    prices_path: Path | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> AskingParts:
     """How models are asked: directly below a thousand questions, unless batches are requested."""
-    settings = AskingSettings(batch=batch or None, batch_floor=0 if batch else BATCH_FLOOR, budget_usd=budget_usd)
-    return AskingParts.for_command(settings, notice, prices_path)
+    settings = replace(limits, batch=batch or None, batch_floor=0 if batch else BATCH_FLOOR)
+    return AskingParts.for_command(settings, notice, prices_path, headers=headers)
 
 
 def name_of(options: PlaceOptions) -> tuple[str, Mapping[str, str] | None]:
@@ -234,7 +240,14 @@ def make_answers(
     provider = (
         SilentProvider(name.provider)
         if silent
-        else make_provider(name, base_url=base_url, env=load_env((Path(),)), folders=(Path(),))
+        else make_provider(
+            name,
+            base_url=base_url,
+            env=load_env((Path(),)),
+            folders=(Path(),),
+            headers=asking.headers if base_url is not None and base_url == options.base_url else None,
+            timeout_seconds=asking.settings.timeout_seconds,
+        )
     )
     suffix = "" if options.turns == "first" else "-all-turns"
     settings = EntrantSettings(

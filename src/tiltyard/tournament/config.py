@@ -13,6 +13,7 @@ from tiltyard.bank import PILOT_SEED, PILOT_SIZE
 from tiltyard.errors import ConfigError
 from tiltyard.judging.panel import PanelMember, panel_name
 from tiltyard.llm.prices import StatedPrice  # noqa: TC001 - read at run time, with the file
+from tiltyard.llm.provider import TIMEOUT_SECONDS
 from tiltyard.tournament.config_problems import Problems, check_values, wrong_values
 from tiltyard.tournament.round_settings import RoundsSection
 
@@ -41,6 +42,9 @@ class Entrant(msgspec.Struct, frozen=True, kw_only=True):
     """Further parameters for the provider, sent unchanged (`temperature`, …)."""
     base_url: str | None = None
     """Address of the entrant's server, for `local/…`."""
+    headers: dict[str, str] = {}
+    """Further headers for its server, such as a gateway. An entrant that is asked at `judge.base_url` gets
+    `judge.headers`."""
     images: bool | None = None
     """Whether the model takes images; – means if its provider is known to (`anthropic`, `openai`, `gemini`)."""
 
@@ -100,6 +104,15 @@ class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
     """Stop before this much is spent."""
     base_url: str | None = None
     """Address of the judge's server, for `local/…`."""
+    headers: dict[str, str] = {}
+    """Further headers for the judge's server, such as a gateway. `${NAME}` in a value is that variable of the
+    environment or of `.env`. They go to judges that are asked at `base_url`; without one, to every judge."""
+    timeout_seconds: float = TIMEOUT_SECONDS
+    """How long one request may take in all. Then it is tried again."""
+    requests_per_minute: float | None = None
+    """Direct calls per minute, at most, for each judge."""
+    tokens_per_minute: float | None = None
+    """Tokens of direct calls and their replies per minute, at most, for each judge."""
     prices_path: str | None = None
     """A price file whose models replace or extend the built-in table."""
     prices: dict[str, StatedPrice] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Mapping
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from tiltyard.tournament.config import EloSettings, JudgeSection, Mode, PromptSettings
+    from tiltyard.tournament.config import EloSettings, Entrant, JudgeSection, Mode, PromptSettings
 
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""The name of an HTTP header."""
 N_PERMS_MAX = 1_000_000
 """The most shuffles of permutation Elo: with that many, the shuffle error is a thousandth of a rating's spread."""
 
@@ -65,7 +68,8 @@ def wrong_values(value: Any, kind: Any, name: str, required: bool) -> Iterator[s
         except msgspec.ValidationError as error:
             allowed = _choices(kind)
             what = f"expected {' or '.join(allowed)}" if allowed else _in_words(str(error))
-            yield f"{name} is {_shown(value)}: {what}."
+            # Values of headers may be secrets.
+            yield f"{name}: {what}." if name.endswith(".headers") else f"{name} is {_shown(value)}: {what}."
 
 
 def _choices(kind: Any) -> list[str]:
@@ -112,6 +116,7 @@ def check_values(sections: Mapping[str, Any], problems: Problems, mode: Mode | N
         "elo": _wrong_elo,
         "prompts": _wrong_pilot,
         "judge": _wrong_panel,
+        "entrants": _wrong_entrant_headers,
         "rounds": wrong_rounds,
     }
     for section, wrong in checks.items():
@@ -119,6 +124,7 @@ def check_values(sections: Mapping[str, Any], problems: Problems, mode: Mode | N
             problems += wrong(sections[section])
     if "judge" in sections:
         problems += _wrong_form(sections["judge"])
+        problems += _wrong_limits(sections["judge"])
     if mode is not None and "judge" in sections and not sections["judge"].model_of(mode):
         problems.append(f"judge.{mode}_model is missing: name who judges in --mode {mode}, or pass --judge-model.")
 
@@ -129,6 +135,30 @@ def _wrong_form(judge: JudgeSection) -> Iterator[str]:
         check_form(judge.reply, judge.grades, judge.options)
     except OptionError as error:
         yield str(error)
+
+
+def _wrong_limits(judge: JudgeSection) -> Iterator[str]:
+    """Reject limits that let nothing through, and headers that no server accepts."""
+    for name in ("timeout_seconds", "requests_per_minute", "tokens_per_minute"):
+        value = getattr(judge, name)
+        if value is not None and not 0 < value < math.inf:
+            yield f"judge.{name} is {value:g}: it must be a number above 0."
+    yield from _wrong_headers("judge.headers", judge.headers)
+    for place, member in enumerate(judge.members):
+        yield from _wrong_headers(f"judge.panel[{place}].headers", member.headers or {})
+
+
+def _wrong_entrant_headers(entrants: Sequence[Entrant]) -> Iterator[str]:
+    for place, entrant in enumerate(entrants):
+        yield from _wrong_headers(f"entrants[{place}].headers", entrant.headers)
+
+
+def _wrong_headers(where: str, headers: Mapping[str, str]) -> Iterator[str]:
+    for header, value in headers.items():
+        if not _HEADER.fullmatch(header):
+            yield f"{where} has {header!r}, which is no name of a header: use letters, digits and -, such as X-Team."
+        elif not (value.isascii() and value.isprintable()):
+            yield f"{where}.{header} holds characters that no header has: use printable ASCII on one line."
 
 
 def _wrong_baseline(baseline: str | None, ids: Sequence[str]) -> Iterator[str]:

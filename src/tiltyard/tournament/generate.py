@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tiltyard.bank import Prompt, read_prompts, read_responses, responses_path
-from tiltyard.errors import ConfigError
+from tiltyard.errors import BudgetReached, ConfigError, MissingExtra, ModelError, OptionError, TiltyardError
+from tiltyard.llm.asking import plural
 from tiltyard.llm.generation import EntrantSettings, Generated, generate
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.provider import TAKES_IMAGES, parse_model_name
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tiltyard.llm.asking import Watch
+    from tiltyard.llm.provider import Provider
     from tiltyard.tournament.config import Entrant, Setup
 
 
@@ -29,8 +32,12 @@ async def generate_missing(
     confirm: Callable[[str], None],
     watch: Watch | None,
     notice: Callable[[str], None],
-) -> list[Generated]:
-    """Ask each entrant's model for the answers it lacks. `confirm` is asked once, before anything is sent."""
+) -> tuple[list[Generated], dict[str, TiltyardError]]:
+    """Ask each entrant's model for the answers it lacks. `confirm` is asked once, before anything is sent.
+
+    Returns what became of each entrant, and the errors of those that could not be asked to the end: they do not stop
+    the others. Only a reached budget does, which all of them share.
+    """
     prompts = read_prompts(setup.bank_path)
     chosen = [entrant for entrant in setup.config.entrants if entrant.entrant_id in entrants]
     settings = {entrant.entrant_id: entrant_settings(entrant, setup) for entrant in chosen}
@@ -38,33 +45,49 @@ async def generate_missing(
     _check_images(chosen, images)
     total = sum(_missing(setup.responses_dir, name, prompts) for name in settings)
     if total:
-        confirm(f"Ask {len(chosen)} models for {total:,} answers?")
-    judge = setup.config.judge
+        confirm(f"Ask {plural(len(chosen), 'model')} for {plural(total, 'answer')}?")
     asking = asking_parts(setup, notice, budget_usd=budget_usd, max_batch=None)
-    results = []
-    folders = (setup.path.parent, Path())
+    results: list[Generated] = []
+    errors: dict[str, TiltyardError] = {}
     for entrant in chosen:
-        name = parse_model_name(entrant.model or "")
-        base_url = entrant.base_url or name.shared_address(judge.base_url)
-        provider = make_provider(name, base_url=base_url, env=load_env(folders), folders=folders)
         try:
-            results.append(
-                await generate(
-                    settings[entrant.entrant_id],
-                    prompts,
-                    setup.responses_dir,
-                    provider,
-                    prices=asking.prices,
-                    images=None if images is None else images.prompts,
-                    settings=asking.settings,
-                    watch=watch,
-                    notice=notice,
-                    budget=asking.budget,
+            async with aclosing(_provider(entrant, setup)) as provider:
+                results.append(
+                    await generate(
+                        settings[entrant.entrant_id],
+                        prompts,
+                        setup.responses_dir,
+                        provider,
+                        prices=asking.prices,
+                        images=None if images is None else images.prompts,
+                        settings=asking.settings,
+                        watch=watch,
+                        notice=notice,
+                        budget=asking.budget,
+                    )
                 )
-            )
-        finally:
-            await provider.aclose()
-    return results
+        except BudgetReached:
+            raise
+        except (ModelError, OptionError, MissingExtra) as error:
+            errors[entrant.entrant_id] = error
+            notice(f"{entrant.entrant_id}: {error}")
+    return results, errors
+
+
+def _provider(entrant: Entrant, setup: Setup) -> Provider:
+    """Who answers for an entrant, at its own address, or at the judge's if that is a local server."""
+    judge, folders = setup.config.judge, (setup.path.parent, Path())
+    name = parse_model_name(entrant.model or "")
+    base_url = entrant.base_url or name.shared_address(judge.base_url)
+    shared = judge.headers if base_url is not None and base_url == judge.base_url else {}
+    return make_provider(
+        name,
+        base_url=base_url,
+        env=load_env(folders),
+        folders=folders,
+        headers=entrant.headers or shared,
+        timeout_seconds=judge.timeout_seconds,
+    )
 
 
 def _check_images(entrants: Sequence[Entrant], images: PlanImages | None) -> None:

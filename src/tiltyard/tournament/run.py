@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,7 +133,7 @@ def _single_judge(
     return judge_by_name(
         settings,
         folder=setup.judgments_dir,
-        asking=asking,
+        asking=replace(asking, headers=_judge_headers(config, member)),
         base_url=member.base_url or _judge_address(config, member.model),
         look_in=(setup.path.parent, Path()),
         silent=silent,
@@ -154,6 +154,14 @@ def _judge_address(config: JudgeSection, judge_model: str) -> str | None:
     return config.base_url if makers == {name.provider} else name.shared_address(config.base_url)
 
 
+def _judge_headers(config: JudgeSection, member: PanelMember) -> Mapping[str, str]:
+    """The headers that go to a judge's server: those of the config only where its address is the config's too."""
+    if member.headers is not None:
+        return member.headers
+    mine = config.base_url is None or _judge_address(config, member.model) is not None
+    return config.headers if mine and member.base_url is None else {}
+
+
 def asking_parts(setup: Setup, notice: Notice, *, budget_usd: float | None, max_batch: int | None) -> AskingParts:
     """How models are asked: the config's settings, with what the command line changes."""
     config = setup.config.judge
@@ -164,6 +172,9 @@ def asking_parts(setup: Setup, notice: Notice, *, budget_usd: float | None, max_
         poll_initial_seconds=config.poll_initial_seconds,
         poll_max_seconds=config.poll_max_seconds,
         budget_usd=config.budget_usd if budget_usd is None else budget_usd,
+        timeout_seconds=config.timeout_seconds,
+        requests_per_minute=config.requests_per_minute,
+        tokens_per_minute=config.tokens_per_minute,
     )
     return AskingParts.for_command(settings, notice, setup.prices_path, stated=config.prices)
 
