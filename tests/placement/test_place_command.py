@@ -170,6 +170,28 @@ def test_answers_and_verdicts_come_from_a_server_and_nothing_is_paid_for_twice(
     assert usage["dimensions"]["panel"]["fresh_calls"] == 32
 
 
+def test_headers_and_limits_of_requests_are_options_and_leave_no_trace(
+    tmp_path: Path, tiltyard: Run, arena: WrittenArena, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new model is asked at the judge's address here, so the gateway's header goes with both."""
+    monkeypatch.setenv("TEAM_TOKEN", "team-planted-0123456789")
+    limits = ("--timeout-seconds", "20", "--requests-per-minute", "60000", "--tokens-per-minute", "9e9")
+    run_ok(tiltyard, *served(server, "--header", "X-Team: ${TEAM_TOKEN}", *limits))
+    assert {headers.get("x-team") for _, headers in server.ledger.heard} == {"team-planted-0123456789"}
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path for path in files if b"team-planted" in path.read_bytes()] == []
+    asked = len(server.ledger.accepted)
+    run_ok(tiltyard, *served(server))
+    assert len(server.ledger.accepted) == asked, "a header is no part of what is asked"
+    done = tiltyard(*served(server, "--header", "X-Team team-planted-0123456789"))
+    assert done.returncode == 1
+    assert "a --header is not 'NAME: VALUE'" in done.stderr
+    assert "team-planted" not in done.stderr
+    done = tiltyard(*served(server, "--requests-per-minute", "0"))
+    assert done.returncode == 1
+    assert "it must be a number above 0" in done.stderr
+
+
 def test_a_new_model_of_openais_is_not_asked_at_the_judges_server_unless_that_is_said(
     tmp_path: Path, tiltyard: Run, arena: WrittenArena, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

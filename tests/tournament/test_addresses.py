@@ -122,3 +122,39 @@ def test_an_address_beside_two_judges_of_one_maker_is_its_gateway(
     assert done.returncode == 0, done.stderr
     assert models(own_server) == {"gpt-5-mini"}
     assert not openai.ledger.calls
+
+
+def teams(server: FakeServer) -> set[str | None]:
+    """What came as the header X-Team."""
+    return {headers.get("x-team") for _, headers in server.ledger.heard}
+
+
+def test_headers_go_where_the_address_goes_that_they_were_written_for(
+    tmp_path: Path, tiltyard: Run, own_server: FakeServer, openai: FakeServer
+) -> None:
+    """The gateway's header comes to the gateway: from the local judge and the local entrant, and nobody else's."""
+    config = folder(tmp_path, own_server, pilot="local/judge", headline="local/judge")
+    entrants = [{"entrant_id": "wren", "model": "openai/gpt-5-mini"}, {"entrant_id": "robin", "model": "local/small"}]
+    change(config, entrants=entrants, judge__headers={"X-Team": "blue"})
+    assert tiltyard("generate", "tournament.yaml", "--yes").returncode == 0
+    assert (teams(own_server), teams(openai)) == ({"blue"}, {None})
+    done = tiltyard(*RUN)
+    assert done.returncode == 0, done.stderr
+    assert teams(own_server) == {"blue"}
+    done = tiltyard("judge", "rejudge", "run", "--judge-model", "openai/gpt-5-mini", "--out", "again", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert teams(openai) == {None}
+
+
+def test_entrants_and_members_of_a_panel_have_headers_of_their_own(
+    tmp_path: Path, tiltyard: Run, own_server: FakeServer, openai: FakeServer
+) -> None:
+    config = folder(tmp_path, own_server, pilot="local/judge", headline="local/judge")
+    red = {"model": "openai/gpt-5-mini", "headers": {"X-Team": "red"}}
+    entrants = [{"entrant_id": "wren", **red}, {"entrant_id": "robin", "model": "local/small"}]
+    panel = ["local/judge", red]
+    change(config, entrants=entrants, judge__headers={"X-Team": "blue"}, judge__headline_model=None, judge__panel=panel)
+    assert tiltyard("generate", "tournament.yaml", "--yes").returncode == 0
+    done = tiltyard(*RUN)
+    assert done.returncode == 0, done.stderr
+    assert (teams(own_server), teams(openai)) == ({"blue"}, {"red"})

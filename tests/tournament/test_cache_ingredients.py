@@ -75,6 +75,16 @@ NOT_SENT: dict[str, Callable[[Path], object]] = {
     "the maker's name before the model's": lambda root: change(
         root / "tournament.yaml", judge__headline_model="anthropic/claude-sonnet-4-5"
     ),
+    "the maker's name in capitals": lambda root: change(
+        root / "tournament.yaml", judge__headline_model="ANTHROPIC/claude-sonnet-4-5"
+    ),
+    "headers and limits of requests": lambda root: change(
+        root / "tournament.yaml",
+        judge__headers={"X-Team": "blue"},
+        judge__timeout_seconds=5,
+        judge__requests_per_minute=100,
+        judge__tokens_per_minute=100_000,
+    ),
     "another order of the entrants": lambda root: turned(root / "tournament.yaml"),
 }
 

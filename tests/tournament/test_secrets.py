@@ -140,3 +140,33 @@ def test_without_a_key_one_line_says_where_to_put_it(tmp_path: Path, tiltyard: R
     assert done.returncode == 1
     assert "set ANTHROPIC_API_KEY in the environment or in .env" in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+HEADER = "team-planted-55d1c0ffee"
+
+
+@each_run("anthropic")
+def test_the_value_of_a_header_reaches_the_server_and_nothing_else(
+    config: Path, fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Named by a variable, it is in no file at all; and an error that quotes it is cleaned."""
+    monkeypatch.setenv("TEAM_TOKEN", HEADER)
+    change(config, judge__headers={"X-Team": "Token ${TEAM_TOKEN}"}, judge__batch=False)
+    words = f"you sent X-Team: Token {HEADER}"
+    fake_server.behaviour.faults = [Fault(route="ask", status=400, message=words, skip=3)]
+    done = run(config)
+    assert done.returncode == 0, done.stderr
+    assert {headers.get("x-team") for _, headers in fake_server.ledger.heard} == {f"Token {HEADER}"}
+    assert_kept(config, done, files=20)
+    files = [path for path in config.parent.rglob("*") if path.is_file()]
+    assert [path for path in files if HEADER.encode() in path.read_bytes()] == []
+    assert HEADER not in done.stdout + done.stderr
+
+
+def test_a_wrong_header_in_the_file_is_not_quoted(config: Path) -> None:
+    for wrong in (f"X-Team: {HEADER}", {"X-Team": [HEADER]}, {"X Team": HEADER}, {"X-Team": f"{HEADER}\n"}):
+        change(config, judge__headers=wrong)
+        done = run(config)
+        assert done.returncode == 1
+        assert "judge.headers" in done.stderr
+        assert HEADER not in done.stderr

@@ -14,6 +14,7 @@ import typer
 
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError, Refused, TiltyardError
+from tiltyard.llm.asking import plural
 from tiltyard.llm.prices import how_to_state_prices, shown_path, user_price_file
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _quote_cells(row: GroupQuote) -> list[str]:
 
 def money(value: float | None, *, without_usage: int = 0) -> str:
     """A price in USD, or "unknown" for all replies or for those `without_usage`."""
-    more = f" + unknown for {without_usage:,} replies" if without_usage and value is not None else ""
+    more = f" + unknown for {plural(without_usage, 'reply')}" if without_usage and value is not None else ""
     return "unknown" if value is None else f"${value:,.2f}{more}"
 
 
@@ -188,7 +189,7 @@ def agree_to_price(
     queries, table = judging_quote(judge, judging_plan, prices, retry_failed=retry_failed)
     if queries:
         note(table)
-        confirm(f"Ask {judge.name} {queries:,} questions?", yes=yes)
+        confirm(f"Ask {judge.name} {plural(queries, 'question')}?", yes=yes)
 
 
 def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:

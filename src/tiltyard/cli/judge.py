@@ -23,6 +23,7 @@ from tiltyard.cli.asking import (
 )
 from tiltyard.cli.output import note
 from tiltyard.errors import OptionError
+from tiltyard.llm.asking import plural
 
 if TYPE_CHECKING:
     from tiltyard.judging.human_agreement import JudgeCheck, LabelledPair
@@ -256,7 +257,7 @@ def journal_command(
 
     if forget is not None:
         count = forget_batch(folder, forget, time.time)
-        note(f"batch {forget} is forgotten: the next run sends its {count:,} requests again")
+        note(f"batch {forget} is forgotten: the next run sends its {plural(count, 'request')} again")
     batches = list_batches(folder)
     typer.echo(_batches_json(batches) if format == "json" else _batches_table(batches))
 
@@ -272,7 +273,7 @@ def _batches_table(batches: list[JournalBatch]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     still = sum(batch.state == "open" for batch in batches)
-    return "\n".join([*lines, f"{still} of {len(batches)} batches are open"])
+    return "\n".join([*lines, f"{still} of {plural(len(batches), 'batch')} {'is' if still == 1 else 'are'} open"])
 
 
 def _batches_json(batches: list[JournalBatch]) -> str:

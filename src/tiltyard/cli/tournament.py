@@ -183,7 +183,7 @@ def _agreed_judge(plan: RunPlan, judging_plan: JudgingPlan, asking: AskingParts,
         judge.continue_from(silent)
     if queries:
         most = "" if plan.rounds is None else "at most "
-        confirm(f"Ask {judge.name} {most}{queries:,} questions?", yes=yes)
+        confirm(f"Ask {judge.name} {most}{plural(queries, 'question')}?", yes=yes)
     return plan, judge
 
 
@@ -200,7 +200,8 @@ def _dry_run(plan: RunPlan) -> None:
     plan = _foresee_rounds(plan, judging_plan, silent, asking)
     if queries and not plan.options.skip_judging:
         most = "" if plan.rounds is None else "at most "
-        note(f"dry run: {plan.judge_model} would be asked {most}{queries:,} questions; nothing was asked or written")
+        asked = f"{plan.judge_model} would be asked {most}{plural(queries, 'question')}"
+        note(f"dry run: {asked}; nothing was asked or written")
     else:
         note("dry run: nothing would be asked; nothing was written")
 

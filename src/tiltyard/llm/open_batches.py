@@ -226,7 +226,8 @@ class Collector:
             raise TryLater(what, damaged=True)
         else:
             missing = plural(len(held), "question")
-            self._notice(f"{what} Read {READINGS} times; {missing} without a reply will be asked again.")
+            most = plural(self._max_resubmits, "time")
+            self._notice(f"{what} Read {READINGS} times; {missing} without a reply: asked again, at most {most}.")
 
     def keep(self, ask: Ask, reply: Reply, *, promised: Estimate = NOTHING) -> bool:
         """Save a reply; whether the sink asks something further."""

@@ -26,6 +26,8 @@ from tiltyard.llm.provider import PROVIDERS, ModelName, parse_model_name
         ("ollama/qwen2.5:7b", "ollama", "qwen2.5:7b"),
         ("vllm/Qwen/Qwen2.5-7B", "vllm", "Qwen/Qwen2.5-7B"),
         ("llamacpp/any", "llamacpp", "any"),
+        ("VLLM/Qwen/Qwen2.5-7B", "vllm", "Qwen/Qwen2.5-7B"),
+        ("OpenAI/GPT-x", "openai", "GPT-x"),
         (" claude-x ", "anthropic", "claude-x"),
     ],
 )

@@ -9,6 +9,7 @@ import msgspec
 from anthropic.types.messages import MessageBatch
 
 from tiltyard.errors import ModelError, Refused, TryLater
+from tiltyard.llm.asking import plural
 from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.provider import TIMEOUT_SECONDS, BatchLimits, BatchState
 from tiltyard.llm.providers.http import (
@@ -117,7 +118,7 @@ class AnthropicProvider:
         """Submit a batch and return its id. Anthropic stores no labels, so `tag` is not sent."""
         entries = cast("Any", [_entry(custom_id, request) for custom_id, request in requests])
         waiting = self._client.messages.batches.create(requests=entries)
-        about = f"a batch of {len(requests)} requests ({tag})"
+        about = f"a batch of {plural(len(requests), 'request')} ({tag})"
         return (await answered(waiting, MessageBatch, self._caller, about, seconds=FILE_SECONDS)).id
 
     async def state(self, batch_id: str) -> BatchState:

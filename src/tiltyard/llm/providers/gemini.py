@@ -18,6 +18,7 @@ from google import genai
 from google.genai import types
 
 from tiltyard.errors import Refused, TryLater
+from tiltyard.llm.asking import plural
 from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.provider import TIMEOUT_SECONDS, BatchLimits, BatchState
 from tiltyard.llm.providers.gemini_wire import (
@@ -197,7 +198,7 @@ class GeminiProvider:
 
     async def submit(self, requests: Sequence[tuple[str, Request]], tag: str) -> str:
         """Upload a batch as a file, start it and return its id. The tag is its display name."""
-        about = f"a batch of {len(requests)} requests ({tag})"
+        about = f"a batch of {plural(len(requests), 'request')} ({tag})"
         content = b"".join(batch_line(custom_id, request) for custom_id, request in requests)
         upload = self._client.aio.files.upload(
             file=io.BytesIO(content),

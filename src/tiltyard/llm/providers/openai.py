@@ -10,6 +10,7 @@ import openai
 from openai.types import Batch, FileObject
 
 from tiltyard.errors import OptionError, Refused, TryLater
+from tiltyard.llm.asking import plural
 from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.presets import AZURE, LOCAL
 from tiltyard.llm.provider import TIMEOUT_SECONDS, BatchLimits, BatchState
@@ -177,7 +178,7 @@ class OpenAIProvider:
 
     async def submit(self, requests: Sequence[tuple[str, Request]], tag: str) -> str:
         """Upload a batch as a file, start it and return its id. The tag is stored as metadata."""
-        about = f"a batch of {len(requests)} requests ({tag})"
+        about = f"a batch of {plural(len(requests), 'request')} ({tag})"
         content = b"".join(_line(custom_id, request) for custom_id, request in requests)
         upload = self._client.files.create(file=("batch.jsonl", content, "application/jsonl"), purpose="batch")
         waiting = self._client.batches.create(
