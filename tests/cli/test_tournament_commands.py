@@ -75,7 +75,8 @@ def test_a_known_error_is_one_line_and_exit_1(tmp_path: Path, tiltyard: Run, con
     done = tiltyard("run", "tournament.yaml", "--mode", "pilot", "--yes")
     assert done.returncode == 1
     assert "a pilot of 50 prompts cannot be drawn from a bank of 4" in only_line(done.stderr)
-    (tmp_path / "responses" / "responses_heron.jsonl").unlink()
+    for name in ("heron", "crane"):
+        (tmp_path / "responses" / f"responses_{name}.jsonl").unlink()
     done = tiltyard(*RUN)
     assert done.returncode == 1
     line = only_line(done.stderr)

@@ -98,12 +98,10 @@ def test_a_misspelt_setting_is_named(config: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("anyway", [False, True])
-def test_a_baseline_without_answers_ends_the_run(config: Path, anyway: bool) -> None:
+def test_a_baseline_without_answers_ends_the_run(config: Path) -> None:
     (config.parent / "responses" / "responses_heron.jsonl").unlink()
-    with pytest.raises(ConfigError, match="no answers of heron") as error:
-        make_plan(load_setup(config), RunOptions(mode="headline", without_missing=anyway))
-    assert "--without-missing" not in str(error.value)
+    with pytest.raises(ConfigError, match="no answers of heron, the baseline"):
+        make_plan(load_setup(config), RunOptions(mode="headline"))
 
 
 @pytest.mark.parametrize("until", [None, "top"])
@@ -114,9 +112,9 @@ def test_adaptive_rounds_and_a_baseline_exclude_each_other(config: Path, until: 
     assert make_plan(load_setup(config), RunOptions(mode="headline", until="all")).rounds is None
 
 
-def test_another_entrant_without_answers_can_be_left_out(config: Path) -> None:
+def test_another_entrant_without_answers_is_left_out(config: Path) -> None:
     (config.parent / "responses" / "responses_crane.jsonl").unlink()
-    plan = make_plan(load_setup(config), RunOptions(mode="headline", without_missing=True))
+    plan = make_plan(load_setup(config), RunOptions(mode="headline"))
     assert {(case.matchup.entrant_a, case.matchup.entrant_b) for case in plan.matches.by_dimension["calibration"]} == {
         ("otter", "heron")
     }

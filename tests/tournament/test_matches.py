@@ -46,37 +46,45 @@ def test_a_prompt_that_somebody_did_not_answer_is_dropped_and_counted(tmp_path: 
     assert any("dropped 1 prompts" in line and "crane lacks 1" in line for line in plan.announcements())
 
 
-def test_a_missing_response_file_names_the_entrant_and_the_command_that_fills_it(tmp_path: Path) -> None:
-    config = make_folder(tmp_path)
-    (tmp_path / "responses" / "responses_heron.jsonl").unlink()
-    with pytest.raises(ConfigError, match=r"no answers of heron: .*tiltyard generate .*tournament\.yaml`"):
-        make_plan(load_setup(config), RunOptions(mode="headline"))
-
-
-def test_a_run_may_go_on_without_those_who_have_no_answers(tmp_path: Path) -> None:
-    config = make_folder(tmp_path)
+def test_a_missing_response_file_is_named_first_and_the_run_goes_on_without_the_entrant(tmp_path: Path) -> None:
+    config = make_folder(tmp_path, note="A note.")
     responses = tmp_path / "responses"
-    (responses / "responses_heron.jsonl").write_text("", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"no answers of heron: .*heron\.jsonl is empty.*--without-missing"):
-        make_plan(load_setup(config), RunOptions(mode="headline"))
-    plan = make_plan(load_setup(config), RunOptions(mode="headline", without_missing=True))
+    (responses / "responses_heron.jsonl").unlink()
+    plan = make_plan(load_setup(config), RunOptions(mode="headline"))
     assert (plan.setup.entrant_ids, plan.left_out) == (("otter", "crane"), ("heron",))
-    assert "left out, since there are no answers: heron" in plan.announcements()
+    first = plan.announcements()[0]
+    assert first.startswith(f"WARNING: no answers of heron (there is no {responses / 'responses_heron.jsonl'}); ")
+    assert f"`tiltyard generate {config}`" in first
     assert len(plan.matches.by_dimension["calibration"]) == 4
     assert (plan.matches.cells_present, plan.matches.cells_expected) == (8, 8)
     written = manifest(plan, started_at="", finished_at=None)
     assert (written["entrants"], written["entrants_without_answers"]) == (["otter", "crane"], ["heron"])
     assert set(written["sha256"]["responses"]) == {"otter", "crane"}
-    (responses / "responses_crane.jsonl").unlink()
-    with pytest.raises(ConfigError, match=r"no answers of heron, crane, and 1 entrants are too few"):
-        make_plan(load_setup(config), RunOptions(mode="headline", without_missing=True))
+
+
+@pytest.mark.parametrize("content", ["", "\n  \n"])
+def test_a_response_file_without_an_answer_is_as_good_as_none(tmp_path: Path, content: str) -> None:
+    config = make_folder(tmp_path)
+    (tmp_path / "responses" / "responses_heron.jsonl").write_text(content, encoding="utf-8")
+    plan = make_plan(load_setup(config), RunOptions(mode="headline"))
+    assert plan.left_out == ("heron",)
+    assert "responses_heron.jsonl is empty" in plan.announcements()[0]
+
+
+def test_fewer_than_two_entrants_with_answers_are_an_error_that_names_the_command(tmp_path: Path) -> None:
+    config = make_folder(tmp_path)
+    for name in ("heron", "crane"):
+        (tmp_path / "responses" / f"responses_{name}.jsonl").unlink()
+    with pytest.raises(ConfigError, match=r"no answers of heron .*, crane .*: only otter has answers.*generate"):
+        make_plan(load_setup(config), RunOptions(mode="headline"))
 
 
 def test_bank_rubrics_answers_and_judge_that_are_wrong_are_said_at_once(tmp_path: Path) -> None:
     config = make_folder(tmp_path, judge="hal-9000")
     (tmp_path / "bank.jsonl").write_text("{\n", encoding="utf-8")
     (tmp_path / "factuality.md").write_text("# version: 1\n", encoding="utf-8")
-    (tmp_path / "responses" / "responses_heron.jsonl").unlink()
+    for name in ("heron", "crane"):
+        (tmp_path / "responses" / f"responses_{name}.jsonl").unlink()
     with pytest.raises(ConfigError, match="4 things are missing or wrong") as caught:
         make_plan(load_setup(config), RunOptions(mode="pilot"))
     for words in ("bank.jsonl:1: not JSON", "the rubric has no text", "no answers of heron", "'hal-9000'"):

@@ -304,3 +304,17 @@ def test_the_first_board_is_shown_while_the_second_dimension_is_judged(
     again = run(tiltyard, scripted, "--yes")
     assert "is settled" not in again.stderr  # nothing is asked, so the end is near
     assert {path: path.read_bytes() for path in before} == before
+
+
+def test_an_entrant_without_a_response_file_is_named_by_the_terminal_the_pilots_gate_and_the_report(
+    tmp_path: Path, tiltyard: Run, scripted: str
+) -> None:
+    change(tmp_path / scripted, prompts__pilot_size=4)
+    (tmp_path / "responses" / "responses_heron.jsonl").unlink()
+    done = tiltyard("run", scripted, "--mode", "pilot", "--output-dir", "run", "--yes")
+    assert done.returncode == 3, done.stderr
+    assert done.stderr.startswith("WARNING: no answers of heron (there is no responses/responses_heron.jsonl); ")
+    assert "FAIL answers complete: 8 of 8 cells, and no answers of heron" in done.stdout
+    assert read(tmp_path / "run" / "manifest.json")["entrants_without_answers"] == ["heron"]
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Left out because there are no answers: heron." in page

@@ -59,9 +59,6 @@ def run_command(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Ask again what failed for good in an earlier run.")
     ] = False,
-    without_missing: Annotated[
-        bool, typer.Option("--without-missing", help="Go on without entrants that have no answers, and say which.")
-    ] = False,
     calibrate: Annotated[
         Path | None,
         typer.Option(help="People's labels on some matchups (battles, or a filled-in label sheet) correct the boards."),
@@ -102,7 +99,6 @@ def run_command(
         retry_failed=retry_failed,
         budget_usd=budget,
         max_batch=max_batch,
-        without_missing=without_missing,
         labels_path=calibrate,
         until=until,
     )
@@ -270,11 +266,7 @@ def _again(plan: RunPlan, folder: Path, *, yes: bool) -> str:
     judges = panel_members(options.judge_model or "") or (options.judge_model,)
     words += [word for name in judges if name is not None for word in ("--judge-model", name)]
     words += [word for name, value in changed.items() if value is not None for word in (name, str(value))]
-    flags = {
-        "--skip-judging": options.skip_judging,
-        "--without-missing": options.without_missing,
-        "--yes": yes,
-    }
+    flags = {"--skip-judging": options.skip_judging, "--yes": yes}
     return shlex.join([*words, *(name for name, given in flags.items() if given)])
 
 

@@ -40,8 +40,9 @@ def gate(plan: RunPlan, judged: JudgingResult, standings: Mapping[str, Dimension
     checks = [
         Check(
             "answers complete",
-            matches.cells_present == matches.cells_expected,
-            f"{matches.cells_present} of {matches.cells_expected} cells",
+            matches.cells_present == matches.cells_expected and not plan.left_out,
+            f"{matches.cells_present} of {matches.cells_expected} cells"
+            + (f", and no answers of {', '.join(plan.left_out)}" if plan.left_out else ""),
         )
     ]
     for dimension, standing in standings.items():

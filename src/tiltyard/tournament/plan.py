@@ -45,8 +45,6 @@ class RunOptions:
     retry_failed: bool = False
     budget_usd: float | None = None
     max_batch: int | None = None
-    without_missing: bool = False
-    """Go on without entrants that have no answers."""
     labels_path: Path | None = None
     """People's labels that correct the boards."""
     repeats: int | None = None
@@ -72,7 +70,7 @@ class RunPlan:
     transcripts: TranscriptCounts | None = None
     """What was shown of agents' transcripts, if there are any."""
     left_out: tuple[str, ...] = ()
-    """Entrants of the file without answers, in a run that goes on without them."""
+    """Entrants of the file without answers: the run goes on without them."""
     rounds: RoundSettings | None = None
     """How adaptive rounds go; None: everything is judged."""
 
@@ -96,17 +94,24 @@ class RunPlan:
         """Judge queries for each pair: both orders, by every judge, as often as each is asked."""
         return 2 * self.setup.config.judge.repeats * max(1, len(panel_members(self.judge_model)))
 
+    def _without_answers(self) -> str:
+        """Who is left out, and what brings them in."""
+        they = "it" if len(self.left_out) == 1 else "them"
+        return (
+            f"WARNING: no answers of {_named(self.setup, self.left_out)}; the run goes on without {they}. To have {they} judged too, run "
+            f"`tiltyard generate {self.setup.path}` first"
+        )
+
     def announcements(self) -> list[str]:
         """A summary to show before the run starts: cells covered, what was dropped, pairs and queries."""
         matches = self.matches
         note = self.setup.config.note
-        lines = [*([note] if note else []), *self.setup.warnings]
+        lines = [self._without_answers()] if self.left_out else []
+        lines += [*([note] if note else []), *self.setup.warnings]
         lines += [rubric.version_note for rubric in self.rubrics if rubric.version_note]
         combine = self.setup.config.judge.combine
         if combine != "majority" and not panel_members(self.judge_model):
             lines.append(f"judge.combine is {combine}, which is about a panel: {self.judge_model} judges alone")
-        if self.left_out:
-            lines.append(f"left out, since there are no answers: {', '.join(self.left_out)}")
         lines.append(f"answers: {matches.cells_present:,} of {matches.cells_expected:,} (entrant, prompt) cells")
         if matches.dropped_prompts:
             lacking = ", ".join(f"{name} lacks {count}" for name, count in matches.missing_cells.items())
@@ -138,8 +143,7 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
         if (rubric := reading.attempt(partial(Rubric.load, dimension, path))) is not None
     )
     setup = _with_options(setup, options)
-    there = without_missing(setup) if options.without_missing else setup
-    read = reading.attempt(lambda: read_answers(there)) or {}
+    there, read = reading.attempt(lambda: read_answers(setup)) or (setup, {})
     limit = config.judge.transcript_characters
     answers, transcripts = reading.attempt(lambda: show_transcripts(read, selected, limit)) or (read, None)
     images = reading.attempt(lambda: PlanImages.find(there, selected, answers))
@@ -242,22 +246,14 @@ def _with_perms(elo: EloSettings, n_perms: int) -> EloSettings:
     return msgspec.structs.replace(elo, n_perms=n_perms)
 
 
-def read_answers(setup: Setup) -> dict[str, dict[str, Response]]:
-    """Every entrant's answers; a missing file is an error that says which command fills it.
+def read_answers(setup: Setup) -> tuple[Setup, dict[str, dict[str, Response]]]:
+    """The answers of every entrant that has any, and the tournament among these; fewer than two are an error.
 
     Parameters:
         setup: The tournament file, read.
     """
-    missing = _without_answers(setup)
-    if missing:
-        path = responses_path(setup.responses_dir, missing[0])
-        named = ", ".join(missing)
-        what = f"{path} is empty" if path.exists() else f"there is no {path}"
-        left = len(setup.entrant_ids) - len(missing)
-        can_go_on = left >= 2 and setup.config.opponents.baseline not in missing
-        more = " Or go on without: --without-missing." if can_go_on else ""
-        raise ConfigError(f"no answers of {named}: {what}. Fill it with `tiltyard generate {setup.path}`.{more}")
-    found = {name: read_responses(setup.responses_dir, name) for name in setup.entrant_ids}
+    there = [name for name in setup.entrant_ids if responses_path(setup.responses_dir, name).exists()]
+    found = {name: answers for name in there if (answers := read_responses(setup.responses_dir, name))}
     for name, answers in found.items():
         for answer in answers.values():
             if answer.answer_kind not in (AnswerKind.TEXT, AnswerKind.IMAGE):
@@ -265,35 +261,34 @@ def read_answers(setup: Setup) -> dict[str, dict[str, Response]]:
                     f"a judge cannot see {answer.answer_kind} answers, such as {name!r} to {answer.prompt_id!r}. "
                     "Leave them out, or let people vote on them: tiltyard arena."
                 )
-    return found
+    return _among(setup, found), found
 
 
-def without_missing(setup: Setup) -> Setup:
-    """The same tournament among the entrants that have answers; fewer than two of them is an error.
-
-    Parameters:
-        setup: The tournament file, read.
-    """
-    missing = _without_answers(setup)
+def _among(setup: Setup, there: Mapping[str, object]) -> Setup:
+    """The same tournament among the entrants that are there."""
+    missing = [name for name in setup.entrant_ids if name not in there]
     baseline = setup.config.opponents.baseline
     if baseline in missing:
         raise ConfigError(
             f"no answers of {baseline}, the baseline that all others are judged against: a run cannot go on without "
             f"them. Fill {responses_path(setup.responses_dir, baseline)}, or name another opponents.baseline."
         )
-    left = tuple(entrant for entrant in setup.config.entrants if entrant.entrant_id not in missing)
-    if len(left) < 2:
+    if len(there) < 2:
+        those = f"only {next(iter(there))} has answers" if there else "nobody has answers"
         raise ConfigError(
-            f"no answers of {', '.join(missing)}, and {len(left)} entrants are too few to go on without them. Look in "
-            f"{setup.responses_dir}, or fill it with `tiltyard generate {setup.path}`."
+            f"no answers of {_named(setup, missing)}: {those}, and a tournament needs two entrants. Fill the files "
+            f"with `tiltyard generate {setup.path}`."
         )
-    return replace(setup, config=msgspec.structs.replace(setup.config, entrants=left))
+    left = tuple(entrant for entrant in setup.config.entrants if entrant.entrant_id in there)
+    return replace(setup, config=msgspec.structs.replace(setup.config, entrants=left)) if missing else setup
 
 
-def _without_answers(setup: Setup) -> list[str]:
-    """The entrants without a response file, or with an empty one."""
-    paths = {name: responses_path(setup.responses_dir, name) for name in setup.entrant_ids}
-    return [name for name, path in paths.items() if not path.exists() or not path.stat().st_size]
+def _named(setup: Setup, missing: Sequence[str]) -> str:
+    """Entrants without answers, each with what is wrong with its file."""
+    paths = {name: responses_path(setup.responses_dir, name) for name in missing}
+    return ", ".join(
+        f"{name} ({f'{path} is empty' if path.exists() else f'there is no {path}'})" for name, path in paths.items()
+    )
 
 
 class Matches(Sequence[Case]):

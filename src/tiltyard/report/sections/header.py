@@ -162,7 +162,8 @@ def _missing(here: Here) -> list[str]:
 def _dropped(run: Run) -> list[str]:
     """What the match list had to leave out, in sentences; unknown entries are listed with the manifest."""
     dropped = run.manifest.get("dropped") or {}
-    lines = []
+    left_out = run.manifest.get("entrants_without_answers") or []
+    lines = [f"Left out because there are no answers: {', '.join(map(str, left_out))}."] if left_out else []
     prompts = dropped.get("prompts_without_every_answer")
     if prompts:
         lacking = ", ".join(f"{name} lacks {count}" for name, count in (dropped.get("answers_missing") or {}).items())
