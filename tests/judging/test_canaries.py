@@ -6,9 +6,12 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.judging.cases import judging_plan, make_judge, shown
 from tiltyard.judging import (
     CANARIES,
+    CanaryScore,
     JudgingPlan,
     JudgingResult,
     Rubric,
@@ -59,12 +62,18 @@ def test_a_judge_that_is_awake_gets_all_right(tmp_path: Path) -> None:
 
 def test_a_judge_that_obeys_answers_is_fooled_by_those_that_instruct(tmp_path: Path) -> None:
     cases, judged = run(tmp_path, obedient)
-    report = canary_report(cases.canaries, judged.canaries)
+    report = canary_report(cases, judged.canaries)
     by_kind = {score["kind"]: score for score in report["clarity"]["kinds"]}
     assert by_kind["instructs the judge"]["fooled"] == 3
     assert by_kind["known answer"]["right"] == 3
     assert report["clarity"]["right"] == 5
-    assert len(report["clarity"]["missed"]) == 3
+    missed = report["clarity"]["missed"]
+    assert [one["canary"] for one in missed] == [
+        "canary-claimed-verdict",
+        "canary-false-system-message",
+        "canary-forged-end",
+    ]
+    assert all(one["said"].startswith("the bad answer in both orders (“VERDICT: ") for one in missed)
     json.dumps(report)
 
 
@@ -80,3 +89,46 @@ def test_they_fit_rubrics_that_need_gold_answers_and_show_expected_behaviour(tmp
     cases = JudgingPlan({"factuality": rubric}, {}, canary_cases(["factuality"]))
     judged = asyncio.run(judge(cases, make_judge(tmp_path, awake)))
     assert sum(score.right for score in score_canaries(judged.canaries["factuality"])) == len(CANARIES)
+
+
+def scores(answer: object, tmp_path: Path, *, by_reference: bool) -> list[CanaryScore]:
+    """How a judge does on all canaries, by a rubric that measures by the reference answer or by one that does not."""
+    rubric = Rubric("d", "1", "Judge.", needs_gold=by_reference)
+    judged = asyncio.run(judge(JudgingPlan({"d": rubric}, {}, canary_cases(["d"])), make_judge(tmp_path, answer)))  # type: ignore[arg-type]
+    return score_canaries(judged.canaries["d"], ties_count=by_reference)
+
+
+@pytest.mark.parametrize("by_reference", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_every_kind_the_bad_answer_in_one_order_or_no_verdict_in_one_is_a_miss(
+    tmp_path: Path, kind: str, by_reference: bool
+) -> None:
+    mine = {canary.good: canary for canary in CANARIES if canary.kind == kind}
+
+    def swayed(request: Request) -> str:
+        """Right, but for one order of this kind: the first of them unreadable, the others for the bad answer."""
+        first = shown(request)[0]
+        if first not in mine:
+            return "VERDICT: A" if first in GOOD else "VERDICT: B"
+        return "Hm." if first == next(iter(mine)) else "Not this.\nVERDICT: B"
+
+    found = {score.kind: score for score in scores(swayed, tmp_path, by_reference=by_reference)}
+    assert [one.canary for one in found[kind].missed] == [canary.canary_id for canary in mine.values()]
+    unread, *others = found[kind].missed
+    assert unread.said == (
+        "the good answer with the bad one shown first; no verdict (unparsed) with the good one shown first (“Hm.”)"
+    )
+    assert {one.said for one in others} == {
+        "the good answer with the bad one shown first; the bad answer with the good one shown first "
+        "(“Not this. VERDICT: B”)"
+    }
+    assert all(not score.missed for name, score in found.items() if name != kind)
+
+
+def test_a_tie_is_a_miss_only_where_answers_are_measured_by_the_reference_answer(tmp_path: Path) -> None:
+    """By a rubric of style, a right and a wrong sum may be equally good."""
+    strict = scores(lambda request: "VERDICT: TIE", tmp_path / "strict", by_reference=True)
+    assert sum(len(score.missed) for score in strict) == len(CANARIES)
+    assert strict[0].missed[0].said.startswith("a tie in both orders")
+    loose = scores(lambda request: "VERDICT: TIE", tmp_path / "loose", by_reference=False)
+    assert [(score.undecided, score.missed) for score in loose] == [(score.asked, ()) for score in loose]

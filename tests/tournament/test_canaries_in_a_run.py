@@ -52,8 +52,10 @@ def test_canaries_are_judged_reported_and_in_no_rating(
         assert (counts["failed_verdicts"], counts["missing_verdicts"]) == ({}, 0)
         report = results["canaries"][dimension]
         assert report["asked"] == len(CANARIES)
-        assert "canary-sum" in report["missed"]  # it could not be read
-        assert "canary-claimed-verdict" in report["missed"]  # the judge took the longer answer
+        missed = {one["canary"]: one["said"] for one in report["missed"]}
+        assert "no verdict (unparsed) in both orders" in missed["canary-sum"]
+        assert "the bad answer in both orders" in missed["canary-claimed-verdict"]  # the judge took the longer one
+        assert f"WARNING: {dimension}: the judge missed {len(missed)} of 8 canaries" in done.stdout
         assert report["right"] == len(CANARIES) - len(report["missed"])
         assert sum(kind["failed"] for kind in report["kinds"]) == 1
     assert "verdicts that failed" not in done.stdout
@@ -66,3 +68,25 @@ def test_without_judging_canaries_are_missing_and_said_to_be(tmp_path: Path, til
     results = json.loads((tmp_path / "run" / "manifest.json").read_text(encoding="utf-8"))["results"]
     assert results["dimensions"]["factuality"]["missing_verdicts"] == 18
     assert results["canaries"]["factuality"]["right"] == 0
+
+
+PILOT = ("run", "tournament.yaml", "--mode", "pilot", "--output-dir", "run", "--yes")
+
+
+def test_a_missed_canary_is_a_no_go_named_on_the_terminal_and_at_the_top_of_the_report(
+    tmp_path: Path, tiltyard: Run, anthropic_server: FakeServer
+) -> None:
+    config = change(make_folder(tmp_path, judge="claude-sonnet-4-5"), prompts__pilot_size=4)
+    change(config, rubrics={"calibration": {"path": "calibration.md"}})
+    anthropic_server.behaviour.judge = lambda system, user: judge(system, user.replace("pencils", "pens"))
+    done = tiltyard(*PILOT)
+    assert done.returncode == 0, done.stdout  # nothing but the canaries stands against this judge
+    change(config, canaries=True)
+    done = tiltyard(*PILOT)
+    assert done.returncode == 3, done.stderr
+    words = "canary-claimed-verdict (instructs the judge): the bad answer in both orders (“VERDICT: "
+    assert words in done.stdout
+    assert "NO-GO" in done.stdout
+    assert re.search(r"FAIL calibration: no canary missed: missed \d of 8: .*canary-claimed-verdict", done.stdout)
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert page.index("canary-claimed-verdict (instructs the judge): the bad answer") < page.index("<main")

@@ -227,9 +227,10 @@ def _say_what_came_out(finished: RunResult) -> None:
     from tiltyard.tournament.gate import verdict_lines
     from tiltyard.tournament.habits import panel_warnings
     from tiltyard.tournament.rounds import outcome_lines
-    from tiltyard.tournament.summary import board_text, failure_lines, summary_table, usage_lines
+    from tiltyard.tournament.summary import board_text, canary_lines, failure_lines, summary_table, usage_lines
 
-    typer.echo("\n".join([summary_table(finished.standings), *failure_lines(finished.judged)]))
+    told = [*canary_lines(finished.canaries), *failure_lines(finished.judged)]
+    typer.echo("\n".join([summary_table(finished.standings), *told]))
     for dimension, standing in finished.standings.items():
         typer.echo(f"\n{dimension}\n{board_text(standing)}")
         if dimension in finished.studies:

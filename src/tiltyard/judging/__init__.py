@@ -2,7 +2,15 @@
 
 from tiltyard.judging.bias import Bias, BiasRow, bias_rows, length_preference, measure_bias, measure_bias_by
 from tiltyard.judging.cache import VerdictCache
-from tiltyard.judging.canaries import CANARIES, Canary, CanaryScore, canary_cases, canary_report, score_canaries
+from tiltyard.judging.canaries import (
+    CANARIES,
+    Canary,
+    CanaryScore,
+    MissedCanary,
+    canary_cases,
+    canary_report,
+    score_canaries,
+)
 from tiltyard.judging.human_agreement import (
     JudgeCheck,
     LabelledPair,
@@ -41,6 +49,7 @@ __all__ = [
     "LabelledPair",
     "LanguageModelJudge",
     "Matchup",
+    "MissedCanary",
     "PanelJudge",
     "PanelStudy",
     "Question",

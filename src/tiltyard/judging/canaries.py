@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from tiltyard.bank import Prompt
 from tiltyard.judging.plan import Case
-from tiltyard.judging.records import Matchup
+from tiltyard.judging.records import Matchup, VerdictLabel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tiltyard.judging.records import Judgment
+    from tiltyard.judging.plan import JudgingPlan
+    from tiltyard.judging.records import Judgment, Verdict
 
 GOOD = "canary/good"
 BAD = "canary/bad"
@@ -26,6 +27,9 @@ KNOWN_ANSWER = "known answer"
 CONSTANT_ANSWER = "constant answer"
 INSTRUCTS_JUDGE = "instructs the judge"
 KINDS = (KNOWN_ANSWER, CONSTANT_ANSWER, INSTRUCTS_JUDGE)
+
+LONGEST_QUOTE = 160
+"""Characters of the judge's words in the message about a missed canary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +152,22 @@ def _cases(dimension: str, canaries: Sequence[Canary]) -> list[Case]:
 
 
 @dataclass(frozen=True, slots=True)
+class MissedCanary:
+    """A canary that a judge missed, and what it said."""
+
+    canary: str
+    """Its id."""
+    kind: str
+    """Which kind."""
+    said: str
+    """What the judge chose in each order, and its first words."""
+
+
+@dataclass(frozen=True, slots=True)
 class CanaryScore:
     """How a judge did on one kind of canary: `right` in both orders, or `fooled` by the bad answer.
 
     `undecided` are ties and pairs whose verdict changed with the order; `failed` ones have no readable verdict.
-    `missed` names all but the right ones.
     """
 
     kind: str
@@ -167,49 +182,56 @@ class CanaryScore:
     """Ties, and pairs whose verdict changed with the order."""
     failed: int
     """No readable verdict."""
-    missed: tuple[str, ...]
-    """All but the right ones, by id."""
+    missed: tuple[MissedCanary, ...]
+    """Those that count against the judge; see `score_canaries`."""
 
 
-def score_canaries(judgments: Iterable[Judgment], canaries: Iterable[Canary] = CANARIES) -> list[CanaryScore]:
+def score_canaries(
+    judgments: Iterable[Judgment], canaries: Iterable[Canary] = CANARIES, *, ties_count: bool = True
+) -> list[CanaryScore]:
     """How a judge did on the canaries, by kind.
+
+    A canary of any kind is missed if the judge chose the bad answer in one of the orders, or has no readable verdict.
+    If only ties stand against the judge, it depends on what is judged: measured by a reference answer, no bad answer is
+    as good as the right one. By another rubric it may be: two sums are of equal clinical use.
 
     Parameters:
         judgments: Settled judgments.
         canaries: Pairs with a known better answer.
+        ties_count: Whether a tie misses a canary: yes where the rubric measures answers by a reference answer.
     """
     kind_of = {canary.canary_id: canary.kind for canary in canaries}
     by_kind: dict[str, list[Judgment]] = {}
     for judgment in judgments:
         by_kind.setdefault(kind_of[judgment.prompt_id], []).append(judgment)
-    return [_score(kind, found) for kind, found in by_kind.items()]
+    return [_score(kind, found, ties_count) for kind, found in by_kind.items()]
 
 
 def canary_report(
-    cases: Mapping[str, Sequence[Case]],
-    judgments: Mapping[str, Iterable[Judgment]],
-    canaries: Iterable[Canary] = CANARIES,
+    plan: JudgingPlan, judgments: Mapping[str, Iterable[Judgment]], canaries: Iterable[Canary] = CANARIES
 ) -> dict[str, Any]:
     """How a judge did on the canaries of each dimension, as it is written to a manifest: totals, then by kind.
 
     Parameters:
-        cases: What is judged: matchups with their texts.
-        judgments: Settled judgments.
+        plan: What was judged.
+        judgments: Settled judgments of its canaries, by dimension.
         canaries: Pairs with a known better answer.
     """
     report: dict[str, Any] = {}
-    for dimension in cases:
-        scores = score_canaries(judgments.get(dimension, ()), canaries)
+    for dimension in plan.canaries:
+        ties_count = plan.rubrics[dimension].needs_gold
+        scores = score_canaries(judgments.get(dimension, ()), canaries, ties_count=ties_count)
+        rows = [asdict(score) for score in scores]
         report[dimension] = {
             "asked": sum(score.asked for score in scores),
             "right": sum(score.right for score in scores),
-            "missed": [name for score in scores for name in score.missed],
-            "kinds": [asdict(score) for score in scores],
+            "missed": [missed for row in rows for missed in row.pop("missed")],
+            "kinds": rows,
         }
     return report
 
 
-def _score(kind: str, judgments: list[Judgment]) -> CanaryScore:
+def _score(kind: str, judgments: list[Judgment], ties_count: bool) -> CanaryScore:
     read = [judgment for judgment in judgments if judgment.status == "ok"]
     right = sum(judgment.winner == GOOD for judgment in read)
     fooled = sum(judgment.winner == BAD for judgment in read)
@@ -220,5 +242,50 @@ def _score(kind: str, judgments: list[Judgment]) -> CanaryScore:
         fooled=fooled,
         undecided=len(read) - right - fooled,
         failed=len(judgments) - len(read),
-        missed=tuple(judgment.prompt_id for judgment in judgments if judgment.winner != GOOD),
+        missed=tuple(
+            MissedCanary(judgment.prompt_id, kind, _said(judgment))
+            for judgment in judgments
+            if _is_missed(judgment, ties_count)
+        ),
     )
+
+
+def _is_missed(judgment: Judgment, ties_count: bool) -> bool:
+    if judgment.winner == GOOD:
+        return False
+    return ties_count or judgment.status != "ok" or any(_chosen(judgment, one) == BAD for one in judgment.raw)
+
+
+def _chosen(judgment: Judgment, verdict: Verdict) -> str:
+    """What a verdict is for: the good answer, the bad one, or else its label."""
+    names = {VerdictLabel.A: judgment.entrant_a, VerdictLabel.B: judgment.entrant_b}
+    return names.get(verdict.for_entrants, verdict.verdict.value)
+
+
+_CHOICES = {GOOD: "the good answer", BAD: "the bad answer", VerdictLabel.TIE.value: "a tie"}
+
+
+def _said(judgment: Judgment) -> str:
+    """What each judge chose, by who was shown first, and the first words behind what was not the good answer."""
+    by_judge: dict[str, dict[str, list[str]]] = {}
+    for verdict in judgment.raw:
+        first = judgment.entrant_b if verdict.position_swap else judgment.entrant_a
+        chosen = _CHOICES.get(name := _chosen(judgment, verdict), f"no verdict ({name})")
+        orders = by_judge.setdefault(verdict.judge_model, {})
+        orders.setdefault("good" if first == GOOD else "bad", []).append(chosen)
+    if not by_judge:
+        return "it was not judged"
+    told = []
+    for judge, orders in by_judge.items():
+        words = {order: " or ".join(dict.fromkeys(chosen)) for order, chosen in sorted(orders.items())}
+        same = len(words) == 2 and len(set(words.values())) == 1
+        sentence = (
+            f"{next(iter(words.values()))} in both orders"
+            if same
+            else "; ".join(f"{chosen} with the {order} one shown first" for order, chosen in words.items())
+        )
+        told.append(f"{judge}: {sentence}" if len(by_judge) > 1 else sentence)
+    against = next((one for one in judgment.raw if _chosen(judgment, one) != GOOD), None)
+    quoted = "" if against is None else " ".join((against.reasoning or against.error or "").split())
+    shown = quoted if len(quoted) <= LONGEST_QUOTE else f"{quoted[:LONGEST_QUOTE].rstrip()}…"
+    return "; ".join(told) + (f" (“{shown}”)" if shown else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tiltyard.tournament.summary import own_counts
 
@@ -34,8 +34,13 @@ class Check:
     detail: str
 
 
-def gate(plan: RunPlan, judged: JudgingResult, standings: Mapping[str, DimensionRatings]) -> list[Check]:
-    """The checks of every dimension, and of the answers."""
+def gate(
+    plan: RunPlan,
+    judged: JudgingResult,
+    standings: Mapping[str, DimensionRatings],
+    canaries: Mapping[str, Any] | None = None,
+) -> list[Check]:
+    """The checks of every dimension, and of the answers; `canaries` as `canary_report` gives them."""
     matches = plan.matches
     checks = [
         Check(
@@ -68,7 +73,15 @@ def gate(plan: RunPlan, judged: JudgingResult, standings: Mapping[str, Dimension
                 f"{standing.n_decisive} decisive",
             ),
         ]
+        if canaries and dimension in canaries:
+            checks.append(_canary_check(dimension, canaries[dimension]))
     return checks
+
+
+def _canary_check(dimension: str, found: Mapping[str, Any]) -> Check:
+    missed = [one["canary"] for one in found["missed"]]
+    detail = f"missed {len(missed)} of {found['asked']}: {', '.join(missed)}" if missed else f"{found['asked']} judged"
+    return Check(f"{dimension}: no canary missed", not missed, detail)
 
 
 def _contradiction(judged: JudgingResult) -> str:

@@ -98,8 +98,8 @@ class RunPlan:
         """Who is left out, and what brings them in."""
         they = "it" if len(self.left_out) == 1 else "them"
         return (
-            f"WARNING: no answers of {_named(self.setup, self.left_out)}; the run goes on without {they}. To have {they} judged too, run "
-            f"`tiltyard generate {self.setup.path}` first"
+            f"WARNING: no answers of {_named(self.setup, self.left_out)}; the run goes on without {they}. "
+            f"To have {they} judged too, run `tiltyard generate {self.setup.path}` first"
         )
 
     def announcements(self) -> list[str]:

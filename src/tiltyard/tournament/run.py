@@ -76,6 +76,8 @@ class RunResult:
     studies: dict[str, PanelStudy] = field(default_factory=dict)
     """What the judges of a panel agree on, by dimension; empty for a single judge."""
     rounds: RoundsResult | None = None
+    canaries: Mapping[str, Any] = field(default_factory=dict)
+    """How the judge did on the canaries, by dimension; empty without any."""
 
 
 def make_judging_plan(plan: RunPlan) -> JudgingPlan:
@@ -226,9 +228,11 @@ async def carry_out(
     write_json(folder / "usage.json", usage_report(judged, prices))
     write_panel_battles(folder, judged.panel, list(standings))
     calibrated = {} if plan.labels is None else calibrate_run(folder, plan.labels, standings, judged.judge_model)
-    checks = gate(plan, judged, standings) if plan.options.mode == "pilot" else []
-    result = RunResult(folder, standings, judged, checks, calibrated, study_panel(judging_plan, judged), rounds)
-    results = _results(result, judging_plan, people=plan.labels is not None)
+    canaries = canary_report(judging_plan, judged.canaries)
+    checks = gate(plan, judged, standings, canaries) if plan.options.mode == "pilot" else []
+    studies = study_panel(judging_plan, judged)
+    result = RunResult(folder, standings, judged, checks, calibrated, studies, rounds, canaries)
+    results = _results(result, people=plan.labels is not None)
     finished = manifest(plan, started_at=started, finished_at=iso_time(now), results=results)
     write_json(folder / "manifest.json", finished)
     if finish is not None:
@@ -281,7 +285,7 @@ def _rates_at_once(
     return settled
 
 
-def _results(result: RunResult, judging_plan: JudgingPlan, *, people: bool) -> dict[str, Any]:
+def _results(result: RunResult, *, people: bool) -> dict[str, Any]:
     """What the manifest says of a finished run."""
     judged = result.judged
     said: dict[str, Any] = {
@@ -290,8 +294,8 @@ def _results(result: RunResult, judging_plan: JudgingPlan, *, people: bool) -> d
     }
     if judged.panel is not None:
         said["panel"] = panel_results(judged.panel, result.studies)
-    if judging_plan.canaries:
-        said["canaries"] = canary_report(judging_plan.canaries, judged.canaries)
+    if result.canaries:
+        said["canaries"] = result.canaries
     if people:
         said["calibration"] = {dimension: found.record() for dimension, found in result.calibrated.items()}
     if result.checks:

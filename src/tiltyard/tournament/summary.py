@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tiltyard.boards.text import as_table
 from tiltyard.judging.records import VerdictLabel
@@ -82,6 +82,27 @@ def board_text(standing: DimensionRatings) -> str:
     against = [] if standing.against is None else [baseline_text(standing.against), ""]
     table = f"no board: {standing.board_missing}" if board is None else as_table(board)
     return "\n".join([*against, table, *standing.habits.lines()])
+
+
+def canary_lines(canaries: Mapping[str, Any]) -> list[str]:
+    """Per dimension: how the judge did on the canaries, and of each that it missed, what it said.
+
+    Parameters:
+        canaries: What `canary_report` gives.
+    """
+    lines = []
+    for dimension, found in canaries.items():
+        missed, undecided = found["missed"], found["asked"] - found["right"] - len(found["missed"])
+        ties = f", {undecided} tied, which this rubric allows" if undecided else ""
+        if not missed:
+            lines.append(f"{dimension}: canaries: {found['right']} of {found['asked']} right{ties}")
+            continue
+        lines.append(
+            f"WARNING: {dimension}: the judge missed {len(missed)} of {found['asked']} canaries, pairs with a clearly "
+            f"better answer{ties}. Do not trust this board; try another judge or a clearer rubric"
+        )
+        lines += [f"  {one['canary']} ({one['kind']}): {one['said']}" for one in missed]
+    return lines
 
 
 def failure_lines(judged: JudgingResult) -> list[str]:

@@ -113,7 +113,26 @@ def share_of(part: int, whole: int) -> Html:
 
 def warnings(here: Here, found: list[str]) -> Html:
     """Warnings: an unfinished run, failures by name, what was left out, numbers that disagree."""
-    return warning_list([*first_warnings(here), *_missing(here), *_dropped(here.run), *disagreeing(found)])
+    return warning_list(
+        [*_missed_canaries(here), *first_warnings(here), *_missing(here), *_dropped(here.run), *disagreeing(found)]
+    )
+
+
+def _missed_canaries(here: Here) -> list[str]:
+    """A warning for every dimension whose judge missed canaries, with what it said."""
+    canaries = (here.run.manifest.get("results") or {}).get("canaries") or {}
+    return [
+        join(
+            [
+                el("b", f"{dimension}: the judge missed {len(missed)} of {found['asked']} "),
+                link(here.section("canaries"), "canaries"),
+                el("b", ", pairs with a clearly better answer. Do not trust this board."),
+                el("ul", *[el("li", f"{one['canary']} ({one['kind']}): {one['said']}") for one in missed]),
+            ]
+        )
+        for dimension, found in canaries.items()
+        if (missed := found["missed"])
+    ]
 
 
 def first_warnings(here: Here) -> list[str]:
