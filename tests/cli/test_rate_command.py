@@ -153,6 +153,10 @@ def test_boards_by_column_filters_and_files(tiltyard: Run, birds: str, tmp_path:
     assert sum(board["n_battles"] for board in boards.values()) == 1200
     assert {path.name for path in tmp_path.glob("*.svg")} == {f"by-{value}.svg" for value in boards}
     assert "wrote by.json" in done.stderr
+    joint = "They do not hold for all 3 boards at once"
+    for format in ("table", "md"):
+        assert joint in tiltyard("rate", birds, "--by", "category", "--format", format).stdout
+    assert joint not in tiltyard("rate", birds, "--by", "category", "--ci", "none").stdout
 
 
 def test_where_reads_the_files_own_columns(tiltyard: Run, birds: str) -> None:

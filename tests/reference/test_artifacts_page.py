@@ -96,10 +96,12 @@ def add_more_than_text(found: make.Made) -> None:
     turns = [{"role": "user", "content": "?"}]
     shown = [{"path": "/a.png", "media_type": "image/png", "sha256": "00"}, {"url": "https://example.org/a.png"}]
     more: dict[str, dict[str, object]] = {
-        "Prompt bank": {"system": "s", "turns": turns, "images": ["a.png"]},
+        "Prompt bank": {"system": "s", "turns": turns, "images": ["a.png"], "columns": {}},
+        "Battle row": {"subject": "sums", "tags": "new, hard"},
         "Response file": {"images": ["a.png"], "transcript": [{**turns[0], "tool_calls": []}]},
         "Matches": {
-            "prompt_system": "s", "prompt_turns": turns, "prompt_images": shown, "images_a": [], "images_b": []
+            "prompt_system": "s", "prompt_turns": turns, "prompt_images": shown, "images_a": [], "images_b": [],
+            "tags": ["new"], "language": "de", "prompt_columns": {},
         },
         "Tournament manifest": {
             "transcripts": {"shown": 1, "cut": 1, "characters_cut": 9, "limit": 1000}, "entrants_without_answers": ["x"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -23,6 +23,13 @@ PILOT_SEED = 20260427
 """Seed of a pilot's draw: a pilot of the same bank is the same fifty prompts everywhere."""
 
 
+LONGEST_VALUE = 200
+"""Characters of a further column of the bank; what is longer is a text, not something to split battles by."""
+
+PlainValue = str | int | float | bool
+"""The value of a further column of the bank."""
+
+
 class EarlierTurn(msgspec.Struct, frozen=True, kw_only=True):
     """One earlier message of a conversation."""
 
@@ -33,7 +40,7 @@ class EarlierTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """One prompt. Unknown fields of a file are ignored.
+    """One prompt. Further columns of a file are kept in `columns`.
 
     Parameters:
         prompt_id: The prompt.
@@ -47,6 +54,8 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
         turns: The conversation before `text`: user and assistant in turn, each with `role` and `content`.
         language: What language it is in, such as `de` or `German`; boards can be filtered by it.
         images: Images that belong to `text`: addresses, or paths of files beside the bank.
+        columns: What else the bank says about it, by the name of the column (`category`, `difficulty`, …): short texts,
+            numbers and truth values. No judge or model is shown them; the battles have them.
     """
 
     prompt_id: str
@@ -60,6 +69,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     turns: tuple[EarlierTurn, ...] = ()
     images: tuple[str, ...] = ()
     language: str = ""
+    columns: dict[str, PlainValue] = {}
 
     @property
     def earlier(self) -> tuple[tuple[str, str], ...]:
@@ -86,7 +96,7 @@ def read_prompts(path: str | Path) -> list[Prompt]:
     prompts: list[Prompt] = []
     line_of: dict[str, int] = {}
     for number, record in read_objects(path, "prompt bank"):
-        prompt: Prompt = convert(record, Prompt, f"{path}:{number}")
+        prompt: Prompt = convert(_with_columns(record), Prompt, f"{path}:{number}")
         _check_turns(prompt, f"{path}:{number}")
         if prompt.prompt_id in line_of:
             first = line_of[prompt.prompt_id]
@@ -98,6 +108,23 @@ def read_prompts(path: str | Path) -> list[Prompt]:
     if not prompts:
         raise BankError(f"{path}: the prompt bank is empty.")
     return prompts
+
+
+def _with_columns(record: dict[str, Any]) -> dict[str, Any]:
+    """A row of a bank with what has no field of its own under `columns`."""
+    given = record.pop("columns", None)
+    further = given if isinstance(given, dict) else {}
+    further |= {name: value for name, value in record.items() if name not in Prompt.__struct_fields__}
+    return {**record, "columns": {name: plain for name, value in further.items() if (plain := _plain(value)) != ""}}
+
+
+def _plain(value: Any) -> PlainValue:
+    """A value of a further column: a list as its values with commas; empty for what is too long or has parts."""
+    if isinstance(value, list) and all(isinstance(one, PlainValue) for one in value):
+        value = ", ".join(map(str, value))
+    if isinstance(value, str):
+        return value.strip() if len(value) <= LONGEST_VALUE else ""
+    return value if isinstance(value, PlainValue) else ""
 
 
 def _check_turns(prompt: Prompt, where: str) -> None:

@@ -238,8 +238,20 @@ def _text(boards: dict[str, Leaderboard], by: str | None, format: Format) -> str
     if format == "csv":
         return text.boards_as_csv(by, boards)
     if format == "md":
-        return "\n".join(f"## {by}: {value}\n\n{text.as_markdown(board)}" for value, board in boards.items())
-    return "\n\n".join(f"{by}: {value}\n{text.as_table(board)}" for value, board in boards.items())
+        parts = [f"## {by}: {value}\n\n{text.as_markdown(board)}" for value, board in boards.items()]
+        return "\n".join([*parts, *_not_joint(boards)])
+    parts = [f"{by}: {value}\n{text.as_table(board)}" for value, board in boards.items()]
+    return "\n\n".join([*parts, *_not_joint(boards)])
+
+
+def _not_joint(boards: dict[str, Leaderboard]) -> list[str]:
+    """That the intervals of several boards do not hold together; nothing for one board, or without intervals."""
+    if len(boards) < 2 or not any(entry.ci_low is not None for board in boards.values() for entry in board):
+        return []
+    return [
+        f"Intervals and ranks are those of each board alone. They do not hold for all {len(boards)} boards at once: "
+        "among many boards, some will be wrong by chance."
+    ]
 
 
 def _plot(boards: dict[str, Leaderboard], path: Path) -> None:

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from tiltyard.battles import Battle, Outcome, Source
+from tiltyard.battles.formats import FORMATS
 from tiltyard.llm.records import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from tiltyard.bank import Prompt
+    from tiltyard.bank.prompts import PlainValue
 
 Said = TypeVar("Said", bound=Hashable)
 
@@ -272,6 +276,38 @@ def to_battle(judgment: Judgment) -> Battle | None:
         score_a=_soft_score(judgment, outcome),
         inconsistent=judgment.inconsistent,
     )
+
+
+_TAKEN = {name for known in FORMATS for column, names in known.columns.items() for name in (column, *names)} - {
+    "category",
+    "language",
+}
+
+
+def prompt_columns(prompt: Prompt) -> dict[str, PlainValue]:
+    """What the battles on a prompt say about it: its source, subject, tags and every further column of the bank.
+
+    A column whose name means something else in a file of battles has `prompt_` before it: the bank's `source`, where a
+    prompt comes from, is `prompt_source`, because a battle's `source` is who decided it.
+
+    Parameters:
+        prompt: The prompt.
+    """
+    known: dict[str, PlainValue | None] = {
+        "source": prompt.source,
+        "subject": prompt.subject,
+        "expected_behavior": prompt.expected_behavior,
+        "tags": ", ".join(prompt.tags),
+        "language": prompt.language,
+    }
+    columns = {
+        f"prompt_{name}" if name in _TAKEN else name: value
+        for name, value in (prompt.columns | known).items()
+        if value is not None and value != ""
+    }
+    if "category" in columns:
+        columns["category"] = str(columns["category"])
+    return columns
 
 
 def _soft_score(judgment: Judgment, outcome: Outcome) -> float | None:

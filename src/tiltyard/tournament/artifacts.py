@@ -16,7 +16,7 @@ import numpy as np
 
 from tiltyard.bank import Prompt, responses_path
 from tiltyard.bank.images import Image  # noqa: TC001 - read at run time, with the struct
-from tiltyard.bank.prompts import EarlierTurn  # noqa: TC001
+from tiltyard.bank.prompts import EarlierTurn, PlainValue  # noqa: TC001
 from tiltyard.boards.inputs import origin
 from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, write_text
 from tiltyard.judging.panel import panel_members
@@ -28,9 +28,10 @@ from tiltyard.tournament.ratings import EloLine, PairTally
 from tiltyard.tournament.summary import failed_questions, own_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from tiltyard.battles import Battle
     from tiltyard.judging.judge import JudgingResult, PanelFindings
     from tiltyard.judging.plan import Case
     from tiltyard.judging.records import Judgment
@@ -73,8 +74,11 @@ def write_matches(folder: Path, matches: MatchList) -> None:
 
 
 def _more_shown(match: Case) -> dict[str, Any]:
-    """What a judge is shown besides the texts, where there is any: system prompt, earlier turns, images."""
+    """What a judge is shown besides the texts, and what else the bank says about the prompt, where there is any."""
     shown = {
+        "tags": match.prompt.tags,
+        "language": match.prompt.language,
+        "prompt_columns": match.prompt.columns,
         "prompt_system": match.prompt.system,
         "prompt_turns": match.prompt.turns,
         "prompt_images": match.images.prompt,
@@ -89,14 +93,21 @@ def write_verdicts(folder: Path, dimension: str, judgments: Sequence[Judgment]) 
     write_lines(folder / "verdicts" / f"{dimension}.jsonl", judgments)
 
 
-def write_standings(folder: Path, standings: Mapping[str, DimensionRatings], default_k: float) -> None:
-    """Elo results and traces, win rates, battles, and a Bradley–Terry board per dimension."""
+def write_standings(
+    folder: Path,
+    standings: Mapping[str, DimensionRatings],
+    default_k: float,
+    columns: Mapping[str, Mapping[str, PlainValue]] | None = None,
+) -> None:
+    """Elo results and traces, win rates, battles, and a Bradley–Terry board per dimension.
+
+    `columns` is what the battles say about their prompts, by prompt.
+    """
     write_json(folder / "elo_results.json", msgspec.to_builtins(elo_results(standings, default_k)))
     _write_traces(folder / "elo_per_perm.npz", standings)
     write_text(folder / "pairwise_winrates.csv", win_rate_table(standings))
-    write_lines(
-        folder / "battles.jsonl", (battle.to_dict() for standing in standings.values() for battle in standing.battles)
-    )
+    battles = (battle for standing in standings.values() for battle in standing.battles)
+    write_lines(folder / "battles.jsonl", _battle_rows(battles, columns or {}))
     _write_baseline(folder / "baseline.json", standings)
     rated = any(standing.board is not None for standing in standings.values())
     # A run in which nothing was settled has an empty battle file, without a source.
@@ -110,6 +121,13 @@ def write_standings(folder: Path, standings: Mapping[str, DimensionRatings], def
         write_text(path, board.to_json())
 
 
+def _battle_rows(
+    battles: Iterable[Battle], columns: Mapping[str, Mapping[str, PlainValue]]
+) -> Iterator[dict[str, Any]]:
+    """Battles as they are written, with what the bank says about their prompts."""
+    return ({**battle.to_dict(), **columns.get(battle.question_id or "", {})} for battle in battles)
+
+
 def _write_baseline(path: Path, standings: Mapping[str, DimensionRatings]) -> None:
     """`baseline.json`: win rates against the baseline by dimension; no file where everyone met everyone."""
     tables = {name: standing.against for name, standing in standings.items() if standing.against is not None}
@@ -119,19 +137,24 @@ def _write_baseline(path: Path, standings: Mapping[str, DimensionRatings]) -> No
         path.unlink(missing_ok=True)
 
 
-def write_panel_battles(folder: Path, panel: PanelFindings | None, dimensions: Sequence[str]) -> None:
+def write_panel_battles(
+    folder: Path,
+    panel: PanelFindings | None,
+    dimensions: Sequence[str],
+    columns: Mapping[str, Mapping[str, PlainValue]],
+) -> None:
     """`panel/battles.jsonl`: the battles that each judge of a panel alone would make; none for a single judge."""
     if panel is None:
         (folder / "panel" / "battles.jsonl").unlink(missing_ok=True)
         return
     battles = (
-        battle.to_dict()
+        battle
         for dimension in dimensions
         for judgments in panel.member_judgments(dimension)
         for judgment in judgments
         if (battle := to_battle(judgment)) is not None
     )
-    write_lines(folder / "panel" / "battles.jsonl", battles)
+    write_lines(folder / "panel" / "battles.jsonl", _battle_rows(battles, columns))
 
 
 class MatchLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +171,9 @@ class MatchLine(msgspec.Struct, frozen=True, kw_only=True):
     subject: str | None = None
     gold_answer: str | None = None
     expected_behavior: str | None = None
+    tags: tuple[str, ...] = ()
+    language: str = ""
+    prompt_columns: dict[str, PlainValue] = {}
     prompt_system: str | None = None
     prompt_turns: tuple[EarlierTurn, ...] = ()
     prompt_images: tuple[Image, ...] = ()
@@ -164,6 +190,9 @@ class MatchLine(msgspec.Struct, frozen=True, kw_only=True):
             subject=self.subject,
             gold_answer=self.gold_answer,
             expected_behavior=self.expected_behavior,
+            tags=self.tags,
+            language=self.language,
+            columns=self.prompt_columns,
             system=self.prompt_system,
             turns=self.prompt_turns,
         )

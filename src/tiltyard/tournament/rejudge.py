@@ -14,7 +14,7 @@ from tiltyard.errors import ConfigError, OptionError, RunFolderError, TiltyardEr
 from tiltyard.files import file_sha256, write_json
 from tiltyard.judging.judge import judge
 from tiltyard.judging.plan import Case, CaseImages, JudgingPlan
-from tiltyard.judging.records import Judgment, Matchup
+from tiltyard.judging.records import Judgment, Matchup, prompt_columns
 from tiltyard.judging.rubric import Rubric
 from tiltyard.judging.run_folder import again, read_lines, read_object, require, usage_report
 from tiltyard.tournament.artifacts import MatchLine
@@ -157,7 +157,9 @@ async def rejudge(job: Job, *, watch: Watch | None = None) -> list[Change]:
     job.folder.mkdir(parents=True, exist_ok=True)
     async with aclosing(job.judge):
         judged = await judge(job.judging_plan, job.judge, single_order=True, watch=watch)
-    standings = rate_all(judged, job.elo, job.folder, cases=job.judging_plan.cases, baseline=job.baseline)
+    cases = job.judging_plan.cases
+    columns = {case.prompt.prompt_id: prompt_columns(case.prompt) for rows in cases.values() for case in rows}
+    standings = rate_all(judged, job.elo, job.folder, cases=cases, columns=columns, baseline=job.baseline)
     write_json(job.folder / "usage.json", usage_report(judged, job.asking.prices))
     changes = [
         compare_dimension(job, dimension, list(judgments), standings[dimension])

@@ -19,6 +19,7 @@ from tiltyard.judging.language_model import JudgeSettings
 from tiltyard.judging.panel import PanelJudge, PanelMember, panel_members
 from tiltyard.judging.panel_study import panel_results, study_panel
 from tiltyard.judging.plan import JudgingPlan, case_of_each
+from tiltyard.judging.records import prompt_columns
 from tiltyard.judging.run_folder import Clock, iso_time, new_folder, time_stamp, usage_report, utc_now
 from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.provider import parse_model_name
@@ -47,6 +48,7 @@ from tiltyard.tournament.rounds import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tiltyard.bank.prompts import PlainValue
     from tiltyard.judging.judge import OnVerdict
     from tiltyard.judging.panel_study import PanelStudy
     from tiltyard.judging.plan import Case
@@ -224,9 +226,12 @@ async def carry_out(
             plan, judging_plan, judged = matches_judged(plan, rounds), rounds.judging_plan, rounds.judged
             write_matches(folder, plan.matches)
     cases = plan.matches.by_dimension
-    standings = rate_all(judged, plan.elo, folder, cases=cases, baseline=plan.baseline, rated=early, rounds=rounds)
+    columns = {prompt.prompt_id: prompt_columns(prompt) for prompt in plan.selected}
+    standings = rate_all(
+        judged, plan.elo, folder, cases=cases, columns=columns, baseline=plan.baseline, rated=early, rounds=rounds
+    )
     write_json(folder / "usage.json", usage_report(judged, prices))
-    write_panel_battles(folder, judged.panel, list(standings))
+    write_panel_battles(folder, judged.panel, list(standings), columns)
     calibrated = {} if plan.labels is None else calibrate_run(folder, plan.labels, standings, judged.judge_model)
     canaries = canary_report(judging_plan, judged.canaries)
     checks = gate(plan, judged, standings, canaries) if plan.options.mode == "pilot" else []
@@ -309,14 +314,15 @@ def rate_all(
     folder: Path,
     *,
     cases: Mapping[str, Sequence[Case]] | None = None,
+    columns: Mapping[str, Mapping[str, PlainValue]] | None = None,
     baseline: str | None = None,
     rated: Mapping[str, DimensionRatings] | None = None,
     rounds: RoundsResult | None = None,
 ) -> dict[str, DimensionRatings]:
     """Rate every dimension, and write verdicts and numbers.
 
-    `cases` are what was judged, by dimension; `baseline` is the entrant that all others met, if there is one; `rated`
-    are the numbers of dimensions that were settled before.
+    `cases` are what was judged, by dimension; `columns` is what battles say about their prompts, by prompt; `baseline`
+    is the entrant that all others met, if there is one; `rated` are the numbers of dimensions that were settled before.
     """
     standings, styles = {}, AnswerStyles()
     for dimension, judgments in judged.judgments.items():
@@ -332,6 +338,6 @@ def rate_all(
             level=0.95 if rounds is None else interval_level(rounds.settings),
             amend=None if rounds is None else partial(board_after_rounds, state=rounds.dimensions[dimension]),
         )
-    write_standings(folder, standings, elo.default_k)
+    write_standings(folder, standings, elo.default_k, columns)
     forget_other_dimensions(folder, standings)
     return standings
