@@ -154,8 +154,8 @@ def test_boards_by_column_filters_and_files(tiltyard: Run, birds: str, tmp_path:
     assert {path.name for path in tmp_path.glob("*.svg")} == {f"by-{value}.svg" for value in boards}
     assert "wrote by.json" in done.stderr
     joint = "They do not hold for all 3 boards at once"
-    for format in ("table", "md"):
-        assert joint in tiltyard("rate", birds, "--by", "category", "--format", format).stdout
+    for shape in ("table", "md"):
+        assert joint in tiltyard("rate", birds, "--by", "category", "--format", shape).stdout
     assert joint not in tiltyard("rate", birds, "--by", "category", "--ci", "none").stdout
 
 
