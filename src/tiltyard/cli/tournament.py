@@ -165,6 +165,7 @@ def _say_early(standing: DimensionRatings) -> None:
 def _agreed_judge(plan: RunPlan, judging_plan: JudgingPlan, asking: AskingParts, *, yes: bool) -> tuple[RunPlan, Judge]:
     """The judge, after its price was shown (before a key is needed) and agreed to; and the plan with its rounds."""
     from tiltyard.judging.language_model import LanguageModelJudge
+    from tiltyard.judging.panel import judge_in_words
     from tiltyard.tournament.run import make_judge
 
     silent = make_judge(plan.setup, plan.judge_model, asking, silent=True)
@@ -179,12 +180,13 @@ def _agreed_judge(plan: RunPlan, judging_plan: JudgingPlan, asking: AskingParts,
         judge.continue_from(silent)
     if queries:
         most = "" if plan.rounds is None else "at most "
-        confirm(f"Ask {judge.name} {most}{plural(queries, 'question')}?", yes=yes)
+        confirm(f"Ask {judge_in_words(judge.name)} {most}{plural(queries, 'question')}?", yes=yes)
     return plan, judge
 
 
 def _dry_run(plan: RunPlan) -> None:
     """What a run would ask and cost, without a key and without writing anything."""
+    from tiltyard.judging.panel import judge_in_words
     from tiltyard.tournament.run import asking_parts, make_judge, make_judging_plan
 
     asking = asking_parts(plan.setup, note, budget_usd=plan.options.budget_usd, max_batch=plan.options.max_batch)
@@ -196,7 +198,7 @@ def _dry_run(plan: RunPlan) -> None:
     plan = _foresee_rounds(plan, judging_plan, silent, asking)
     if queries and not plan.options.skip_judging:
         most = "" if plan.rounds is None else "at most "
-        asked = f"{plan.judge_model} would be asked {most}{plural(queries, 'question')}"
+        asked = f"{judge_in_words(plan.judge_model)} would be asked {most}{plural(queries, 'question')}"
         note(f"dry run: {asked}; nothing was asked or written")
     else:
         note("dry run: nothing would be asked; nothing was written")
@@ -224,6 +226,8 @@ def _foresee_rounds(plan: RunPlan, judging_plan: JudgingPlan, silent: Judge, ask
 
 def _say_what_came_out(finished: RunResult) -> None:
     """Ratings, boards and the gate on standard output; usage and the folder on standard error."""
+    from dataclasses import asdict
+
     from tiltyard.tournament.gate import verdict_lines
     from tiltyard.tournament.habits import panel_warnings
     from tiltyard.tournament.rounds import outcome_lines
@@ -235,7 +239,8 @@ def _say_what_came_out(finished: RunResult) -> None:
         typer.echo(f"\n{dimension}\n{board_text(standing)}")
         if dimension in finished.studies:
             study = finished.studies[dimension]
-            typer.echo("\n".join([*study.lines(), *panel_warnings(study)]))
+            combine = "" if finished.judged.panel is None else finished.judged.panel.combine
+            typer.echo("\n".join([*study.lines(), *panel_warnings(asdict(study), combine)]))
     for dimension, found in finished.calibrated.items():
         typer.echo(f"\n{dimension}, corrected by people's labels\n{found.text()}")
     if not finished.judged.both_orders:

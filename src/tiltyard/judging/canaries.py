@@ -275,7 +275,7 @@ def _said(judgment: Judgment) -> str:
         orders.setdefault("good" if first == GOOD else "bad", []).append(chosen)
     if not by_judge:
         return "it was not judged"
-    told = []
+    told: dict[str, list[str]] = {}
     for judge, orders in by_judge.items():
         words = {order: " or ".join(dict.fromkeys(chosen)) for order, chosen in sorted(orders.items())}
         same = len(words) == 2 and len(set(words.values())) == 1
@@ -284,8 +284,9 @@ def _said(judgment: Judgment) -> str:
             if same
             else "; ".join(f"{chosen} with the {order} one shown first" for order, chosen in words.items())
         )
-        told.append(f"{judge}: {sentence}" if len(by_judge) > 1 else sentence)
+        told.setdefault(sentence, []).append(judge)
     against = next((one for one in judgment.raw if _chosen(judgment, one) != GOOD), None)
     quoted = "" if against is None else " ".join((against.reasoning or against.error or "").split())
     shown = quoted if len(quoted) <= LONGEST_QUOTE else f"{quoted[:LONGEST_QUOTE].rstrip()}…"
-    return "; ".join(told) + (f" (“{shown}”)" if shown else "")
+    sentences = [f"{' and '.join(judges)}: {one}" if len(told) > 1 else one for one, judges in told.items()]
+    return "; ".join(sentences) + (f" (“{shown}”)" if shown else "")

@@ -85,6 +85,15 @@ def panel_members(name: str) -> tuple[str, ...]:
     return tuple(name[len("panel(") : -1].split(", "))
 
 
+def judge_in_words(name: str) -> str:
+    """A judge's name as people read it: `a panel of two judges, X and Y`, or the name of a single one."""
+    members = panel_members(name)
+    if not members:
+        return name
+    count = {2: "two", 3: "three", 4: "four", 5: "five"}.get(len(members), str(len(members)))
+    return f"a panel of {count} judges, {', '.join(members[:-1])} and {members[-1]}"
+
+
 class PanelJudge:
     """Several judges as one. They are asked side by side and share one budget; each has its own cached verdicts.
 

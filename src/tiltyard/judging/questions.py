@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tiltyard.bank import Prompt
 from tiltyard.bank.images import count_images
 from tiltyard.errors import JudgingError
 from tiltyard.judging.plan import NO_IMAGES, CaseImages
@@ -22,7 +23,6 @@ from tiltyard.llm.records import Request, ShownImage
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tiltyard.bank import Prompt
     from tiltyard.bank.images import Image
     from tiltyard.judging.records import Matchup
     from tiltyard.judging.rubric import Rubric
@@ -194,6 +194,26 @@ def system_text(rubric: Rubric, reply: ReplyForm = "reasoned", *, grades: bool =
     if reply == "choice":
         return CHOICE_SYSTEM.format(**words)
     return SYSTEM.format(**words, closing=closing_text(reply, grades=grades))
+
+
+def prompt_template(rubric: Rubric, reply: ReplyForm = "reasoned", *, grades: bool = False) -> tuple[str, str]:
+    """What a judge is sent, for people to read: the system text, and the user's text with names for the material.
+
+    Earlier turns and images, where a prompt has them, are further parts of the user's text.
+
+    Parameters:
+        rubric: What it is judged by.
+        reply: `reasoned`, `label`, `choice`, `json` or `tool`.
+        grades: Whether the verdict says by how much an answer is better.
+    """
+    prompt = Prompt(
+        prompt_id="", text="{prompt}", gold_answer="{reference answer}", expected_behavior="{expected behavior}"
+    )
+    asked, _ = make_requests(
+        prompt, "{one answer}", "{the other answer}", rubric, judge_model="", max_tokens=1, reply=reply, grades=grades
+    )
+    code = _code([text for _, text in _shared_parts(prompt, rubric)], "{one answer}", "{the other answer}")
+    return asked.system, asked.user.replace(code, "{code}")
 
 
 def _context_parts(prompt: Prompt) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ import platform
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tiltyard.judging.judge import JudgingResult, JudgingStats, PanelFindings
-    from tiltyard.judging.records import Judgment
+    from tiltyard.judging.records import Verdict
     from tiltyard.llm.prices import PriceTable
 
 
@@ -142,15 +143,16 @@ def usage_report(judged: JudgingResult, prices: PriceTable) -> dict[str, Any]:
     failed: Counter[str] = Counter()
     for dimension, stats in judged.stats.items():
         rows[dimension]["failed"] = dict(stats.failures)
-        rows[dimension]["verdicts"] = _kept(judged.judgments.get(dimension, ()), prices)
+        judgments = chain(judged.judgments.get(dimension, ()), judged.canaries.get(dimension, ()))
+        rows[dimension]["verdicts"] = _kept((verdict for one in judgments for verdict in one.raw), prices)
         failed.update(stats.failures)
     report = {"judge_model": judged.judge_model, "dimensions": rows, "total": {**total, "failed": dict(failed)}}
     if judged.panel is not None:
-        report["judges"] = _by_judge(judged.panel, prices)
+        report["judges"] = _by_judge(judged, judged.panel, prices)
     return report
 
 
-def _by_judge(panel: PanelFindings, prices: PriceTable) -> dict[str, Any]:
+def _by_judge(judged: JudgingResult, panel: PanelFindings, prices: PriceTable) -> dict[str, Any]:
     """The same rows for each judge of a panel, by dimension."""
     rows: dict[str, Any] = {}
     for place, (judge, stats) in enumerate(panel.member_stats.items()):
@@ -158,11 +160,19 @@ def _by_judge(panel: PanelFindings, prices: PriceTable) -> dict[str, Any]:
             dimension: {
                 **_usage_row(one),
                 "failed": dict(one.failures),
-                "verdicts": _kept(panel.member_judgments(dimension)[place], prices),
+                "verdicts": _kept(_of_member(judged, panel, dimension, place), prices),
             }
             for dimension, one in stats.items()
         }
     return rows
+
+
+def _of_member(judged: JudgingResult, panel: PanelFindings, dimension: str, place: int) -> Iterator[Verdict]:
+    """All verdicts of one judge of a panel in a dimension, canaries included."""
+    for judgment in panel.member_judgments(dimension)[place]:
+        yield from judgment.raw
+    for judgment in judged.canaries.get(dimension, ()):
+        yield from (verdict for verdict in judgment.raw if verdict.judge_model == panel.members[place])
 
 
 def _usage_row(stats: JudgingStats) -> dict[str, Any]:
@@ -176,19 +186,18 @@ def _usage_row(stats: JudgingStats) -> dict[str, Any]:
     }
 
 
-def _kept(judgments: Iterable[Judgment], prices: PriceTable) -> dict[str, Any]:
-    """Tokens and cost of the verdicts of these judgments."""
+def _kept(verdicts: Iterable[Verdict], prices: PriceTable) -> dict[str, Any]:
+    """Tokens and cost of these verdicts."""
     usage, cost, count, without_usage = Usage(), 0.0, 0, 0
     known = True
-    for judgment in judgments:
-        for verdict in judgment.raw:
-            stated = verdict.usage
-            count += 1
-            without_usage += stated is None
-            usage += stated or Usage()
-            price = prices.cost(verdict.judge_model, stated or Usage(), verdict.batched)
-            known = known and price is not None
-            cost += price or 0.0
+    for verdict in verdicts:
+        stated = verdict.usage
+        count += 1
+        without_usage += stated is None
+        usage += stated or Usage()
+        price = prices.cost(verdict.judge_model, stated or Usage(), verdict.batched)
+        known = known and price is not None
+        cost += price or 0.0
     return {
         "count": count,
         **msgspec.structs.asdict(usage),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tiltyard.battles.outcome import Outcome
+from tiltyard.judging.records import prompt_columns
 from tiltyard.pages import figures
 from tiltyard.pages.markup import Html, el, join, link, shortened, table
 
@@ -175,15 +176,27 @@ def categories_by_prompt(battles: BattleTable, column: str = "category") -> dict
 
 
 def kinds_of(prompts: Mapping[str, Prompt]) -> dict[str, str]:
-    """What tells the prompts of a run apart: their sources or, where all have the same, their subjects.
+    """What tells the prompts of a run apart; see `kind_column`.
 
     Parameters:
         prompts: The prompts by id.
     """
-    for column in ([prompt.source for prompt in prompts.values()], [prompt.subject for prompt in prompts.values()]):
-        if len(set(column)) > 1:
-            return {name: value for name, value in zip(prompts, column, strict=True) if value}
-    return {}
+    return kind_column(prompts)[1]
+
+
+def kind_column(prompts: Mapping[str, Prompt]) -> tuple[str, dict[str, str]]:
+    """The column of a run's battles that tells its prompts apart, and its values by prompt.
+
+    That is the category or, where all prompts have the same, the source or the subject.
+
+    Parameters:
+        prompts: The prompts by id.
+    """
+    known = {name: prompt_columns(prompt) for name, prompt in prompts.items()}
+    for column in ("category", "prompt_source", "subject"):
+        if len({columns.get(column) for columns in known.values()}) > 1:
+            return column, {name: str(columns[column]) for name, columns in known.items() if column in columns}
+    return "", {}
 
 
 def room_for(n_columns: int) -> int:

@@ -20,11 +20,19 @@ from tiltyard.report.sections.board import (
     people_section,
     win_rate_section,
 )
+from tiltyard.report.sections.categories import category_section
 from tiltyard.report.sections.habits import failures_section, habits_section
-from tiltyard.report.sections.header import glance, header, noted, warning_list, warnings
+from tiltyard.report.sections.header import glance, header, noted, run_title, warning_list, warnings
 from tiltyard.report.sections.panel import panel_section
 from tiltyard.report.sections.prompts import image_policy, prompt_index, prompt_view, results_section
-from tiltyard.report.sections.run import canary_section, gate_section, rounds_section, run_section, usage_section
+from tiltyard.report.sections.run import (
+    canary_section,
+    gate_section,
+    judge_prompt_section,
+    rounds_section,
+    run_section,
+    usage_section,
+)
 from tiltyard.report.site_map import MAIN, ONE_PAGE, Here, SiteMap
 
 if TYPE_CHECKING:
@@ -93,9 +101,7 @@ def views_on_page(here: Here, kind: ReportKind) -> Html:
 
 
 def _kind(run: Run) -> ReportKind:
-    mode = str(run.manifest.get("mode") or "tournament")
-    title = f"{mode.capitalize()} run: {', '.join(run.entrants)}"
-    return ReportKind(title, style=own_file("grid.css"), script=own_file("grid.js"))
+    return ReportKind(run_title(run), style=own_file("grid.css"), script=own_file("grid.js"))
 
 
 def _main_page(here: Here) -> str:
@@ -116,6 +122,7 @@ def _main_page(here: Here) -> str:
             results_section(here),
             failures_section(here),
             canary_section(here),
+            judge_prompt_section(here),
             usage_section(here),
             run_section(here, found),
             prompt_index(here),
@@ -131,9 +138,10 @@ def _dimension(here: Here, dimension: Dimension) -> Html:
         "section",
         el("h2", dimension.name),
         baseline_section(here, dimension),
-        board_section(here, dimension),
         people_section(here, dimension),
+        board_section(here, dimension),
         fit_section(dimension),
+        category_section(here, dimension),
         elo_section(here, dimension),
         el("div", win_rate_section(here, dimension), k_section(here, dimension), class_=_beside(here)),
         habits_section(here, dimension),
@@ -156,6 +164,7 @@ def _navigation(here: Here) -> Html:
     places += [("results", "Prompt by prompt")]
     places += [("failures", "Failures")]
     places += [("canaries", "Canaries")] if canary_section(here) else []
+    places += [("asked", "What the judge is sent")] if judge_prompt_section(here) else []
     places += [("usage", "Cost"), ("run", "The run"), ("prompts", "Prompts"), ("battles", "Battles")]
     return el("nav", *[link(here.section(anchor), name) for anchor, name in places], aria_label="Sections")
 

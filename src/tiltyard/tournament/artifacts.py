@@ -20,8 +20,10 @@ from tiltyard.bank.prompts import EarlierTurn, PlainValue  # noqa: TC001
 from tiltyard.boards.inputs import origin
 from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, write_text
 from tiltyard.judging.panel import panel_members
+from tiltyard.judging.questions import TEMPLATE_VERSION, prompt_template
 from tiltyard.judging.records import to_battle
 from tiltyard.judging.run_folder import versions
+from tiltyard.llm.provider import parse_model_name
 from tiltyard.tournament.config import Mode, OpponentSettings
 from tiltyard.tournament.more_than_text import TranscriptCounts  # noqa: TC001
 from tiltyard.tournament.ratings import EloLine, PairTally
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
     from tiltyard.judging.records import Judgment
     from tiltyard.tournament.plan import MatchList, RunPlan
     from tiltyard.tournament.ratings import DimensionRatings
+
+
+JUDGE_PROMPTS = "judge_prompts.json"
+"""The file with the texts that judges were sent."""
 
 
 class EloResults(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +92,35 @@ def _more_shown(match: Case) -> dict[str, Any]:
         "images_b": match.images.answer_b,
     }
     return {name: value for name, value in shown.items() if value}
+
+
+def write_judge_prompts(folder: Path, plan: RunPlan) -> None:
+    """`judge_prompts.json`: the rubric of each dimension, and the texts that every judge was sent around the material.
+
+    A recorded judge was sent other texts, which nobody here knows.
+    """
+    judge = plan.setup.config.judge
+    listed = {member.model: member for member in judge.members}
+    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for rubric in plan.rubrics:
+        for name in panel_members(plan.judge_model) or (plan.judge_model,):
+            if parse_model_name(name).provider != "recorded":
+                own = listed.get(name)
+                reply = judge.reply if own is None or own.reply is None else own.reply
+                system, user = prompt_template(rubric, reply, grades=judge.grades)
+                found = rows.setdefault(
+                    (rubric.dimension, system, user),
+                    {
+                        "dimension": rubric.dimension,
+                        "rubric_version": rubric.version,
+                        "judges": [],
+                        "rubric": rubric.text,
+                        "system": system,
+                        "user": user,
+                    },
+                )
+                found["judges"].append(name)
+    write_json(folder / JUDGE_PROMPTS, {"template_version": TEMPLATE_VERSION, "prompts": list(rows.values())})
 
 
 def write_verdicts(folder: Path, dimension: str, judgments: Sequence[Judgment]) -> None:
@@ -410,8 +445,7 @@ def run_results(judged: JudgingResult, standings: Mapping[str, DimensionRatings]
             "failed_questions": [asdict(one) for one in failed_questions(judged, dimension, most=MOST_NAMED)],
             "bradley_terry": "ok" if standing.board is not None else standing.board_missing,
         }
-        if standing.habits.repeats.n:
-            rows[dimension]["self_agreement"] = asdict(standing.habits.repeats)
+        rows[dimension]["habits"] = asdict(standing.habits)
     return rows
 
 

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tiltyard.judging.records import VerdictLabel, in_pairs, repeated
 from tiltyard.tournament.gate import MOST_INCONSISTENT
 from tiltyard.validity.agreement import NO_ESTIMATE, Estimate, share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tiltyard.judging.panel_study import PanelStudy
     from tiltyard.judging.plan import Case
     from tiltyard.judging.records import Judgment, Verdict
 
@@ -35,6 +34,11 @@ class JudgeHabits:
     """Of the decisive judgments on answers of unequal length, the share won by the longer one."""
     repeats: Estimate = NO_ESTIMATE
     """Of every two verdicts on one question that was repeated, the share that is the same."""
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> JudgeHabits:
+        """The habits that a manifest has."""
+        return cls(**{name: Estimate(**found) for name, found in record.items()})
 
     @property
     def unreliable(self) -> bool:
@@ -81,18 +85,26 @@ class JudgeHabits:
         return f"judge: {said} ({100 * value:.0f} %){means}"
 
 
-def panel_warnings(study: PanelStudy) -> list[str]:
-    """A sentence about each judge of a panel whose verdicts depend too much on the order of the answers.
+def panel_warnings(study: Mapping[str, Any], combine: str) -> list[str]:
+    """What a reader of a panel's board should know: ties that are disagreements, and judges that go by the order.
 
     Parameters:
-        study: What the judges of the panel did in a dimension.
+        study: What the judges of the panel did in a dimension, as the manifest has it.
+        combine: How their votes became battles.
     """
-    return [
-        f"WARNING: {row.judge} changed its verdict with the order of the answers in "
-        f"{100 * row.bias.flip_rate.value:.0f} % of its judgments, which then name no winner. Leave it out of the "
-        "panel, or try a clearer rubric"
-        for row in study.judges
-        if row.bias.flip_rate.value is not None and row.bias.flip_rate.value > MOST_INCONSISTENT
+    lines = []
+    judges, split = study["judges"], study["no_majority"]
+    if split and combine != "rows":
+        why = "the two judges disagreed" if len(judges) == 2 else "no result had the most votes"
+        lines.append(
+            f"{split:,} of {study['matchups']:,} matchups became ties because {why}; combine: rows keeps every judge's "
+            "own verdict"
+        )
+    return lines + [
+        f"WARNING: {row['judge']} changed its verdict with the order of the answers in {100 * rate:.0f} % of its "
+        "judgments, which then name no winner. Leave it out of the panel, or try a clearer rubric"
+        for row in judges
+        if (rate := row["bias"]["flip_rate"]["value"]) is not None and rate > MOST_INCONSISTENT
     ]
 
 

@@ -112,6 +112,10 @@ class RunPlan:
         combine = self.setup.config.judge.combine
         if combine != "majority" and not panel_members(self.judge_model):
             lines.append(f"judge.combine is {combine}, which is about a panel: {self.judge_model} judges alone")
+        if combine == "majority" and len(panel_members(self.judge_model)) == 2:
+            lines.append(
+                "two judges by majority: where they disagree, a matchup becomes a tie; combine: rows keeps both"
+            )
         lines.append(f"answers: {matches.cells_present:,} of {matches.cells_expected:,} (entrant, prompt) cells")
         if matches.dropped_prompts:
             lacking = ", ".join(f"{name} lacks {count}" for name, count in matches.missing_cells.items())

@@ -28,6 +28,7 @@ from tiltyard.tournament.artifacts import (
     forget_other_dimensions,
     manifest,
     run_results,
+    write_judge_prompts,
     write_matches,
     write_panel_battles,
     write_standings,
@@ -213,6 +214,7 @@ async def carry_out(
     started = iso_time(now)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "manifest.json", manifest(plan, started_at=started, finished_at=None))
+    write_judge_prompts(folder, plan)
     early: dict[str, DimensionRatings] = {}
     settled = None if on_standing is None else _rates_at_once(plan, judging_plan, chosen.name, early, on_standing)
     rounds: RoundsResult | None = None

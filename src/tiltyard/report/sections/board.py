@@ -28,7 +28,7 @@ BINS = 101
 
 def order(here: Here, dimension: Dimension) -> list[str]:
     """The entrants of a dimension, best first: by its board, then by Elo, then as configured."""
-    rated = [entry.model for entry in dimension.board.ratings] if dimension.board else []
+    rated = [entry.model for entry in dimension.best_board.ratings] if dimension.best_board else []
     by_elo = sorted(dimension.elo, key=lambda name: -dimension.elo[name].mean)
     met = {name for pair in dimension.pairs for name in (pair.entrant_a, pair.entrant_b)}
     return list(dict.fromkeys([*rated, *by_elo, *(name for name in here.run.entrants if name in met)]))
@@ -42,7 +42,8 @@ def board_section(here: Here, dimension: Dimension) -> Html:
         return el(
             "section", el("h3", "Ratings"), el("p", "There is no Bradley–Terry board: ", reason, ".", class_="note")
         )
-    return _ratings(here, dimension, report, "Ratings")
+    title = "Ratings" if dimension.calibrated is None else "Ratings by the judge alone, uncorrected"
+    return _ratings(here, dimension, report, title)
 
 
 def people_section(here: Here, dimension: Dimension) -> Html:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, link, number, percent, table
 from tiltyard.report.counts import Behaviour, Share, behaviour, behaviour_by, verdict_counts
+from tiltyard.tournament.habits import JudgeHabits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tiltyard.report.judged import JudgedBattle, JudgedBattles
-    from tiltyard.report.run import Dimension
+    from tiltyard.report.run import Dimension, Run
     from tiltyard.report.site_map import Here
 
 SCALE = svg.Scale(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
@@ -32,7 +33,16 @@ def habits_section(here: Here, dimension: Dimension) -> Html:
         ("by source", _by_source(here, battles)),
         ("by pair", _by_pair(here, dimension, battles)),
     ]
-    return el("section", heading, el("p", _note(whole), class_="note"), habits_table(groups), id=anchor)
+    told = el("ul", *[el("li", line) for line in habit_lines(here.run, dimension.name)], class_="told")
+    return el("section", heading, told, el("p", _note(whole), class_="note"), habits_table(groups), id=anchor)
+
+
+def habit_lines(run: Run, dimension: str) -> list[str]:
+    """What the judge's habits mean for the board, as the terminal says it: order, position, length, repeats."""
+    found = ((run.manifest.get("results") or {}).get("dimensions") or {}).get(dimension) or {}
+    lines = JudgeHabits.from_record(found["habits"]).lines() if "habits" in found else []
+    plain = [line.removeprefix("judge: ").removeprefix("WARNING: ") for line in lines]
+    return [f"{line[0].upper()}{line[1:]}." for line in plain]
 
 
 def habits_table(groups: Sequence[tuple[str, Sequence[tuple[str, Behaviour]]]]) -> Html:

@@ -6,34 +6,102 @@ from typing import TYPE_CHECKING
 
 from tiltyard.battles.missing_verdicts import read_missing
 from tiltyard.boards.text import rank_text
+from tiltyard.judging.panel import judge_in_words
 from tiltyard.pages.markup import Html, el, join, link, number, pairs, percent, rating, table
 from tiltyard.report.counts import behaviour, verdict_counts
 from tiltyard.report.sections.run import verdicts_cost
+from tiltyard.tournament.habits import JudgeHabits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tiltyard.report.run import Dimension, Run
     from tiltyard.report.site_map import Here
 
 
 def header(here: Here) -> Html:
-    """Title, the answer in a sentence per dimension, and the run in figures."""
+    """Title, conclusion in words, and the run in figures."""
     run = here.run
-    mode = str(run.manifest.get("mode") or "tournament")
     return el(
         "header",
         el("p", "Tiltyard · judged tournament", class_="over"),
-        el("h1", f"{mode.capitalize()} run"),
+        el("h1", run_title(run)),
+        el("p", _conclusion(here), class_="conclusion"),
         el("p", _subtitle(run), class_="sub"),
         el("p", when(run), class_="when"),
-        el("ul", *[el("li", _who_leads(here, dimension)) for dimension in run.dimensions], class_="leads"),
         _tiles(here),
     )
 
 
+MOST_IN_TITLE = 4
+"""How many entrants a title names."""
+
+
+def run_title(run: Run) -> str:
+    """The run in a line: its mode, and who met."""
+    mode = str(run.manifest.get("mode") or "tournament").capitalize()
+    names = list(run.entrants)
+    if len(names) > MOST_IN_TITLE:
+        names[MOST_IN_TITLE - 1 :] = [f"{len(names) - MOST_IN_TITLE + 1} more"]
+    return f"{mode} run: {in_words(names)}"
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Names as a sentence has them: `a, b and c`."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part) if names else ""
+
+
+def _conclusion(here: Here) -> Html:
+    """What follows from the run, in words: who is best in each dimension, and what speaks against believing it."""
+    run = here.run
+    alike: dict[tuple[str, ...], list[str]] = {}
+    without: list[Html] = []
+    for dimension in run.dimensions:
+        name = link(here.section(f"d{here.site_map.dimensions[dimension.name]}"), dimension.name)
+        if dimension.best_board is None:
+            without.append(join(["On ", name, " there is no board: ", why_no_board(run, dimension), "."]))
+            continue
+        first = could_be_first(dimension)
+        who = ("any of them",) if 2 < len(first) == len(dimension.best_board.ratings) else tuple(first)
+        alike.setdefault(who, []).append(name)
+    sentences = [_who_is_best(who, where) for who, where in sorted(alike.items(), key=lambda one: len(one[0]) != 1)]
+    doubts = list(_doubts(run))
+    if doubts:
+        without.append(el("b", f"Do not rely on it: {'; '.join(doubts)}."))
+    return join([*sentences, *without], " ")
+
+
+def _who_is_best(who: Sequence[str], where: Sequence[str]) -> Html:
+    """A sentence about the dimensions in which the same entrants could be first."""
+    dimensions = join([join(where[:-1], ", "), " and " if len(where) > 1 else "", where[-1]])
+    names = [el("b", name) for name in who]
+    if len(who) == 1 and who[0] != "any of them":
+        return join([names[0], " is best on ", dimensions, "; no other could be first."])
+    either = join([join(names[:-1], ", "), " or " if len(names) > 1 else "", names[-1]])
+    return join(["On ", dimensions, " it is open who is best: ", either, "."])
+
+
+def could_be_first(dimension: Dimension) -> list[str]:
+    """The entrants that could be first, by the board to read first."""
+    board = dimension.best_board
+    return [] if board is None else [entry.model for entry in board.ratings if (entry.rank_low or entry.rank) == 1]
+
+
+def _doubts(run: Run) -> Iterator[str]:
+    """What speaks against the judge: canaries that it missed, and verdicts that go by the order of the answers."""
+    results = run.manifest.get("results") or {}
+    missed = {name: found for name, found in (results.get("canaries") or {}).items() if found["missed"]}
+    if missed:
+        where = [f"{len(found['missed'])} of {found['asked']} on {name}" for name, found in missed.items()]
+        yield f"the judge missed {in_words(where)} of the canaries, pairs with a clearly better answer"
+    for name, found in (results.get("dimensions") or {}).items():
+        if "habits" in found and (habits := JudgeHabits.from_record(found["habits"])).unreliable:
+            share = 100 * (habits.flips.value or 0.0)
+            yield f"on {name} the judge changed {share:.0f} % of its verdicts with the order of the answers"
+
+
 def _subtitle(run: Run) -> Html:
-    judge = str(run.manifest.get("judge_model") or "an unnamed judge")
+    judge = judge_in_words(str(run.manifest.get("judge_model") or "an unnamed judge"))
     single = sum(n for battle, n in run.battles.counted() if battle.settled and len(battle.said) == 1)
     orders = f"judged in both orders but for {single:,} pairs" if single else "every pair judged in both orders"
     return join(
@@ -52,17 +120,6 @@ def when(run: Run) -> str:
     parts = [f"started {started}" if started else "", f"finished {finished}" if finished else ""]
     parts += [f"{name} {version}" for name, version in versions.items()]
     return " · ".join(part for part in parts if part)
-
-
-def _who_leads(here: Here, dimension: Dimension) -> Html:
-    name = link(here.section(f"d{here.site_map.dimensions[dimension.name]}"), dimension.name, class_="dimension")
-    if dimension.board is None:
-        return join([name, "no board: " + why_no_board(here.run, dimension)])
-    first = [entry.model for entry in dimension.board.ratings if (entry.rank_low or entry.rank) == 1]
-    if len(first) == 1:
-        return join([name, el("span", el("b", first[0]), " leads; first place is settled")])
-    leaders = join([el("b", model) for model in first[:-1]], ", ")
-    return join([name, el("span", leaders, " and ", el("b", first[-1]), " could each be first")])
 
 
 def why_no_board(run: Run, dimension: Dimension) -> str:
@@ -90,15 +147,25 @@ def _tiles(here: Here) -> Html:
 
 
 def cost_tile(run: Run) -> list[tuple[str, str, str]]:
-    """What the run cost, and how many replies of unknown cost that leaves out; empty if no price is known."""
-    total = (run.usage or {}).get("total") or {}
-    cost, unknown = total.get("cost_usd"), total.get("replies_without_usage") or 0
+    """What all verdicts of the run cost, whichever command asked for them; empty if no price is known.
+
+    Beside it: what the last command paid, if that is less, and how many replies of unknown cost are left out.
+    """
+    usage = run.usage or {}
+    total, rows = usage.get("total") or {}, list((usage.get("dimensions") or {}).values())
+    paid, unknown = total.get("cost_usd"), total.get("replies_without_usage") or 0
+    kept = verdicts_cost(rows) if total.get("cache_hits") else None
+    cost = paid if kept is None else max(kept, paid or 0.0)
     if cost is None:
         return []
-    more = el("small", "unknown for ", number(unknown), " reply" if unknown == 1 else " replies") if unknown else ""
-    kept = verdicts_cost(list((run.usage or {}).get("dimensions", {}).values())) if total.get("cache_hits") else None
-    earlier = "" if kept is None else el("small", "all verdicts: ", number(kept, 2))
-    return [("US $", "usage", join([number(cost, 2), more, earlier]))]
+    if kept is not None:
+        unknown = max(unknown, sum((row.get("verdicts") or {}).get("replies_without_usage") or 0 for row in rows))
+    parts = [number(cost, 2)]
+    if unknown:
+        parts.append(el("small", "unknown for ", number(unknown), " reply" if unknown == 1 else " replies"))
+    if kept is not None:
+        parts.append(el("small", "last command: ", number(paid, 2), class_="below"))
+    return [("US $, all verdicts", "usage", join(parts))]
 
 
 def tiles(here: Here, items: Sequence[tuple[str, str, str]]) -> Html:
@@ -126,8 +193,12 @@ def _missed_canaries(here: Here) -> list[str]:
             [
                 el("b", f"{dimension}: the judge missed {len(missed)} of {found['asked']} "),
                 link(here.section("canaries"), "canaries"),
-                el("b", ", pairs with a clearly better answer. Do not trust this board."),
-                el("ul", *[el("li", f"{one['canary']} ({one['kind']}): {one['said']}") for one in missed]),
+                f": {', '.join(one['canary'] for one in missed)}.",
+                el(
+                    "details",
+                    el("summary", "what it chose"),
+                    el("ul", *[el("li", f"{one['canary']} ({one['kind']}): {one['said']}") for one in missed]),
+                ),
             ]
         )
         for dimension, found in canaries.items()

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, link, number, percent, table
+from tiltyard.tournament.habits import panel_warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tiltyard.report.site_map import Here
 
@@ -34,8 +35,9 @@ def panel_section(here: Here) -> Html:
             "section",
             el("h3", name),
             el("p", _counts(found), class_="note"),
+            _warnings(found, str(panel.get("combine"))),
             _judges(here, name, found),
-            _agreement(judges, found.get("pairs", ())),
+            _agreement(found.get("pairs", ())),
             _dissent(here, found.get("dissent", ())),
         )
         for name, found in panel.get("dimensions", {}).items()
@@ -48,6 +50,12 @@ def panel_section(here: Here) -> Html:
         el("p", EXPLAINED, class_="note"),
         id="panel",
     )
+
+
+def _warnings(found: Mapping[str, Any], combine: str) -> Html:
+    """What the terminal says about the panel."""
+    lines = [line.removeprefix("WARNING: ") for line in panel_warnings(found, combine)]
+    return el("ul", *[el("li", f"{line}.") for line in lines], class_="told") if lines else Html("")
 
 
 def _counts(found: Mapping[str, Any]) -> Html:
@@ -68,8 +76,9 @@ EXPLAINED = (
     "wrong). As most others: votes that are those of most other judges, with a 95 % interval by prompt. Flips: "
     "verdicts that changed with the order of the answers. First: choices of the answer shown first. Again: equal "
     "verdicts on a repeated question. Leans: the entrant that wins more or less often by this judge than by the "
-    "others, where that is more than chance. In the second table, above the diagonal is how often two judges find the "
-    "same, below it Cohen’s kappa, agreement beyond chance."
+    "others, where that is more than chance. The second table says how often two judges find the same (one entrant, "
+    "the other, or neither), and Cohen’s kappa, agreement beyond chance: 1 where they always agree, 0 where they agree "
+    "no more often than by chance."
 )
 
 
@@ -135,16 +144,32 @@ def _lean(row: Mapping[str, Any]) -> str | None:
     return f"{row.get('leans_to')} {'+' if value > 0 else '−'}{abs(100 * value):.0f} points"
 
 
-def _agreement(judges: Sequence[str], found: Sequence[Mapping[str, Any]]) -> Html:
-    """A matrix: agreement above the diagonal, kappa below it."""
-    known: dict[tuple[str, str], Html] = {}
+def _agreement(found: Sequence[Mapping[str, Any]]) -> Html:
+    """A row for every two judges: how often they find the same, and kappa, each with its interval."""
+    rows = []
     for pair in found:
-        first, second = str(pair.get("first")), str(pair.get("second"))
-        known[first, second] = percent((pair.get("agreement") or {}).get("value"))
-        known[second, first] = number((pair.get("kappa") or {}).get("value"), 2)
-    head: list[str | tuple[str, str]] = ["", *((name, "num") for name in judges)]
-    rows = [[row, *(known.get((row, column), Html("")) for column in judges)] for row in judges]
-    return join([el("h4", "Who agrees with whom"), table(head, rows)])
+        same, kappa = pair.get("agreement") or {}, pair.get("kappa") or {}
+        rows.append(
+            [
+                f"{pair.get('first')} and {pair.get('second')}",
+                percent(same.get("value")),
+                _ends(same, percent),
+                number(kappa.get("value"), 2),
+                _ends(kappa, lambda end: number(end, 2)),
+                number(same.get("n")),
+            ]
+        )
+    head: list[str | tuple[str, str]] = [
+        "two judges",
+        *((word, "num") for word in ("find the same", "95 % interval", "Cohen’s kappa", "95 % interval", "matches")),
+    ]
+    return join([el("h4", "Who agrees with whom"), table(head, rows)]) if rows else Html("")
+
+
+def _ends(found: Mapping[str, Any], shown: Callable[[float], Html]) -> Html:
+    """Both ends of an interval, or a dash."""
+    low, high = found.get("low"), found.get("high")
+    return number(None) if low is None or high is None else el("span", shown(low), " – ", shown(high), class_="span")
 
 
 def _dissent(here: Here, found: Sequence[Mapping[str, Any]]) -> Html:

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tiltyard.judging.panel import judge_in_words
 from tiltyard.judging.run_folder import read_object
 from tiltyard.pages.markup import Html, el, join, number, pairs, table
+from tiltyard.tournament.artifacts import JUDGE_PROMPTS
 from tiltyard.tournament.rounds import ROUNDS_FILE
 
 if TYPE_CHECKING:
@@ -174,14 +176,67 @@ def canary_section(here: Here) -> Html:
     return el(
         "section",
         el("h2", "Canaries"),
-        el("p", "Pairs with a known answer, judged along with the others and left out of every rating.", class_="note"),
-        facts(canaries),
+        el("p", CANARIES_EXPLAINED, class_="note"),
+        *[_canaries_of(dimension, found) for dimension, found in canaries.items()],
         id="canaries",
     )
 
 
-def _once(key: str, value: Any) -> Any:
-    """The results without those that have their own section."""
+CANARIES_EXPLAINED = (
+    "Pairs with a clearly better answer, judged along with the others and left out of every rating. One is missed if the "
+    "judge chose the bad answer in one of the orders, or if a verdict cannot be read; a tie misses it where the rubric "
+    "measures answers by a reference answer."
+)
+
+
+def _canaries_of(dimension: str, found: Mapping[str, Any]) -> Html:
+    """How many of each kind were right in a dimension, and every missed one with what the judge said."""
+    columns = ("asked", "right", "fooled", "undecided", "failed")
+    kinds = [[str(row["kind"]), *(number(row[name]) for name in columns)] for row in found["kinds"]]
+    missed = [[one["canary"], one["said"]] for one in found["missed"]]
+    parts = [
+        el("h3", dimension),
+        el("p", number(found["right"]), " of ", number(found["asked"]), " right, ", number(len(missed)), " missed."),
+        table(["kind", *((name, "num") for name in columns)], kinds),
+    ]
+    if missed:
+        parts.append(table(["missed", "what the judge chose"], missed))
+    return el("section", *parts)
+
+
+def judge_prompt_section(here: Here) -> Html:
+    """The rubric of each dimension and everything that the judge is sent around the material, folded."""
+    path = here.run.folder / JUDGE_PROMPTS
+    prompts = read_object(path).get("prompts") if path.is_file() else None
+    if not prompts:
+        return Html("")
+    several = len({tuple(one["judges"]) for one in prompts}) > 1
+    parts = [_judge_prompt(one, several) for one in prompts]
+    note = (
+        "In full; words in braces stand for the material. Every pair is shown twice, with the answers in either order."
+    )
+    return el("section", el("h2", "What the judge is sent"), el("p", note, class_="note"), *parts, id="asked")
+
+
+def _judge_prompt(found: Mapping[str, Any], several: bool) -> Html:
+    who = f", to {', '.join(found['judges'])}" if several else ""
+    texts = (
+        (f"{found['dimension']}: the rubric, version {found['rubric_version']}", found["rubric"]),
+        (f"{found['dimension']}: system text{who}", found["system"]),
+        (f"{found['dimension']}: user text{who}", found["user"]),
+    )
+    return join(
+        [
+            el("details", el("summary", title), el("pre", text, class_="words", tabindex=0), class_="card")
+            for title, text in texts
+        ]
+    )
+
+
+def _shown(key: str, value: Any) -> Any:
+    """The results without those that have their own section, and a panel by the names of its judges."""
+    if key == "judge_model":
+        return judge_in_words(str(value))
     if key != "results" or not isinstance(value, dict):
         return value
     return {name: part for name, part in value.items() if name not in ("canaries", "gate", "panel", "calibration")}
@@ -201,7 +256,7 @@ def run_section(here: Here, found: list[str]) -> Html:
         "section",
         el("h2", "The run"),
         el("p", checked, class_="note"),
-        pairs([(words(key), fact(key, _once(key, manifest[key]))) for key in keys], class_="facts manifest"),
+        pairs([(words(key), fact(key, _shown(key, manifest[key]))) for key in keys], class_="facts manifest"),
         id="run",
     )
 
