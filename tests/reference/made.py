@@ -192,6 +192,7 @@ def tournament(folder: Path) -> Made:
         add(made, found)
         add(made, {"Tournament manifest": [json.loads((home / name / "manifest.json").read_text(encoding="utf-8"))]})
         add(made, {"Matches": lines(home / name / "matches" / "matches.jsonl")})
+        add(made, {"Judge prompts": [json.loads((home / name / "judge_prompts.json").read_text(encoding="utf-8"))]})
     add(made, {"Baseline": [json.loads((home / "against" / "baseline.json").read_text(encoding="utf-8"))]})
     add(made, {"Rounds": [json.loads((home / "adaptive" / "rounds.json").read_text(encoding="utf-8"))]})
     board = command(home, "rate", "failing", "--dimension", "calibration", "--format", "json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -198,14 +199,22 @@ def _manifest(
                     "decisive": standing.n_decisive,
                     "failed_verdicts": {"unparsed": 1},
                     "bradley_terry": "ok" if standing.board else standing.board_missing,
+                    "habits": asdict(standing.habits),
                 }
                 for name, standing in standings.items()
             },
-            "canaries": [
-                {"dimension": name, "kind": kind, "asked": 3, "right": 3 - (place == 2), "fooled": int(place == 2)}
+            "canaries": {
+                name: {
+                    "asked": 9,
+                    "right": 8,
+                    "missed": [{"canary": "canary-odd", "kind": kinds[2], "said": "the bad answer in both orders"}],
+                    "kinds": [
+                        {"kind": kind, "asked": 3, "right": 3 - odd, "fooled": odd, "undecided": 0, "failed": 0}
+                        for kind, odd in zip(kinds, (0, 0, 1), strict=True)
+                    ],
+                }
                 for name in dimensions
-                for place, kind in enumerate(kinds)
-            ],
+            },
         }
         | (
             {"gate": [{"check": "answers complete", "passed": False, "detail": "118 of 120 cells"}]}

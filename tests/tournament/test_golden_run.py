@@ -32,6 +32,7 @@ FILES = (
     "battles.jsonl",
     "elo_per_perm.json",
     "elo_results.json",
+    "judge_prompts.json",
     "manifest.json",
     "matches/matches.jsonl",
     "pairwise_winrates.csv",

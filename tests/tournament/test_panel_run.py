@@ -111,7 +111,42 @@ def test_the_page_says_what_every_judge_cost_also_after_a_second_command(tiltyar
     page = (folder / "report.html").read_text(encoding="utf-8")
     section = page[page.index('<section id="usage">') : page.index('<section id="run">')]
     assert "US $, all verdicts" in section
-    assert f'all verdicts: <data value="{cost!r}"' in page
+    tiles = page[page.index('class="tiles"') : page.index("</header>")]
+    assert f'<data value="{cost!r}"' in tiles
+    assert 'last command: <data value="0.0"' in tiles
+
+
+def test_two_judges_that_disagree_are_told_that_they_made_ties_and_what_keeps_both(
+    tiltyard: Tiltyard, config: Path
+) -> None:
+    """They differ on p4 of otter and crane: a tie by majority, two battles as rows."""
+    change(config, judge={"panel": [JUDGES[0], JUDGES[2]]})
+    options = ("run", config, "--mode", "headline", "--yes", "--output-dir")
+    done = command(tiltyard, *options, config.parent / "run")
+    assert "two judges by majority: where they disagree, a matchup becomes a tie" in done.stderr
+    told = "1 of 12 matchups became ties because the two judges disagreed; combine: rows keeps both"
+    assert told in done.stdout
+    assert f"{told}." in (config.parent / "run" / "report.html").read_text(encoding="utf-8")
+    split = [row for row in read_lines(config.parent / "run" / "battles.jsonl") if row["winner"] == "tie"]
+    assert {(row["dimension"], row["question_id"]) for row in split} == {("factuality", "p4"), ("calibration", "p4")}
+    rows = command(tiltyard, *options, config.parent / "rows", "--combine", "rows")
+    assert "became ties" not in rows.stdout
+    assert "by majority" not in rows.stderr
+
+
+def test_a_panel_is_named_in_words_and_its_table_of_agreement_has_labels(tiltyard: Tiltyard, config: Path) -> None:
+    page = (run(tiltyard, config, "run") / "report.html").read_text(encoding="utf-8")
+    assert "panel(" not in page
+    one, two, three = JUDGES
+    assert f"a panel of three judges, {one}, {two} and {three}" in page
+    agreement = page[page.index("Who agrees with whom") :].partition("</table>")[0]
+    head, *rows = re.findall(r"<tr>(.*?)</tr>", agreement)
+    assert re.sub("<.*?>", "|", head).replace("||", "|").split("|")[1:-1] == [
+        "two judges", "find the same", "95 % interval", "Cohen’s kappa", "95 % interval", "matches"
+    ]  # fmt: skip
+    assert [re.search(r"<th[^>]*>(.*?)</th>", row).group(1) for row in rows] == [  # type: ignore[union-attr]
+        f"{one} and {two}", f"{one} and {three}", f"{two} and {three}"
+    ]  # fmt: skip
 
 
 def test_a_way_to_combine_needs_a_panel(tiltyard: Tiltyard, config: Path) -> None:
@@ -161,7 +196,7 @@ def test_repeats_cost_what_they_say_and_report_the_judges_agreement_with_itself(
     assert "asked again, gave the same verdict in 100 %" in done.stdout
     manifest = json.loads((config.parent / "run" / "manifest.json").read_text())
     assert manifest["repeats"] == 3
-    assert manifest["results"]["dimensions"]["factuality"]["self_agreement"]["n"] == 9 * 2 * 3
+    assert manifest["results"]["dimensions"]["factuality"]["habits"]["repeats"]["n"] == 9 * 2 * 3
     assert manifest["results"]["dimensions"]["factuality"]["missing_verdicts"] == 0
     assert disagreements(read_run(config.parent / "run")) == []
     assert json.loads((config.parent / "run" / "usage.json").read_text())["total"]["fresh_calls"] == 126

@@ -95,32 +95,26 @@ def _more_shown(match: Case) -> dict[str, Any]:
 
 
 def write_judge_prompts(folder: Path, plan: RunPlan) -> None:
-    """`judge_prompts.json`: the rubric of each dimension, and the texts that every judge was sent around the material.
+    """`judge_prompts.json`: by dimension, the rubric, and the texts that each judge is sent around the material.
 
-    A recorded judge was sent other texts, which nobody here knows.
+    A recorded judge was sent texts that nobody here knows.
     """
     judge = plan.setup.config.judge
     listed = {member.model: member for member in judge.members}
-    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+    dimensions: dict[str, Any] = {}
     for rubric in plan.rubrics:
+        sent: dict[tuple[str, str], list[str]] = {}
         for name in panel_members(plan.judge_model) or (plan.judge_model,):
             if parse_model_name(name).provider != "recorded":
                 own = listed.get(name)
                 reply = judge.reply if own is None or own.reply is None else own.reply
-                system, user = prompt_template(rubric, reply, grades=judge.grades)
-                found = rows.setdefault(
-                    (rubric.dimension, system, user),
-                    {
-                        "dimension": rubric.dimension,
-                        "rubric_version": rubric.version,
-                        "judges": [],
-                        "rubric": rubric.text,
-                        "system": system,
-                        "user": user,
-                    },
-                )
-                found["judges"].append(name)
-    write_json(folder / JUDGE_PROMPTS, {"template_version": TEMPLATE_VERSION, "prompts": list(rows.values())})
+                sent.setdefault(prompt_template(rubric, reply, grades=judge.grades), []).append(name)
+        dimensions[rubric.dimension] = {
+            "rubric_version": rubric.version,
+            "rubric": rubric.text,
+            "sent": [{"judges": names, "system": system, "user": user} for (system, user), names in sent.items()],
+        }
+    write_json(folder / JUDGE_PROMPTS, {"template_version": TEMPLATE_VERSION, "dimensions": dimensions})
 
 
 def write_verdicts(folder: Path, dimension: str, judgments: Sequence[Judgment]) -> None:

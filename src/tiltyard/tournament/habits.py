@@ -95,10 +95,10 @@ def panel_warnings(study: Mapping[str, Any], combine: str) -> list[str]:
     lines = []
     judges, split = study["judges"], study["no_majority"]
     if split and combine != "rows":
-        why = "the two judges disagreed" if len(judges) == 2 else "no result had the most votes"
+        two = len(judges) == 2
+        why, keeps = ("the two judges disagreed", "both") if two else ("no result had the most votes", "every verdict")
         lines.append(
-            f"{split:,} of {study['matchups']:,} matchups became ties because {why}; combine: rows keeps every judge's "
-            "own verdict"
+            f"{split:,} of {study['matchups']:,} matchups became ties because {why}; combine: rows keeps {keeps}"
         )
     return lines + [
         f"WARNING: {row['judge']} changed its verdict with the order of the answers in {100 * rate:.0f} % of its "

@@ -10,6 +10,7 @@ from tiltyard.battles.reading import read_battles
 from tiltyard.boards import BradleyTerry
 from tiltyard.boards.bradley_terry import CENTRE
 from tiltyard.errors import TiltyardError
+from tiltyard.judging.run_folder import require
 from tiltyard.pages.markup import Html, el, join, number, rating, table
 from tiltyard.report.grid import kind_column
 from tiltyard.report.sections.board import order, span
@@ -34,7 +35,7 @@ def category_section(here: Here, dimension: Dimension) -> Html:
     Nothing where the bank does not tell prompts apart.
     """
     column, kinds = kind_column(here.run.prompts)
-    if not 1 < len(set(kinds.values())) <= MOST_CATEGORIES or not (here.run.folder / "battles.jsonl").is_file():
+    if dimension.board is None or not 1 < len(set(kinds.values())) <= MOST_CATEGORIES:
         return Html("")
     entries, missing = _rated(here, dimension, kinds)
     if len(entries) < 2:
@@ -54,7 +55,7 @@ def category_section(here: Here, dimension: Dimension) -> Html:
     return el(
         "section",
         el("h3", f"By {_words(column)}"),
-        el("p", _note(here, dimension, column, len(entries)), class_="note"),
+        el("p", _note(dimension, column, len(entries)), class_="note"),
         table(head, rows, class_="categories"),
         el(
             "details",
@@ -70,8 +71,8 @@ def _words(column: str) -> str:
     return column.removeprefix("prompt_")
 
 
-def _note(here: Here, dimension: Dimension, column: str, n_boards: int) -> str:
-    shown = f"tiltyard rate {here.run.folder.name} --dimension {dimension.name} --by {column}"
+def _note(dimension: Dimension, column: str, n_boards: int) -> str:
+    shown = f"tiltyard rate RUN --dimension {dimension.name} --by {column}"
     return (
         f"One Bradley–Terry board per {_words(column)}, each with a mean of {CENTRE:g}, by the judge alone. Each has "
         f"95 % intervals of its own, which do not hold for all {n_boards} at once; and the best and worst of several "
@@ -81,7 +82,8 @@ def _note(here: Here, dimension: Dimension, column: str, n_boards: int) -> str:
 
 def _rated(here: Here, dimension: Dimension, kinds: Mapping[str, str]) -> tuple[Entries, list[str]]:
     """The entries of each category's board, and why a category has none."""
-    table = read_battles(here.run.folder / "battles.jsonl", columns=["question_id", "dimension"])
+    path = require(here.run.folder / "battles.jsonl", here.run.folder)
+    table = read_battles(path, columns=["question_id", "dimension"])
     questions, dimensions = table.text_column("question_id"), table.text_column("dimension")
     mine = np.array([label == dimension.name for label in dimensions.labels] or [False])[dimensions.codes]
     kind_of = np.array([kinds.get(label, "") for label in questions.labels] or [""])[questions.codes]

@@ -183,9 +183,9 @@ def canary_section(here: Here) -> Html:
 
 
 CANARIES_EXPLAINED = (
-    "Pairs with a clearly better answer, judged along with the others and left out of every rating. One is missed if the "
-    "judge chose the bad answer in one of the orders, or if a verdict cannot be read; a tie misses it where the rubric "
-    "measures answers by a reference answer."
+    "Pairs with a clearly better answer, judged along with the others and left out of every rating. One is missed if "
+    "the judge chose the bad answer in one of the orders, or if a verdict cannot be read; a tie misses it where the "
+    "rubric measures answers by a reference answer."
 )
 
 
@@ -207,30 +207,23 @@ def _canaries_of(dimension: str, found: Mapping[str, Any]) -> Html:
 def judge_prompt_section(here: Here) -> Html:
     """The rubric of each dimension and everything that the judge is sent around the material, folded."""
     path = here.run.folder / JUDGE_PROMPTS
-    prompts = read_object(path).get("prompts") if path.is_file() else None
-    if not prompts:
+    dimensions = read_object(path).get("dimensions") if path.is_file() else None
+    if not dimensions:
         return Html("")
-    several = len({tuple(one["judges"]) for one in prompts}) > 1
-    parts = [_judge_prompt(one, several) for one in prompts]
-    note = (
-        "In full; words in braces stand for the material. Every pair is shown twice, with the answers in either order."
-    )
+    note = "In full; words in braces stand for the material. The answers are shown in one order, then in the other."
+    parts = [_judge_prompts(name, found) for name, found in dimensions.items()]
     return el("section", el("h2", "What the judge is sent"), el("p", note, class_="note"), *parts, id="asked")
 
 
-def _judge_prompt(found: Mapping[str, Any], several: bool) -> Html:
-    who = f", to {', '.join(found['judges'])}" if several else ""
-    texts = (
-        (f"{found['dimension']}: the rubric, version {found['rubric_version']}", found["rubric"]),
-        (f"{found['dimension']}: system text{who}", found["system"]),
-        (f"{found['dimension']}: user text{who}", found["user"]),
-    )
-    return join(
-        [
-            el("details", el("summary", title), el("pre", text, class_="words", tabindex=0), class_="card")
-            for title, text in texts
-        ]
-    )
+def _judge_prompts(dimension: str, found: Mapping[str, Any]) -> Html:
+    texts = [(f"rubric, version {found['rubric_version']}", found["rubric"])]
+    for sent in found["sent"]:
+        who = f", to {', '.join(sent['judges'])}" if len(found["sent"]) > 1 else ""
+        texts += [(f"system text{who}", sent["system"]), (f"user text{who}", sent["user"])]
+    folded = [
+        el("details", el("summary", title), el("pre", text, class_="words"), class_="card") for title, text in texts
+    ]
+    return el("section", el("h3", dimension), *folded)
 
 
 def _shown(key: str, value: Any) -> Any:
