@@ -53,7 +53,7 @@ TYPES = {
     "model reason against with note prompt_id entrant_a entrant_b verdict bradley_terry leans_to first "
     "second missing check detail combine family correction cluster mode tie_model both_bad tiltyard python",
     "boolean": "checked anytime position_swap passed saves both_orders",
-    "list of strings": "remarks notes too_small by_chance only_before only_after not_corrected missed judges warnings",
+    "list of strings": "remarks notes too_small by_chance only_before only_after not_corrected judges warnings",
 }
 """Types of fields without a struct, by the last word of their path; each may be null as well."""
 EXCEPTIONS = {
@@ -62,6 +62,8 @@ EXCEPTIONS = {
     "inconsistent": {"type": ["string", "null"]},
     "sources.<source>": {"type": "number"},
     "results.dimensions.<dimension>.failed_questions[].error": {"type": ["string", "null"]},
+    "results.canaries.<dimension>.missed[].canary": {"type": "string"},
+    "results.canaries.<dimension>.missed[].said": {"type": "string"},
     "results.panel.dimensions.<dimension>.dissent[].votes.<judge>": {"type": "string"},
     "results.panel.dimensions.<dimension>.judges[].judge": {"type": "string"},
     "families.families[].models[].covered": {"type": "boolean"},
