@@ -61,22 +61,25 @@ def _conclusion(here: Here) -> Html:
         if dimension.best_board is None:
             without.append(join(["On ", name, " there is no board: ", why_no_board(run, dimension), "."]))
             continue
-        first = could_be_first(dimension)
-        who = ("any of them",) if 2 < len(first) == len(dimension.best_board.ratings) else tuple(first)
-        alike.setdefault(who, []).append(name)
-    sentences = [_who_is_best(who, where) for who, where in sorted(alike.items(), key=lambda one: len(one[0]) != 1)]
+        alike.setdefault(tuple(could_be_first(dimension)), []).append(name)
+    sentences = [
+        _who_is_best(who, where, len(run.entrants))
+        for who, where in sorted(alike.items(), key=lambda one: len(one[0]) != 1)
+    ]
     doubts = list(_doubts(run))
     if doubts:
         without.append(el("b", f"Do not rely on it: {'; '.join(doubts)}."))
     return join([*sentences, *without], " ")
 
 
-def _who_is_best(who: Sequence[str], where: Sequence[str]) -> Html:
+def _who_is_best(who: Sequence[str], where: Sequence[str], entrants: int) -> Html:
     """A sentence about the dimensions in which the same entrants could be first."""
     dimensions = join([join(where[:-1], ", "), " and " if len(where) > 1 else "", where[-1]])
     names = [el("b", name) for name in who]
-    if len(who) == 1 and who[0] != "any of them":
-        return join([names[0], " is best on ", dimensions, "; no other could be first."])
+    if len(who) == 1:
+        return join([names[0], " is best on ", dimensions, "; first place is settled."])
+    if 2 < len(who) == entrants:
+        return join(["On ", dimensions, " it is open who is best: any of them."])
     either = join([join(names[:-1], ", "), " or " if len(names) > 1 else "", names[-1]])
     return join(["On ", dimensions, " it is open who is best: ", either, "."])
 
