@@ -17,7 +17,7 @@ import msgspec
 from settings_reference import meanings
 
 from tiltyard.bank import Prompt, Response
-from tiltyard.battles.battle import Battle
+from tiltyard.battles.battle import FLAGS, Battle
 from tiltyard.battles.outcome import OUTCOME_LABELS, SOURCE_LABELS
 from tiltyard.boards.leaderboard import EloReport
 from tiltyard.placement.manifest import PlacementManifest, StartedManifest
@@ -259,7 +259,8 @@ def _battle() -> Schema:
     columns["source"] = {"description": columns["source"]["description"], "enum": list(SOURCE_LABELS)}
     del columns["controls"]
     columns["weight"] |= {"type": ["number", "null"], "minimum": 0}
-    columns["inconsistent"] |= {"type": ["boolean", "null"]}
+    for flag in FLAGS:
+        columns[flag] |= {"type": ["boolean", "null"]}
     columns["score_a"]["anyOf"][0] |= {"minimum": 0, "maximum": 1}
     for side, which in (("a", "first"), ("b", "second")):
         for control, unit in (

@@ -306,7 +306,8 @@ def test_both_readers_read_any_spelling_by_the_documented_rule(kind: str, rows: 
 def test_every_column_of_a_row_can_be_mapped() -> None:
     row = {"model_a": "x", "model_b": "y", "winner": "tie", "source": "human", "score_a": 0.6, "weight": 2}
     row |= {"question_id": "q", "voter": "v", "judge_model": "j", "dimension": "d", "category": "c", "language": "l"}
-    row |= {"timestamp": 5.0, "battle_id": "b", "inconsistent": True}
+    row |= {"timestamp": 5.0, "battle_id": "b"}
+    row |= {"inconsistent": True, "one_order": True, "winner_first": True}
     assert set(row) == set(TARGETS)
     foreign = {f"their {name}": value for name, value in row.items()}
 

@@ -13,6 +13,9 @@ from tiltyard.errors import BattleError
 TEXT_FIELDS = ("question_id", "voter", "judge_model", "dimension", "category", "language", "battle_id")
 """Optional columns of a battle row that hold text."""
 
+FLAGS = ("inconsistent", "one_order", "winner_first")
+"""Optional columns that say yes; a row without one says no."""
+
 OPTIONAL_FIELDS = (
     "question_id",
     "voter",
@@ -23,6 +26,8 @@ OPTIONAL_FIELDS = (
     "timestamp",
     "battle_id",
     "inconsistent",
+    "one_order",
+    "winner_first",
 )
 """Optional columns that a battle row may carry besides `score_a`, `weight` and the control pairs."""
 
@@ -48,6 +53,8 @@ class Battle(msgspec.Struct, frozen=True, kw_only=True):
         timestamp: Seconds since 1970.
         battle_id: A name to trace it back by.
         inconsistent: Whether it is a judgment that changed with the order; the winner is then a tie.
+        one_order: Whether a judge saw the answers in one order only, that of side A first.
+        winner_first: Whether the winner was written on side A, so that sides do not say who was shown first.
         controls: Number pairs such as `len_a` and `len_b`, by column name.
     """
 
@@ -66,6 +73,8 @@ class Battle(msgspec.Struct, frozen=True, kw_only=True):
     timestamp: float | None = None
     battle_id: str | None = None
     inconsistent: bool = False
+    one_order: bool = False
+    winner_first: bool = False
     controls: Mapping[str, float] = {}
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tiltyard.battles.battle import FLAGS
 from tiltyard.battles.mapping import NO_MAP, ColumnMap, suggestion
 from tiltyard.battles.outcome import SOURCE_LABELS, Outcome, Source
 from tiltyard.errors import BattleError, OptionError
@@ -112,7 +113,7 @@ def _same(*names: str) -> dict[str, tuple[str, ...]]:
 
 _OWN = _same(
     *("model_a", "model_b", "winner", "source", "score_a", "weight", "judge_model", "dimension"),
-    *("category", "language", "timestamp", "battle_id", "inconsistent"),
+    *("category", "language", "timestamp", "battle_id", *FLAGS),
 ) | {"question_id": PROMPT_COLUMNS, "voter": VOTER_COLUMNS}
 
 _LMARENA_LENGTHS = {

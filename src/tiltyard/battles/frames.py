@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tiltyard.battles.battle import FLAGS
 from tiltyard.battles.outcome import OUTCOME_LABELS, SOURCE_LABELS
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.errors import BattleError, TiltyardError
@@ -240,7 +241,7 @@ class Unfolded:
             if isinstance(column, Codes):
                 columns[name] = texts[name][column.codes[rows]]
             else:
-                columns[name] = column[rows] == 1.0 if name == "inconsistent" else column[rows]
+                columns[name] = column[rows] == 1.0 if name in FLAGS else column[rows]
         if table.score_a is not None:
             columns["score_a"] = table.score_a[rows]
         if self.is_weighted:

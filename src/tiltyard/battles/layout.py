@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tiltyard.battles import formats
-from tiltyard.battles.battle import OPTIONAL_FIELDS, TEXT_FIELDS, is_pair
+from tiltyard.battles.battle import FLAGS, OPTIONAL_FIELDS, TEXT_FIELDS, is_pair
 from tiltyard.battles.formats import Format, listed
 from tiltyard.battles.headers import Header, RawColumn
 from tiltyard.battles.mapping import NO_MAP, ColumnMap
@@ -56,7 +56,7 @@ KINDS = {
     **dict.fromkeys(TEXT_FIELDS, FieldKind.TEXT),
     **dict.fromkeys(("score_a", "weight"), FieldKind.NUMBER),
     "timestamp": FieldKind.TIME,
-    **dict.fromkeys(("inconsistent", "is_tie"), FieldKind.FLAG),
+    **dict.fromkeys((*FLAGS, "is_tie"), FieldKind.FLAG),
 }
 
 
@@ -67,7 +67,7 @@ STRICT_NUMBERS = ("weight",)
 FEW_VALUED = frozenset(("model_a", "model_b", "winner", "source", "weight", "judge_model", "dimension", "category"))
 
 
-FEW_VALUED |= frozenset(("language", "inconsistent", "is_tie"))
+FEW_VALUED |= frozenset(("language", "is_tie", *FLAGS))
 """Fields that hold few distinct values in practice, so that grouping by them while reading saves memory."""
 
 

@@ -386,6 +386,8 @@ def _columns(
             column = _used_codes(*readings[item.name], good)
             if column.labels:
                 columns[item.name] = column
+    if layout.format.always is not None:
+        columns["winner_first"] = np.ones(batch.n_rows)[good]
     return columns
 
 

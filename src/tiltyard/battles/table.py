@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.battles.battle import FLAGS
 from tiltyard.battles.outcome import Outcome
 from tiltyard.errors import BattleError
 
@@ -239,7 +240,7 @@ def _scores_or_nan(table: BattleTable) -> Floats:
 def _concat_column(name: str, tables: Sequence[BattleTable]) -> Column:
     present = [table.columns[name] for table in tables if name in table.columns]
     if all(isinstance(column, np.ndarray) for column in present):
-        absent = 0.0 if name == "inconsistent" else np.nan
+        absent = 0.0 if name in FLAGS else np.nan
         filled = [table.columns.get(name, np.full(len(table), absent)) for table in tables]
         return np.concatenate([np.asarray(column, dtype=np.float64) for column in filled])
     place: dict[str, int] = {}

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, cast
 import msgspec
 import numpy as np
 
-from tiltyard.battles.battle import Battle
+from tiltyard.battles.battle import FLAGS, Battle
 from tiltyard.battles.fast import session
 from tiltyard.battles.frames import Array, Unfolded, columns_to_frame, frame_columns
 from tiltyard.battles.headers import delimiter
@@ -124,7 +124,7 @@ def column_types(table: BattleTable) -> dict[str, str]:
     columns = {"model_a": "VARCHAR", "model_b": "VARCHAR", "winner": "VARCHAR", "source": "VARCHAR"}
     for name in list(Unfolded(table).columns(slice(0, 0)))[4:]:
         is_text = isinstance(table.columns.get(name), Codes)
-        columns[name] = "VARCHAR" if is_text else "BOOLEAN" if name == "inconsistent" else "DOUBLE"
+        columns[name] = "VARCHAR" if is_text else "BOOLEAN" if name in FLAGS else "DOUBLE"
     return columns
 
 

@@ -18,7 +18,7 @@ from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.estimator import check_choice
 from tiltyard.boards.misfit import MOST_TIMES
-from tiltyard.boards.preparation import asked_clusters, known_clusters
+from tiltyard.boards.preparation import SIDE_FLAGS, asked_clusters, known_clusters
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
 from tiltyard.errors import OptionError
@@ -120,8 +120,7 @@ def columns_for(estimator: Estimator, seen: Peek, also: Collection[str]) -> tupl
 def _wanted(estimator: Estimator, available: tuple[str, ...]) -> tuple[tuple[str, ...], list[str]]:
     """The cluster columns, and all optional columns that the estimator needs."""
     columns = [name for name in estimator.selection.columns() if name != "inconsistent" or name in available]
-    if "judge_model" in available:
-        columns.append("judge_model")
+    columns += [name for name in ("judge_model", *SIDE_FLAGS) if name in available]
     clusters: tuple[str, ...] = ()
     if isinstance(estimator, BradleyTerry | PermutationElo) and estimator.ci != "none":
         asked = asked_clusters(estimator.cluster)

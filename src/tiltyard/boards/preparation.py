@@ -222,10 +222,29 @@ def choose_clusters(table: BattleTable, cluster: str, remarks: list[str], *, vot
             remarks.append(
                 f"the intervals are for these {count[few[0]]} {kind_of(few[0])}s: too few to stand for others"
             )
-    remarks += [one_cluster(column) for column in alone]
+    remarks += [*_nameless_remarks(table, found), *(one_cluster(column) for column in alone)]
     if asked is None and not columns and not alone:
         remarks.append(INDEPENDENT)
     return columns
+
+
+def nameless(table: BattleTable, column: str) -> tuple[float, float]:
+    """How many battles name no prompt (or voter, …), though others do, and of how many; judges have no voters."""
+    codes = table.text_column(column).codes
+    should = table.source == Source.HUMAN if column == "voter" else np.ones(len(table), dtype=bool)
+    if not (codes[should] != MISSING).any():
+        return 0.0, float(table.weight[should].sum())
+    return float(table.weight[should & (codes == MISSING)].sum()), float(table.weight[should].sum())
+
+
+def _nameless_remarks(table: BattleTable, columns: Collection[str]) -> list[str]:
+    """A sentence for each kind of cluster that some battles do not name."""
+    found = {column: nameless(table, column) for column in columns}
+    return [
+        f"{without:,.0f} of {of:,.0f} battles name no {kind_of(column)}: each of them counts as independent"
+        for column, (without, of) in found.items()
+        if without > 0.0
+    ]
 
 
 def _count_clusters(table: BattleTable, column: str) -> int:
@@ -240,15 +259,44 @@ def one_cluster(column: str) -> str:
     return f"all battles have the same {kind_of(column)}: the intervals are for that {kind_of(column)} alone"
 
 
+SIDE_FLAGS = ("one_order", "winner_first")
+"""The columns that say whether sides mean who was shown first."""
+
+
+def with_sides(table: BattleTable) -> NDArray[np.bool_]:
+    """Which battles say whose answer was shown first: votes of people, and verdicts of a judge asked in one order.
+
+    A judgment settled over both orders has no side, and neither has a row whose winner was written first. Rows that do
+    not say so are taken for such where side A, or side B, wins every decided battle, whoever sits there.
+    """
+    shown = table.source == Source.HUMAN
+    if "one_order" in table.columns:
+        shown |= table.number_column("one_order") == 1.0
+    if "winner_first" in table.columns:
+        shown &= table.number_column("winner_first") != 1.0
+    decided = table.outcome[shown & (table.weight > 0.0)]
+    if (decided == Outcome.A).any() != (decided == Outcome.B).any():
+        both = np.isin(table.model_a[shown], table.model_b[shown]).any()
+        return shown & (not both)
+    return shown
+
+
+def first_share(table: BattleTable, shown: NDArray[np.bool_], code: int) -> float:
+    """In which part of its battles that have sides a model was shown first."""
+    first = float(table.weight[shown & (table.model_a == code)].sum())
+    second = float(table.weight[shown & (table.model_b == code)].sum())
+    return first / (first + second) if first + second > 0.0 else 0.5
+
+
 def choose_slot(table: BattleTable, slot: bool | None, *, controlled: bool, evaluated: str | None) -> bool:
     """Whether to fit the first side's advantage; refused where sides mean nothing."""
-    people = bool((table.source == Source.HUMAN).all())
+    shown = bool(with_sides(table).all())
     if slot is None:
-        return controlled and people
-    if slot and not people:
+        return controlled and shown
+    if slot and not shown:
         raise OptionError(
-            "the slot term needs the side each answer was shown on, and a judgment settled over both orders has none. "
-            'Use source="human", or leave the slot term out.'
+            "the slot term needs the side each answer was shown on. A judgment settled over both orders has none, nor "
+            'has a row that names the winner first. Use source="human", or leave the slot term out.'
         )
     if slot and evaluated in table.models:
         code = table.models.index(evaluated)

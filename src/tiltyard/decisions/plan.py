@@ -18,8 +18,10 @@ from tiltyard.boards.rating import make_estimator
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.decisions.contrast import contrast
 from tiltyard.decisions.gate import even_odds
+from tiltyard.decisions.obstacles import obstacles
 from tiltyard.decisions.plan_records import NOTHING, ORDERS, Amount, CallPrice, Pilot, SamplePlan, SampleSize
 from tiltyard.decisions.sample_size import Assumptions, Goal, Growth
+from tiltyard.decisions.sides import fit_sides
 from tiltyard.decisions.sources import open_source
 from tiltyard.decisions.two_models import read_to_compare
 from tiltyard.decisions.words import signed
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tiltyard.battles.reading import BattleData, OnBad
+    from tiltyard.battles.table import BattleTable
     from tiltyard.boards.certainty import Solved
     from tiltyard.boards.preparation import Ties
     from tiltyard.decisions.contrast import Contrast
@@ -129,7 +132,9 @@ def plan_from_battles(
     reading = InputOptions(
         format=format, where=where, default_source=default_source, on_bad=on_bad, map=map, tie_band=tie_band
     )
-    solved = solve_for(battles, selection, reading, ties=ties, cluster=cluster, level=goal.level)
+    estimator, table = read_for_plan(battles, selection, reading, ties=ties, cluster=cluster, level=goal.level)
+    sides = fit_sides(estimator.solve(table), new, old, estimator, lambda other: other.solve(table))
+    solved = sides.solved
     found = contrast(solved, new, old)
     _check_known(found, new, old)
     have = amount_of(solved)
@@ -142,8 +147,10 @@ def plan_from_battles(
         rows.insert(0, _row(abs(found.points), growth, goal, have, have, price, present=True))
     unit = next(iter(have.clusters.values()), have.battles)
     lost = lacking(open_source(battles).battles, selection).only(entrants={new, old})
-    said = [f"{lost.sentence}: they are not counted"] if lost else []
-    remarks = (*said, *dict.fromkeys(solved.fit_input.remarks), *_caveats(pilot, goal))
+    notes = [f"{lost.sentence}: they are not counted"] if lost else []
+    against = (*sides.obstacles, *obstacles(solved, (new, old), estimator))
+    notes += [f"a gate would not decide on these: {clause}" for clause in against]
+    remarks = (*notes, *dict.fromkeys(solved.fit_input.remarks), *sides.remarks, *_caveats(pilot, goal))
     return SamplePlan(goal, tuple(rows), None, pilot, price, _smallest(sizes, growth, goal, unit), remarks)
 
 
@@ -160,9 +167,26 @@ def solve_for(
         cluster: What makes battles dependent.
         level: Confidence level.
     """
+    estimator, table = read_for_plan(battles, selection, reading, ties=ties, cluster=cluster, level=level)
+    return estimator.solve(table)
+
+
+def read_for_plan(
+    battles: BattleData, selection: Selection, reading: InputOptions, *, ties: Ties, cluster: str, level: float
+) -> tuple[BradleyTerry, BattleTable]:
+    """What fits the battles that a plan is made from, and the battles.
+
+    Parameters:
+        battles: Where the battles are; see `read_battles`.
+        selection: Which of them are rated.
+        reading: How to read them.
+        ties: How ties are read.
+        cluster: What makes battles dependent.
+        level: Confidence level.
+    """
     estimator = make_estimator("bt", selection, ties=ties, level=level, cluster=cluster, misfit=False)
     assert isinstance(estimator, BradleyTerry)
-    return estimator.solve(read_to_compare(open_source(battles).battles, estimator, reading, ()))
+    return estimator, read_to_compare(open_source(battles).battles, estimator, reading, ())
 
 
 def amount_of(solved: Solved) -> Amount:

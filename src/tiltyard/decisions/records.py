@@ -145,6 +145,7 @@ class Difference:
         only_for: The few prompts or voters for which alone the interval holds; None: it holds for others too.
         obstacles: Why no gate may decide on these battles, whatever the interval says; usually none.
         missing: Matchups without a verdict; None where there are none, or where the battles come from no run folder.
+        first_side: What being shown first is worth in points, where it was fitted; the difference is without it.
     """
 
     new: str
@@ -166,6 +167,7 @@ class Difference:
     only_for: OnlyFor | None = None
     obstacles: tuple[str, ...] = ()
     missing: Missing | None = None
+    first_side: float | None = None
 
     @property
     def difference(self) -> float:
@@ -235,6 +237,7 @@ class Difference:
             "interval": dict(self.interval),
             "only_for": None if self.only_for is None else str(self.only_for),
             "obstacles": list(self.obstacles),
+            "first_side": self.first_side,
             "direct": None if self.direct is None else self.direct.to_dict(),
             "field": self.estimate.to_dict(),
             "parts": [part.to_dict() for part in self.parts],

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.frames import rereadable
 from tiltyard.battles.outcome import Outcome
@@ -14,12 +16,13 @@ from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.certainty import cluster_notes, interval_settings
 from tiltyard.boards.inputs import InputOptions, read_for
-from tiltyard.boards.preparation import FEW_CLUSTERS
 from tiltyard.boards.rating import make_estimator
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection, known_models
 from tiltyard.decisions.contrast import Contrast, contrast
+from tiltyard.decisions.obstacles import distinct, obstacles, only_for
 from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores
-from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, OnlyFor, PartDifference
+from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, PartDifference
+from tiltyard.decisions.sides import fit_sides
 from tiltyard.decisions.sources import open_source
 from tiltyard.decisions.words import signed
 from tiltyard.decisions.worst_case import (
@@ -45,8 +48,9 @@ if TYPE_CHECKING:
 
 VOTER = "voter"
 EVERYTHING = ("", "")
+WITH_SIDES = ("", "sides")
 SolvedBefore = dict[tuple[str, str], "Solved"]
-"""Fits by column and value, and of all battles under `EVERYTHING`."""
+"""Fits by column and value, and of all battles under `EVERYTHING`, with the first side's advantage `WITH_SIDES`."""
 PARTS = ("dimension", "category")
 """The columns by whose values a difference is also given, where battles have them."""
 MANY_VALUES = 40
@@ -195,13 +199,16 @@ def compare_in(
     level = estimator.level if level is None else level
     before = {} if solved_before is None else solved_before
     _check_names(table, new, old)
-    solved, apart = _solved_together(table, estimator, new, old, before)
+    plain, joined, apart = _solved_together(table, estimator, new, old, before)
+    sides = fit_sides(plain, new, old, estimator, partial(_solve_once, joined, before=before, key=WITH_SIDES))
+    solved = sides.solved
     found = contrast(solved, new, old)
     selected = solved.fit_input.selected
     ours = _of_either(selected.table, new, old)
-    direct = _head_to_head(selected.table, selected.both_bad, new, old, estimator, level, anytime=anytime)
+    fitting = replace(estimator, slot=solved.fit_input.slot)
+    direct = _head_to_head(selected.table, selected.both_bad, new, old, fitting, level, anytime=anytime)
     estimate = _estimate(found, solved, level, ours.n_battles, anytime=anytime)
-    remarks = [*apart, *solved.fit_input.remarks, *_disagreement(direct, found, level)]
+    remarks = [*apart, *solved.fit_input.remarks, *sides.remarks, *_disagreement(direct, found, level)]
     if len(np.unique(selected.table.source)) > 1:
         remarks.append("verdicts of a judge and votes of people are taken together; source=... takes one of them")
     if not found.known:
@@ -218,25 +225,35 @@ def compare_in(
         parts=_parts(table, new, old, estimator, by, level, before, anytime=anytime),
         prompts=prompt_scores(concat([selected.table, selected.both_bad]), new, old, texts),
         n_battles=ours.n_battles,
-        n_prompts=_distinct(ours, PROMPT),
-        n_voters=_distinct(ours, VOTER),
+        n_prompts=distinct(ours, PROMPT),
+        n_voters=distinct(ours, VOTER),
         interval={"level": level, **interval_settings(solved.covariance, solved.fit_input.clusters)},
         left_out=selected.left_out,
         remarks=tuple(dict.fromkeys(remarks)),
         anytime=anytime,
         only_for=only,
-        obstacles=obstacles(only),
+        obstacles=(*sides.obstacles, *obstacles(solved, (new, old), estimator)),
+        first_side=sides.advantage,
     )
+
+
+def _solve_by(table: BattleTable, estimator: BradleyTerry) -> Solved:
+    return estimator.solve(table)
+
+
+def _solve_once(table: BattleTable, estimator: BradleyTerry, before: SolvedBefore, key: tuple[str, str]) -> Solved:
+    """The fit, or the one of this key that was made before."""
+    if key not in before:
+        before[key] = estimator.solve(table)
+    return before[key]
 
 
 def _solved_together(
     table: BattleTable, estimator: BradleyTerry, new: str, old: str, before: SolvedBefore
-) -> tuple[Solved, list[str]]:
-    """The fit of everyone whom battles join to the two, and a sentence about the others."""
+) -> tuple[Solved, BattleTable, list[str]]:
+    """The fit of everyone whom battles join to the two, their battles, and a sentence about the others."""
     try:
-        if EVERYTHING not in before:
-            before[EVERYTHING] = estimator.solve(table)
-        return before[EVERYTHING], []
+        return _solve_once(table, estimator, before, EVERYTHING), table, []
     except NotConnected as error:
         group = next((group for group in error.islands if new in group), [])
         if old not in group:
@@ -247,33 +264,8 @@ def _solved_together(
     inside = np.array([name in group for name in table.models], dtype=bool)
     joined = table.take(inside[table.model_a] & inside[table.model_b]).compact()
     left = len(table.models) - len(joined.models)
-    return estimator.solve(joined), [f"left out: {left} models that no chain of battles joins to the two"]
-
-
-def only_for(solved: Solved, estimator: BradleyTerry) -> OnlyFor | None:
-    """The prompts or voters that are too few to stand for others, so that the interval is for them alone.
-
-    Parameters:
-        solved: The fit.
-        estimator: The estimator; where it was told what to cluster by, that was the user's decision.
-    """
-    if estimator.cluster != "auto":
-        return None
-    table = solved.fit_input.selected.table
-    for column, what in ((PROMPT, "prompt"), (VOTER, "voter")):
-        count = _distinct(table, column) if column not in solved.fit_input.clusters else None
-        if count and count < FEW_CLUSTERS and not (table.text_column(column).codes < 0).any():
-            return OnlyFor(what, count)
-    return None
-
-
-def obstacles(only: OnlyFor | None) -> tuple[str, ...]:
-    """Why no gate may decide: an answer for a few prompts alone says nothing about the next ones.
-
-    Parameters:
-        only: The prompts or voters for which alone the interval holds.
-    """
-    return (f"{only} cannot stand for others",) if only is not None and only.what == "prompt" else ()
+    before.pop(WITH_SIDES, None)
+    return estimator.solve(joined), joined, [f"left out: {left} models that no chain of battles joins to the two"]
 
 
 def few_clusters(solved: Solved, names: Sequence[str]) -> list[str]:
@@ -301,6 +293,12 @@ def _of_either(table: BattleTable, new: str, old: str) -> BattleTable:
     """The battles in which one of the two took part."""
     codes = [table.models.index(new), table.models.index(old)]
     return table.take(np.isin(table.model_a, codes) | np.isin(table.model_b, codes))
+
+
+def _met(table: BattleTable, new: str, old: str) -> NDArray[np.bool_]:
+    """Which battles are between the two."""
+    codes = [table.models.index(new), table.models.index(old)]
+    return np.isin(table.model_a, codes) & np.isin(table.model_b, codes)
 
 
 def _between(table: BattleTable, new: str, old: str) -> BattleTable:
@@ -348,6 +346,7 @@ def _head_to_head(
     the one is that of the other: it never leaves 0 to 1, and is clustered in the same way.
     """
     rated, bad = _between(table, new, old), _between(both_bad, new, old)
+    as_shown = table.take(_met(table, new, old)) if estimator.slot else rated
     if not len(rated) and not len(bad):
         return None
     won, lost, tied = (
@@ -355,26 +354,32 @@ def _head_to_head(
     )
     estimate = None
     if len(rated):
-        estimate = _direct_estimate(rated, new, old, estimator, level, anytime=anytime)
+        rate = float((rated.weight * scores(rated)).sum() / rated.n_battles)
+        estimate = _direct_estimate(as_shown, rate, new, old, estimator, level, anytime=anytime)
     return HeadToHead(won, lost, tied, bad.n_battles, estimate)
 
 
 def _direct_estimate(
-    rated: BattleTable, new: str, old: str, estimator: BradleyTerry, level: float, *, anytime: bool
+    rated: BattleTable, rate: float, new: str, old: str, estimator: BradleyTerry, level: float, *, anytime: bool
 ) -> EstimatedDifference | None:
-    """The difference of the two from their own battles, and their mean result with its interval."""
-    rate = float((rated.weight * scores(rated)).sum() / rated.n_battles)
+    """The difference of the two from their own battles, and their mean result with its interval.
+
+    Where the first side's advantage is fitted, the mean result is that of battles without it.
+    """
     already = replace(estimator, selection=Selection())
     try:
         solved = already.solve(rated.compact())
         halves = replace(already, ties="half").solve(rated.compact())
-    except (BattleError, RatingError):  # ties alone: nothing to tell the two apart by
+    except (BattleError, RatingError, OptionError):
+        if estimator.slot:  # one of the two was always shown first
+            return None
+        # ties alone: nothing to tell the two apart by
         return EstimatedDifference(0.0, None, None, None, rate, None, None, rated.n_battles)
     found, half = contrast(solved, new, old), contrast(halves, new, old)
     rates = _estimate(half, halves, level, rated.n_battles, anytime=anytime)
     return replace(
         _estimate(found, solved, level, rated.n_battles, anytime=anytime),
-        win_rate=rate,
+        win_rate=rates.win_rate if estimator.slot else rate,
         win_rate_low=rates.win_rate_low,
         win_rate_high=rates.win_rate_high,
     )
@@ -427,9 +432,12 @@ def _parts(
             estimate, found, reason = None, None, None
             try:
                 _check_names(battles, new, old)
-                if (column, value) not in before:
-                    before[column, value] = replace(estimator, only_connected=True).solve(battles)
-                solved = before[column, value]
+                joined = replace(estimator, only_connected=True)
+                plain = _solve_once(battles, joined, before, (column, value))
+                sides = fit_sides(plain, new, old, joined, partial(_solve_by, battles))
+                if sides.obstacles:
+                    raise RatingError(f"{'; '.join(sides.obstacles)}.")
+                solved = sides.solved
                 found = contrast(solved, new, old)
                 ours = _of_either(solved.fit_input.selected.table, new, old)
                 estimate = _estimate(found, solved, inside, ours.n_battles, anytime=anytime)
@@ -437,11 +445,3 @@ def _parts(
                 reason = str(error)
             parts.append(PartDifference(column, value, estimate, found, reason))
     return tuple(parts)
-
-
-def _distinct(table: BattleTable, column: str) -> int | None:
-    """How many values of a column these battles have; None without the column."""
-    if column not in table.columns:
-        return None
-    codes = table.text_column(column).codes
-    return len(np.unique(codes[codes >= 0]))

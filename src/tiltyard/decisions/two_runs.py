@@ -11,17 +11,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.missing_verdicts import together
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards import InputOptions, make_estimator
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
+from tiltyard.boards.preparation import first_share, with_sides
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
+from tiltyard.decisions.obstacles import obstacles, only_for
 from tiltyard.decisions.paired_fits import TwoFits
 from tiltyard.decisions.prompts import PROMPT, prompt_changes
 from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
 from tiltyard.decisions.run_words import changes_table, run_sentence
+from tiltyard.decisions.sides import is_balanced, is_identified, side_lean, side_remark
 from tiltyard.decisions.sources import BattleSource, open_source
 from tiltyard.decisions.two_models import (
     MANY_VALUES,
@@ -29,8 +33,6 @@ from tiltyard.decisions.two_models import (
     VOTER,
     few_clusters,
     mean_result,
-    obstacles,
-    only_for,
     read_to_compare,
 )
 from tiltyard.decisions.worst_case import (
@@ -354,6 +356,8 @@ def _compare(
     tables = _shared_only(tables, notes)
     same = _same_answers(tables[0].models, runs, unchanged)
     fits = TwoFits.of(tables, estimator, [name for name in tables[0].models if same.get(name)])
+    fits, blocked = _fit_sides(fits, tables, estimator)
+    estimator = replace(estimator, slot=fits.new.fit_input.slot)
     parts = _parts(tables, estimator, fits.zero_names)
     texts = {**runs[1].prompt_texts(), **runs[0].prompt_texts()}
     ratings = [CENTRE + POINTS_PER_LOGIT * fits.from_zero(side) for side in (0, 1)]
@@ -363,6 +367,7 @@ def _compare(
         one = fits.contrast(i)
         low, high = one.ends(1.0 - (1.0 - estimator.level) / len(fits.models), anytime=anytime)
         found = _difference(name, one, fits, tables, runs, estimator, parts.get(name, ()), texts, anytime=anytime)
+        found = replace(found, obstacles=tuple(dict.fromkeys([*blocked.get(name, ()), *found.obstacles])))
         changes.append(
             EntrantChange(
                 entrant=name,
@@ -382,6 +387,47 @@ def _compare(
     remarks = tuple(dict.fromkeys([*notes, *fits.remarks]))
     return RunComparison(
         runs[0].name, runs[1].name, tuple(changes), tuple(fits.zero_names), prompts, estimator.level, remarks
+    )
+
+
+def _fit_sides(
+    fits: TwoFits, tables: tuple[BattleTable, BattleTable], estimator: BradleyTerry
+) -> tuple[TwoFits, dict[str, tuple[str, ...]]]:
+    """The fits with what the first side is worth, where sides changed between the runs and battles say who sat first.
+
+    Also for each entrant why its change cannot be told from its side, where that is so. An entrant that sat on the same
+    sides in both runs owes nothing of its change to them.
+    """
+    shown = [with_sides(solved.fit_input.selected.table) for solved in (fits.new, fits.old)]
+    from_zero = np.eye(len(fits.models)) - fits.zero
+    leaning = []
+    for i, weights in enumerate(from_zero):
+        now, then = (side_lean(one, rows, weights) for one, rows in zip((fits.new, fits.old), shown, strict=True))
+        if not is_balanced(now - then, fits.contrast(i)):
+            leaning.append(i)
+    if estimator.slot is False or not leaning:
+        return fits, {}
+    unsure, joint = leaning, fits
+    if all(rows.all() for rows in shown):
+        try:
+            joint = TwoFits.of(tables, replace(estimator, slot=True), fits.zero_names)
+            sure = [all(is_identified(one, from_zero[i]) for one in (joint.new, joint.old)) for i in leaning]
+            unsure = [i for i, enough in zip(leaning, sure, strict=True) if not enough]
+            worth = float(np.mean([one.fit.parameters.coefficient[0] for one in (joint.new, joint.old)]))
+            joint = replace(joint, remarks=(*joint.remarks, side_remark(worth)))
+        except (RatingError, OptionError):
+            joint = fits
+    return joint, {fits.models[i]: (_changed_sides(fits, shown, i),) for i in unsure}
+
+
+def _changed_sides(fits: TwoFits, shown: Sequence[NDArray[np.bool_]], i: int) -> str:
+    now, then = (
+        100 * first_share(one.fit_input.selected.table, rows, i)
+        for one, rows in zip((fits.new, fits.old), shown, strict=True)
+    )
+    return (
+        f"{fits.models[i]} was shown first in {now:.0f} % of its battles now and in {then:.0f} % then, so its change "
+        "cannot be told from the side's advantage"
     )
 
 
@@ -528,7 +574,7 @@ def _difference(
         anytime=anytime,
         then_and_now=True,
         only_for=only,
-        obstacles=obstacles(only),
+        obstacles=(*obstacles(fits.new, (name,), estimator), *obstacles(fits.old, (name,), estimator)),
     )
 
 

@@ -70,7 +70,9 @@ def sentence(found: Difference) -> str:
     size = f"{signed(found.difference)} points ({between(found.low, found.high)})"
     chance = found.probability_better
     which = side(found.low, found.high)
-    if which == "better":
+    if found.obstacles and found.only_for is None:
+        text = f"cannot tell {found.new} from {found.old}: {'; '.join(found.obstacles)}; here {size}"
+    elif which == "better":
         text = f"{found.new} is better than {found.old}: {size}, {sureness(chance)} sure"
     elif which == "worse":
         text = f"{found.new} is worse than {found.old}: {size}, {sureness(None if chance is None else 1 - chance)} sure"

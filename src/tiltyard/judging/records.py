@@ -256,6 +256,7 @@ def to_battle(judgment: Judgment) -> Battle | None:
     """The battle of a settled judgment; None for a failed one, which must not be rated.
 
     It has a soft score where the judge gave probabilities or grades in both orders, and their mean fits the outcome.
+    Where the judge saw entrant_a's answer first and no other order, it says so (`one_order`).
 
     Parameters:
         judgment: A settled judgment.
@@ -275,6 +276,7 @@ def to_battle(judgment: Judgment) -> Battle | None:
         dimension=judgment.dimension,
         score_a=_soft_score(judgment, outcome),
         inconsistent=judgment.inconsistent,
+        one_order=not any(verdict.position_swap for verdict in judgment.raw),
     )
 
 

@@ -218,7 +218,12 @@ def _rate_round(plan: PlacementPlan, result: PanelResult, scale: JudgeScale | No
 
 def judged_battles(judgments: Sequence[Judgment]) -> BattleTable:
     """The battles of the judgments that were settled."""
-    rows = [battle.to_dict() for judgment in judgments if (battle := to_battle(judgment)) is not None]
+    # Where one order is judged here, it is drawn at random for each battle: sides favour nobody.
+    rows = [
+        {**battle.to_dict(), "one_order": False}
+        for judgment in judgments
+        if (battle := to_battle(judgment)) is not None
+    ]
     if not rows:
         raise JudgingError(
             f"none of the {len(judgments)} battles has a verdict that can be read, so there is nothing to rate. "

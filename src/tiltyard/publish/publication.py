@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from tiltyard.battles.battle import FLAGS
 from tiltyard.battles.reading import OnBad  # noqa: TC001 - msgspec resolves it
 from tiltyard.battles.table import MISSING, Codes
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 DIMENSION, PROMPT, VOTER = "dimension", "question_id", "voter"
 PUBLIC_COLUMNS = frozenset(
-    (PROMPT, VOTER, "judge_model", DIMENSION, "category", "language", "timestamp", "battle_id", "inconsistent")
+    (PROMPT, VOTER, "judge_model", DIMENSION, "category", "language", "timestamp", "battle_id", *FLAGS)
 )
 """Columns of a battle row that are published; besides them `score_a`, `weight` and control pairs, which are numbers."""
 

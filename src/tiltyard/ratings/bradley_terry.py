@@ -281,6 +281,20 @@ def _with_prior(matrix: Floats, n_models: int, prior: StrengthPrior | None) -> F
     return matrix
 
 
+def response(fit: BradleyTerryFit, contrast: Floats) -> Floats:
+    """How each parameter moves with a score along `contrast`: the inverse information times it, in one solve.
+
+    Parameters:
+        fit: The fit.
+        contrast: Weights of the first parameters; those of strengths add up to 0.
+    """
+    right = np.zeros(fit.n_parameters)
+    right[: len(contrast)] = contrast
+    if fit.cells.n_models <= DENSE_MODELS:
+        return solve_centred(fit.information(), right, fit.cells.n_models)
+    return _solve_sparse(fit.cells, fit.curvature(), fit.tied_groups, right, fit.prior)
+
+
 def project(cells: PairCells, by_delta: Floats) -> Floats:
     """Derivatives by delta (one per cell) as derivatives by strengths and coefficients."""
     m = cells.n_models
