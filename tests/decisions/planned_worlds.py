@@ -7,7 +7,7 @@ Nothing here knows how a plan is reckoned: verdicts are drawn, settled, rated an
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -53,7 +53,8 @@ class PlannedWorld:
         result = results((on_prompt[:, first] - on_prompt[:, second]).ravel(), rng, parameter=LOG_NU)
         result[rng.random(len(result)) < self.flips] = 2
         a, b = np.tile(first, prompts), np.tile(second, prompts)
-        return table_of(self.models, a, b, result, np.repeat(np.arange(prompts), len(first)))
+        table = table_of(self.models, a, b, result, np.repeat(np.arange(prompts), len(first)))
+        return replace(table, source=np.zeros(len(a), dtype=np.int8))  # settled judgments: no side was shown first
 
 
 @cache

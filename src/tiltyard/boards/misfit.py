@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.outcome import Source
+from tiltyard.boards.preparation import with_sides
 from tiltyard.errors import RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import fit_bounded
+from tiltyard.ratings.comparisons import sum_by
 from tiltyard.ratings.misfit import MOST_MODELS, Misfit, check_fit
 
 if TYPE_CHECKING:
@@ -45,6 +47,11 @@ SMALL_SLOT = 5.0
 MOST_TIMES = 5_000_000
 """More battles than these, in files and without clusters, are counted while they are read, in the same little memory
 however many they are; when each was is then not known."""
+
+SKEWED = 0.05
+SKEWED_ERRORS = 4.0
+"""A model is said to be shown first unevenly where that is by more than this share, and than so many standard errors
+of a coin that chose the sides."""
 
 WORST = 5
 """How many pairs and models are listed."""
@@ -98,7 +105,12 @@ def _checked(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int, 
     missing["ties"] = _no_tie_law(fitted)
     missing["drift"] = _no_times(table) if seconds is None else "the times tell nothing apart"
     missing["slot"] = no_slot or "who sat first follows from the models"
-    return _report(found, table.models, fit_input.tie_model.name, missing)
+    report = _report(found, table.models, fit_input.tie_model.name, missing)
+    skewed = None if "slot" in report.record["notes"] else _skewed_sides(table, fit_input)
+    if skewed is None:
+        return report
+    checked = SHARES.keys() & report.record.keys()
+    return FitReport((*(report.lines if checked else ()), skewed), report.record)
 
 
 def _no_times(table: BattleTable) -> str:
@@ -119,12 +131,31 @@ def _sides_mean_nothing(table: BattleTable, fit_input: FitInput) -> str | None:
     """Why the first side's advantage is not checked; None where it can be."""
     if fit_input.slot:
         return "the fit includes it"
-    if not bool((table.source == Source.HUMAN).all()):
-        return "judgments are settled over both orders"
-    won = table.weight[table.outcome == Outcome.A].sum(), table.weight[table.outcome == Outcome.B].sum()
-    if min(won) == 0.0:
+    shown = with_sides(table)
+    if shown.all():
+        return None
+    if bool((table.source == Source.HUMAN).all()):
         return "one side never wins: sides tell who won, not who was shown first"
-    return None
+    return "judgments are settled over both orders"
+
+
+def _skewed_sides(table: BattleTable, fit_input: FitInput) -> str | None:
+    """A sentence about the model that was shown first most unevenly; None where chance explains its sides."""
+    shown = with_sides(table)
+    if fit_input.slot or not shown.any():
+        return None
+    m = len(table.models)
+    first, second = (sum_by(side[shown], table.weight[shown], m) for side in (table.model_a, table.model_b))
+    n = first + second
+    away = np.where(n > 0.0, np.abs(first - second), 0.0)
+    certain = (away > SKEWED_ERRORS * np.sqrt(np.maximum(n, 1.0))) & (away > 2.0 * SKEWED * n)
+    if not certain.any():
+        return None
+    worst = int(np.argmax(np.where(certain, away / np.maximum(n, 1.0), 0.0)))
+    return (
+        f"sides: {table.models[worst]} was shown first in {_percent(first[worst] / n[worst])} of its battles, so its "
+        "rating includes what the first side is worth; the slot term removes it"
+    )
 
 
 def _report(found: Misfit, models: Sequence[str], tie_model: str, missing: Mapping[str, str]) -> FitReport:

@@ -58,7 +58,7 @@ def obstacles(solved: Solved, names: Sequence[str], estimator: BradleyTerry) -> 
     looked_at = [column for column in known_clusters(table.columns) if asked is None or column in asked]
     few = (_too_few(table, names, column) for column in looked_at)
     named = [*looked_at, *(column for column in solved.fit_input.clusters if column not in looked_at)]
-    return tuple(clause for clause in (*few, *(_unnamed(table, column) for column in named)) if clause is not None)
+    return tuple(filter(None, (*few, *(unnamed_clause(table, column) for column in named))))
 
 
 def _too_few(table: BattleTable, names: Sequence[str], column: str) -> str | None:
@@ -93,8 +93,13 @@ def effective_count(table: BattleTable, column: str) -> float:
     return float(sizes.sum()) ** 2 / squares if squares > 0.0 else 0.0
 
 
-def _unnamed(table: BattleTable, column: str) -> str | None:
-    """A clause where too many battles name no prompt or no voter."""
+def unnamed_clause(table: BattleTable, column: str) -> str | None:
+    """A clause where too many battles name no prompt or no voter; None where nearly all do.
+
+    Parameters:
+        table: The battles.
+        column: The column.
+    """
     without, of = nameless(table, column)
     return f"{without:,.0f} of {of:,.0f} battles name no {kind_of(column)}" if without > MOST_NAMELESS * of else None
 

@@ -1,4 +1,4 @@
-"""What the first side is worth, where battles say who was shown first: fitted with the difference, or said to be unknown.
+"""What the first side is worth, where battles say who was shown first: fitted with the difference, or unknown.
 
 Whoever is shown first wins a little more often. Where one of the two was shown first more often than the other, a part
 of the difference is the side's. Two numbers decide what to do about it. The *lean* is how many logits the difference
@@ -34,6 +34,9 @@ Floats = NDArray[np.float64]
 
 BALANCED = 0.5
 """Sides are balanced where a side worth a whole logit would move the difference by less than this many errors."""
+BALANCED_MIXTURE = 1.25
+"""The same where battles without sides are among them, so that no advantage is fitted: sides that a coin chose are
+further apart than this in one case of a hundred."""
 FEWEST_BATTLES = 20.0
 """On fewer battles than these, effectively, no difference rests that is fitted together with its side."""
 FEWEST_CLUSTERS = 5.0
@@ -83,8 +86,10 @@ def fit_sides(
         if is_balanced(lean, found):
             return SideFit(plain)
         if not shown.all():
-            what = f"{_shown_first(plain, shown, new, old)}, and beside battles without sides its advantage is not fitted"
-            return SideFit(plain, obstacles=(what,))
+            if is_balanced(lean, found, BALANCED_MIXTURE):
+                return SideFit(plain)
+            what = f"{_shown_first(plain, shown, new, old)} that have sides, and others have none"
+            return SideFit(plain, obstacles=(f"{what}, so the side's advantage is not fitted",))
     told = f"{_shown_first(plain, shown, new, old)}, so its strength cannot be told from the side's advantage"
     try:
         joint = plain if plain.fit_input.slot else solve(replace(estimator, slot=True))
@@ -104,17 +109,20 @@ def side_remark(advantage: float) -> str:
         advantage: Its advantage in logits.
     """
     wins = 1.0 / (1.0 + math.exp(-advantage))
-    return f"the first side wins {100 * wins:.0f} % of decided battles between equals; fitted, so it is not part of the difference"
+    return (
+        f"the first side wins {100 * wins:.0f} % of decided battles between equals; fitted, and not in the difference"
+    )
 
 
-def is_balanced(lean: float, found: Contrast) -> bool:
+def is_balanced(lean: float, found: Contrast, errors: float = BALANCED) -> bool:
     """Whether sides are so balanced that their advantage hardly matters to the difference.
 
     Parameters:
         lean: By how many logits the difference moves for every logit that the first side is worth.
         found: The difference.
+        errors: How many standard errors a side worth a whole logit may move it.
     """
-    return abs(lean) <= BALANCED * found.error / POINTS_PER_LOGIT
+    return abs(lean) <= errors * found.error / POINTS_PER_LOGIT
 
 
 def side_lean(solved: Solved, shown: NDArray[np.bool_], weights: Floats) -> float:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.battles.frames import rereadable
 from tiltyard.battles.outcome import Outcome
@@ -41,6 +40,8 @@ from tiltyard.ratings import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from tiltyard.battles.missing_verdicts import MissingVerdicts
     from tiltyard.boards.certainty import Solved

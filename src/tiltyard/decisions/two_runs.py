@@ -11,16 +11,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.battles.missing_verdicts import together
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards import InputOptions, make_estimator
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
-from tiltyard.boards.preparation import first_share, with_sides
+from tiltyard.boards.preparation import first_share, nameless, with_sides
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
-from tiltyard.decisions.obstacles import obstacles, only_for
+from tiltyard.decisions.obstacles import obstacles, only_for, unnamed_clause
 from tiltyard.decisions.paired_fits import TwoFits
 from tiltyard.decisions.prompts import PROMPT, prompt_changes
 from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
@@ -52,6 +51,8 @@ from tiltyard.ratings.ranks import ranks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from tiltyard.battles.missing_verdicts import MissingVerdicts
     from tiltyard.battles.reading import BattleData, OnBad
@@ -353,6 +354,7 @@ def _compare(
     *,
     anytime: bool,
 ) -> RunComparison:
+    unnamed = [unnamed_clause(table, PROMPT) for table in tables if PROMPT in table.columns]
     tables = _shared_only(tables, notes)
     same = _same_answers(tables[0].models, runs, unchanged)
     fits = TwoFits.of(tables, estimator, [name for name in tables[0].models if same.get(name)])
@@ -367,7 +369,8 @@ def _compare(
         one = fits.contrast(i)
         low, high = one.ends(1.0 - (1.0 - estimator.level) / len(fits.models), anytime=anytime)
         found = _difference(name, one, fits, tables, runs, estimator, parts.get(name, ()), texts, anytime=anytime)
-        found = replace(found, obstacles=tuple(dict.fromkeys([*blocked.get(name, ()), *found.obstacles])))
+        against = [*filter(None, unnamed), *blocked.get(name, ()), *found.obstacles]
+        found = replace(found, obstacles=tuple(dict.fromkeys(against)))
         changes.append(
             EntrantChange(
                 entrant=name,
@@ -458,6 +461,10 @@ def _shared_only(tables: tuple[BattleTable, BattleTable], notes: list[str]) -> t
             lost = len(asked[0] | asked[1]) - len(both)
             if lost:
                 notes.append(f"{len(both):,} prompts are in both runs; {lost:,} that are only in one are left out")
+            for table, side in zip(tables, ("new", "old"), strict=True):
+                without, of = nameless(table, PROMPT)
+                if without:
+                    notes.append(f"{side} run: {without:,.0f} of {of:,.0f} battles name no prompt and are left out")
             new, old = (_on(table, both) for table in (new, old))
         else:
             notes.append("the runs share no prompt: they are compared as independent")

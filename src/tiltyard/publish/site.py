@@ -153,7 +153,7 @@ def _pages(
 
 def _pair_pages(publication: StaticSite, cards: frozenset[str]) -> Iterator[tuple[tuple[str, str], tuple[str, bytes]]]:
     """The page of every pair that has one: neighbours on the board, and the first models with each other."""
-    estimator, solved_before = publication.rules.estimator(), dict[tuple[str, str], "Solved"]()
+    estimator, solved_before = replace(publication.rules.estimator(), slot=False), dict[tuple[str, str], "Solved"]()
     for one, other in chosen_pairs(publication):
         try:
             found = compare_in(

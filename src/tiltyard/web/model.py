@@ -391,7 +391,8 @@ def estimated_difference(snapshot: Snapshot, a: str, b: str) -> EstimatedDiffere
     if study.offline is None or snapshot.board.phase == SHADOW_PHASE:
         return None
     try:
-        found = compare_in(study.votes.battles(), a, b, published_estimator(rules), by=(), anytime=rules.anytime)
+        estimator = replace(published_estimator(rules), slot=False)  # as on the board; sides are drawn at random
+        found = compare_in(study.votes.battles(), a, b, estimator, by=(), anytime=rules.anytime)
     except TiltyardError:
         return None
     slope, plain = study.offline.slope, found.estimate

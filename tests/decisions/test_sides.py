@@ -1,0 +1,193 @@
+"""The first side's advantage is no part of a difference: fitted where sides are uneven, or nobody may decide."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import within
+from sizes import size
+from tiltyard.battles.reading import read_battles
+from tiltyard.battles.table import BattleTable, Codes, concat
+from tiltyard.battles.writing import write_battles
+from tiltyard.boards import BradleyTerry, rate
+from tiltyard.boards.preparation import with_sides
+from tiltyard.decisions import compare_runs, difference
+from tiltyard.decisions.two_models import compare_in
+from tiltyard.ratings import POINTS_PER_LOGIT
+
+ESTIMATOR = BradleyTerry(misfit=False)
+SIDE = 0.3
+
+
+def votes(
+    rng: np.random.Generator, n: int = 300, *, first: float, gap: float = 0.0, side: float = SIDE, people: bool = True
+) -> BattleTable:
+    """Votes between `new` and `old`, `new` on side A in the part `first` of them; side A is worth `side` logits."""
+    on_a = rng.random(n) < first
+    wins_a = rng.random(n) < 1.0 / (1.0 + np.exp(-np.where(on_a, gap, -gap) - side))
+    outcome = np.where(rng.random(n) < 0.15, 2, np.where(wins_a, 0, 1))
+    return BattleTable(
+        models=("new", "old"),
+        model_a=np.where(on_a, 0, 1).astype(np.int32),
+        model_b=np.where(on_a, 1, 0).astype(np.int32),
+        outcome=outcome.astype(np.int8),
+        source=np.full(n, people, dtype=np.int8),
+        weight=np.ones(n),
+    )
+
+
+def decided(worlds: int, **world: float) -> Counter[str]:
+    """How often each verdict comes out."""
+    rng = np.random.default_rng(7)
+    tables = [votes(rng, first=world["first"], gap=world.get("gap", 0.0)) for _ in range(worlds)]
+    return Counter(compare_in(table, "new", "old", ESTIMATOR, by=()).gate(margin=0.0).verdict for table in tables)
+
+
+@pytest.mark.parametrize("first", [0.5, 0.65, 0.8, 0.95, 1.0])
+def test_equal_models_are_better_or_worse_in_one_of_twenty_gates_whoever_was_shown_first(first):
+    worlds = size(40, soak=1000)
+    verdicts = decided(worlds, first=first)
+    allowed = 0.05 + 3.0 * np.sqrt(0.05 * 0.95 / worlds)  # without the side, 52 % at 0.8 and 78 % at 1
+    assert (verdicts["better"] + verdicts["worse"]) / worlds <= allowed
+    if first == 1.0:
+        assert verdicts["unknown"] == worlds
+
+
+def test_sides_that_are_balanced_cost_no_power():
+    worlds = size(25, soak=500)
+    rng = np.random.default_rng(3)
+    tables = [votes(rng, first=0.5, gap=0.4) for _ in range(worlds)]
+    with_side, without = (
+        sum(compare_in(table, "new", "old", one, by=()).gate(margin=0.0).verdict == "better" for table in tables)
+        for one in (ESTIMATOR, BradleyTerry(misfit=False, slot=False))
+    )
+    assert with_side >= without - 0.08 * worlds
+    assert with_side >= 0.7 * worlds
+
+
+def test_what_the_first_side_is_worth_is_said_and_left_out_of_the_difference():
+    table = votes(np.random.default_rng(1), 20_000, first=0.8, gap=0.2)
+    found = compare_in(table, "new", "old", ESTIMATOR)
+    assert found.first_side == pytest.approx(SIDE * POINTS_PER_LOGIT, abs=10)
+    assert found.difference == pytest.approx(0.2 * POINTS_PER_LOGIT, abs=12)
+    assert "the first side wins 58 % of decided battles between equals; fitted, and not in the difference" in (
+        found.remarks
+    )
+    assert found.to_dict()["first_side"] == found.first_side
+    assert found.shown.win_rate_low < found.shown.win_rate < found.shown.win_rate_high
+    assert not any("ties" in remark for remark in found.remarks)  # the tie model stays
+
+
+def test_battles_of_others_tell_what_a_side_is_worth_to_models_that_never_changed_theirs():
+    rng = np.random.default_rng(5)
+    fixed = votes(rng, 600, first=1.0)
+    assert compare_in(fixed, "new", "old", ESTIMATOR).obstacles
+    others = votes(rng, 3000, first=0.5)
+    others = BattleTable(("a", "old"), *(getattr(others, name) for name in ("model_a", "model_b", "outcome", "source")),
+                         others.weight)  # fmt: skip
+    found = compare_in(concat([fixed, others]), "new", "old", ESTIMATOR)
+    assert found.obstacles == ()
+    assert found.first_side == pytest.approx(SIDE * POINTS_PER_LOGIT, abs=30)
+
+
+def test_a_handful_of_battles_on_the_other_side_tells_nothing_apart():
+    table = votes(np.random.default_rng(2), 400, first=0.98)
+    found = compare_in(table, "new", "old", ESTIMATOR)
+    (obstacle,) = found.obstacles
+    assert obstacle.startswith("new was shown first in 99 % of its battles, so its strength cannot be told from the")
+    assert found.sentence.startswith("cannot tell new from old: new was shown first in 99 %")
+
+
+def test_rows_whose_winner_is_written_first_have_no_side(tmp_path: Path):
+    rng = np.random.default_rng(4)
+    rows = [{"winner": "new", "loser": "old"} if rng.random() < 0.7 else {"winner": "old", "loser": "new"}
+            for _ in range(200)]  # fmt: skip
+    table = read_battles(rows)
+    assert not with_sides(table).any()
+    assert difference(rows, "new", "old").gate().verdict == "better"
+    write_battles(tmp_path / "converted.jsonl", table)
+    again = read_battles(tmp_path / "converted.jsonl")
+    assert json.loads((tmp_path / "converted.jsonl").read_text().splitlines()[0])["winner_first"] is True
+    assert not with_sides(again).any()
+    bare = BattleTable(**{name: getattr(table, name) for name in ("models", "model_a", "model_b", "outcome", "source",
+                                                                  "weight")})  # fmt: skip
+    assert not with_sides(bare).any()  # side A always wins, whoever sits there
+    alone = bare.take(bare.model_a == 0)
+    assert with_sides(alone).all()  # nothing says that: the winner may always have been shown first
+    assert compare_in(alone, "new", "old", ESTIMATOR).gate().verdict == "unknown"
+
+
+def test_judgments_of_both_orders_have_no_side_and_those_of_one_order_have():
+    table = votes(np.random.default_rng(6), first=1.0, people=False)
+    assert compare_in(table, "new", "old", ESTIMATOR).obstacles == ()
+    once = BattleTable(
+        **{name: getattr(table, name) for name in ("models", "model_a", "model_b", "outcome", "source", "weight")},
+        columns={"one_order": np.ones(len(table))},
+    )
+    assert "cannot be told from the side's advantage" in compare_in(once, "new", "old", ESTIMATOR).obstacles[0]
+
+
+def test_a_mixture_gets_no_side_and_no_verdict_where_its_votes_are_uneven():
+    rng = np.random.default_rng(8)
+    judged, even, uneven = (
+        votes(rng, first=first, people=people) for first, people in ((0.5, False), (0.5, True), (0.9, True))
+    )
+    found = compare_in(concat([judged, even]), "new", "old", ESTIMATOR)
+    assert found.first_side is None
+    assert found.obstacles == ()
+    found = compare_in(concat([judged, uneven]), "new", "old", ESTIMATOR)
+    assert found.first_side is None
+    assert "that have sides, and others have none" in found.obstacles[0]
+    assert compare_in(concat([judged, uneven]), "new", "old",
+                      BradleyTerry(misfit=False, slot=False)).obstacles == ()  # fmt: skip
+
+
+def test_a_part_whose_sides_tell_nothing_is_not_judged():
+    rng = np.random.default_rng(9)
+    table = concat([votes(rng, first=0.5, gap=1.0), votes(rng, first=1.0, gap=1.0)])
+    topics = Codes(np.repeat(np.arange(2, dtype=np.int32), 300), ("chat", "code"))
+    table = BattleTable(table.models, table.model_a, table.model_b, table.outcome, table.source, table.weight,
+                        columns={"category": topics})  # fmt: skip
+    gate = compare_in(table, "new", "old", ESTIMATOR).gate(by="category")
+    assert {part.value: part.verdict for part in gate.parts} == {"chat": "better", "code": "unknown"}
+
+
+def test_runs_in_which_an_entrant_changed_sides_are_compared_without_the_side():
+    rng = np.random.default_rng(10)
+
+    def run(first: float) -> BattleTable:
+        return votes(rng, 4000, first=first)
+
+    steady = compare_runs(run(0.9), run(0.9), unchanged=["old"])["new"]
+    assert steady.obstacles == ()
+    assert not any("first side" in remark for remark in steady.remarks)
+    moved = compare_runs(run(0.9), run(0.1), unchanged=["old"])["new"]
+    assert any("the first side wins 5" in remark for remark in moved.remarks)
+    assert moved.gate(margin=0.0).verdict == "unknown"
+    stuck = compare_runs(run(1.0), run(0.0), unchanged=["old"])["new"]
+    assert stuck.obstacles[0].startswith("new was shown first in 100 % of its battles now and in 0 % then")
+
+
+def test_a_board_notes_uneven_sides_and_keeps_its_ratings():
+    board = rate(votes(np.random.default_rng(11), 200, first=1.0))
+    assert "fit: nothing to check" not in board.remarks
+    assert any(remark.startswith("sides: new was shown first in 100 % of its battles") for remark in board.remarks), (
+        board.remarks
+    )
+    even = rate(votes(np.random.default_rng(12), 2000, first=0.5, side=0.0))
+    assert not any("shown first" in remark for remark in even.remarks)
+
+
+def test_the_gate_says_on_the_command_line_that_a_side_hides_the_model(tmp_path: Path):
+    write_battles(tmp_path / "votes.jsonl", votes(np.random.default_rng(0), 200, first=1.0, gap=0.5))
+    done = within.run(tmp_path, "gate", "new", "old", "--in", "votes.jsonl")
+    assert done.returncode == 3
+    assert done.stdout.splitlines()[0].startswith(
+        "cannot tell: new was shown first in 100 % of its battles, so its strength cannot be told from the side's "
+        "advantage; here new is at +"
+    )
