@@ -86,7 +86,7 @@ def test_a_run_folder_brings_prompt_texts_answers_and_the_judges_words(tiltyard:
 
 def test_a_csv_of_ones_own_is_compared_by_its_own_names(tiltyard: Run, tmp_path: Path) -> None:
     file = tmp_path / "own.csv"
-    lines = [f'"Why {i}?",v2,v1,{"v2" if i % 3 else "v1"}' for i in range(30)]
+    lines = [f'"Why {i}?",{("v2,v1", "v1,v2")[i % 2]},{"v2" if i % 3 else "v1"}' for i in range(30)]
     file.write_text("\n".join(["ask,left_model,right_model,preferred", *lines]) + "\n", encoding="utf-8")
     names = ("prompt=ask", "model_a=left_model", "model_b=right_model", "winner=preferred")
     options = [part for name in names for part in ("--map", name)]
@@ -233,6 +233,7 @@ def test_columns_under_other_names_and_logs_with_scores_are_compared_too(tiltyar
     ]
     mine.write_text("\n".join(lines), encoding="utf-8")
     names = [word for pair in ("model_a=one", "model_b=two", "winner=won", "prompt=task") for word in ("--map", pair)]
+    names += ["--default-source", "llm-judge"]
 
     expected = json.loads(tiltyard("compare", "v2", "v1", "--in", plain, "--format", "json").stdout)
     done = tiltyard("compare", "v2", "v1", "--in", str(mine), *names, "--format", "json")
@@ -241,7 +242,7 @@ def test_columns_under_other_names_and_logs_with_scores_are_compared_too(tiltyar
     done = tiltyard("gate", "v2", "v1", "--in", str(mine), *names, "--format", "json")
     assert json.loads(done.stdout)["comparison"]["difference"] == expected["difference"]
 
-    mapped = (str(mine), *names, "--default-source", "llm-judge")
+    mapped = (str(mine), *names)
     planned = [tiltyard("plan", "v2", "v1", "--in", *file, "--format", "json").stdout for file in ((plain,), mapped)]
     assert planned[0] == planned[1]
     logs = [word for path in sorted(LOGS.glob("*.eval")) for word in ("--in", str(path))]

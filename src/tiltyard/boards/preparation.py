@@ -269,15 +269,15 @@ def with_sides(table: BattleTable) -> NDArray[np.bool_]:
     A judgment settled over both orders has no side, and neither has a row whose winner was written first. Rows that do
     not say so are taken for such where side A, or side B, wins every decided battle, whoever sits there.
     """
-    shown = table.source == Source.HUMAN
+    shown = np.asarray(table.source == Source.HUMAN, dtype=np.bool_)
     if "one_order" in table.columns:
         shown |= table.number_column("one_order") == 1.0
     if "winner_first" in table.columns:
         shown &= table.number_column("winner_first") != 1.0
     decided = table.outcome[shown & (table.weight > 0.0)]
-    if (decided == Outcome.A).any() != (decided == Outcome.B).any():
-        both = np.isin(table.model_a[shown], table.model_b[shown]).any()
-        return shown & (not both)
+    one_side_wins = (decided == Outcome.A).any() != (decided == Outcome.B).any()
+    if one_side_wins and np.isin(table.model_a[shown], table.model_b[shown]).any():
+        return np.zeros_like(shown)
     return shown
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tiltyard.cli.output import working
-from tiltyard.cli.rate_options import FILTERS, read_map_options
+from tiltyard.cli.rate_options import FILTERS, METHOD, read_map_options
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
@@ -38,6 +38,15 @@ MorePlacesArgument = Annotated[
 ]
 AnywayOption = Annotated[
     bool, typer.Option("--anyway", help="Compare runs of different judges or rubrics too.", rich_help_panel=FILTERS)
+]
+SidesOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--slot/--no-slot",
+        help="Fit the advantage of the first side; with --no-slot a row's order says nothing of who was shown first. "
+        "(default: fit it where sides were uneven)",
+        rich_help_panel=METHOD,
+    ),
 ]
 UnchangedOption = Annotated[
     list[str] | None,

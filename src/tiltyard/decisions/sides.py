@@ -37,7 +37,7 @@ BALANCED = 0.5
 BALANCED_MIXTURE = 1.25
 """The same where battles without sides are among them, so that no advantage is fitted: sides that a coin chose are
 further apart than this in one case of a hundred."""
-FEWEST_BATTLES = 20.0
+FEWEST_BATTLES = 10.0
 """On fewer battles than these, effectively, no difference rests that is fitted together with its side."""
 FEWEST_CLUSTERS = 5.0
 """The same for prompts and voters."""

@@ -73,6 +73,7 @@ def difference(
     both_bad: BothBad = "separate",
     inconsistent: Inconsistent = "tie",
     control: Sequence[str] = (),
+    slot: bool | None = None,
     source: str | None = None,
     dimension: str | None = None,
     by: Sequence[str] | None = None,
@@ -101,6 +102,8 @@ def difference(
             them as ties, `drop` leaves them out.
         inconsistent: Judgments whose two orders disagreed: rated as `tie`, or `drop`.
         control: Style columns to control for: `len` reads `len_a` and `len_b`.
+        slot: Whether to fit the advantage of the first side; None fits it where battles say who was shown first and
+            sides are uneven, False says that the order of the two in a row means nothing.
         source: Only battles decided by `human` or `llm-judge`.
         dimension: Only battles of this dimension.
         by: Columns by whose values the difference is also given; None: `dimension` and `category`, where they are.
@@ -114,7 +117,7 @@ def difference(
     """
     selection = Selection(source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent)
     estimator = make_estimator(
-        "bt", selection, ties=ties, level=level, cluster=cluster, control=tuple(control), misfit=False
+        "bt", selection, ties=ties, level=level, cluster=cluster, control=tuple(control), slot=slot, misfit=False
     )
     assert isinstance(estimator, BradleyTerry)
     reading = InputOptions(

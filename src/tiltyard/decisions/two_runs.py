@@ -191,6 +191,7 @@ def compare_runs(
     ties: Ties = "davidson",
     both_bad: BothBad = "separate",
     inconsistent: Inconsistent = "tie",
+    slot: bool | None = None,
     source: str | None = None,
     dimension: str | None = None,
     format: str = "auto",
@@ -218,6 +219,8 @@ def compare_runs(
         both_bad: Battles in which both answers were bad: `separate` counts them beside the rating, `half` rates
             them as ties, `drop` leaves them out.
         inconsistent: Judgments whose two orders disagreed: rated as `tie`, or `drop`.
+        slot: Whether to fit the advantage of the first side; None fits it where battles say who was shown first and an
+            entrant's sides changed, False says that the order of the two in a row means nothing.
         source: Only battles decided by `human` or `llm-judge`.
         dimension: Only battles of this dimension.
         format: The format of the battles; `auto` recognises it by the header.
@@ -228,7 +231,7 @@ def compare_runs(
         tie_band: For logs with scores: a tie is a difference of scores that is not larger.
     """
     selection = Selection(source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent)
-    estimator = make_estimator("bt", selection, ties=ties, level=level, cluster=cluster, misfit=False)
+    estimator = make_estimator("bt", selection, ties=ties, level=level, cluster=cluster, slot=slot, misfit=False)
     assert isinstance(estimator, BradleyTerry)
     reading = InputOptions(
         format=format, where=where, default_source=default_source, on_bad=on_bad, map=map, tie_band=tie_band
