@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import within
 from sizes import size
 from tiltyard.battles.reading import read_battles
-from tiltyard.battles.table import BattleTable, Codes, concat
+from tiltyard.battles.table import BattleTable, Codes, concat, merge_equal
 from tiltyard.battles.writing import write_battles
 from tiltyard.boards import BradleyTerry, rate
 from tiltyard.boards.preparation import with_sides
@@ -101,6 +102,29 @@ def test_a_handful_of_battles_on_the_other_side_tells_nothing_apart():
     (obstacle,) = found.obstacles
     assert obstacle.startswith("new was shown first in 99 % of its battles, so its strength cannot be told from the")
     assert found.sentence.startswith("cannot tell new from old: new was shown first in 99 %")
+
+
+def test_a_side_whose_advantage_runs_away_decides_nothing():
+    table = votes(np.random.default_rng(0), first=0.8)
+    outcome = np.zeros(len(table), dtype=np.int8)
+    outcome[np.flatnonzero(table.model_a == 0)[0]] = 1  # side A wins all but one battle, where the new one sits there
+    found = compare_in(replace(table, outcome=outcome), "new", "old", ESTIMATOR)
+    assert found.gate().verdict == "unknown"
+    assert "cannot be told from the side's advantage" in found.obstacles[0]
+    assert abs(found.difference) < 400
+
+
+def test_merged_battles_have_the_same_difference_as_single_ones():
+    table = votes(np.random.default_rng(13), first=0.8)
+    one, other = (compare_in(rows, "new", "old", ESTIMATOR) for rows in (table, merge_equal(table)))
+    assert (one.first_side, one.low) == pytest.approx((other.first_side, other.low))
+
+
+def test_who_says_that_the_order_in_a_row_means_nothing_gets_the_plain_difference(tmp_path: Path):
+    write_battles(tmp_path / "votes.jsonl", votes(np.random.default_rng(0), 200, first=1.0, gap=1.0))
+    done = within.run(tmp_path, "gate", "new", "old", "--in", "votes.jsonl", "--no-slot")
+    assert done.returncode == 0
+    assert done.stdout.startswith("pass: new is better than old")
 
 
 def test_rows_whose_winner_is_written_first_have_no_side(tmp_path: Path):

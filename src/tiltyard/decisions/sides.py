@@ -41,6 +41,9 @@ FEWEST_BATTLES = 10.0
 """On fewer battles than these, effectively, no difference rests that is fitted together with its side."""
 FEWEST_CLUSTERS = 5.0
 """The same for prompts and voters."""
+LARGEST = 4.0
+"""No side is worth so many logits (98 : 2): a larger estimate has run away, because one of the two orders has but one
+result."""
 COSTS = 1.1
 """A side that widens the variance by less than this factor is well enough known, however few battles there are."""
 
@@ -97,7 +100,7 @@ def fit_sides(
     except (RatingError, OptionError):
         return SideFit(plain, obstacles=(told,))
     if not sure:
-        return SideFit(joint, obstacles=(told,))
+        return SideFit(plain, obstacles=(told,))
     advantage = float(joint.fit.parameters.coefficient[0])
     return SideFit(joint, POINTS_PER_LOGIT * advantage, (side_remark(advantage),))
 
@@ -161,6 +164,8 @@ def is_identified(joint: Solved, weights: Floats) -> bool:
         weights: What the difference is: a weight for each strength, adding up to 0.
     """
     rows, counted, fit = joint.fit_input.rows, joint.fit_input.counted, joint.fit
+    if abs(fit.parameters.coefficient[0]) > LARGEST:
+        return False
     moves = response(fit, weights)
     m, side = rows.n_models, moves[rows.n_models]
     bend = _per_battle(joint)[counted.cell]

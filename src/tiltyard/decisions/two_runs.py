@@ -420,7 +420,7 @@ def _fit_sides(
             sure = [all(is_identified(one, from_zero[i]) for one in (joint.new, joint.old)) for i in leaning]
             unsure = [i for i, enough in zip(leaning, sure, strict=True) if not enough]
             worth = float(np.mean([one.fit.parameters.coefficient[0] for one in (joint.new, joint.old)]))
-            joint = replace(joint, remarks=(*joint.remarks, side_remark(worth)))
+            joint = replace(joint, remarks=(*joint.remarks, side_remark(worth))) if unsure != leaning else fits
         except (RatingError, OptionError):
             joint = fits
     return joint, {fits.models[i]: (_changed_sides(fits, shown, i),) for i in unsure}
