@@ -83,6 +83,15 @@ def test_one_order_is_enough_only_for_a_judge_that_is_asked_in_one_order() -> No
     assert settle_by(MATCHUP, [there, back], both_orders=False).outcome == "inconsistent"
 
 
+def test_a_battle_says_whether_the_judge_saw_one_order_only() -> None:
+    there, back = verdict("f", VerdictLabel.A), verdict("s", VerdictLabel.B, swapped=True)
+    once, both = to_battle(settle_by(MATCHUP, [there], both_orders=False)), to_battle(settle(MATCHUP, [there, back]))
+    assert once is not None
+    assert both is not None
+    assert once.to_dict()["one_order"] is True
+    assert "one_order" not in both.to_dict()
+
+
 def soft_battle(forward: tuple[str, float | None], swapped: tuple[str, float | None]) -> Battle:
     verdicts = [
         verdict("f", VerdictLabel(forward[0]), score_a=forward[1]),
