@@ -144,7 +144,11 @@ def _with_missing(
             decided = add_decided(
                 battles, some.matchups, lambda one: best if best in one.entrants else one.rival(worst)
             )
-            return contrast(_solved_together(decided, estimator, new, old, {})[0], new, old)
+            plain, joined, _ = _solved_together(decided, estimator, new, old, {})
+            sides = fit_sides(plain, new, old, estimator, partial(_solve_by, joined))
+            if sides.obstacles:
+                raise RatingError(f"{'; '.join(sides.obstacles)}.")
+            return contrast(sides.solved, new, old)
 
         by_entrant = {name: some.by_entrant.get(name, 0) for name in (new, old)}
         return Missing(some, by_entrant, worst_case(fit), rule)

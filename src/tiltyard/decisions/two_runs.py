@@ -292,7 +292,10 @@ def _change_with_missing(
                 return add_decided(battles[run], some[run].matchups, lambda one: name if wins else one.rival(name))
 
             new, old = decided(0, wins=not against), decided(1, wins=against)
-            fits = TwoFits.of(_shared_only((new, old), []), estimator, zero)
+            shared = _shared_only((new, old), [])
+            fits, blocked = _fit_sides(TwoFits.of(shared, estimator, zero), shared, estimator)
+            if name in blocked:
+                raise RatingError(f"{'; '.join(blocked[name])}.")
             return fits.contrast(fits.models.index(name))
 
         counts = {title: len(one) for title, one in zip((found.new, found.old), some, strict=True)}

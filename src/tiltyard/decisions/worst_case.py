@@ -187,6 +187,8 @@ def add_decided(
             columns[name] = _codes([known.get(one.prompt_id) for one in missing])
         elif name.endswith(("_a", "_b")):
             columns[name] = np.ones(len(missing))
+        elif name == "one_order":  # as the others of the run
+            columns[name] = np.full(len(missing), float((column == 1.0).all()))
     rows = BattleTable(
         models=models,
         model_a=np.array([code[one.entrant_a] for one in missing], dtype=np.int32),
