@@ -14,7 +14,7 @@ from tiltyard.arena.blindness import hidden_for, public_prompts
 from tiltyard.arena.importing import in_parts, plan_import
 from tiltyard.arena.policy import BankRules, LaneWeights, Policy
 from tiltyard.arena.rotation import LEARNED, OFTEN, STEPS, Rotation, bank_exposure, plan_rotation, votes_to_learn
-from tiltyard.arena.screening import copy_of, hide_self_naming
+from tiltyard.arena.screening import copy_of, hide_self_naming, screen
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.reading import prompt_texts, texts_of_answers
@@ -29,7 +29,7 @@ def files(folder: Path, **texts: str) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "bank.jsonl").write_text("".join(f'{{"prompt_id": "p{n}", "text": "{n}?"}}\n' for n in range(4)))
     for model, text in texts.items():
-        rows = [(f"p{n}", text if n == 0 else f"{model} says {n}") for n in range(4)]
+        rows = [(f"p{n}", text if n == 0 else f"Answer {n}") for n in range(4)]
         lines = [json.dumps({"entrant_id": model, "prompt_id": p, "response_text": said}) for p, said in rows]
         (folder / f"responses_{model}.jsonl").write_text("\n".join(lines) + "\n")
     return folder
@@ -59,34 +59,38 @@ def test_an_answer_that_names_its_model_is_stored_flagged_told_and_never_served(
     tmp_path: Path, sqlite_url: str
 ) -> None:
     with Arena(Store.open(sqlite_url)) as arena:
-        said = fill(arena, files(tmp_path / "a", otter="I am ChatGPT.", heron="A river.", eagle="A hill."))
-        assert "1 answers say who wrote them" in said[1]
+        said = fill(arena, files(tmp_path / "a", otter="Written by Otter.", heron="A river.", eagle="A hill."))
+        assert said[1].startswith("held 1 of 12 answers (8.3 %): they contain their author's name")
         assert "otter" in said[2]
-        assert "“I am ChatGPT”" in said[2]
-        assert "I am ChatGPT." not in served(arena)
+        assert "“Written by Otter.”" in said[2]
+        assert "Written by Otter." not in served(arena)
         assert arena.read(lambda state: len(state.catalog.withheld())) == 1
         assert arena.read(lambda state: len(state.catalog.response_ids)) == 12, "nothing is lost"
         arena.append([e.SettingsChanged(policy=Policy(bank=BankRules(hide_self_naming=False)))])
-        assert "I am ChatGPT." in served(arena, 80)
+        assert "Written by Otter." in served(arena, 80)
     assert verify(sqlite_url).clean
 
 
-def test_an_older_answer_that_names_a_model_which_joins_later_is_no_longer_served(
+def test_an_older_answer_with_a_name_that_its_model_gets_later_is_held_until_it_is_released(
     tmp_path: Path, sqlite_url: str
 ) -> None:
     with Arena(Store.open(sqlite_url)) as arena:
         fill(arena, files(tmp_path / "a", otter=TELLS, eagle="A hill."))
         assert hide_self_naming(arena) == []
         assert TELLS in served(arena)
-        fill(arena, files(tmp_path / "b", Heron="A river."))
-        (flag,) = hide_self_naming(arena)
-        assert (flag.model, flag.phrase) == ("otter", "I am Heron")
+        arena.append([e.ModelAdded(model="otter", display_name="otter", aliases=("Heron",))])
+        share, one = hide_self_naming(arena)
+        assert share.startswith("held 1 of 8 answers (12.5 %)")
+        (name,) = arena.read(lambda state: set(state.catalog.telling))
+        assert one == f"  otter, answer {name}: “{TELLS}”"
         assert TELLS not in served(arena)
         assert hide_self_naming(arena) == []
-        arena.append([e.ResponseEnabled(response_id=flag.response_id)])
+        arena.append([e.ResponseEnabled(response_id=name)])
         assert hide_self_naming(arena) == [], "a false alarm that was cleared stays cleared"
         assert TELLS in served(arena, 80)
-        arena.append([e.ResponseDisabled(response_id=flag.response_id)])
+        found = arena.read(lambda state: screen(arena.store, state))
+        assert (found.released, found.lines, found.events) == ({name}, [], [])
+        arena.append([e.ResponseDisabled(response_id=name)])
         assert TELLS not in served(arena)
         with pytest.raises(ArenaError, match="no current answer 'nothing'"):
             arena.append([e.ResponseDisabled(response_id="nothing")])

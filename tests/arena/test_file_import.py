@@ -126,11 +126,11 @@ def _png(shade: int) -> bytes:
     return out.getvalue()
 
 
-def test_a_drawing_that_names_a_model_is_not_served(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_drawing_that_names_its_model_is_not_served(sqlite_url: str, tmp_path: Path) -> None:
     drawings(tmp_path, '<text x="1" y="5">Drawn by ZYXWOLF ONE</text>')
     with open_arena(sqlite_url) as arena:
         plan = bring(arena, tmp_path)
-        assert len(plan.telling) == 4
+        assert [flag.model for flag in plan.telling] == [MODELS[0]] * 2
         flagged = [type(body) for body in plan.bodies]
         assert flagged.index(e.Flagged) < flagged.index(e.ResponseAdded)
         with pytest.raises(TiltyardError, match="nothing to serve"):

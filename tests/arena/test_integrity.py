@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,7 @@ from tiltyard.arena.integrity import (
     flag_answers,
     flag_voters,
     limits_of,
+    naming_lines,
     propose_exclusions,
     propose_unblinded,
     voter_anomalies,
@@ -187,16 +190,34 @@ def test_an_empty_log_has_no_flags() -> None:
 def test_answers_are_looked_at_for_their_own_models_names() -> None:
     otter = e.ModelAdded(model="otter-2", display_name="Otter 2", provider="Riverbank")
     answers = [
-        ("r1", otter, "I am Otter 2."),
-        ("r2", otter, "Otters swim."),
-        ("r3", otter, "I was trained by Riverbank."),
-        ("r4", otter, "I'm ChatGPT."),
+        ("r1", otter, "", "I am Otter 2."),
+        ("r2", otter, "", "Otters swim."),
+        ("r3", otter, "", "I was trained by Riverbank."),
+        ("r4", otter, "", "I'm ChatGPT."),
+        ("r5", otter, "What does an otter eat?", "An otter eats fish."),
+        ("r6", otter, "", "It is the otter."),
     ]
-    assert [flag.response_id for flag in flag_answers(answers)] == ["r1", "r3", "r4"]
-    (twice,) = flag_answers([("r6", otter, "I was trained by Riverbank. By the way: I'm ChatGPT.")])
-    assert "Riverbank" in twice.phrase  # the first of both, not the last
+    found = flag_answers(answers)
+    assert [(flag.response_id, flag.held) for flag in found] == [
+        ("r1", True),
+        ("r3", True),
+        ("r4", False),
+        ("r6", True),
+    ]
     nobody = e.ModelAdded(model="x", display_name="", provider="")
-    assert flag_answers([("r5", nobody, "I am here to help. I was made by hand.")]) == []
+    assert flag_answers([("r7", nobody, "", "I am here to help. I was made by hand.")]) == []
+
+
+def test_the_share_of_held_answers_is_told_with_the_way_to_release_them() -> None:
+    flags = [AnswerFlag(f"r{i}", "otter", "Otter", "I am Otter", held=i < 7) for i in range(8)]
+    lines = naming_lines(flags, 150)
+    assert lines[0] == (
+        "held 7 of 150 answers (4.7 %): they contain their author's name; read them, and release with "
+        "`arena prompts serve-answer ID`"
+    )
+    assert lines[1:7] == [*(f"  otter, answer r{i}: “I am Otter”" for i in range(5)), "  and 2 more"]
+    assert lines[7].startswith("flagged 1 of 150 answers (0.7 %), and served: a word in them may name their author")
+    assert naming_lines([], 0) == []
 
 
 def test_votes_on_a_telling_answer_are_proposed_for_exclusion() -> None:
@@ -206,10 +227,11 @@ def test_votes_on_a_telling_answer_are_proposed_for_exclusion() -> None:
     served = {event.body.matchup_id: event.body for event in log.events if isinstance(event.body, e.MatchupServed)}
     votes = vote_table(log.book.votes, log.state.catalog)
     shown = [(served[name].response_a, served[name].response_b) for name in votes.matchup_ids]
-    flag = AnswerFlag("m00/p00", "m00", "I am m00")
+    flag = AnswerFlag("m00/p00", "m00", "m00", "I am m00")
     proposal = propose_unblinded(votes, shown, [flag])
     assert proposal == ExclusionProposal((first,), "an answer says who wrote it")
     assert propose_unblinded(votes, shown, []) is None
+    assert propose_unblinded(votes, shown, [dataclasses.replace(flag, held=False)]) is None
     (event,) = events_of((), [flag])
     assert event == e.Flagged(subject="response", subject_id="m00/p00", flag="self-identifying", detail="I am m00")
 

@@ -23,7 +23,7 @@ from tests.arena import planted, planted_streams
 from tests.arena.planted import FILES, PLANTED
 from tiltyard.arena.events import ModelAdded
 from tiltyard.arena.file_intake import words_of
-from tiltyard.arena.integrity import flag_words
+from tiltyard.arena.integrity import flag_answers
 from tiltyard.arena.media import clean, format_of, images, streams
 from tiltyard.arena.media.scripts import without_comments, without_css_comments
 from tiltyard.bank import AnswerKind
@@ -374,25 +374,10 @@ def test_addresses_of_pictures_that_a_script_puts_together_stay() -> None:
         "<img src='data:image/svg+xml;utf8,%5Ayxwolf 7'>",
     ],
 )
-def test_a_page_that_names_a_model_anywhere_is_flagged(page: str) -> None:
+def test_a_page_that_names_its_model_anywhere_is_held(page: str) -> None:
     model = ModelAdded(model="zyxwolf-7", display_name="Zyxwolf 7", provider="", licence="", link="")
     words = words_of(clean(AnswerKind.HTML, page.encode()).words)
-    assert [flag.response_id for flag in flag_words([("r", model, words)], [model])] == ["r"]
-
-
-@pytest.mark.parametrize(("short", "longer", "before"), [("{}", "{}-3", "by "), ("heron{}-3", "heron{}-3-pro", "")])
-def test_of_two_names_that_begin_alike_the_longer_one_is_told(short: str, longer: str, before: str) -> None:
-    names = [name.format(letter) for letter in "bcdfghjk" for name in (short, longer)]
-    models = [ModelAdded(model=name, display_name=name) for name in names]
-    words = [(model.model, model, f"Drawn by {model.model}.") for model in models]
-    assert [flag.phrase for flag in flag_words(words, models)] == [before + name for name in names]
-
-
-@pytest.mark.parametrize(("name", "anywhere"), [("ny-123", True), ("ny-12", False)])
-def test_a_name_of_two_parts_counts_anywhere_if_it_has_five_signs(name: str, anywhere: bool) -> None:
-    model = ModelAdded(model=name, display_name=name)
-    assert (flag_words([("r", model, f"Level {name} begins")], [model]) != []) is anywhere
-    assert flag_words([("r", model, f"Made with {name}")], [model]) != []
+    assert [(flag.response_id, flag.held) for flag in flag_answers([("r", model, "", words)])] == [("r", True)]
 
 
 def test_formats_are_known_by_their_bytes() -> None:

@@ -69,6 +69,8 @@ class ModelAdded(Body, frozen=True, kw_only=True, omit_defaults=True, tag="model
     """US dollars for a million tokens of output, as stated."""
     speed: float | None = None
     """Tokens of output per second, as stated."""
+    aliases: tuple[str, ...] = ()
+    """Other names that would tell who wrote an answer."""
 
 
 class ModelEnabled(Body, frozen=True, kw_only=True, tag="model_enabled"):
@@ -208,7 +210,9 @@ class Explained(Body, frozen=True, kw_only=True, gc=False, omit_defaults=True, t
 
 
 SELF_NAMING = "self-identifying"
-"""The flag of an answer that says who wrote it. It is not served while the policy says so (`bank.hide_self_naming`)."""
+"""The flag of an answer that names its author. It is not served while the policy says so (`bank.hide_self_naming`)."""
+MAY_NAME = "may-identify"
+"""The flag of an answer with a word that may name its author, and may mean something else. It is served."""
 
 
 class Flagged(Body, frozen=True, kw_only=True, tag="flagged"):

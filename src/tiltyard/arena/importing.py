@@ -20,7 +20,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.commands import check_content, kinds_differ
 from tiltyard.arena.file_intake import FileIntake
 from tiltyard.arena.import_source import PREFIX, SUFFIX, code_of, models_in, read_answers
-from tiltyard.arena.integrity import AnswerFlag, events_of, flag_answers, flag_words
+from tiltyard.arena.integrity import LISTED, AnswerFlag, flag_answers, naming_lines
 from tiltyard.arena.store.reading import prompt_texts as all_prompt_texts
 from tiltyard.arena.store.reading import texts_of_answers
 from tiltyard.bank import AnswerKind
@@ -29,7 +29,7 @@ from tiltyard.bank.responses import require_text
 from tiltyard.errors import BankError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from tiltyard.arena.catalog import Catalog
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.store.files import CleanFile
     from tiltyard.bank import Response
 
-LISTED = 5
-"""How many answers that say who wrote them are listed."""
 AT_ONCE = 500
 """Number of import events committed together."""
 BYTES_AT_ONCE = 32_000_000
@@ -58,6 +56,8 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """US dollars for a million tokens of output."""
     speed: float | None = None
     """Tokens of output per second."""
+    aliases: tuple[str, ...] = ()
+    """Other names that would tell who wrote an answer."""
 
 
 def read_cards(path: Path) -> dict[str, ModelCard]:
@@ -75,7 +75,7 @@ def read_cards(path: Path) -> dict[str, ModelCard]:
         first = str(error).splitlines()[0]
         raise OptionError(
             f"{path}: not a list of models ({first}). Each has `model`, and may have display_name, provider, "
-            "licence, link, price and speed."
+            "licence, link, price, speed and aliases."
         ) from None
     for card in cards:
         if card.link and not card.link.startswith(("https://", "http://")):
@@ -102,7 +102,7 @@ class Import:
     """How many answers are left out because nobody says what was asked, by prompt."""
     reserved: int = 0
     telling: list[AnswerFlag] = field(default_factory=list)
-    """New answers that say who wrote them; the flag of each comes before the answer, so that it is never served."""
+    """New answers that name their authors, or may; the flag of each comes before the answer, so it is never served."""
     intake: FileIntake | None = None
     files: dict[str, int] = field(default_factory=dict)
     """The sizes of the files that new answers name, by hash."""
@@ -143,19 +143,7 @@ class Import:
                 f"{self.strangers.total()} answers left out: their prompts ({named}) are neither in the bank nor in "
                 f'the arena. Add a line for each to the bank: {{"prompt_id": "{first[0]}", "text": "what was asked"}}'
             )
-        return [*lines, *said_of_telling(self.telling)]
-
-
-def said_of_telling(flags: Sequence[AnswerFlag]) -> list[str]:
-    """Lines about answers that say who wrote them: how many, and the first few."""
-    if not flags:
-        return []
-    more = f"  and {len(flags) - LISTED} more" if len(flags) > LISTED else ""
-    return [
-        f"{len(flags)} answers say who wrote them: stored, flagged, and not served (setting bank.hide_self_naming)",
-        *(f"  {flag.model}, answer {flag.response_id}: “{flag.phrase}”" for flag in flags[:LISTED]),
-        *([more] if more else []),
-    ]
+        return [*lines, *naming_lines(self.telling, self.answers)]
 
 
 def plan_import(
@@ -190,7 +178,7 @@ def plan_import(
         _plan_model(plan, catalog, name, described.get(name), given=name in files)
     for name, folder in files.items():
         _plan_answers(plan, catalog, answer_texts, name, folder, known, code)
-    _flag_answers(plan, catalog)
+    _flag_answers(plan, catalog, prompt_texts)
     return plan
 
 
@@ -252,6 +240,7 @@ def _plan_model(plan: Import, catalog: Catalog, name: str, card: ModelCard | Non
         link=card.link,
         price=card.price,
         speed=card.speed,
+        aliases=card.aliases,
     )
     if there and catalog.models[catalog.model(name)] == added:
         plan.unchanged += 1
@@ -357,18 +346,22 @@ def _same_kind(plan: Import, catalog: Catalog, response: Response) -> None:
         raise BankError(f"the answer of {response.entrant_id!r}: {kinds_differ(name, before, kind)}")
 
 
-def _flag_answers(plan: Import, catalog: Catalog) -> None:
-    """Put a flag before each new answer that says who wrote it."""
+def _flag_answers(plan: Import, catalog: Catalog, prompt_texts: Mapping[str, str]) -> None:
+    """Put a flag before each new answer that names its author, or may."""
     models = {model.model: model for model in catalog.models}
     models |= {body.model: body for body in plan.bodies if isinstance(body, e.ModelAdded)}
-    answers = [body for body in plan.bodies if isinstance(body, e.ResponseAdded)]
-    found = flag_answers(((body.response_id, models[body.model], body.text) for body in answers), models.values())
-    pages = [body for body in answers if plan.words.get(body.response_id)]
-    found += flag_words(
-        ((body.response_id, models[body.model], plan.words[body.response_id]) for body in pages), models.values()
+    asked = {**prompt_texts, **{body.prompt_id: body.text for body in plan.bodies if isinstance(body, e.PromptAdded)}}
+    plan.telling = flag_answers(
+        (
+            body.response_id,
+            models[body.model],
+            asked[body.prompt_id],
+            f"{body.text}\n{plan.words.get(body.response_id, '')}",
+        )
+        for body in plan.bodies
+        if isinstance(body, e.ResponseAdded)
     )
-    plan.telling = [flag for flag in found if flag.response_id not in catalog.telling]
-    flags = {event.subject_id: event for event in events_of((), plan.telling) if isinstance(event, e.Flagged)}
+    flags = {flag.response_id: flag.event for flag in plan.telling}
     before = ((flags.get(getattr(body, "response_id", "")), body) for body in plan.bodies)
     plan.bodies = [body for pair in before for body in pair if body is not None]
 

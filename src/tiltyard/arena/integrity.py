@@ -6,15 +6,14 @@ Nothing here changes anything. Flags and proposals are values, which a caller tu
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from tiltyard.arena.events import SELF_NAMING, Excluded, Flagged
+from tiltyard.arena.events import MAY_NAME, SELF_NAMING, Excluded, Flagged
 from tiltyard.validity.limits import RateDecision, client_address, limit_key, rate_limit, trusted_networks
-from tiltyard.validity.self_naming import names_of, self_namings
+from tiltyard.validity.self_naming import author_names, find_name
 from tiltyard.validity.voters import (
     LEAST_VOTES,
     Anomaly,
@@ -50,9 +49,9 @@ __all__ = (
     "events_of",
     "flag_answers",
     "flag_voters",
-    "flag_words",
     "limit_key",
     "limits_of",
+    "naming_lines",
     "propose_exclusions",
     "propose_unblinded",
     "rate_limit",
@@ -132,11 +131,22 @@ class VoterFlag:
 
 @dataclass(frozen=True, slots=True)
 class AnswerFlag:
-    """An answer that reveals its author, and the phrase that does so."""
+    """An answer that names its author, the name, and the words around it.
+
+    It is held: not served until somebody releases it. One that only may name its author is served.
+    """
 
     response_id: str
     model: str
+    name: str
     phrase: str
+    held: bool = True
+
+    @property
+    def event(self) -> Flagged:
+        """The flag as an event."""
+        flag = SELF_NAMING if self.held else MAY_NAME
+        return Flagged(subject="response", subject_id=self.response_id, flag=flag, detail=self.phrase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,56 +233,42 @@ def _session_rules(rules: FlagRules) -> SessionRules:
     )
 
 
-def flag_answers(answers: Iterable[tuple[str, ModelAdded, str]], models: Iterable[ModelAdded] = ()) -> list[AnswerFlag]:
-    """The answers that name a model as their author, from (response id, model, text), with the first such phrase.
-
-    `models` are all models of the arena: an answer that claims to be another one misleads.
-    """
-    models = list(models)
-    titles = {name for model in models for name in (model.model, model.display_name)}
-    makers = {model.provider for model in models if model.provider}
+def flag_answers(answers: Iterable[tuple[str, ModelAdded, str, str]]) -> list[AnswerFlag]:
+    """The answers that name their author, or may, from (response id, model, prompt, text)."""
     flags = []
-    for response_id, model, text in answers:
-        found = self_namings(text, names_of(model.model, model.display_name), (model.provider,), titles, makers)
-        if found:
-            flags.append(AnswerFlag(response_id, model.model, found[0].phrase))
-    return flags
-
-
-def flag_words(answers: Iterable[tuple[str, ModelAdded, str]], models: Iterable[ModelAdded] = ()) -> list[AnswerFlag]:
-    """Of pages and drawings, those that name any model of the arena anywhere, or say who wrote them.
-
-    A text may speak of models; a drawing or a game that does is signed. A name that may be an ordinary word (one word
-    without a digit) counts only after "by", "author" and the like. From (response id, model, words).
-    """
-    models = list(models)
-    signed = _signature({name for model in models for name in (model.model, model.display_name)})
-    flags = []
-    for response_id, model, words in answers:
-        found = signed.search(words)
+    for response_id, model, prompt, text in answers:
+        names = author_names(model.model, model.display_name, model.provider, model.aliases)
+        found = find_name(text, prompt, names)
         if found is not None:
-            flags.append(AnswerFlag(response_id, model.model, " ".join(found[0].split())))
-        else:
-            flags += flag_answers([(response_id, model, words)], models)
+            flags.append(AnswerFlag(response_id, model.model, found.name, found.phrase, found.telling))
     return flags
 
 
-GENERIC = frozenset({"model", "entrant", "llm", "ai", "test", "system", "candidate", "version", "v", "baseline"})
-_CUE = r"(?:by|from|author|creator|generator|model|made with|powered by|©|\(c\)|copyright)\W{0,12}"
+LISTED = 5
+"""How many answers that name their authors are listed."""
 
 
-def _signature(names: Collection[str]) -> re.Pattern[str]:
-    """Any of these names as a word, however its parts are joined."""
-    plain: set[str] = set()
-    cued: set[str] = set()
-    for name in names:
-        parts = re.findall(r"[^\W\d_]+|\d+", name)
-        spelled = r"[\W_]{0,3}".join(map(re.escape, parts))
-        letters = {part.lower() for part in parts if not part.isdigit()}
-        if letters - GENERIC:
-            (plain if len(parts) > 1 and len("".join(parts)) > 4 else cued).add(spelled)
-    options = [*sorted(plain, key=len, reverse=True), *(_CUE + name for name in sorted(cued, key=len, reverse=True))]
-    return re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(options)})(?![A-Za-z0-9])" if options else r"(?!)", re.IGNORECASE)
+def naming_lines(flags: Sequence[AnswerFlag], answers: int, listed: int = LISTED) -> list[str]:
+    """How many of so many answers are held because they name their authors, how many may, and the first of each."""
+    held, doubtful = [flag for flag in flags if flag.held], [flag for flag in flags if not flag.held]
+    lines = []
+    for some, head in (
+        (
+            held,
+            "held {}: they contain their author's name; read them, and release with `arena prompts serve-answer ID`",
+        ),
+        (
+            doubtful,
+            "flagged {}, and served: a word in them may name their author; hold with `arena prompts hide-answer ID`",
+        ),
+    ):
+        if some:
+            lines.append(
+                head.format(f"{len(some):,} of {answers:,} answers ({len(some) / answers:.1%})".replace("%", " %"))
+            )
+            lines += [f"  {flag.model}, answer {flag.response_id}: “{flag.phrase}”" for flag in some[:listed]]
+            lines += [f"  and {len(some) - listed:,} more" for _ in range(listed and len(some) > listed)]
+    return lines
 
 
 def propose_exclusions(votes: VoteTable, flags: Iterable[VoterFlag]) -> list[ExclusionProposal]:
@@ -292,8 +288,8 @@ def propose_exclusions(votes: VoteTable, flags: Iterable[VoterFlag]) -> list[Exc
 def propose_unblinded(
     votes: VoteTable, responses: Iterable[tuple[str, str]], flagged: Iterable[AnswerFlag]
 ) -> ExclusionProposal | None:
-    """The votes on matchups that showed a flagged answer; `responses` are both answers' ids, vote by vote."""
-    names = {flag.response_id for flag in flagged}
+    """The votes on matchups that showed a held answer; `responses` are both answers' ids, vote by vote."""
+    names = {flag.response_id for flag in flagged if flag.held}
     shown = zip(votes.matchup_ids, responses, strict=True)
     ids = tuple(matchup_id for matchup_id, both in shown if names.intersection(both))
     return ExclusionProposal(ids, "an answer says who wrote it") if ids else None
@@ -320,10 +316,7 @@ def events_of(
     flagged = [
         Flagged(subject="voter", subject_id=flag.voter, flag=flag.flag, detail=flag.detail) for flag in voter_flags
     ]
-    flagged += [
-        Flagged(subject="response", subject_id=flag.response_id, flag=SELF_NAMING, detail=flag.phrase)
-        for flag in answer_flags
-    ]
+    flagged += [flag.event for flag in answer_flags]
     flagged += [
         Flagged(subject="model", subject_id=model.model, flag="contested", detail=model.sentence) for model in contested
     ]

@@ -171,8 +171,8 @@ class BankRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Which answers and prompts of the bank are served. People who vote much come to know a fixed bank by heart."""
 
     hide_self_naming: bool = True
-    """Whether answers that say who wrote them are not served. They stay in the log with a flag, and an administrator
-    can clear a false alarm. (ours)"""
+    """Whether answers that contain their author's name are not served. They stay in the log with a flag, and an
+    administrator can release them. (ours)"""
     fresh_share: float = 0.2
     """Least share of matchups on fresh prompts, while there are any: those that joined after voting had begun. Nobody
     can know their answers yet. (ours)"""
@@ -259,7 +259,7 @@ class FlagRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     exclude_flagged_sessions: bool = False
     """Whether screening excludes the votes of flagged sessions automatically. (§11)"""
     exclude_self_identifying: bool = False
-    """Whether it excludes votes on answers that say who wrote them. (§11)"""
+    """Whether it excludes votes on answers that contain their author's name. (§11)"""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

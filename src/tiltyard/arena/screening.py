@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.board import live_board
-from tiltyard.arena.events import SELF_NAMING, Event, Excluded, Flagged, Restored
+from tiltyard.arena.events import MAY_NAME, SELF_NAMING, Event, Excluded, Restored
 from tiltyard.arena.file_intake import words_of
 from tiltyard.arena.integrity import (
     AnswerFlag,
@@ -21,7 +21,7 @@ from tiltyard.arena.integrity import (
     events_of,
     flag_answers,
     flag_voters,
-    flag_words,
+    naming_lines,
     propose_exclusions,
     propose_unblinded,
 )
@@ -33,7 +33,7 @@ from tiltyard.arena.votes import CatalogNames, MemoryVoteBook
 from tiltyard.arena.weights import contested_models
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.weights import ContestedModel
 
 
-SCREENED_AS = 2
+SCREENED_AS = 3
 """Incremented when more answers are found to say who wrote them: a site then reads all answers again at its start."""
 
 
@@ -63,6 +63,16 @@ class Screening:
     events: list[e.Flagged | e.Excluded]
     contested: tuple[ContestedModel, ...] = ()
     """Models whose latest votes differ from earlier ones."""
+    current: frozenset[str] = frozenset()
+    """The answers that the arena has now."""
+    released: frozenset[str] = frozenset()
+    """Answers that were held, and that an administrator serves again."""
+
+    @property
+    def lines(self) -> list[str]:
+        """How many answers are held, and how many may name their author."""
+        flags = [flag for flag in self.answers if flag.response_id in self.current - self.released]
+        return naming_lines(flags, len(self.current), listed=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,40 +84,42 @@ class ScreenedState:
     policy: Policy
     names: CatalogNames
     rating: NDArray[np.float64]
+    answers: frozenset[str]
+    """The answers that the arena has now."""
+    telling: frozenset[str]
+    """Those that were flagged and not released."""
 
     @classmethod
     def of(cls, state: ArenaState) -> ScreenedState:
         """A copy of what is needed: the state may go on meanwhile."""
         names = CatalogNames(list(state.catalog.models), list(state.catalog.prompts))
-        return cls(state.seq, state.latest, state.policy, names, state.track.now.rating.copy())
+        answers, telling = frozenset(state.catalog.response_ids.values()), frozenset(state.catalog.telling)
+        return cls(state.seq, state.latest, state.policy, names, state.track.now.rating.copy(), answers, telling)
 
 
 class ScreenedAnswers:
-    """Which answers say who wrote them. An answer never changes, so each is read once, until a model is renamed."""
+    """Which answers name their authors. An answer never changes, so each is read once, until a model is renamed."""
 
     def __init__(self) -> None:
-        self._titles: list[tuple[str, str, str]] = []
+        self._titles: list[str] = []
         self._seen: set[str] = set()
-        self._found: tuple[list[AnswerFlag], list[AnswerFlag]] = ([], [])
+        self._found: list[AnswerFlag] = []
 
     def follow(self, store: Store, models: Sequence[ModelAdded]) -> list[AnswerFlag]:
-        """The flags of all answers of these models: of texts, then of pages and drawings.
+        """The flags of all answers of these models.
 
         An import may go on meanwhile: answers of models that came after these are read when their models are known.
         """
-        titles = [(model.model, model.display_name, model.provider) for model in models]
+        titles = _titles(models)
         if titles != self._titles:
             self.__init__()  # type: ignore[misc]
             self._titles = titles
         added = reading.answers_added(store)
-        new = {name: model for name, model in added if model < len(models) and name not in self._seen}
+        new = [name for name, model in added if model < len(models) and name not in self._seen]
         if new:
-            texts = reading.texts_of(store, new)
-            by_text, by_words = self._found
-            by_text += flag_answers(((name, models[number], texts[name]) for name, number in new.items()), models)
-            by_words += _flag_pages(store, models, new.__contains__)
+            self._found += _flags(store, models, new)
             self._seen.update(new)
-        return [*self._found[0], *self._found[1]]
+        return list(self._found)
 
 
 def screen(
@@ -135,52 +147,55 @@ def screen(
     flagged = (answers or ScreenedAnswers()).follow(store, models)
     by_voters = propose_exclusions(table, voters)
     shown = reading.answers_shown(store, (flag.response_id for flag in flagged))
-    unblinded = propose_unblinded(table, [shown.get(name, ("", "")) for name in table.matchup_ids], flagged)
+    known = reading.flags_raised(store)
+    released = frozenset(name for name, flag in known if flag == SELF_NAMING) - view.telling
+    told = [flag for flag in flagged if flag.response_id not in released]
+    unblinded = propose_unblinded(table, [shown.get(name, ("", "")) for name in table.matchup_ids], told)
     proposals = [*by_voters, *([unblinded] if unblinded is not None else [])]
     chosen = proposals if exclude else accepted(policy.flags, by_voters, unblinded)
-    known = reading.flags_raised(store)
     contested = contested_models(table, policy.defences, view.latest)
     events = events_of(voters, flagged, chosen, known, contested)
-    return Screening(voters, flagged, proposals, events, contested)
+    return Screening(voters, flagged, proposals, events, contested, view.answers, released)
 
 
 def screen_answers(store: Store, catalog: Catalog) -> list[AnswerFlag]:
-    """The answers that could be served and say who wrote them, without those that were flagged before.
+    """The answers that could be served and name their authors, or may, without those that were flagged before.
 
-    An answer that an administrator cleared stays cleared: it was flagged before.
+    An answer that an administrator released stays released: it was flagged before.
     """
     current = set(catalog.response_ids.values())
-    known = {name for name, flag in reading.flags_raised(store) if flag == SELF_NAMING}
-    texts = [row for row in reading.answer_texts(store) if row[0] in current and row[0] not in known]
-    found = flag_answers(((name, catalog.models[model], text) for name, model, text in texts), catalog.models)
-    return found + _flag_pages(store, catalog.models, lambda name: name in current and name not in known)
+    known = reading.flags_raised(store)
+    found = _flags(store, catalog.models, sorted(current - {name for name, flag in known if flag == SELF_NAMING}))
+    return [flag for flag in found if flag.held or (flag.response_id, MAY_NAME) not in known]
 
 
-def _flag_pages(store: Store, models: Sequence[ModelAdded], wanted: Callable[[str], bool]) -> list[AnswerFlag]:
-    """The pages and drawings among the wanted answers that name a model; one is read at a time."""
-    pages = reading.answer_words(store, wanted)
-    return flag_words(((name, models[model], words_of(source)) for name, model, source in pages), models)
+def _flags(store: Store, models: Sequence[ModelAdded], names: Iterable[str]) -> list[AnswerFlag]:
+    answers = reading.texts_of(store, names)
+    return flag_answers(
+        (answer.response_id, models[answer.model], answer.prompt, f"{answer.text}\n{words_of(answer.source)}")
+        for answer in answers
+    )
 
 
-def hide_self_naming(arena: Arena) -> list[AnswerFlag]:
-    """Flag the answers that say who wrote them and are not flagged yet, so that they are not served.
+def _titles(models: Sequence[ModelAdded]) -> list[str]:
+    return ["\0".join((model.model, model.display_name, model.provider, *model.aliases)) for model in models]
+
+
+def hide_self_naming(arena: Arena) -> list[str]:
+    """Flag the answers that name their authors and are not flagged yet, so that they are not served; says which.
 
     Nothing is read when neither models nor answers have changed since the last time.
     """
     catalog = arena.read(lambda state: copy.deepcopy(state.catalog))
-    parts = (f"{m.model}\0{m.display_name}\0{m.provider}" for m in catalog.models)
-    seen = "\n".join((str(SCREENED_AS), *parts, *sorted(catalog.response_ids.values())))
+    seen = "\n".join((str(SCREENED_AS), *_titles(catalog.models), *sorted(catalog.response_ids.values())))
     digest = hashlib.sha256(seen.encode()).hexdigest()
     if site_texts.screened(arena.store) == digest:
         return []
     found = screen_answers(arena.store, catalog)
-    flags = [
-        Flagged(subject="response", subject_id=flag.response_id, flag=SELF_NAMING, detail=flag.phrase) for flag in found
-    ]
-    if flags:
-        arena.append(flags)
+    if found:
+        arena.append([flag.event for flag in found])
     site_texts.set_screened(arena.store, digest)
-    return found
+    return naming_lines(found, len(catalog.response_ids))
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,9 @@ def import_command(
     ] = None,
     models: Annotated[
         Path | None,
-        typer.Option(help="A list of model, display_name, provider, licence, link, price and speed (YAML or JSON)."),
+        typer.Option(
+            help="A list of model, display_name, provider, licence, link, price, speed, aliases (YAML or JSON)."
+        ),
     ] = None,
     reserve: Annotated[
         bool,
@@ -198,7 +200,7 @@ def import_command(
             "there is nothing to import. Give a folder or a zip file, --prompts, --responses or --models."
         )
     from tiltyard.arena.import_source import ImportFolder, opened_source
-    from tiltyard.arena.importing import carry_out, prepare_import, said_of_telling
+    from tiltyard.arena.importing import carry_out, prepare_import
     from tiltyard.arena.screening import hide_self_naming
     from tiltyard.arena.service import Arena
     from tiltyard.bank import AnswerKind
@@ -226,7 +228,7 @@ def import_command(
             note("nothing was imported: this was a dry run")
             return
         if plan.models or plan.answers:
-            for line in said_of_telling(hide_self_naming(arena)):
+            for line in hide_self_naming(arena):
                 note(line)
         servable = arena.read(lambda state: int((state.catalog.servable().sum(axis=0) >= 2).sum()))
     note(f"{servable} prompts can be served: they have answers of two models or more")
@@ -297,7 +299,6 @@ def _demo_arena(stack: ExitStack) -> str:
 
 def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, **options: Any) -> None:
     """Serve an arena until somebody stops it."""
-    from tiltyard.arena.importing import said_of_telling
     from tiltyard.arena.screening import hide_self_naming
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store import site_texts
@@ -307,7 +308,7 @@ def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, *
     sockets = bound_sockets(host, port)
     with Arena.open(db) as arena:
         texts: dict[str, str] = {name: site_texts.site_text(arena.store, name) for name in site_texts.LONGEST}
-        for line in said_of_telling(hide_self_naming(arena)):
+        for line in hide_self_naming(arena):
             note(line)
     secret, admin_secret = secrets_of()
     options |= texts if notice is None else {**texts, "notice": notice}

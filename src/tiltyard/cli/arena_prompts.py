@@ -107,7 +107,10 @@ def prompts_command(
     values = {"prompts": rows, "answers_withheld": withheld}
     typer.echo(json_text(values).rstrip() if format == "json" else _table(rows))
     if withheld and format == "table":
-        note(f"{withheld} answers are not served: they say who wrote them, or were switched off (`arena screen` lists)")
+        note(
+            f"{withheld} answers are not served: they contain their author's name, or were switched off "
+            "(`arena screen` lists)"
+        )
 
 
 def _switches(action: str, names: list[str] | tuple[str, ...]) -> list[AnyBody]:

@@ -147,7 +147,10 @@ def screen_command(
         for flag in found.voters:
             typer.echo(f"session {flag.voter}: {flag.flag}: {flag.detail}{' (sure)' if flag.sure else ''}")
         for answer in found.answers:
-            typer.echo(f"answer {answer.response_id} of {answer.model}: “{answer.phrase}”")
+            done = "released" if answer.response_id in found.released else "held" if answer.held else "served"
+            typer.echo(f"answer {answer.response_id} of {answer.model} ({done}): “{answer.phrase}”")
+        for line in found.lines:
+            typer.echo(line)
         for proposal in found.proposals:
             typer.echo(f"proposed: exclude {len(proposal.matchup_ids):,} votes: {proposal.reason}")
         for model in found.contested:

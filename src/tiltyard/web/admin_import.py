@@ -18,7 +18,7 @@ from fastapi import APIRouter, Request
 
 from tiltyard.arena.events import ResponseAdded
 from tiltyard.arena.import_source import opened_source
-from tiltyard.arena.importing import carry_out, prepare_import, said_of_telling
+from tiltyard.arena.importing import carry_out, prepare_import
 from tiltyard.arena.screening import hide_self_naming
 from tiltyard.errors import BankError, TiltyardError
 from tiltyard.files import write_text
@@ -182,7 +182,7 @@ def _done(
         try:
             if not look_only:
                 carry_out(arena, plan)
-            return plan.lines() + ([] if look_only else said_of_telling(hide_self_naming(arena))), _by_prompt(plan)
+            return plan.lines() + ([] if look_only else hide_self_naming(arena)), _by_prompt(plan)
         finally:
             plan.close()
 

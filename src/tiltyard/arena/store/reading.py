@@ -34,7 +34,7 @@ from tiltyard.arena.voting import MatchupStatus
 from tiltyard.validity.voters import SessionActs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from tiltyard.arena.events import AnyBody
     from tiltyard.arena.store import Store
@@ -137,41 +137,38 @@ def prompt_texts(store: Store) -> dict[str, str]:
         return {row[0]: row[1] for row in connection.execute(sa.select(prompts.c.prompt_id, prompts.c.text))}
 
 
-def answer_texts(store: Store) -> list[tuple[str, int, str]]:
-    """Every answer that was ever added: its id, the number of its model, its text."""
-    chosen = sa.select(responses.c.response_id, responses.c.model, responses.c.text)
-    with store.database.read() as connection:
-        return [(row[0], row[1], row[2]) for row in connection.execute(chosen)]
-
-
 def answers_added(store: Store) -> list[tuple[str, int]]:
     """Every answer that was ever added: its id and the number of its model."""
     with store.database.read() as connection:
         return [(row[0], row[1]) for row in fetch(connection, sa.select(responses.c.response_id, responses.c.model))]
 
 
-def texts_of(store: Store, names: Iterable[str]) -> dict[str, str]:
-    """The texts of these answers, by id."""
-    chosen = sa.select(responses.c.response_id, responses.c.text).where(one_of(responses.c.response_id, "names"))
-    with store.database.read() as connection:
-        return {row[0]: row[1] for row in fetch(connection, chosen, {"names": list(names)})}
+@dataclass(frozen=True, slots=True)
+class AnswerText:
+    """An answer: its id, the number of its model, what was asked, its text, and the source of a page or drawing."""
+
+    response_id: str
+    model: int
+    prompt: str
+    text: str
+    source: str
 
 
-def answer_words(store: Store, wanted: Callable[[str], bool]) -> Iterator[tuple[str, int, str]]:
-    """The pages and drawings among the wanted answers: id, the number of the model, source; one is read at a time."""
-    chosen = sa.select(responses.c.response_id, responses.c.model, responses.c.file).where(
-        responses.c.kind.in_(("svg", "html"))
-    )
+def texts_of(store: Store, names: Iterable[str]) -> Iterator[AnswerText]:
+    """These answers; one file is read at a time."""
+    asked = sa.select(prompts.c.text).where(prompts.c.number == responses.c.prompt).scalar_subquery()
+    columns = (responses.c.response_id, responses.c.model, asked, responses.c.text, responses.c.kind, responses.c.file)
     with store.database.read() as connection:
-        rows = connection.execute(chosen).all()
-    for name, model, file in rows:
-        if wanted(name):
-            yield name, model, b"".join(read_file(store, file)).decode("utf-8", "replace")
+        rows = fetch(connection, sa.select(*columns).where(one_of(columns[0], "names")), {"names": list(names)})
+    for name, model, prompt, text, kind, file in rows:
+        source = b"".join(read_file(store, file)) if kind in ("svg", "html") else b""
+        yield AnswerText(name, model, prompt, text, source.decode("utf-8", "replace"))
 
 
 def texts_of_answers(store: Store) -> dict[str, str]:
     """The text of every answer that was ever added, by id."""
-    return {name: text for name, _, text in answer_texts(store)}
+    with store.database.read() as connection:
+        return {row[0]: row[1] for row in connection.execute(sa.select(responses.c.response_id, responses.c.text))}
 
 
 def answers_shown(store: Store, names: Iterable[str]) -> dict[str, tuple[str, str]]:
