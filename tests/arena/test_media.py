@@ -179,6 +179,23 @@ def test_a_film_that_was_taken_sideways_is_turned_upright() -> None:
     assert np.abs(pixels[[4, 60], 24] - [(30, 160, 60), (200, 200, 200)]).max() < 12  # what was left is on top
 
 
+@pytest.mark.parametrize("rate", [8_000, 22_050, 24_000, 44_100, 48_000, 96_000])
+def test_every_sound_leaves_with_one_sample_rate_and_sounds_as_it_did(rate: int) -> None:
+    tone = 9000 * np.sin(np.arange(rate) * 2 * np.pi * 440 / rate)
+    out = io.BytesIO()
+    with wave.open(out, "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(rate)
+        sound.writeframes(tone.astype("<i2").tobytes())
+    with av.open(io.BytesIO(clean(AnswerKind.AUDIO, out.getvalue()).content)) as made:
+        frames = list(made.decode(audio=0))
+    heard = np.concatenate([frame.to_ndarray()[0] for frame in frames])
+    assert {frame.sample_rate for frame in frames} == {48_000}
+    assert abs(len(heard) - 48_000) < 100, "as long as it was"
+    assert np.abs(np.fft.rfft(heard[:48_000])).argmax() in (439, 440, 441), "as high as it was"
+
+
 def test_sound_and_film_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "LONGEST_SECONDS", 0.2)
     with pytest.raises(BankError, match="is longer than"):

@@ -34,7 +34,8 @@ MOST_PIXELS = 9_000_000
 MOST_PIXELS_OF_FILM = 6_000_000_000
 """Of all its pictures: a minute and a half of 1080p, 30 a second. A small file can hold days of black."""
 MOST_PICTURES = 120 * LONGEST_SECONDS
-HIGHEST_RATE = 48_000
+SAMPLE_RATE = 48_000
+"""Of every sound: models can be told apart by the rate of their files."""
 MILLISECOND = Fraction(1, 1000)
 PICTURES = {"deadline": "realtime", "cpu-used": "6", "crf": "20", "b": "0"}
 
@@ -147,17 +148,16 @@ class _Writer(Protocol):
 
 
 class _Sound:
-    """Samples as they are heard: at most two channels and 48,000 a second, without a word beside them."""
+    """Samples as they are heard: at most two channels, 48,000 a second, without a word beside them."""
 
     def __init__(self, made: OutputContainer, given: AudioStream, codec: str) -> None:
         import av
 
         layout = "mono" if given.channels == 1 else "stereo"
-        rate = HIGHEST_RATE if codec == "libopus" else min(given.rate, HIGHEST_RATE)
-        stream = made.add_stream(codec, rate=rate, layout=layout, options={"flags": "+bitexact"})
+        stream = made.add_stream(codec, rate=SAMPLE_RATE, layout=layout, options={"flags": "+bitexact"})
         assert isinstance(stream, av.AudioStream)
         self._stream = stream
-        self._resampler = av.AudioResampler("s16", layout, rate)
+        self._resampler = av.AudioResampler("s16", layout, SAMPLE_RATE)
         self._samples = 0
 
     def packets(self, frame: Any) -> Iterator[av.Packet[Any]]:
