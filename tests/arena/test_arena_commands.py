@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -62,7 +63,7 @@ def test_an_arena_is_made_filled_filled_again_and_verified(tmp_path: Path, tilty
     assert "8 prompts can be served" in said
     _, again = ok(tiltyard, "import", *DB, *FILES)
     assert "0 models, 0 prompts and 0 answers are new or changed; 35 unchanged" in again
-    cards = [{"model": "terse", "display_name": "Terse 😀", "provider": "nobody", "link": "https://example.org"}]
+    cards = [{"model": "terse", "display_name": "Terse 😀", "provider": "Nobody & Co", "link": "https://example.org"}]
     (tmp_path / "models.json").write_text(json.dumps(cards), encoding="utf-8")
     _, described = ok(tiltyard, "import", *DB, "--models", "models.json")
     assert "1 models, 0 prompts" in described
@@ -308,16 +309,17 @@ def test_the_report_is_a_page_too(tmp_path: Path, tiltyard: Run) -> None:  # noq
 
 
 @pytest.mark.usefixtures("made")
-def test_an_answer_that_says_who_wrote_it_is_flagged_on_import(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
+def test_an_answer_that_names_its_author_is_held_on_import(tmp_path: Path, tiltyard: Run) -> None:  # noqa: F811
     folder = tmp_path / "responses"
     folder.mkdir()
     for name, text in (("plain", "Paris."), ("claude-9", "I am Claude, made by Anthropic. Paris.")):
         row = {"entrant_id": name, "prompt_id": "capital-france", "response_text": text}
         (folder / f"responses_{name}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     _, said = ok(tiltyard, "import", *DB, "--prompts", str(EXAMPLE / "bank.jsonl"), "--responses", "responses")
-    assert "1 answers say who wrote them" in said
+    assert "held 1 of 2 answers (50.0 %): they contain their author's name" in said
     shown, _ = ok(tiltyard, "screen", *DB)
-    assert "claude-9" in shown
+    assert re.search(r"answer \S+ of claude-9 \(held\): “I am Claude, made by Anthropic. Paris.”", shown)
+    assert "held 1 of 2 answers (50.0 %): they contain their author's name; read them, and release with" in shown
 
 
 @pytest.mark.parametrize(

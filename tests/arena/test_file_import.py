@@ -127,10 +127,12 @@ def _png(shade: int) -> bytes:
 
 
 def test_a_drawing_that_names_its_model_is_not_served(sqlite_url: str, tmp_path: Path) -> None:
-    drawings(tmp_path, '<text x="1" y="5">Drawn by ZYXWOLF ONE</text>')
+    drawings(tmp_path, '<text x="1" y="5">Drawn by ZYXWOLF ONE or Qvartz</text>')
     with open_arena(sqlite_url) as arena:
         plan = bring(arena, tmp_path)
-        assert [flag.model for flag in plan.telling] == [MODELS[0]] * 2
+        assert [(flag.model, flag.held) for flag in plan.telling] == [
+            (name, True) for name in sorted(MODELS) for _ in range(2)
+        ]
         flagged = [type(body) for body in plan.bodies]
         assert flagged.index(e.Flagged) < flagged.index(e.ResponseAdded)
         with pytest.raises(TiltyardError, match="nothing to serve"):

@@ -392,7 +392,7 @@ def test_an_imported_answer_that_names_its_model_is_flagged(staffed: SmallSite) 
     said = {"entrant_id": MODELS[0], "prompt_id": "p0", "response_text": "I am Zyxwolf One, made by Zyxcorp."}
     status, text = desk.post("/admin/import", {"responses": json.dumps(said)})
     assert status == 200
-    assert "1 answers say who wrote them: stored, flagged, and not served" in text
+    assert "held 1 of 1 answers (100.0 %): they contain their author&#39;s name" in text
     flag, added = log_of(staffed)[-2:]
     assert isinstance(flag, e.Flagged)
     assert isinstance(added, e.ResponseAdded)
@@ -519,7 +519,7 @@ def test_votes_on_answers_that_name_their_model_are_one_case(staffed: SmallSite)
     )
     vote_often(staffed, "honest", "ABTX" * 6)
     page = desk.page("/admin/screening")
-    assert "Answers that say who wrote them" in page
+    assert "Answers that name their authors" in page
     assert "/admin/screening/answers/all" in page
     _decide(desk, "/admin/screening/answers/all", "exclude")
     assert isinstance(log_of(staffed)[-1], e.Excluded)
