@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -96,6 +98,20 @@ def test_an_address_is_verified_like_a_folder(small: PublishedFolder) -> None:
             done = CliRunner().invoke(make_app("verify"), ["verify", address + tail, *more])
             assert done.exit_code == code, done.output
             assert f"fingerprint: {small.fingerprint}" in done.stdout
+
+
+def test_files_that_the_board_does_not_name_are_named(small: PublishedFolder, tmp_path: Path) -> None:
+    folder = shutil.copytree(small.folder, tmp_path / "site")
+    (folder / "leaderboard2.html").write_text("A better board", encoding="utf-8")
+    (folder / "models" / "odd").mkdir(parents=True)
+    for name in ("CNAME", "models/odd/a.txt", "models/odd/b.txt"):
+        (folder / name).write_text("?", encoding="utf-8")
+    done = CliRunner().invoke(make_app("verify"), ["verify", str(folder)])
+    assert done.exit_code == 0, done.output
+    line = "extra files: published.json does not name CNAME, leaderboard2.html, models/odd/, so nothing here vouches"
+    assert line in done.stdout
+    whole = CliRunner().invoke(make_app("verify"), ["verify", str(small.folder), "--format", "json"])
+    assert json.loads(whole.stdout)["extra_files"] == []
 
 
 def _battles(path: Path, where: str) -> float:

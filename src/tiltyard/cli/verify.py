@@ -151,6 +151,16 @@ def published_folder(source: str) -> Fetch | None:
     return partial(_in_folder, folder) if (folder / MANIFEST).is_file() else None
 
 
+def _present(source: str) -> list[str]:
+    """The files of a published folder; none for an address, which cannot be listed."""
+    from tiltyard.publish.folder import MANIFEST
+
+    folder = Path(source).parent if Path(source).name == MANIFEST else Path(source)
+    if not folder.is_dir():
+        return []
+    return [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+
+
 def _in_folder(folder: Path, name: str, size: int | None) -> bytes | None:  # noqa: ARG001 - addresses need the size
     path = folder / name
     return path.read_bytes() if path.is_file() else None
@@ -186,7 +196,7 @@ def _verify_folder(
     from tiltyard.pages.figures import points
     from tiltyard.publish import check_folder
 
-    found = check_folder(fetch, source)
+    found = check_folder(fetch, source, _present(source))
     manifest, problems = found.manifest, found.problems
     proved = _verify_beside(fetch, manifest.files, kept, keys, matchups)
     problems += proved.problems
@@ -205,6 +215,7 @@ def _verify_folder(
         "fingerprint": found.fingerprint,
         "battles": manifest.battles,
         "files": len(manifest.files),
+        "extra_files": found.extra,
         "boards": {one.file: one.board.ratings for one in found.boards},
     }
     return Finding(said, values, problems)

@@ -7,7 +7,7 @@ import json
 import re
 import tempfile
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from tiltyard.publish.publication import PublishedBoard, StaticSite, make_parts,
 from tiltyard.publish.site import NAMES, PROMPTS, site_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from collections.abc import Set as AbstractSet
 
     from tiltyard.battles.table import BattleTable
     from tiltyard.boards.leaderboard import Leaderboard
@@ -50,6 +51,7 @@ class FolderCheck:
         said: What was recomputed, in sentences.
         problems: What does not agree, a line each.
         boards: The boards as the battles give them.
+        extra: Files, and folders of such files, that are there and not in the manifest.
     """
 
     manifest: PublishedManifest
@@ -57,14 +59,18 @@ class FolderCheck:
     said: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     boards: list[PublishedBoard] = field(default_factory=list)
+    extra: list[str] = field(default_factory=list)
 
 
-def check_folder(fetch: Callable[[str, int | None], bytes | None], source: str) -> FolderCheck:
+def check_folder(
+    fetch: Callable[[str, int | None], bytes | None], source: str, present: Iterable[str] = ()
+) -> FolderCheck:
     """Compare a published folder with its hashes, and recompute from its battles whatever follows from them.
 
     Parameters:
         fetch: The bytes of a file of the folder by its path, given how many it should have; None: there is none.
         source: What to call the folder.
+        present: The paths of all files in it, where they can be listed.
     """
     data = fetch(MANIFEST, None)
     if data is None:
@@ -72,12 +78,30 @@ def check_folder(fetch: Callable[[str, int | None], bytes | None], source: str) 
     manifest = read_manifest(data, f"{source}: {MANIFEST}")
     found = FolderCheck(manifest, hashlib.sha256(data).hexdigest())
     kept = _check_hashes(found, fetch)
+    found.extra = _extra(manifest.files.keys() | {MANIFEST}, present)
+    if found.extra:
+        more = f" and {len(found.extra) - MOST_LISTED:,} more" if len(found.extra) > MOST_LISTED else ""
+        found.said.append(
+            f"extra files: {MANIFEST} does not name {', '.join(found.extra[:MOST_LISTED])}{more}, so nothing here "
+            "vouches for them"
+        )
     with tempfile.TemporaryDirectory(prefix="tiltyard-") as folder:
         table = _check_battles(found, kept, Path(folder))
     if table is not None:
         _check_boards(found, kept, table)
         _check_pages(found, kept, table, fetch)
     return found
+
+
+def _extra(known: AbstractSet[str], present: Iterable[str]) -> list[str]:
+    """Files that are not known; a folder without a known file in it is named once, with a slash."""
+    folders = {str(parent) for name in known for parent in PurePosixPath(name).parents}
+    found: dict[str, None] = {}
+    for name in sorted(set(present) - known):
+        outer = reversed(PurePosixPath(name).parents)
+        strange = next((f"{parent}/" for parent in outer if str(parent) not in folders), name)
+        found[strange] = None
+    return list(found)
 
 
 def _check_hashes(found: FolderCheck, fetch: Callable[[str, int | None], bytes | None]) -> dict[str, bytes]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass, field
 from html import escape as escaped
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
+from tiltyard.arena.media.drawing_cost import FILTER_VALUES, Element, check_cost
 from tiltyard.arena.media.images import WEBP, clean_image
 from tiltyard.arena.media.scripts import without_comments, without_css_comments
 from tiltyard.errors import BankError
@@ -69,52 +69,23 @@ _DATA = re.compile(
 )
 
 
-@dataclass(slots=True)
-class _Element:
-    name: str
-    attributes: dict[str, str]
-    parts: list[_Element | str] = field(default_factory=list)
-
-
 def clean_svg(data: bytes) -> bytes:
     """A drawing with only what a drawing needs: no script, no address, no metadata, no name that somebody chose."""
     root = _Reader().read(data)
     if root is None or root.name != "svg":
         raise BankError("is not an SVG drawing: its first element is not <svg>. Save it again as SVG.")
-    if _drawn(root, _by_id(root), {}) > MOST_ELEMENTS:
-        raise BankError(f"draws more than {MOST_ELEMENTS:,} elements, by using some again and again. Simplify it.")
+    check_cost(root)
     names = _Names()
     root.attributes.pop("id", None)
     return f'<svg xmlns="{SVG}"{_written(root, names)[len("<svg") :]}\n'.encode()
-
-
-def _by_id(root: _Element) -> dict[str, _Element]:
-    found: dict[str, _Element] = {}
-    open_ = [root]
-    while open_:
-        element = open_.pop()
-        found.setdefault(element.attributes.get("id", ""), element)
-        open_ += [part for part in reversed(element.parts) if isinstance(part, _Element)]
-    return found
-
-
-def _drawn(element: _Element, by_id: dict[str, _Element], known: dict[int, int]) -> int:
-    """How many elements a browser draws for one: those inside it, and again all that a `use` refers to."""
-    if id(element) not in known:
-        known[id(element)] = MOST_ELEMENTS + 1  # what contains itself is drawn without end
-        inside = [part for part in element.parts if isinstance(part, _Element)]
-        if element.name == "use" and (used := by_id.get(element.attributes.get("href", "").strip()[1:] or "?")):
-            inside.append(used)
-        known[id(element)] = min(1 + sum(_drawn(part, by_id, known) for part in inside), MOST_ELEMENTS + 1)
-    return known[id(element)]
 
 
 class _Reader:
     """Reads XML without entities or a document type of its own, and keeps what is on the lists."""
 
     def __init__(self) -> None:
-        self._root: _Element | None = None
-        self._open: list[_Element | None] = []
+        self._root: Element | None = None
+        self._open: list[Element | None] = []
         self._count = 0
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
@@ -125,7 +96,7 @@ class _Reader:
         parser.CharacterDataHandler = self._text
         self._parser = parser
 
-    def read(self, data: bytes) -> _Element | None:
+    def read(self, data: bytes) -> Element | None:
         try:
             self._parser.Parse(data, True)
         except expat.ExpatError as error:
@@ -149,8 +120,8 @@ class _Reader:
         if inside_nothing or space not in (SVG, "") or plain not in ELEMENTS:
             self._open.append(None)
             return
-        made = _Element(plain, _kept(attributes))
-        if made.attributes.get("attributeName", "").strip().lower() in UNCHECKED_TARGETS:
+        made = Element(plain, _kept(attributes))
+        if made.attributes.get("attributeName", "").strip().lower() in UNCHECKED_TARGETS | FILTER_VALUES:
             self._open.append(None)
             return
         if self._open and (parent := self._open[-1]) is not None:
@@ -193,7 +164,7 @@ class _Names:
         return f"#{self.id(found[2])}" if found[1] == "#" else f".{self.classes(found[2])}"
 
 
-def _written(element: _Element, names: _Names) -> str:
+def _written(element: Element, names: _Names) -> str:
     attributes = "".join(
         f" {name}={quoteattr(value)}"
         for name, given in element.attributes.items()
@@ -206,7 +177,7 @@ def _written(element: _Element, names: _Names) -> str:
     return f"<{element.name}{attributes}>{inside}</{element.name}>" if inside else f"<{element.name}{attributes}/>"
 
 
-def _value(element: _Element, name: str, value: str, names: _Names) -> str | None:
+def _value(element: Element, name: str, value: str, names: _Names) -> str | None:
     if name == "id":
         return names.id(value)
     if name == "class":

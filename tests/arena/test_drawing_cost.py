@@ -1,0 +1,132 @@
+"""Drawings that would keep a browser busy are refused; those that people and models make are not."""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.arena.planted import FILES
+from tiltyard.arena.media import clean
+from tiltyard.bank import AnswerKind
+from tiltyard.errors import BankError
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+OPEN = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 800">'
+RECT = '<rect width="800" height="800" {}/>'
+
+
+def _filter(inside: str, times: int = 1, more: str = "", how: str = 'filter="url(#f)"') -> str:
+    return f'{OPEN}<filter id="f" {more}>{inside}</filter>{RECT.format(how) * times}</svg>'
+
+
+def _laughs(of: str, how: str) -> str:
+    levels = [f'<{of} id="l0" width="9" height="9"><rect width="1" height="1"/></{of}>']
+    for level in range(1, 8):
+        inside = RECT.format(how.format(level - 1)) if "href" not in how else f"<use {how.format(level - 1)}/>"
+        levels.append(f'<{of} id="l{level}" width="9" height="9">{inside * 10}</{of}>')
+    last = RECT.format(how.format(7)) if "href" not in how else f"<use {how.format(7)}/>"
+    return f"{OPEN}<defs>{''.join(levels)}</defs>{last}</svg>"
+
+
+PLAIN, PATTERNED, GRADED = RECT.format(""), RECT.format('fill="url(#p)"'), RECT.format('fill="url(#g)"')
+BLUR = '<feGaussianBlur stdDeviation="9"/>'
+
+
+def _styled(sheet: str, how: str = "") -> str:
+    return _filter(BLUR, 200, how=how).removesuffix("</svg>") + f"<style>{sheet}</style></svg>"
+
+
+REFUSED = {
+    "octaves": (_filter('<feTurbulence baseFrequency=".01" numOctaves="200000"/>'), "numOctaves='200000'"),
+    "blur": (_filter('<feGaussianBlur stdDeviation="5 900"/>'), "stdDeviation='5 900', which keeps browsers busy"),
+    "radius": (_filter('<feMorphology radius="300"/>'), "radius='300'"),
+    "order": (_filter('<feConvolveMatrix order="40" kernelMatrix="1"/>'), "order='40'"),
+    "region": (_filter(BLUR, more='x="-5000%" width="9000%"'), "x='-5000%'"),
+    "region in units": (_filter(BLUR, more='filterUnits="userSpaceOnUse" width="1e9"'), "width='1e9'"),
+    "blurs by attribute": (_filter(BLUR, 200), "too long to draw"),
+    "blurs by style": (_filter(BLUR, 200, how='style="filter: url(#f)"'), "too long to draw"),
+    "blurs by class": (_styled("g .b{filter:url(#f)}", 'class="a b"'), "too long to draw"),
+    "blurs by selector": (_styled("rect:nth-child(n){filter:url(#f)}"), "too long to draw"),
+    "blurs by keyframes": (_styled("@keyframes k{from{filter:url(#f)}} .a{animation:k 1s}"), "moves, and takes"),
+    "blurs by function": (_filter("", 200, how='style="filter:blur(9px)"'), "too long to draw"),
+    "blurs by variable": (_filter(BLUR, 200, how='style="--f:url(#f);filter:var(--f)"'), r"url\(\) in a variable"),
+    "blurs that move": (
+        _filter(BLUR, 40)[:-6] + '<animate attributeName="x" to="9" dur="1s"/></svg>',
+        "moves, and takes",
+    ),
+    "use": (_laughs("g", 'href="#l{}"'), "more than 20,000"),
+    "pattern": (_laughs("pattern", 'fill="url(#l{})"'), "too long to draw"),
+    "mask": (_laughs("mask", 'mask="url(#l{})"'), "too long to draw"),
+    "clip": (_laughs("clipPath", 'clip-path="url(#l{})"'), "too long to draw"),
+    "itself": (f'{OPEN}<g id="a"><use href="#a"/></g></svg>', "too long to draw"),
+    "markers": (
+        f'{OPEN}<marker id="m">{PLAIN * 50}</marker><path marker-mid="url(#m)" d="M0 0{"L1 2" * 2000}"/></svg>',
+        "too long",
+    ),
+    "elements": (OPEN + PLAIN * 30_000 + "</svg>", "too long to draw"),
+    "a path": (f'{OPEN}<path d="M0 0{"L799 1L1 799" * 200_000}"/></svg>', "too long to draw"),
+    "dashes": (OPEN + '<path d="M0 0H800" stroke-dasharray=".001"/>' * 100 + "</svg>", "too long to draw"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_drawing_that_keeps_a_browser_busy_is_refused_with_the_reason(name: str) -> None:
+    drawing, reason = REFUSED[name]
+    began = time.perf_counter()
+    with pytest.raises(BankError, match=reason):
+        clean(AnswerKind.SVG, drawing.encode())
+    assert time.perf_counter() - began < 3.0
+
+
+ORDINARY = {
+    "glow": _filter(
+        '<feGaussianBlur stdDeviation="12" result="b"/><feMerge><feMergeNode in="b"/><feMergeNode/></feMerge>', 30
+    ),
+    "clouds": _filter(
+        '<feTurbulence type="fractalNoise" baseFrequency=".02" numOctaves="5"/>',
+        3,
+        'x="-50%" y="-50%" width="200%" height="200%"',
+    ),
+    "shadow": _filter('<feDropShadow dx="2" dy="2" stdDeviation="3"/>', 40),
+    "many shapes": OPEN + '<path d="M1 2C3 4 5 6 7 8z"/>' * 8000 + "</svg>",
+    "a pattern": f'{OPEN}<pattern id="p" width="9" height="9">{PLAIN * 20}</pattern>{PATTERNED * 50}</svg>',
+    "moving": OPEN
+    + '<g><circle r="3"/><animateTransform attributeName="transform" type="rotate" to="360" dur="2s"/></g>' * 200
+    + "</svg>",
+    "gradients": f'{OPEN}<linearGradient id="g"><stop/></linearGradient>{GRADED * 3000}</svg>',
+}
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_drawings_pass_with_all_their_elements(name: str) -> None:
+    made = clean(AnswerKind.SVG, ORDINARY[name].encode()).content.decode()
+    assert made.count("<") >= ORDINARY[name].count("<") - ORDINARY[name].count("</") - 1
+
+
+def test_an_animation_of_how_much_a_filter_does_is_left_out() -> None:
+    moving = '<feTurbulence numOctaves="1"><animate attributeName="numOctaves" to="200000" dur="1s"/></feTurbulence>'
+    assert b"animate" not in clean(AnswerKind.SVG, _filter(moving).encode()).content
+
+
+@pytest.mark.parametrize("name", ["glow", "clouds"])
+def test_what_passes_is_drawn_while_the_page_goes_on(browser: Browser, name: str) -> None:
+    made = base64.b64encode(clean(AnswerKind.SVG, ORDINARY[name].encode()).content).decode()
+    page = browser.new_page(viewport={"width": 900, "height": 900})
+    page.set_content("<body></body>")
+    page.evaluate(
+        "async (source) => { const i = new Image(); i.src = source; document.body.append(i); await i.decode(); }",
+        f"data:image/svg+xml;base64,{made}",
+    )
+    began = time.perf_counter()
+    assert page.evaluate("1 + 1") == 2
+    assert time.perf_counter() - began < 2.0
+    page.close()
+
+
+def test_the_samples_of_drawings_pass() -> None:
+    assert clean(AnswerKind.SVG, FILES["svg", "svg"]()).content
