@@ -19,6 +19,7 @@ from tiltyard.arena.rating_track import Ratings
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import MemoryVoteBook, vote_table
 from tiltyard.errors import ArenaError
+from tiltyard.report.weekly.text import worth_knowing
 from tiltyard.validity.publication import Badge
 
 
@@ -162,12 +163,14 @@ def test_publication_looks_at_the_first_ten_and_turns_stable_as_votes_come_in(pl
         ({"earlier": ({"m00": 2, "m01": 1},)}, "models outside their range lately"),
     ],
 )
-def test_each_of_our_rules_keeps_a_board_calibrating_until_the_policy_switches_it_off(
+def test_each_of_our_rules_is_told_beside_the_label_and_holds_it_back_in_no_case(
     played: Log, changes: dict[str, object], broken: str
 ) -> None:
     board = live_board(played.state, evidence=evidence(played, **changes))
-    assert board.publication.status == "calibrating"
-    assert broken in {rule.name for rule in board.publication.rules if not rule.met}
+    assert board.publication.status == "officially stable"
+    assert len(board.publication.deciding) == 3
+    assert broken in {rule.name for rule in board.publication.beside if not rule.met}
+    assert f"{broken} " in worth_knowing(board.publication)
     log = Log()
     for event in played.events:
         log.say(event.body)
@@ -175,6 +178,7 @@ def test_each_of_our_rules_keeps_a_board_calibrating_until_the_policy_switches_i
     log.say(e.SettingsChanged(policy=Policy(publication=off)))
     board = live_board(log.state)
     assert (board.publication.status, len(board.publication.rules)) == ("officially stable", 3)
+    assert worth_knowing(board.publication) == ""
 
 
 def test_before_the_first_study_nothing_is_stable_and_no_range_is_shown(played: Log) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from tiltyard.arena.following.evidence import study_of
 from tiltyard.arena.policy import LaneWeights, Policy
 from tiltyard.arena.simulation import SimulationSettings, simulate
 from tiltyard.arena.simulation.ledger import recorder
-from tiltyard.arena.weekly import DAY, WeeklyReport, period_of_log, weekly_report
+from tiltyard.arena.weekly import DAY, ContenderLane, WeeklyReport, period_of_log, weekly_report
 from tiltyard.report.weekly.page import weekly_page
 from tiltyard.report.weekly.text import quality_sentence, weekly_json, weekly_markdown
 
@@ -124,6 +125,20 @@ def test_lanes_and_sides_of_a_fair_schedule_are_within_chance(week: tuple[Log, W
     assert report.sides.matchups == 997  # three votes are excluded
 
 
+def test_shares_of_lanes_say_why_they_differ_while_the_contender_lane_is_closed(week: tuple[Log, WeeklyReport]) -> None:
+    _, report = week
+    assert report.contender_lane.open
+    assert "contender lane is closed" not in weekly_markdown(report)
+    closed = replace(report, contender_lane=ContenderLane(ready=3, models=9, votes_needed=60))
+    said = "it opens when each of the top 9 models has 60 rated votes, and 3 of them have. Until then its turns go to"
+    assert said in weekly_markdown(closed)
+    assert said in weekly_page(closed)
+    young = new_log(3, 2)
+    young.meet("m00", "m01", "p00", Choice.A)
+    found = weekly_report(*period_of_log(young.events, START))
+    assert (found.contender_lane.ready, found.contender_lane.models, found.contender_lane.open) == (0, 3, False)
+
+
 def test_every_swap_is_within_or_beyond_bands_and_an_honest_week_has_none_beyond(
     week: tuple[Log, WeeklyReport],
 ) -> None:
@@ -144,7 +159,8 @@ def test_the_markdown_says_what_the_json_says(week: tuple[Log, WeeklyReport]) ->
     assert values["quality"][0]["model"] == "m04"
     assert values["offline"]["rows"][0]["model"] in text
     for rule in values["publication"]["rules"]:
-        assert f"| {rule['name']}{' (ours)' if rule['ours'] else ''} |" in text
+        assert (f"| {rule['name']} |" in text) == (not rule["ours"])
+        assert rule["name"] in text
 
 
 def test_the_page_is_one_file_that_loads_nothing_and_escapes_what_it_shows(week: tuple[Log, WeeklyReport]) -> None:

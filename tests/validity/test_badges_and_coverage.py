@@ -182,10 +182,12 @@ def test_a_top_model_that_stood_outside_its_range_lately_is_counted_and_named() 
     assert (unknown.met, unknown.value, unknown.at_most, unknown.needed) == (False, None, True, 0)
 
 
-def test_our_rules_are_marked_and_keep_a_board_calibrating_as_the_policys_do() -> None:
-    ours = [voter_rule(0.3, 0.1)]
-    status = publication([20.0] * 10, [1.0] * 10, [True] * 9, **LIMITS, ours=ours)
-    assert (status.status, [rule.ours for rule in status.rules]) == ("calibrating", [False, False, False, True])
+def test_the_label_follows_the_policys_three_rules_alone() -> None:
+    broken, met = [voter_rule(0.3, 0.1)], [voter_rule(0.1, 0.1)]
+    status = publication([20.0] * 10, [1.0] * 10, [True] * 9, **LIMITS, ours=broken)
+    assert (status.status, [rule.ours for rule in status.rules]) == ("officially stable", [False, False, False, True])
+    assert (len(status.deciding), status.beside) == (3, tuple(broken))
+    assert publication([20.0] * 10, [0.5] * 10, [True] * 9, **LIMITS, ours=met).status == "calibrating"
 
 
 def test_nothing_to_look_at_is_not_stable() -> None:

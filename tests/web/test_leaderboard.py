@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, week_of_votes
 from tiltyard.arena.following.observatory import Snapshot
 from tiltyard.arena.following.parts import VotePart
+from tiltyard.report.weekly.text import worth_knowing
 from tiltyard.validity.publication import Badge
 from tiltyard.web.board_pages import leaderboard_view
 from tiltyard.web.board_query import COLUMNS, BoardQuery
@@ -81,8 +82,11 @@ def test_the_status_is_on_top_with_every_rule_and_its_number(site: BoardSite, sn
     page = text_of(site.client.get("/leaderboard").text.split('<section class="status', 1)[1].split("</section>")[0])
     status = snapshot.board.publication
     assert ("Officially stable" if status.status == "officially stable" else "Calibrating") in page
-    for rule in status.rules:
+    for rule in status.deciding:
         assert f"{'Met' if rule.met else 'Not met'}: {rule.name.capitalize()}" in page
+    assert f"of {len(status.deciding)} rules are met" in page
+    assert worth_knowing(status) in page
+    assert len(status.beside) == 3
 
 
 def test_a_place_says_which_places_bradley_terry_allows(site: BoardSite, snapshot: Snapshot) -> None:

@@ -124,12 +124,14 @@ class PublicationRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     mean_coverage: float = 0.9
     """Their mean prompt coverage must be at least this. (§10)"""
     largest_voter: float = 0.1
-    """No single voter may have cast more than this share of the counted votes; 1 switches the rule off. (ours)"""
+    """Also worth knowing, without an effect on the label: whether a single voter has cast more than this share of the
+    counted votes; 1 switches it off. (ours)"""
     median_places: int = 3
-    """Their median range of ranks may have at most this many places; 0 switches the rule off. (ours)"""
+    """Also worth knowing: whether their median range of ranks has more than this many places; 0 switches it off.
+    (ours)"""
     order_kept: bool = True
-    """Whether none of them may have stood, over the last `window_matchups`, outside the range of ranks that it has
-    now. (ours)"""
+    """Also worth knowing: whether to say who of them stood, over the last `window_matchups`, outside the range of ranks
+    that it has now. (ours)"""
 
 
 class IntervalRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -24,6 +24,7 @@ from tiltyard.arena.board import (
     publication_values,
 )
 from tiltyard.arena.events import LANES, Excluded, Flagged, Restored
+from tiltyard.arena.matchmaking.exposure import conservative_order, ready_contenders
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import MemoryVoteBook, vote_table
 from tiltyard.validity.churn import Churn, ConfidenceStability, Known, Standings, confidence_stability, top_churn
@@ -139,6 +140,25 @@ class AdjacentPair:
     completeness: float
 
 
+@dataclass(frozen=True, slots=True)
+class ContenderLane:
+    """How many of the first models have the rated votes that open the contender lane, of how many, and these votes."""
+
+    ready: int
+    models: int
+    votes_needed: int
+
+    @property
+    def open(self) -> bool:
+        """Whether it serves; until then its turns go to the coverage lane."""
+        return self.models > 1 and self.ready == self.models
+
+
+def _contender_lane(state: ArenaState, models: list[int]) -> ContenderLane:
+    order = conservative_order(state, np.array(models, dtype=np.int64))
+    return ContenderLane(*ready_contenders(state, order), state.policy.contender_opens_at)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WeeklyReport:
     """The contents of the report. Rows of `exposure` and `sides` follow `models`."""
@@ -158,6 +178,7 @@ class WeeklyReport:
     churn: Churn
     lanes: tuple[LaneShare, ...]
     lanes_on: bool
+    contender_lane: ContenderLane
     sides: SideBalance
     quality: tuple[QualityFlag, ...]
     prompts: tuple[str, ...]
@@ -190,6 +211,7 @@ class WeeklyReport:
             "confidence_stability": asdict(self.stability) | {"share_left_band": self.stability.share_left_band},
             "top_churn": asdict(self.churn) | {"beyond_bands": len(self.churn.beyond_bands)},
             "lanes": [asdict(lane) for lane in self.lanes],
+            "contender_lane": asdict(self.contender_lane) | {"open": self.contender_lane.open},
             "sides": self._sides(),
             "quality": [self._quality(flag) for flag in self.quality],
             "flags": [asdict(note) for note in self.flags],
@@ -264,6 +286,7 @@ def weekly_report(state: ArenaState, period: Period, found: Findings | None = No
         churn=top_churn(standings, top),
         lanes=tuple(lane_shares(period.served.lanes, [(lane, getattr(state.policy.lanes, lane)) for lane in LANES])),
         lanes_on=state.phase > 1,
+        contender_lane=_contender_lane(state, order),
         sides=_sides(period.served, order),
         quality=tuple(_quality(state, period.votes, period.since)),
         prompts=period.votes.prompts,

@@ -1,7 +1,7 @@
 """What a reader is told about trust: a model's confidence and badge, and whether the board is officially stable.
 
-The board's status follows from rules over its first models, each shown with its number: three of the policy, and three
-of ours that say how far the order itself is known.
+The board's status follows from the policy's three rules over its first models, each shown with its number. Three of
+ours say how far the order itself is known; they are shown beside and decide nothing.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Rule:
     unit: Unit = "share"
     """What the numbers count."""
     ours: bool = False
-    """Whether the rule is ours, and not one of the policy's three."""
+    """Whether the rule is ours, and not one of the policy's three: it is shown, and does not affect the status."""
 
     @property
     def met(self) -> bool:
@@ -117,9 +117,19 @@ class Publication:
     rules: tuple[Rule, ...]
 
     @property
+    def deciding(self) -> tuple[Rule, ...]:
+        """The policy's rules."""
+        return tuple(rule for rule in self.rules if not rule.ours)
+
+    @property
+    def beside(self) -> tuple[Rule, ...]:
+        """Our rules: also worth knowing."""
+        return tuple(rule for rule in self.rules if rule.ours)
+
+    @property
     def status(self) -> Status:
-        """`officially stable` when every rule is met, else `calibrating`."""
-        return "officially stable" if all(rule.met for rule in self.rules) else "calibrating"
+        """`officially stable` when every rule of the policy is met, else `calibrating`."""
+        return "officially stable" if all(rule.met for rule in self.deciding) else "calibrating"
 
 
 def publication(
@@ -141,7 +151,7 @@ def publication(
         median_deviation: The median may be at most this.
         adjacent_share: Share of neighbours that must have met.
         mean_coverage: The mean must be at least this.
-        ours: Rules beyond the policy's three that must hold too.
+        ours: Rules beyond the policy's three, which are shown beside them.
     """
     share = sum(adjacent_met) / len(adjacent_met) if adjacent_met else None
     return Publication(

@@ -10,6 +10,7 @@ from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
 from tiltyard.arena.following.parts import History, history
 from tiltyard.boards.text import json_text
 from tiltyard.pages.figures import plural
+from tiltyard.report.weekly.text import worth_knowing
 from tiltyard.web import board_charts, charts
 from tiltyard.web.board_query import (
     COLUMNS,
@@ -85,6 +86,7 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
         "choices": choices(snapshot),
         "firsts": {name: column.first for name, column in COLUMNS.items()},
         "rules": rules_of(snapshot.board),
+        "also": worth_knowing(snapshot.board.publication),
         "part": part,
         "part_words": part_words(query),
         "offline": snapshot.study.offline if query.whole else part.offline if part else None,

@@ -19,7 +19,7 @@ from tiltyard.arena.store.weeks import kept_weeks, week_texts
 from tiltyard.decisions.words import between, side, signed, sureness
 from tiltyard.errors import ArenaError
 from tiltyard.pages.markup import Html, shortened
-from tiltyard.report.weekly.text import rule_numbers
+from tiltyard.report.weekly.text import rule_numbers, worth_knowing
 from tiltyard.validity.limits import address_block
 from tiltyard.web import charts, methods
 from tiltyard.web.bodies import form_of
@@ -110,9 +110,9 @@ async def prepared(
     return Response(body, media_type=media_type, headers={**headers, "etag": tag})
 
 
-def rules_of(board: LiveBoard) -> list[tuple[str, str, str, bool, str, bool]]:
-    """The publication rules: name, what was found, what is needed, whether it is met, more, and whether it is ours."""
-    return [(rule.name, *rule_numbers(rule), rule.met, rule.detail, rule.ours) for rule in board.publication.rules]
+def rules_of(board: LiveBoard) -> list[tuple[str, str, str, bool, str]]:
+    """The policy's publication rules: name, what was found, what is needed, whether it is met, and more."""
+    return [(rule.name, *rule_numbers(rule), rule.met, rule.detail) for rule in board.publication.deciding]
 
 
 @router.get("/models/{name:path}")
@@ -326,7 +326,8 @@ def _validity(snapshot: Snapshot) -> dict[str, Any]:
         return {"report": report, "shadow": True}
     study = snapshot.study
     top = report.board.publication.top
-    more = {"rules": rules_of(report.board), "shadow": False, "contested": study.contested}
+    also = worth_knowing(report.board.publication)
+    more = {"rules": rules_of(report.board), "also": also, "shadow": False, "contested": study.contested}
     more["swaps"] = list(study.blocks_to_swap.items())[: max(top - 1, 0)]
     return validity_view(report, names_of(snapshot)) | more
 

@@ -37,11 +37,17 @@ def conservative_order(state: ArenaState, numbers: Numbers) -> Numbers:
     return numbers[np.argsort(-score, kind="stable")]
 
 
-def lane_opens(state: ArenaState, order: Numbers) -> bool:
-    """Whether the contender lane may serve: the top K + 1 models have enough rated votes to avoid chasing luck."""
+def ready_contenders(state: ArenaState, order: Numbers) -> tuple[int, int]:
+    """How many of the top K + 1 models have the rated votes that open the contender lane, and how many there are."""
     first = order[: state.policy.contender_band + 1]
     rated = state.tallies.rated_on.view[first].sum(axis=1)
-    return len(first) > 1 and int(rated.min()) >= state.policy.contender_opens_at
+    return int((rated >= state.policy.contender_opens_at).sum()), len(first)
+
+
+def lane_opens(state: ArenaState, order: Numbers) -> bool:
+    """Whether the contender lane may serve: the top K + 1 models have enough rated votes to avoid chasing luck."""
+    ready, models = ready_contenders(state, order)
+    return models > 1 and ready == models
 
 
 def targets(schedule: Schedule, players: Numbers) -> Floats:

@@ -73,7 +73,7 @@ def check_badges(state: ArenaState, table: VoteTable, board: Leaderboard, truth:
         len(stable),
         sum(abs(row.rank - true_place[row.model]) > 1 for row in stable),
         shown.publication.status == "officially stable",
-        tuple(_found(rule.name, rule.value) for rule in shown.publication.rules if not rule.met),
+        tuple(_found(rule.name, rule.value) for rule in shown.publication.deciding if not rule.met),
     )
 
 

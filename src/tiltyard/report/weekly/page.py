@@ -32,6 +32,7 @@ from tiltyard.report.weekly.text import (
     churn_sentences,
     confidence_rows,
     exposure_sentences,
+    lane_sentence,
     misfit_sentences,
     note_sentence,
     offline_sentences,
@@ -40,6 +41,7 @@ from tiltyard.report.weekly.text import (
     side_sentence,
     stability_sentences,
     status_sentence,
+    worth_knowing,
 )
 
 if TYPE_CHECKING:
@@ -217,12 +219,13 @@ def tiles(report: WeeklyReport) -> Html:
 
 def _status(report: WeeklyReport) -> list[Html]:
     rows: list[list[str]] = []
-    for rule in report.board.publication.rules:
+    for rule in report.board.publication.deciding:
         found, needed = rule_numbers(rule)
         met = el("span", "met", class_="met") if rule.met else el("span", "not met", class_="unmet")
-        name = join([rule.name.capitalize(), el("small", " (ours)") if rule.ours else ""])
-        rows.append([name, found, needed, met, plain(rule.detail)])
-    return [table(["Rule", ("Found", "num"), "Needed", "", ""], rows, class_="rules")]
+        rows.append([rule.name.capitalize(), found, needed, met, plain(rule.detail)])
+    beside = worth_knowing(report.board.publication)
+    shown = table(["Rule", ("Found", "num"), "Needed", "", ""], rows, class_="rules")
+    return [shown, *([el("p", beside)] if beside else [])]
 
 
 def _exposure(report: WeeklyReport, labels: Labels) -> list[Html]:
@@ -361,7 +364,8 @@ def _lanes(report: WeeklyReport) -> list[Html]:
         for lane in report.lanes
     ]
     head: Head = ["Lane", ("Served", "num"), _drawn(), ("Share", "num"), ("Asked first", "num"), ("σ", "num")]
-    return [*_table(head, rows), side]
+    closed = lane_sentence(report)
+    return [*_table(head, rows), *([el("p", closed)] if closed else []), side]
 
 
 def _flags(report: WeeklyReport) -> list[Html]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tiltyard.arena.weekly import Note, WeeklyReport
-    from tiltyard.validity.publication import Rule
+    from tiltyard.validity.publication import Publication, Rule
     from tiltyard.validity.quality import QualityFlag
 
 
@@ -44,10 +44,32 @@ def _in_unit(rule: Rule, value: float) -> str:
 def status_sentence(report: WeeklyReport) -> str:
     """Whether the board may be called stable, in one sentence."""
     status = report.board.publication
-    missing = [rule.name for rule in status.rules if not rule.met]
+    missing = [rule.name for rule in status.deciding if not rule.met]
     if not missing:
-        return f"Officially stable: the top {status.top} models meet all {len(status.rules)} rules."
+        return f"Officially stable: the top {status.top} models meet all {len(status.deciding)} rules."
     return f"Calibrating. {'Rule' if len(missing) == 1 else 'Rules'} not met: {', '.join(missing)}."
+
+
+def worth_knowing(status: Publication) -> str:
+    """What our own rules found, in one sentence; empty where they are switched off."""
+    parts = []
+    for rule in status.beside:
+        found, needed = rule_numbers(rule)
+        compared = needed if rule.met else needed.replace("at most", "more than")
+        parts.append(f"{rule.name} {'not known yet' if rule.value is None else f'{found} ({compared})'}")
+    return f"Also worth knowing, without an effect on the label: {', '.join(parts)}." if parts else ""
+
+
+def lane_sentence(report: WeeklyReport) -> str:
+    """Why lanes' shares differ from the policy's while the contender lane is closed; empty when it is open."""
+    lane = report.contender_lane
+    if lane.open or not report.lanes_on:
+        return ""
+    return (
+        f"Shares differ from the policy's for now, because the contender lane is closed: it opens when each of the top "
+        f"{lane.models} models has {lane.votes_needed} rated votes, and {lane.ready} of them have. Until then its "
+        "turns go to the coverage lane."
+    )
 
 
 def exposure_sentences(report: WeeklyReport) -> list[str]:
@@ -205,6 +227,7 @@ def weekly_markdown(report: WeeklyReport) -> str:
         ["# Validity report", "", f"{day(report.since)} to {day(report.until)}", "", f"**{status_sentence(report)}**"],
         [] if report.blind else [f"**{NOT_BLIND}**"],
         _table(["rule", "found", "needed", "met"], _rule_rows(report)),
+        [worth_knowing(report.board.publication)],
         _facts(report),
         ["## Coverage fairness", "", *exposure_sentences(report)],
         _table(["model", "exposures", "target", "off", "in tolerance", "prompt coverage"], _exposure_rows(report)),
@@ -214,7 +237,14 @@ def weekly_markdown(report: WeeklyReport) -> str:
         _confidence(report),
         _calibration(report),
         ["## Top-rank churn against confidence bands", "", *churn_sentences(report)],
-        ["## Lanes and sides", "", *_lane_lines(report), "", side_sentence(report)],
+        [
+            "## Lanes and sides",
+            "",
+            *_lane_lines(report),
+            "",
+            *filter(None, [lane_sentence(report)]),
+            side_sentence(report),
+        ],
         ["## Quality", "", *_list([quality_sentence(report, flag) for flag in report.quality], QUALITY_FINE)],
         ["## Flags", "", *_list(map(note_sentence, report.flags), "None.")],
         ["## Exclusions", "", *_list(map(note_sentence, report.exclusions), "None.")],
@@ -262,8 +292,8 @@ def _facts(report: WeeklyReport) -> list[str]:
 
 
 def _rule_rows(report: WeeklyReport) -> Iterable[Sequence[str]]:
-    for rule in report.board.publication.rules:
-        yield rule.name + (" (ours)" if rule.ours else ""), *rule_numbers(rule), "yes" if rule.met else "no"
+    for rule in report.board.publication.deciding:
+        yield rule.name, *rule_numbers(rule), "yes" if rule.met else "no"
 
 
 def _exposure_rows(report: WeeklyReport) -> Iterable[Sequence[str]]:
