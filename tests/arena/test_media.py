@@ -25,6 +25,7 @@ from tiltyard.arena.events import ModelAdded
 from tiltyard.arena.file_intake import words_of
 from tiltyard.arena.integrity import flag_answers
 from tiltyard.arena.media import clean, format_of, images, streams
+from tiltyard.arena.media.block_colours import UNKNOWN, block_colour
 from tiltyard.arena.media.scripts import without_comments, without_css_comments
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import BankError, MissingExtra
@@ -188,7 +189,7 @@ def test_every_sound_leaves_with_one_sample_rate_and_sounds_as_it_did(rate: int)
         sound.setsampwidth(2)
         sound.setframerate(rate)
         sound.writeframes(tone.astype("<i2").tobytes())
-    with av.open(io.BytesIO(clean(AnswerKind.AUDIO, out.getvalue()).content)) as made:
+    with av.open(io.BytesIO(clean(AnswerKind.AUDIO, out.getvalue()).content), "r") as made:
         frames = list(made.decode(audio=0))
     heard = np.concatenate([frame.to_ndarray()[0] for frame in frames])
     assert {frame.sample_rate for frame in frames} == {48_000}
@@ -238,7 +239,7 @@ REFUSED = {
     "Latin-1": ("html", b"<p>caf\xe9</p>", "not UTF-8"),
     "an open comment": ("html", b"<p>x</p><!-- secret", "does not end"),
     "an open title": ("html", b"<title>secret<p>x</p>", "does not end"),
-    "no blocks": ("voxel", b'{"palette":["#ff0000"],"blocks":[]}', "has 0 blocks"),
+    "no blocks": ("voxel", b'{"palette":["#ff0000"],"blocks":[]}', "has no blocks"),
     "a wrong colour": ("voxel", b'{"palette":["#ff0000"],"blocks":[[0,0,0,1]]}', "colour 1"),
     "too wide": ("voxel", b'{"palette":["#ff0000"],"blocks":[[0,0,0,0],[5000,0,0,0]]}', "wider than"),
     "a huge box": ("voxel", b'{"palette":["#ff0000"],"boxes":[[0,0,0,900,900,900,0]]}', "blocks"),
@@ -385,6 +386,54 @@ def test_a_page_that_names_its_model_anywhere_is_held(page: str) -> None:
     model = ModelAdded(model="zyxwolf-7", display_name="Zyxwolf 7", provider="", licence="", link="")
     words = words_of(clean(AnswerKind.HTML, page.encode()).words)
     assert [(flag.response_id, flag.held) for flag in flag_answers([("r", model, "", words)])] == [("r", True)]
+
+
+TYPED: dict[str, Any] = {
+    "version": "1.0",
+    "boxes": [{"x1": 10, "y1": 5, "z1": 10, "x2": 12, "y2": 5, "z2": 11, "type": "minecraft:Stone"}],
+    "lines": [{"from": {"x": 10, "y": 6, "z": 10}, "to": {"x": 13, "y": 8, "z": 10}, "type": "oak-log"}],
+    "blocks": [{"x": 10, "y": 6, "z": 10, "type": "glass"}, {"x": 900, "y": 0, "z": 0, "type": "air"}],
+    "author": "Zyxwolf",
+}
+
+
+def test_a_build_of_minebench_becomes_one_of_colours_with_its_lines_and_last_blocks_in_order() -> None:
+    made = msgspec.json.decode(clean(AnswerKind.VOXEL, msgspec.json.encode(TYPED)).content)
+    stone, log, glass = (made["palette"].index(block_colour(kind)) for kind in ("stone", "oak_log", "glass"))
+    assert made == {
+        "palette": made["palette"],
+        "boxes": [[0, 0, 0, 2, 0, 1, stone]],
+        "blocks": [[0, 1, 0, log], [1, 2, 0, log], [2, 2, 0, log], [3, 3, 0, log], [0, 1, 0, glass]],
+    }
+
+
+def test_kinds_of_blocks_have_colours_by_their_words_and_the_unknown_is_grey() -> None:
+    assert block_colour("light_blue_wool") == block_colour("Light Blue Concrete") != block_colour("blue_wool")
+    assert block_colour("red_sandstone") not in (block_colour("red_wool"), block_colour("sandstone"))
+    assert block_colour("oak_leaves[persistent=true]") == block_colour("dark_oak_leaves") != block_colour("oak_planks")
+    assert len(block_colour("red_stained_glass")) == len("#rrggbbaa")
+    assert block_colour("plutonium") == block_colour("") == UNKNOWN
+    assert block_colour("minecraft:air") == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"boxes": [TYPED["boxes"][0], {"x1": 1}]}, r"missing required field `y1` - at `\$\.boxes\[1\]`"),
+        ({"blocks": [{"x": "3", "y": 0, "z": 0, "type": "stone"}]}, r"got `str` - at `\$\.blocks\[0\]\.x`"),
+        ({"lines": [{"from": [0, 0, 0], "to": {}, "type": "stone"}]}, r"at `\$\.lines\[0\]\.from`"),
+        ({"boxes": [{**TYPED["boxes"][0], "x2": 900, "y2": 900, "z2": 900}]}, "blocks; a build has 1 to 1,000,000"),
+        ({"lines": [{**TYPED["lines"][0], "to": {"x": 10**12, "y": 0, "z": 0}}]}, "blocks; a build has 1 to 1,000,000"),
+        ({"lines": [{**TYPED["lines"][0], "to": {"x": 2000, "y": 0, "z": 0}}]}, "wider than 1,000 blocks"),
+        ({"boxes": [], "lines": [], "blocks": []}, "has no blocks"),
+        ({"boxes": [], "lines": [], "blocks": [{"x": 0, "y": 0, "z": 0, "type": "air"}]}, "has no blocks"),
+    ],
+)
+def test_a_malformed_build_is_refused_with_the_place_of_what_is_wrong(change: dict[str, Any], reason: str) -> None:
+    with pytest.raises(BankError, match=reason):
+        clean(AnswerKind.VOXEL, msgspec.json.encode({**TYPED, **change}))
+    with pytest.raises(BankError, match="it has no `blocks`, `boxes` or `lines`"):
+        clean(AnswerKind.VOXEL, b'{"tool": "voxel.exec"}')
 
 
 def test_formats_are_known_by_their_bytes() -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tiltyard.arena.media.block_colours import block_colour
 from tiltyard.arena.media.images import clean_texture
 from tiltyard.errors import BankError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MOST_BLOCKS = 1_000_000
 WIDEST = 1000
@@ -23,24 +28,114 @@ class _Build(msgspec.Struct, frozen=True):
     boxes: list[tuple[int, int, int, int, int, int, int]] = []
 
 
-def clean_voxel(data: bytes) -> bytes:
-    """A build: its blocks, its boxes and the colours they have, moved to the origin; every other key is gone."""
+class _Place(msgspec.Struct, frozen=True):
+    x: int
+    y: int
+    z: int
+
+
+class _TypedBlock(_Place, frozen=True):
+    type: str
+
+
+class _TypedBox(msgspec.Struct, frozen=True):
+    x1: int
+    y1: int
+    z1: int
+    x2: int
+    y2: int
+    z2: int
+    type: str
+
+
+class _TypedLine(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
+    start: _Place
+    end: _Place
+    type: str
+
+    @property
+    def steps(self) -> int:
+        one, other = self.start, self.end
+        return max(abs(other.x - one.x), abs(other.y - one.y), abs(other.z - one.z))
+
+    def places(self) -> Iterator[tuple[int, int, int]]:
+        """The blocks of the line, one for each step along its longest axis."""
+        one, other, steps = self.start, self.end, max(self.steps, 1)
+        for step in range(self.steps + 1):
+            yield (
+                one.x + _rounded(step * (other.x - one.x), steps),
+                one.y + _rounded(step * (other.y - one.y), steps),
+                one.z + _rounded(step * (other.z - one.z), steps),
+            )
+
+
+class _TypedBuild(msgspec.Struct, frozen=True):
+    """A build as MineBench writes it: blocks, boxes and lines of named kinds of blocks."""
+
+    blocks: list[_TypedBlock] = []
+    boxes: list[_TypedBox] = []
+    lines: list[_TypedLine] = []
+
+
+def _rounded(number: int, by: int) -> int:
+    return (2 * number + by) // (2 * by)
+
+
+def _read_build(data: bytes) -> _Build:
+    data = data.removeprefix(b"\xef\xbb\xbf")
     try:
-        build = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=_Build)
+        keys = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        if "palette" in keys:
+            return msgspec.json.decode(data, type=_Build)
+        if not keys.keys() & {"blocks", "boxes", "lines"}:
+            raise msgspec.ValidationError("it has no `blocks`, `boxes` or `lines`")
+        return _coloured(msgspec.json.decode(data, type=_TypedBuild))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         said = str(error).splitlines()[0]
         raise BankError(
-            f'is not a voxel build ({said}). Write {{"palette": ["#rrggbb", …], "blocks": [[x, y, z, colour], …]}}.'
+            f'is not a voxel build ({said}). Write {{"palette": ["#rrggbb", …], "blocks": [[x, y, z, colour], …]}}, or '
+            '{"blocks": [{"x": 0, "y": 0, "z": 0, "type": "stone"}, …]} as MineBench does.'
         ) from None
+
+
+def _coloured(build: _TypedBuild) -> _Build:
+    """The same build with colours; lines become blocks, which are placed after boxes and before the blocks."""
+    _check_size(len(build.blocks) + sum(line.steps + 1 for line in build.lines))
+    palette: dict[str, int] = {}
+    kinds = [[one.type for one in build.boxes], [one.type for one in build.lines], [one.type for one in build.blocks]]
+    colours = {
+        kind: palette.setdefault(colour, len(palette))
+        for kind in dict.fromkeys(chain.from_iterable(kinds))
+        if (colour := block_colour(kind))
+    }
+    of_lines = [(*at, colours[line.type]) for line in build.lines if line.type in colours for at in line.places()]
+    return _Build(
+        list(palette),
+        of_lines + [(one.x, one.y, one.z, colours[one.type]) for one in build.blocks if one.type in colours],
+        [
+            (one.x1, one.y1, one.z1, one.x2, one.y2, one.z2, colours[one.type])
+            for one in build.boxes
+            if one.type in colours
+        ],
+    )
+
+
+def _check_size(blocks: int) -> None:
+    if blocks > MOST_BLOCKS:
+        raise BankError(f"has {blocks:,} blocks; a build has 1 to {MOST_BLOCKS:,}. Make it smaller.")
+
+
+def clean_voxel(data: bytes) -> bytes:
+    """A build: its blocks, its boxes and the colours they have, moved to the origin; every other key is gone."""
+    build = _read_build(data)
+    if not build.blocks and not build.boxes:
+        raise BankError("has no blocks. Leave the answer out.")
     if not 0 < len(build.palette) <= MOST_COLOURS or not all(map(_COLOUR.match, build.palette)):
         raise BankError(f"has no palette of 1 to {MOST_COLOURS:,} colours written #rrggbb. Correct it.")
     inside = sum(
         (abs(x2 - x1) + 1) * (abs(y2 - y1) + 1) * (abs(z2 - z1) + 1) for x1, y1, z1, x2, y2, z2, _ in build.boxes
     )
-    if not 0 < len(build.blocks) + inside <= MOST_BLOCKS:
-        raise BankError(
-            f"has {len(build.blocks) + inside:,} blocks; a build has 1 to {MOST_BLOCKS:,}. Make it smaller."
-        )
+    _check_size(len(build.blocks) + inside)
     colours = {row[-1] for row in (*build.blocks, *build.boxes)}
     if min(colours) < 0 or max(colours) >= len(build.palette):
         raise BankError(
