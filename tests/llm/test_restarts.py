@@ -93,7 +93,7 @@ def tell(tmp_path: Path, tale, **provider):
 def test_a_batch_under_way_is_taken_up_again(tmp_path: Path) -> None:
     async def tale(story):
         await story.killed_run(asks(8), Kept())
-        assert "batches continue without us" in story.notices[-1]
+        assert "1 batch under way without us" in story.notices[-1]
         assert story.open == 1
         kept = Kept()
         totals = await story.run(asks(8), kept)
@@ -175,7 +175,7 @@ def test_a_run_that_asks_for_less_leaves_the_rest_for_later(tmp_path: Path) -> N
         await story.run(asks(8)[:3], first)
         assert set(first.ended) == {"k0", "k1", "k2"}
         assert story.open == 1
-        assert "1 open batches (8 requests)" in story.notices[-1]
+        assert "1 open batch (8 requests)" in story.notices[-1]
         await story.run(asks(8)[3:], second)
         assert len(second.ended) == 5
         assert story.sizes == [8]
