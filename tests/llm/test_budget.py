@@ -11,7 +11,7 @@ import pytest
 from tests.llm.clock import START, run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider, Kept, asks, request
 from tiltyard.errors import BudgetReached, OptionError, TryLater
-from tiltyard.llm.accounting import Budget, Estimate, RunningTotals
+from tiltyard.llm.accounting import Budget, CostEstimate, RunningTotals
 from tiltyard.llm.asking import Ask, AskingSettings
 from tiltyard.llm.journal import Journal
 from tiltyard.llm.prices import Price, PriceTable, most_usage
@@ -51,14 +51,14 @@ def ask(folder, provider_of, what, budget, **options):
 
 def test_promises_are_replaced_by_what_was_spent() -> None:
     budget = Budget(10.0)
-    six = Estimate("m", 2.0, 4.0, Usage(input_tokens=20, output_tokens=10))
+    six = CostEstimate("m", 2.0, 4.0, Usage(input_tokens=20, output_tokens=10))
     budget.promise(six)
-    assert not budget.fits(Estimate("m", 5.0))
+    assert not budget.fits(CostEstimate("m", 5.0))
     budget.settle(six, Usage(input_tokens=20), 2.0)
     assert (budget.spent, budget.promised) == (2.0, 0.0)
-    assert budget.fits(Estimate("m", 8.0))
-    assert not budget.fits(Estimate("m", 8.1))
-    assert Budget(None).fits(Estimate("m", 1e12))
+    assert budget.fits(CostEstimate("m", 8.0))
+    assert not budget.fits(CostEstimate("m", 8.1))
+    assert Budget(None).fits(CostEstimate("m", 1e12))
 
 
 def test_asking_directly_stops_before_the_next_request_could_pass_the_budget(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ NO_TOKENS = Usage()
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class CostEstimate:
     """The most that a request can cost, as far as its tokens are estimated rightly, in USD."""
 
     model: str = ""
@@ -35,7 +35,7 @@ class Estimate:
     tokens: Usage = NO_TOKENS
 
 
-NOTHING = Estimate()
+NOTHING = CostEstimate()
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class _InFlight:
     """The highest ratio of counted to estimated tokens so far, at least 1."""
     output_ratio: float = 1.0
 
-    def cost(self, more: Estimate = NOTHING) -> float:
+    def cost(self, more: CostEstimate = NOTHING) -> float:
         """The most that these requests and one more can cost, the way tokens were counted so far."""
         given, answered = self.input_usd + more.input_usd, self.output_usd + more.output_usd
         return max(0.0, given * self.input_ratio) + max(0.0, answered * self.output_ratio)
@@ -97,20 +97,20 @@ class Budget:
         """Whether a reply of this model has shown how its provider counts tokens, or nobody has to know."""
         return not self.limited or model in self._observed
 
-    def fits(self, request: Estimate) -> bool:
+    def fits(self, request: CostEstimate) -> bool:
         """Whether one more request may be sent, with a tolerance of a millionth of a cent for rounding."""
         if self.limit_usd is None:
             return True
         mine = self._models[request.model]
         return self.spent + self.promised - mine.cost() + mine.cost(request) <= self.limit_usd + 1e-8
 
-    def promise(self, request: Estimate) -> None:
+    def promise(self, request: CostEstimate) -> None:
         """Reserve money for a request that is about to be sent, or was sent."""
         mine = self._models[request.model]
         mine.input_usd += request.input_usd
         mine.output_usd += request.output_usd
 
-    def settle(self, request: Estimate, usage: Usage | None, cost: float) -> None:
+    def settle(self, request: CostEstimate, usage: Usage | None, cost: float) -> None:
         """Replace what was reserved by the actual cost; without stated tokens (None) it costs what was reserved."""
         mine = self._models[request.model]
         mine.input_usd -= request.input_usd
@@ -277,7 +277,7 @@ class Keeper:
         self.budget = budget
         self._prices = prices
 
-    def most(self, ask: Ask, *, batched: bool) -> Estimate:
+    def most(self, ask: Ask, *, batched: bool) -> CostEstimate:
         """The most an ask can cost, for the budget; nothing if there is no limit."""
         if not self.budget.limited:
             return NOTHING
@@ -287,9 +287,9 @@ class Keeper:
         answer = self._prices.cost(model, Usage(output_tokens=tokens.output_tokens), batched)
         if whole is None or answer is None:
             raise OptionError(f"a budget was set, but {how_to_state_prices([model])}")
-        return Estimate(model, whole - answer, answer, tokens)
+        return CostEstimate(model, whole - answer, answer, tokens)
 
-    def keep(self, ask: Ask, reply: Reply, *, promised: Estimate = NOTHING) -> Ask | None:
+    def keep(self, ask: Ask, reply: Reply, *, promised: CostEstimate = NOTHING) -> Ask | None:
         """Pass a reply to the sink, count it, and return what the sink asks next."""
         further = self._sink(ask, reply)
         ended = further is None
@@ -297,14 +297,14 @@ class Keeper:
         self._count(ask, reply, promised, done=int(ended and not failed), failed=int(ended and failed))
         return further
 
-    def ask_again(self, ask: Ask, reply: Reply, *, promised: Estimate) -> None:
+    def ask_again(self, ask: Ask, reply: Reply, *, promised: CostEstimate) -> None:
         """Count a reply that is discarded because its request is sent again: it may have cost something."""
         if reply.usage == NO_TOKENS:
             self.budget.settle(promised, NO_TOKENS, 0.0)
         else:
             self._count(ask, reply, promised)
 
-    def _count(self, ask: Ask, reply: Reply, promised: Estimate, *, done: int = 0, failed: int = 0) -> None:
+    def _count(self, ask: Ask, reply: Reply, promised: CostEstimate, *, done: int = 0, failed: int = 0) -> None:
         """Add a reply to the tally and the budget; without stated tokens it is charged the full reserved amount."""
         cost = self._prices.cost(ask.request.model, reply.usage or NO_TOKENS, reply.batched)
         self.budget.settle(promised, reply.usage, cost or 0.0)

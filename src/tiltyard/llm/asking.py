@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tiltyard.errors import OptionError
-from tiltyard.llm.pacing import Pace
+from tiltyard.llm.pacing import RequestPace
 from tiltyard.llm.provider import TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
@@ -139,10 +139,10 @@ class AskingSettings:
             if value is not None and not 0 < value < math.inf:
                 raise OptionError(f"{name} is {value}; it must be a number above 0.")
 
-    def pace(self, now: Callable[[], float]) -> Pace:
+    def pace(self, now: Callable[[], float]) -> RequestPace:
         """How fast direct calls may follow each other.
 
         Parameters:
             now: The clock.
         """
-        return Pace(self.requests_per_minute, self.tokens_per_minute, now)
+        return RequestPace(self.requests_per_minute, self.tokens_per_minute, now)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-    from tiltyard.llm.accounting import Estimate, Keeper
+    from tiltyard.llm.accounting import CostEstimate, Keeper
     from tiltyard.llm.asking import Ask, AskingSettings, Recall
     from tiltyard.llm.journal import Journal, OpenIntent
     from tiltyard.llm.provider import BatchProvider
@@ -162,7 +162,7 @@ class Batches:
             self._held[intent.id] = OpenBatch(intent, self._recall, known_at=self._opened_at)
         return self._held[intent.id]
 
-    async def _promise(self, ask: Ask) -> Estimate:
+    async def _promise(self, ask: Ask) -> CostEstimate:
         """Money reserved for an ask.
 
         If it does not fit, the packed asks are submitted first, since they may cost less than reserved.
@@ -345,9 +345,9 @@ class Parcel:
 
     asks: dict[str, Ask] = field(default_factory=dict)
     bytes: int = 0
-    promised: list[Estimate] = field(default_factory=list)
+    promised: list[CostEstimate] = field(default_factory=list)
 
-    def add(self, ask: Ask, size: int, promised: Estimate) -> None:
+    def add(self, ask: Ask, size: int, promised: CostEstimate) -> None:
         """Put an ask in."""
         self.asks[ask.key] = ask
         self.bytes += size

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Iterator
 
-    from tiltyard.llm.accounting import Estimate, Keeper
+    from tiltyard.llm.accounting import CostEstimate, Keeper
     from tiltyard.llm.asking import Ask, AskingSettings
-    from tiltyard.llm.pacing import Pace
+    from tiltyard.llm.pacing import RequestPace
     from tiltyard.llm.provider import Provider
     from tiltyard.llm.trial import Trial
 
@@ -40,7 +40,7 @@ class DirectAsking:
         now: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         rng: random.Random,
-        pace: Pace,
+        pace: RequestPace,
         trial: Trial | None = None,
     ) -> None:
         self._provider = provider
@@ -133,7 +133,7 @@ class DirectAsking:
         self._wake()
         return further
 
-    async def _promise(self, ask: Ask) -> Estimate:
+    async def _promise(self, ask: Ask) -> CostEstimate:
         """The amount to reserve for an ask. If it does not fit, wait: outstanding calls may cost less than reserved.
 
         While the first call under a budget is outstanding, wait too: its reply shows how tokens are counted.
@@ -148,7 +148,7 @@ class DirectAsking:
             await self._changed.wait()
         return most
 
-    async def _reply(self, ask: Ask, promised: Estimate) -> Reply | None:
+    async def _reply(self, ask: Ask, promised: CostEstimate) -> Reply | None:
         """The reply to an ask, after as many tries as allowed; None if everything was stopped meanwhile.
 
         A question that the provider refuses gets a failed reply, and the others continue. If nobody was reached at all,
@@ -199,7 +199,7 @@ class DirectAsking:
             self._said_unreached = True
             self._notice(f"{error} Trying again for a while.")
 
-    async def _pay_for_another(self, ask: Ask, reply: Reply, promised: Estimate) -> None:
+    async def _pay_for_another(self, ask: Ask, reply: Reply, promised: CostEstimate) -> None:
         """Count a reply that is asked for again, and reserve the same amount for the next one as soon as it fits."""
         self._keeper.ask_again(ask, reply, promised=promised)
         self._out -= 1

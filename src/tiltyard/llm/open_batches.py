@@ -19,7 +19,7 @@ from tiltyard.llm.records import UNREADABLE, Reply
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tiltyard.llm.accounting import Estimate, Keeper
+    from tiltyard.llm.accounting import CostEstimate, Keeper
     from tiltyard.llm.asking import Ask, Recall
     from tiltyard.llm.journal import Entry, Journal, OpenIntent
     from tiltyard.llm.provider import BatchProvider
@@ -229,7 +229,7 @@ class Collector:
             most = plural(self._max_resubmits, "time")
             self._notice(f"{what} Read {READINGS} times; {missing} without a reply: asked again, at most {most}.")
 
-    def keep(self, ask: Ask, reply: Reply, *, promised: Estimate = NOTHING) -> bool:
+    def keep(self, ask: Ask, reply: Reply, *, promised: CostEstimate = NOTHING) -> bool:
         """Save a reply; whether the sink asks something further."""
         further = self._keeper.keep(ask, reply, promised=promised)
         if further is not None:

@@ -53,7 +53,7 @@ class Rate:
         self._free_at += (used - taken) * self._seconds_each
 
 
-class Pace:
+class RequestPace:
     """How fast direct requests may follow each other: by their number and by their tokens.
 
     Parameters:

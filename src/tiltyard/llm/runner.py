@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tiltyard.llm.asking import Ask, Recall, Sink, Watch
-    from tiltyard.llm.pacing import Pace
+    from tiltyard.llm.pacing import RequestPace
     from tiltyard.llm.prices import StatedPrice
     from tiltyard.llm.trial import Trial
 
@@ -89,7 +89,7 @@ async def ask_all(
     rng: random.Random | None = None,
     recall: Recall | None = None,
     trial: Trial | None = None,
-    pace: Pace | None = None,
+    pace: RequestPace | None = None,
 ) -> Totals:
     """Ask everything, including what the sink asks next, until every key is answered or has failed; return the totals.
 
