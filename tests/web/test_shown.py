@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import re
 
@@ -157,6 +158,14 @@ def test_answers_of_two_kinds_to_one_prompt_are_refused(sqlite_site: SmallSite) 
     with pytest.raises(ArenaError, match="not in the arena"):
         arena.append([e.PromptAdded(prompt_id="new", text="?"), _on(svg, "new")])
     arena.append([e.PromptAdded(prompt_id="new", text="?"), _on(svg, "new")], [file])
+
+
+def test_an_address_does_not_say_which_side_it_is() -> None:
+    links = ShownLinks(SECRET)
+    tokens = [links.url(f"matchup-{number}", side).rpartition("/")[2] for number in range(50) for side in ("A", "B")]
+    assert [links.read(token) for token in tokens[:2]] == [("matchup-0", "A"), ("matchup-0", "B")]
+    columns = list(zip(*(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)) for token in tokens), strict=True))
+    assert all(len(set(column)) > 50 for column in columns), "a letter of the side or of the matchup is readable"
 
 
 def test_an_answer_that_an_administrator_switched_off_is_gone(sqlite_site: SmallSite) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import hmac
 import re
 import zlib
@@ -40,9 +41,14 @@ TOKEN = re.compile(r"[A-Za-z0-9_-]{40,320}\Z")
 
 SANDBOX = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
-    "font-src data:; media-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+    "font-src data:; media-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; webrtc 'block'; "
+    "require-trusted-types-for 'script'; trusted-types default"
 )
-"""What a page may do: run its own scripts and styles. No network, no storage, no other window, no navigation."""
+"""What a page may do: run its own scripts and styles. No network, no storage, no other window, no navigation.
+
+No directive forbids frames made from a text (`srcdoc`): the cleaner takes them from the markup, and the policy of
+Trusted Types in `frame_prologue.js` from what scripts make.
+"""
 
 INERT = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
 """What every other file may do when somebody opens its address: nothing."""
@@ -61,21 +67,19 @@ class ShownLinks:
 
     def __init__(self, secret: str) -> None:
         self._key = derived_key(secret, "shown answer")
+        self._mask_key = derived_key(secret, "shown answer's mask")
 
     def url(self, matchup_id: str, side: Literal["A", "B"]) -> str:
         """The address of one answer of a matchup."""
-        named = f"{side}{matchup_id}".encode()
-        return f"/shown/{_letters(self._mac(named) + named)}"
+        return self._url(f"{side}{matchup_id}")
 
     def public_url(self, response_id: str) -> str:
         """The address of an answer that is public with its author, because its prompt is retired."""
-        named = f"{PUBLIC}{response_id}".encode()
-        return f"/shown/{_letters(self._mac(named) + named)}"
+        return self._url(f"{PUBLIC}{response_id}")
 
     def operator_url(self, response_id: str) -> str:
         """The address of an answer on the administrator's pages, which show what is switched off, too."""
-        named = f"{OPERATOR}{response_id}".encode()
-        return f"/shown/{_letters(self._mac(named) + named)}"
+        return self._url(f"{OPERATOR}{response_id}")
 
     def read(self, token: str) -> tuple[str, str] | None:
         """The matchup and the side that a token stands for, or an answer and for whom; None if it is not ours."""
@@ -85,13 +89,22 @@ class ShownLinks:
             said = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         except ValueError:
             return None
-        mac, named = said[:MAC_BYTES], said[MAC_BYTES:]
+        mac, named = said[:MAC_BYTES], self._masked(said[:MAC_BYTES], said[MAC_BYTES:])
         if not hmac.compare_digest(mac, self._mac(named)) or _letters(said) != token:
             return None
         return named[1:].decode(), named[:1].decode()
 
+    def _url(self, named: str) -> str:
+        mac = self._mac(named.encode())
+        return f"/shown/{_letters(mac + self._masked(mac, named.encode()))}"
+
     def _mac(self, named: bytes) -> bytes:
         return hmac.digest(self._key, named, "sha256")[:MAC_BYTES]
+
+    def _masked(self, mac: bytes, named: bytes) -> bytes:
+        """The name made unreadable, or readable again: a page reads its own address, which must not tell its side."""
+        mask = hashlib.shake_256(self._mask_key + mac).digest(len(named))
+        return bytes(letter ^ over for letter, over in zip(named, mask, strict=True))
 
 
 def _letters(data: bytes) -> str:

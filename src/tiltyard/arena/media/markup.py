@@ -253,7 +253,8 @@ FOREIGN = frozenset({"svg", "math"})
 def clean_html(data: bytes) -> bytes:
     """A page without comments, title, and whatever its head says of who or what made it; pictures in it are made anew.
 
-    What its scripts and styles do stays as it is, without their comments.
+    What its scripts and styles do stays as it is, without their comments. Frames that hold their page as a text, and
+    shadow roots made by markup, become attributes without a meaning: scripts in them would run where nobody watches.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -269,9 +270,12 @@ def clean_html(data: bytes) -> bytes:
     made = "".join(page.out).strip()
     if page.dropping:
         raise BankError(f"has a <{page.dropping[0]}> that does not end. Close it.")
-    made = _DATA.sub(_data_again, made)
+    made = _DOCUMENT_IN_MARKUP.sub(r"x\g<0>", _DATA.sub(_data_again, made))
     return f"<!DOCTYPE html>\n{made}\n".encode()
 
+
+_DOCUMENT_IN_MARKUP = re.compile(r"(?:srcdoc|shadowrootmode)(?=\s*=)", re.IGNORECASE)
+"""Looked for in the whole text, scripts too: what is a script to this parser may be markup to a browser."""
 
 _COMMENT = re.compile(r"<!--(?:>|->|.*?--!?>)", re.DOTALL)
 """A comment as browsers read it, which is not as the parser of the standard library does."""

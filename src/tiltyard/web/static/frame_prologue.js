@@ -1,12 +1,29 @@
 (() => {
   // Runs in a page that is an answer, before its own code: answers the watchdog, and closes the ways out that its policy leaves open.
+  // The page's code can change how strings, lists and events work, so what is needed later is kept here.
   const page = parent, post = page.postMessage, stop = Event.prototype.stopImmediatePropagation, { apply } = Reflect;
+  const { slice } = String.prototype, { exec } = RegExp.prototype;
+  const tell = (words) => apply(post, page, [words, "*"]);
   addEventListener("message", (event) => {
-    if (event.data !== "tiltyard:ping") return;
+    if (event.source !== page || event.data !== "tiltyard:ping") return;
     apply(stop, event, []);
-    apply(post, page, ["tiltyard:alive", "*"]);
+    tell("tiltyard:alive");
   });
+  // The site has its keys back at Escape, whatever the page does with it.
+  addEventListener("keydown", (event) => { if (event.isTrusted && event.key === "Escape") tell("tiltyard:escape"); }, true);
   for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebTransport", "WebSocket", "EventSource"]) delete window[name];
+  // Where the box is on the screen would tell which of the two answers this is.
+  for (const name of ["screenX", "screenY", "screenLeft", "screenTop", "mozInnerScreenX", "mozInnerScreenY"])
+    if (name in window) Object.defineProperty(window, name, { value: 0 });
+  for (const { prototype } of [MouseEvent, window.Touch ?? MouseEvent]) {
+    Object.defineProperty(prototype, "screenX", { get() { return this.clientX; } });
+    Object.defineProperty(prototype, "screenY", { get() { return this.clientY; } });
+  }
+  // The focus is the visitor's to give: a page that took it would take the keys from the other one, or from the ballot.
+  for (const owner of [window, HTMLElement.prototype, SVGElement.prototype, MathMLElement.prototype]) {
+    const { focus } = owner;
+    owner.focus = function (...options) { if (document.hasFocus()) apply(focus, this, options); };
+  }
   // A frame made here would have a fresh RTCPeerConnection, which no policy forbids: none lives until the end of the script that made it.
   const FRAMES = "iframe, frame, object, embed, fencedframe", { remove, attachShadow } = Element.prototype;
   const { observe } = MutationObserver.prototype, all = { childList: true, subtree: true };
@@ -20,13 +37,27 @@
     for (let each = shadows; each; each = each.next) sweep(inFragment, each.root);
   });
   apply(observe, watcher, [document, all]);
+  // A copy of a root, or one that markup makes, would be watched by nobody.
   Element.prototype.attachShadow = function (options) {
-    shadows = { root: apply(attachShadow, this, [options]), next: shadows };
+    shadows = { root: apply(attachShadow, this, [{ ...options, clonable: false, serializable: false }]), next: shadows };
     apply(observe, watcher, [shadows.root, all]);
     return shadows.root;
   };
-  for (const owner of [Element.prototype, ShadowRoot.prototype]) delete owner.setHTMLUnsafe;
-  delete Document.parseHTMLUnsafe;
+  for (const owner of [Element, DocumentFragment, ShadowRoot, Document, Range, CharacterData])
+    for (const place of [owner, owner.prototype])
+      for (const name of Object.getOwnPropertyNames(place)) if (name.endsWith("Unsafe")) delete place[name];
+  // Browsers with Trusted Types ask this policy about every text that becomes markup, and the page cannot have another.
+  const SHUT = /(?:srcdoc|shadowrootmode)(?=\s*=)/i, OF_FRAME = /srcdoc|attribute/i; // the one attribute that is markup is a frame's `srcdoc`
+  const harmless = (text) => {
+    for (let found = apply(exec, SHUT, [text]); found; found = apply(exec, SHUT, [text]))
+      text = apply(slice, text, [0, found.index]) + apply(slice, text, [found.index + found[0].length]);
+    return text;
+  };
+  const same = (text) => text;
+  globalThis.trustedTypes?.createPolicy("default", {
+    createHTML: (text, kind, sink) => (apply(exec, OF_FRAME, [sink]) ? "" : harmless(text)), createScript: same, createScriptURL: same,
+  });
+  delete globalThis.trustedTypes; // libraries would ask for policies of their own, and be refused
   // What a script writes is added after it has ended, as markup that makes no shadow roots.
   const add = Element.prototype.insertAdjacentHTML, pending = new Map();
   Document.prototype.write = function (...texts) {

@@ -181,25 +181,36 @@ class Run {
     this.frame.referrerPolicy = "no-referrer";
     this.frame.title = `${view.dataset.label}, running`;
     this.frame.src = view.dataset.url;
+    this.frame.part = "page";
     this.frame.addEventListener("load", () => this.loaded());
     this.cover = view.querySelector(".cover");
     this.cover.hidden = true;
-    view.querySelector(".screen").append(this.frame);
+    this.host = document.createElement("div"); // what is in a shadow root is not among this window's `frames`: no page finds the other
+    this.host.className = "frame";
+    this.host.attachShadow({ mode: "open" }).append(this.frame);
+    view.querySelector(".screen").append(this.host);
     this.stopButton = view.querySelector('[data-do="stop"]');
     this.stopButton.hidden = false;
     this.stopButton.onclick = () => this.stop(this.isUp ? "ready" : "stopped", "Stopped.");
-    this.ear = (event) => event.source === this.frame.contentWindow && this.hear(event.data);
+    this.ear = (event) => event.source === this.frame.contentWindow && this.hear(event.data); // nobody else's messages count
     addEventListener("message", this.ear);
     this.clock = setInterval(() => this.watch(), PING_MS);
     runs.add(this);
+    view.dataset.ran = "true"; // from now on its keys are its own: see vote.js
+    document.activeElement.blur(); // the button that is hidden now; the page has the focus once it is there
     become(view, "loading", "Starting …");
   }
 
-  hear(said) {
+  hear(message) {
     this.messages++;
     if (this.messages > MOST_MESSAGES) this.stop("stopped", `It flooded this page with messages and was stopped.${toSay()}`);
-    else if (said === "tiltyard:alive") this.alive();
-    else if (said === "tiltyard:missing") this.stop("failed", `The page could not be loaded.${toSay()}`);
+    else if (message === "tiltyard:alive") this.alive();
+    else if (message === "tiltyard:escape") this.leave();
+  }
+
+  // Escape in the page that has the focus leads out of it; a page without it has nothing to give back.
+  leave() {
+    if (document.activeElement === this.host) (document.querySelector(".ballot") ?? this.stopButton).focus({ preventScroll: true });
   }
 
   alive() {
@@ -213,6 +224,7 @@ class Run {
   // A second load is an attempt to go elsewhere: the frame then shows something that is not the answer.
   loaded() {
     if (this.isLoaded) this.stop("stopped", `It tried to leave and was stopped.${toSay()}`);
+    else if (document.activeElement === document.body) this.frame.focus({ preventScroll: true });
     this.isLoaded = true;
     this.ping();
   }
@@ -249,7 +261,7 @@ class Run {
     removeEventListener("message", this.ear);
     sessionStorage.removeItem(RUNNING);
     runs.delete(this);
-    this.frame.remove();
+    this.host.remove();
     this.stopButton.hidden = true;
     this.cover.hidden = false;
     this.cover.querySelector("button").textContent = "Run again";
