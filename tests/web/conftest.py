@@ -83,6 +83,9 @@ def live(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield address
 
 
+NOTHING_IS_NEW = "{ const wait = setTimeout; window.setTimeout = (then, ms) => ms === 800 ? then() : wait(then, ms) }"
+"""The time in which nobody can vote on a new pair takes none, so that tests need not wait for it."""
+
 ENDLESS_MOMENT = (
     "const wait = setTimeout; window.setTimeout = (then, ms, ...rest) => ms > 1000 ? 0 : wait(then, ms, ...rest)"
 )
@@ -98,6 +101,7 @@ class Window:
         )
         self.page = self.context.new_page()
         self.visits: Visits | None = None
+        self.page.add_init_script(NOTHING_IS_NEW)
         if endless:
             self.page.add_init_script(ENDLESS_MOMENT)
         self.page.on("console", lambda said: self.visits and self.visits.hear(said.type, said.text))

@@ -196,3 +196,61 @@ def test_no_markup_brings_back_a_frame_with_a_program(gallery: Gallery, browser:
     context.close()
     assert (got_through, outside.reached) == ("", 0)
     outside.close()
+
+
+def test_keys_of_a_page_that_has_run_do_not_vote(gallery: Gallery, context: BrowserContext) -> None:
+    gallery.show("html", GAME)
+    page = visit(context)
+    page.wait_for_timeout(800)
+    posts: list[str] = []
+    page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+    keys = ("a", "b", "t", "x", "s", "ArrowLeft", "ArrowRight")
+
+    def press_all() -> None:
+        for key in keys:
+            page.keyboard.press(key)
+
+    run(page, 0)
+    press_all()
+    run(page, 1)
+    press_all()
+    assert [frame.evaluate("keys") for frame in pages_of(page)] == ["".join(keys)] * 2, "the page that was run last"
+    page.locator("h1").click()
+    press_all()
+    page.get_by_role("button", name="Stop").first.focus()
+    press_all()
+    page.get_by_text("Keys", exact=False).locator("visible=true").first.click()
+    assert "only with the focus on a button of the ballot" in page.locator("#keys").inner_text()
+    page.locator(".view .screen").last.click()
+    press_all()
+    assert posts == []
+    page.keyboard.press("Escape")
+    page.locator(".ballot:focus").wait_for()
+    press_all()  # Escape made the game pause, and somebody plays on
+    page.wait_for_timeout(100)
+    assert posts == []
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector(".held-back")
+    assert [post.rpartition("/")[2] for post in posts] == ["vote"]
+
+
+PUSHY = b"""<h1>Pushy</h1><script>
+setInterval(() => { parent.postMessage("tiltyard:escape", "*"); parent.focus(); window.blur() }, 20)</script>"""
+
+
+def test_a_page_that_hands_its_keys_to_the_ballot_gets_no_votes(gallery: Gallery, context: BrowserContext) -> None:
+    gallery.show("html", PUSHY)
+    page = visit(context)
+    run(page, 0)
+    run(page, 1)
+    page.wait_for_timeout(800)
+    page.locator(".view .screen").first.click()
+    page.locator(".ballot:focus").wait_for()
+    for key in ("ArrowLeft", "a", "Enter", " ", "s"):
+        page.keyboard.press(key)
+    page.wait_for_timeout(100)
+    assert page.locator(".ballot").count() == 1
+    page.locator("h1").click()
+    page.wait_for_timeout(100)
+    assert page.evaluate("document.activeElement.tagName") == "H1", "a page without the focus has none to give back"

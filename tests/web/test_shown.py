@@ -162,8 +162,8 @@ def test_answers_of_two_kinds_to_one_prompt_are_refused(sqlite_site: SmallSite) 
 
 def test_an_address_does_not_say_which_side_it_is() -> None:
     links = ShownLinks(SECRET)
-    tokens = [links.url(f"matchup-{number}", side).rpartition("/")[2] for number in range(50) for side in ("A", "B")]
-    assert [links.read(token) for token in tokens[:2]] == [("matchup-0", "A"), ("matchup-0", "B")]
+    tokens = [links.url(f"matchup-{number:02}", side).rpartition("/")[2] for number in range(50) for side in ("A", "B")]
+    assert [links.read(token) for token in tokens[:2]] == [("matchup-00", "A"), ("matchup-00", "B")]
     columns = list(zip(*(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)) for token in tokens), strict=True))
     assert all(len(set(column)) > 50 for column in columns), "a letter of the side or of the matchup is readable"
 

@@ -280,7 +280,7 @@ def test_both_sounds_are_played_before_the_vote(gallery: Gallery, context: Brows
     page = visit(context)
 
     def ballot() -> tuple[int, str]:
-        return page.locator(".choices button[aria-disabled=true]").count(), page.locator(".locked-why").inner_text()
+        return page.locator(".choices [name=choice][aria-disabled=true]").count(), page.locator(".locked-why").inner_text()
 
     def play(place: int) -> None:
         page.locator("audio").nth(place).evaluate("(sound) => { sound.muted = true; return sound.play(); }")
@@ -297,5 +297,10 @@ def test_both_sounds_are_played_before_the_vote(gallery: Gallery, context: Brows
     play(1)
     page.locator(".choices:not(:has([aria-disabled=true]))").wait_for()
     assert page.locator("#announce").inner_text() == "You can vote now."
+    page.locator("audio").first.focus()
+    page.keyboard.press("ArrowLeft")  # goes back in the sound, and does not vote for A
+    page.wait_for_timeout(100)
+    assert page.locator(".ballot").count() == 1
+    page.locator("audio").first.blur()
     page.keyboard.press("a")
     page.get_by_role("button", name="Show the names").wait_for()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browsers import LOOKS, Looks, broken_rules, change_screen, turn_to
+from tests.browsers import LOOKS, Looks, broken_rules, change_screen, new_context, turn_to
 from tests.sizes import size
 from tests.web.conftest import Visits
 from tests.web.sites import IDENTIFYING, NAMES, answer, catalog, live_site
@@ -17,7 +17,7 @@ from tiltyard.arena.store import Store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Page, Route
+    from playwright.sync_api import Browser, Page, Route
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +184,7 @@ def test_the_names_come_by_themselves_after_a_moment(visits: Visits) -> None:
     page.clock.install(time="2030-01-01")
     page.clock.pause_at("2030-01-02")
     start_voting(page)
+    page.clock.run_for(800)
     page.keyboard.press("a")
     held_back(page)
     assert page.locator(".countdown").is_visible()
@@ -196,6 +197,34 @@ def test_the_names_come_by_themselves_after_a_moment(visits: Visits) -> None:
     page.wait_for_selector(".revealed")
     assert [address.rpartition("/")[2] for address in posts] == ["reveal"]
     assert "Your vote is final" in str(page.locator("#announce").text_content())
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_a_second_click_on_the_button_before_does_not_vote(browser: Browser, live: str, script: bool) -> None:
+    context = new_context(browser, base_url=live, java_script_enabled=script)
+    page = context.new_page()
+    posts: list[str] = []
+    page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+
+    def soon() -> None:
+        """Click and press where the ballot is now, as somebody whose hand was faster than the page."""
+        page.wait_for_selector(".ballot", state="attached")
+        for choice in ("A is better", "Skip"):
+            page.get_by_role("button", name=choice).click(force=True, no_wait_after=True)
+        page.keyboard.press("a")
+
+    page.goto("/")
+    page.get_by_role("button", name="Start voting").click(no_wait_after=True)
+    soon()
+    page.wait_for_timeout(100)
+    assert [post.rpartition("/")[2] for post in posts] == ["start"]
+    page.get_by_role("button", name="Tie").click()  # as soon as it can be clicked
+    page.get_by_role("button", name="Show the names").click()
+    page.get_by_role("link", name="Next pair").click(no_wait_after=True)
+    soon()
+    page.wait_for_timeout(100)
+    assert [post.rpartition("/")[2] for post in posts] == ["start", "vote", "reveal"]
+    context.close()
 
 
 @pytest.mark.parametrize("width", [360, pytest.param(1280, marks=pytest.mark.soak)])

@@ -5,6 +5,7 @@ const announce = document.getElementById("announce");
 const KEYS = { a: "A", arrowleft: "A", b: "B", arrowright: "B", t: "TIE", x: "BOTH_BAD" };
 const SHORT_REST = 120; // pixels
 const PATIENCE = 30000; // an answer that loads longer does not keep anybody from voting
+const BLINK = 800; // milliseconds in which nobody can have looked at a new pair
 let busy = false;
 let momentTimer = 0;
 let patienceTimer = 0;
@@ -12,6 +13,8 @@ let solver = null;
 let together = false;
 let read = new Set();
 let impatient = false;
+let isNew = false;
+let newTimer = 0;
 let following = null;
 let reasonsTimer = 0;
 
@@ -61,8 +64,10 @@ stage.addEventListener("change", (event) => {
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
   const target = event.target;
-  if (target.closest("select, textarea, [contenteditable], input:not([type=checkbox])")) return;
+  if (target.closest("select, textarea, [contenteditable], audio, video, input:not([type=checkbox])")) return;
   const key = event.key.toLowerCase();
+  if ((key in KEYS || key === "s") && belongsToAPage(target)) return;
+  if (key === "escape") stage.querySelector(".pair:has(.view[data-ran]) .ballot")?.focus({ preventScroll: true });
   if (key.startsWith("arrow") && scrollsSideways(target)) return;
   if ((key === "enter" || key === " ") && target.closest("a, button, summary, label, input")) return;
   if (key === "e" && openBoth()) return;
@@ -89,6 +94,12 @@ function wantedBy(key) {
   return key in KEYS ? stage.querySelector(`.choices [value="${KEYS[key]}"]`) : null;
 }
 
+// Once a page has run, keys may be meant for it, and vote only on a button of the ballot. Escape leads to the ballot and not to a
+// button: a game may pause at it, and a page can say that it was pressed when it was not.
+function belongsToAPage(target) {
+  return stage.querySelector(".pair .view[data-ran]") !== null && !target.closest(".ballot button");
+}
+
 function scrollsSideways(element) {
   const box = element.closest("pre, .sideways, .formula, .text");
   return box !== null && box.scrollWidth > box.clientWidth;
@@ -113,7 +124,7 @@ async function go(address, options) {
 }
 
 function show(page, next, address) {
-  const views = new Map([...stage.querySelectorAll(".view[data-state=ready]:not(:has(iframe))")].map((view) => [view.dataset.url, view]));
+  const views = new Map([...stage.querySelectorAll(".view[data-state=ready]:not(:has(.frame))")].map((view) => [view.dataset.url, view]));
   stage.replaceChildren(...next.childNodes);
   for (const view of stage.querySelectorAll(".view")) if (views.has(view.dataset.url)) view.replaceWith(views.get(view.dataset.url)); // what was loaded stays
   document.title = page.title;
@@ -136,6 +147,14 @@ function settle() {
   solver = null;
   read = new Set();
   impatient = false;
+  clearTimeout(newTimer);
+  isNew = stage.querySelector(".ballot") !== null;
+  if (isNew) {
+    newTimer = setTimeout(() => {
+      isNew = false;
+      lock();
+    }, BLINK);
+  }
   look();
   if (stage.querySelector(".ballot") && stage.querySelector(".view")) {
     patienceTimer = setTimeout(() => {
@@ -228,14 +247,12 @@ function lock() {
   const why = ballot.querySelector(".locked-why");
   const reason = whyLocked(ballot);
   for (const button of ballot.elements) {
-    if (button.name !== "choice" && button.name !== "unrendered") continue;
-    if (reason) {
-      button.setAttribute("aria-disabled", "true");
-      button.setAttribute("aria-describedby", why.id);
-    } else {
-      button.removeAttribute("aria-disabled");
-      button.removeAttribute("aria-describedby");
-    }
+    if (button.type !== "submit") continue;
+    const waits = reason && !button.matches(".skip-pair");
+    if (waits || isNew) button.setAttribute("aria-disabled", "true"); // a second click on what was here before does not vote
+    else button.removeAttribute("aria-disabled");
+    if (waits) button.setAttribute("aria-describedby", why.id);
+    else button.removeAttribute("aria-describedby");
   }
   ballot.classList.toggle("locked", reason !== "");
   if (why.textContent !== reason) {
