@@ -115,6 +115,20 @@ def test_the_site_lists_them_and_each_has_its_own_address(site: BoardSite, store
         assert site.client.get(address).status_code == 404
 
 
+def test_the_only_week_and_the_list_of_weeks_are_two_pages(tmp_path: Path) -> None:
+    with board_site(week_of_votes(120), tmp_path) as made:
+        opened = Store.open(made.world.url)
+        try:
+            assert keep_finished_weeks(opened, Week.named(FIRST).until + GRACE) == [FIRST]
+        finally:
+            opened.close()
+        addresses = ("/validity/weeks", f"/validity/weeks/{FIRST}")
+        listed, week = (made.client.get(address) for address in addresses)
+        assert f'href="/validity/weeks/{FIRST}"' in listed.text
+        assert "It is not changed afterwards." in week.text
+        assert listed.headers["etag"] != week.headers["etag"]
+
+
 def test_a_week_of_phase_one_is_kept_and_not_shown(tmp_path: Path) -> None:
     with board_site(week_of_votes(120, phase=1), tmp_path) as made:
         opened = Store.open(made.world.url)
@@ -123,4 +137,5 @@ def test_a_week_of_phase_one_is_kept_and_not_shown(tmp_path: Path) -> None:
         finally:
             opened.close()
         assert made.client.get("/api/v1/validity/weeks").json() == {"weeks": []}
+        assert "/validity/weeks" not in made.client.get("/validity").text, "a link to nothing"
         assert made.client.get(f"/validity/weeks/{FIRST}").status_code == 404

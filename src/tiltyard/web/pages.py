@@ -336,7 +336,7 @@ def _validity(snapshot: Snapshot) -> dict[str, Any]:
 async def weeks(request: Request) -> Response:
     """The reports of finished weeks."""
     kept = await public_weeks(request)
-    return await public_page(request, "weeks.html", "validity", lambda *_: {"weeks": kept, "kept": None}, *kept)
+    return await public_page(request, "weeks.html", "validity", lambda *_: {"weeks": kept, "kept": None}, kept)
 
 
 @router.get("/validity/weeks/{week}")
