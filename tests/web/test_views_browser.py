@@ -280,7 +280,8 @@ def test_both_sounds_are_played_before_the_vote(gallery: Gallery, context: Brows
     page = visit(context)
 
     def ballot() -> tuple[int, str]:
-        return page.locator(".choices [name=choice][aria-disabled=true]").count(), page.locator(".locked-why").inner_text()
+        waiting = page.locator(".choices [name=choice][aria-disabled=true]").count()
+        return waiting, page.locator(".locked-why").inner_text()
 
     def play(place: int) -> None:
         page.locator("audio").nth(place).evaluate("(sound) => { sound.muted = true; return sound.play(); }")
