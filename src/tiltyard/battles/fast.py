@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from tiltyard.battles.filters import refusal
 from tiltyard.battles.inputs import FileKind
 from tiltyard.battles.layout import FieldKind
 from tiltyard.battles.query import Rows, filtered, holds_json_labels, identifier, literal, no_glob, staged
@@ -161,6 +162,15 @@ def needs_large_limits(error: Exception) -> bool:
     return "maximum_object_size" in message or "maximum line size" in message or "max_line_size" in message
 
 
+def check_condition(layout: Layout) -> None:
+    """Raise a clear error when `where` is anything but one condition, before it is part of any statement."""
+    if layout.where is not None:
+        with session() as connection:
+            reason = refusal(layout.where, connection)
+        if reason is not None:
+            raise where_error(layout, f"{reason}. Give one condition, such as category = 'law'")
+
+
 def check_where(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> None:
     """Raise a clear error when the `where` expression cannot be used on these rows."""
     if layout.where is None:
@@ -173,8 +183,8 @@ def check_where(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> N
         raise where_error(layout, error) from None
 
 
-def where_error(layout: Layout, error: Exception) -> OptionError:
-    """The error for a `where` expression that DuckDB refused."""
+def where_error(layout: Layout, error: Exception | str) -> OptionError:
+    """The error for a `where` expression that is refused, here or by DuckDB."""
     first = str(error).strip().splitlines()[0]
     names = ", ".join(layout.header.top_names)
     return OptionError(f"where={layout.where!r} cannot be used: {first}. The columns are {names}.")

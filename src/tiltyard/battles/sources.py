@@ -13,7 +13,15 @@ from tiltyard.battles.battle import Battle
 from tiltyard.battles.careful import file_lines, locate, read_carefully, row_lines
 from tiltyard.battles.eval_log_files import LM_EVAL_SUMMARY, read_logs, recognise_log
 from tiltyard.battles.eval_logs import UNPAIRED, check_tie_band
-from tiltyard.battles.fast import check_where, give_back_memory, load, needs_large_limits, session, where_error
+from tiltyard.battles.fast import (
+    check_condition,
+    check_where,
+    give_back_memory,
+    load,
+    needs_large_limits,
+    session,
+    where_error,
+)
 from tiltyard.battles.formats import LOG_FORMATS, check_mapped
 from tiltyard.battles.frames import is_frame, reusable
 from tiltyard.battles.headers import Header, file_header, header_of_rows, merged_header, typed_header
@@ -42,6 +50,7 @@ class RowSource:
     """Rows of one shape that are read together."""
 
     def __init__(self, name: str, layout: Layout) -> None:
+        check_condition(layout)
         self.name = name
         self.layout = layout
 

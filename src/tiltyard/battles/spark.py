@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from tiltyard.battles.filters import spark_refusal
 from tiltyard.battles.frames import is_spark_frame
 from tiltyard.battles.layout import FieldKind, Layout, ReadOptions, make_layout
 from tiltyard.battles.problems import RowProblem, explain
@@ -175,6 +176,9 @@ def _staged(rows: SparkRows, layout: Layout, keys: list[KeyColumn]) -> Any:
     """One column per key, the weight, and the cluster of every row that `where` keeps."""
     frame = rows.frame
     if layout.where is not None:
+        reason = spark_refusal(layout.where)
+        if reason is not None:
+            raise _where_error(layout, f"{reason}. Give one condition, such as category = 'law'")
         if layout.header.cells != "typed":
             frame = frame.selectExpr(*where_columns(layout.header))
         try:
@@ -197,9 +201,10 @@ def _staged(rows: SparkRows, layout: Layout, keys: list[KeyColumn]) -> Any:
     )
 
 
-def _where_error(layout: Layout, error: Exception) -> OptionError:
+def _where_error(layout: Layout, error: Exception | str) -> OptionError:
     names = ", ".join(layout.header.top_names)
-    return OptionError(f"where={layout.where!r} cannot be used: {first_line(error)}. The columns are {names}.")
+    reason = error if isinstance(error, str) else first_line(error)
+    return OptionError(f"where={layout.where!r} cannot be used: {reason}. The columns are {names}.")
 
 
 def _collect(rows: SparkRows, layout: Layout, query: Any) -> list[Any]:
