@@ -7,8 +7,8 @@ from typing import Any
 
 import duckdb
 import pytest
-
 from tests.battles.battle_rows import rows, write_raw
+
 from tiltyard.battles.filters import refusal, spark_refusal
 from tiltyard.battles.reading import read_battles
 from tiltyard.errors import OptionError
@@ -17,7 +17,7 @@ FINE = [
     "category = 'law'",
     "category = 'select; -- (from x)'",
     "len_a between 5 and 10 -- short ones",
-    '"odd ; name" in (\'x\', \'y\') and not (tstamp is null)',
+    "\"odd ; name\" in ('x', 'y') and not (tstamp is null)",
     "list_contains(['a', 'b'], winner) and lower(model_a) like 'gpt%'",
     "list_filter([1, 2], lambda x: x > 1) = [2]",
     "meta->>'$.topic' = 'law' and (case when len_a > 1 then true else false end)",

@@ -33,7 +33,7 @@ from tiltyard.cli.arena_options import (
 from tiltyard.cli.arena_prompts import prompts_command
 from tiltyard.cli.arena_simulate import simulate_command
 from tiltyard.cli.arena_visitors import invite_command, screen_command, tidy_command
-from tiltyard.cli.output import note
+from tiltyard.cli.output import note, printable, say
 from tiltyard.errors import OptionError
 
 app = typer.Typer(no_args_is_help=True, help="A live arena: people vote blind, the log is the truth.")
@@ -67,7 +67,7 @@ def init_command(
     from tiltyard.arena.policy import Policy
 
     if print_policy:
-        typer.echo(policy_text(Policy()))
+        say(policy_text(Policy()))
         return
     need_arena()
     from tiltyard.arena.events import PhaseChanged, SettingsChanged
@@ -154,7 +154,7 @@ def settings_command(
         note("answers are hidden from now on, but were public until now: anyone who kept them can tell who wrote what.")
     asked = any(given is not None for given in (policy, phase, texts_public, invitation_only, *texts.values()))
     policy_shown = changed_text(before, now) if asked else policy_text(now)
-    typer.echo("\n".join([f"phase: {at}", *filter(None, [policy_shown]), *shown]))
+    say("\n".join([f"phase: {at}", *filter(None, [policy_shown]), *shown]))
 
 
 @app.command("import")
@@ -337,7 +337,7 @@ def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
             note(f"wrote {out}. Rate it: tiltyard rate {out} {export.rate_options}")
             return
         for row in export.rows:
-            sys.stdout.write(json_line(row).decode())
+            sys.stdout.write(printable(json_line(row).decode()))
 
 
 app.command("screen")(screen_command)
@@ -378,7 +378,7 @@ def validity_command(
     report = weekly_report(state, period, found)
     text = {"md": weekly_markdown, "html": weekly_page, "json": weekly_json}[format](report)
     if out is None:
-        typer.echo(text)
+        say(text)
     else:
         write_text(out, text, new_folder=False)
         note(f"wrote {out}")
@@ -410,7 +410,7 @@ def weekly_command(
         written = set(keep_finished_weeks(store, again=again))
         for kept in reversed(kept_weeks(store)):
             state = "written" if kept.week in written else "kept"
-            typer.echo(f"{kept.week}  {kept.votes:,} counted votes, {kept.status} ({state})")
+            say(f"{kept.week}  {kept.votes:,} counted votes, {kept.status} ({state})")
         if not written:
             note("no finished week without a report")
         if out is not None:

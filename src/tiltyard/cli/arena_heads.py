@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena, read_text_file, shown_url
-from tiltyard.cli.output import as_options, note
+from tiltyard.cli.output import as_options, note, printable, say
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import json_line, write_bytes, write_lines, write_private
 
@@ -65,10 +65,10 @@ def verify_command(
     sealed = None if seals is None else Seals(seals, full=full)
     found = checking.verify(db, heads=kept, seals=sealed)
     seq, digest = found.head
-    typer.echo(f"{found.events:,} events, {found.votes:,} counted votes, {found.unchained:,} events not yet chained")
-    typer.echo(f"head: {seq} {digest}")
+    say(f"{found.events:,} events, {found.votes:,} counted votes, {found.unchained:,} events not yet chained")
+    say(f"head: {seq} {digest}")
     for problem in found.problems:
-        typer.echo(f"{problem}")
+        say(f"{problem}")
     if any(problem.table == "head" for problem in found.problems):
         raise TiltyardError(
             f"{shown_url(db)}: the log is not the one whose heads were kept: it was cut or rewritten. "
@@ -81,17 +81,17 @@ def verify_command(
             "is intact, --rebuild rebuilds the tables."
         )
     if kept:
-        typer.echo(f"heads: the log contains {'the head' if len(kept) == 1 else f'all {len(kept)} heads'} given")
+        say(f"heads: the log contains {'the head' if len(kept) == 1 else f'all {len(kept)} heads'} given")
     if sealed is not None:
         for seal in sealed.write():
             note(f"sealed up to event {seal.seq:,}: {seals}/{seal.name}")
     if found.since:
-        typer.echo(
+        say(
             f"clean since the last seal: events 1 to {found.since:,} were not read again, and tables about them were "
             "taken as they are; --full verifies everything"
         )
     else:
-        typer.echo("clean: every table is what the log says, bit for bit")
+        say("clean: every table is what the log says, bit for bit")
 
 
 def backup_command(
@@ -108,7 +108,7 @@ def backup_command(
         seq, digest = copy_arena(store.database, out)
     finally:
         store.close()
-    typer.echo(f"head: {seq} {digest}")
+    say(f"head: {seq} {digest}")
     note(f"wrote {out}. Check it: tiltyard arena verify --db sqlite:///{out}")
 
 
@@ -148,7 +148,7 @@ def head_command(
         record_head(store, head, now, file if pem is not None else None)
     finally:
         store.close()
-    typer.echo(str(head))
+    say(str(head))
     if out is not None:
         note(f"wrote {out}" + (f", signed by {file.key}" if file.key else ", not signed"))
 
@@ -161,7 +161,7 @@ def _make_key(path: Path) -> None:
         raise OptionError(f"{path} is there already. A key overwrites nothing: name another file.")
     pem, public = new_key()
     write_private(path, pem)
-    typer.echo(public)
+    say(public)
     note(f"wrote the private key to {path}. Publish the line above; whoever has the file can sign heads.")
 
 
@@ -184,7 +184,7 @@ def witness_command(
         lines = witness_lines(store, clock(), title)
         if out is None:
             for line in lines:
-                sys.stdout.write(json_line(line).decode())
+                sys.stdout.write(printable(json_line(line).decode()))
         else:
             write_lines(out, lines)
             note(f"wrote {out}. Check it: tiltyard verify {out}")
@@ -253,14 +253,14 @@ def doctor_command(db: DbOption = DEFAULT_DB, url: UrlOption = None, backups: Ba
     lines = _findings(db, url, backups)
     width = max(len(line.part) for line in lines)
     for line in lines:
-        typer.echo(f"{line.need:<4}  {line.part:<{width}}  {line.said}")
+        say(f"{line.need:<4}  {line.part:<{width}}  {line.said}")
         if line.todo:
-            typer.echo(f"{'':<4}  {'':<{width}}  → {as_options(line.todo)}")
+            say(f"{'':<4}  {'':<{width}}  → {as_options(line.todo)}")
     wrong = sum(line.need == "mend" for line in lines)
     if wrong:
-        typer.echo(f"{wrong} to mend")
+        say(f"{wrong} to mend")
         raise typer.Exit(3)
-    typer.echo("nothing to mend")
+    say("nothing to mend")
 
 
 def _findings(db: str, url: str | None, backups: Path | None) -> list[CheckupLine]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, need_arena
-from tiltyard.cli.output import note
+from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def prompts_command(
             "tell who wrote what. To be blind again it needs new answers."
         )
     values = {"prompts": rows, "answers_withheld": withheld}
-    typer.echo(json_text(values).rstrip() if format == "json" else _table(rows))
+    say(json_text(values).rstrip() if format == "json" else _table(rows))
     if withheld and format == "table":
         note(
             f"{withheld} answers are not served: they contain their author's name, or were switched off "

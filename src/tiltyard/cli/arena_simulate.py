@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from tiltyard.cli.arena_options import PolicyOption, need_arena, read_policy_file, shown_url
-from tiltyard.cli.output import note
+from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def simulate_command(
     if engine is not None and db is not None:
         keep_log(engine.events, db)
         note(f"kept {len(engine.events):,} events at {shown_url(db)}")
-    typer.echo(_result_json(result) if format == "json" else _result_table(result))
+    say(_result_json(result) if format == "json" else _result_table(result))
 
 
 def _attack_on_a_model(values: dict[str, Any], policy: Path | None, defences: str, format: str) -> None:
@@ -153,9 +153,9 @@ def _attack_on_a_model(values: dict[str, Any], policy: Path | None, defences: st
     sides = {"off": (False,), "on": (True,), "both": (False, True)}[defences]
     found = [attack_lab(settings, defended=side) for side in sides]
     if format == "json":
-        typer.echo(json_text({"settings": values, "results": [asdict(one) for one in found]}).rstrip())
+        say(json_text({"settings": values, "results": [asdict(one) for one in found]}).rstrip())
     else:
-        typer.echo(_lab_table(settings, found))
+        say(_lab_table(settings, found))
 
 
 def _lab_table(settings: LabSettings, found: list[LabResult]) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena
-from tiltyard.cli.output import note
+from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
 
 MICROSECONDS = 1_000_000
@@ -60,7 +60,7 @@ def invite_command(
     def keep(secrets: list[str]) -> None:
         links = "".join(f"{site}/invited/{secret}\n" for secret in secrets)
         if out is None:
-            typer.echo(links, nl=False)
+            say(links, end="")
         else:
             write_private(out, links.encode())
             note(f"wrote {n} links to {out}. Whoever has one may vote; keep the file safe, or delete it.")
@@ -86,13 +86,13 @@ def invite_command(
         for one in found
     ]
     if format == "json":
-        typer.echo(json_text({"invitations": rows}).rstrip())
+        say(json_text({"invitations": rows}).rstrip())
         return
     for row in rows:
         most = row["most"] or "any number"
-        typer.echo(f"{row['name']}  {row['status']:<8}  used {row['uses']} of {most}  {row['label']}".rstrip())
+        say(f"{row['name']}  {row['status']:<8}  used {row['uses']} of {most}  {row['label']}".rstrip())
     if not rows:
-        typer.echo("no invitations. Make some: tiltyard arena invite --n 50 --out links.txt")
+        say("no invitations. Make some: tiltyard arena invite --n 50 --out links.txt")
 
 
 def tidy_command(
@@ -124,7 +124,7 @@ def tidy_command(
             done = tidy_visitors(connection, clock(), kept)
     finally:
         store.close()
-    typer.echo(
+    say(
         f"deleted: {done.voters} links from cookies to votes, {done.counts} counts of limits, {done.blocks} address "
         f"blocks, {done.keys} keys of addresses."
     )
@@ -145,18 +145,18 @@ def screen_command(
     with Arena.open(db) as arena:
         found = arena.read(lambda state: screen(arena.store, state, exclude=exclude))
         for flag in found.voters:
-            typer.echo(f"session {flag.voter}: {flag.flag}: {flag.detail}{' (sure)' if flag.sure else ''}")
+            say(f"session {flag.voter}: {flag.flag}: {flag.detail}{' (sure)' if flag.sure else ''}")
         for answer in found.answers:
             done = "released" if answer.response_id in found.released else "held" if answer.held else "served"
-            typer.echo(f"answer {answer.response_id} of {answer.model} ({done}): “{answer.phrase}”")
+            say(f"answer {answer.response_id} of {answer.model} ({done}): “{answer.phrase}”")
         for line in found.lines:
-            typer.echo(line)
+            say(line)
         for proposal in found.proposals:
-            typer.echo(f"proposed: exclude {len(proposal.matchup_ids):,} votes: {proposal.reason}")
+            say(f"proposed: exclude {len(proposal.matchup_ids):,} votes: {proposal.reason}")
         for model in found.contested:
-            typer.echo(f"model {model.model}: contested: {model.sentence}")
+            say(f"model {model.model}: contested: {model.sentence}")
         if not (found.voters or found.answers or found.contested):
-            typer.echo("nothing odd was found")
+            say("nothing odd was found")
         if found.events and not dry_run:
             arena.append(found.events)
             note(f"{len(found.events)} events written")

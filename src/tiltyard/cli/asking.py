@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from tiltyard.cli.output import note
+from tiltyard.cli.output import note, printable
 from tiltyard.errors import OptionError, Refused, TiltyardError
 from tiltyard.llm.asking import plural
 from tiltyard.llm.prices import how_to_state_prices, shown_path, user_price_file
@@ -315,9 +315,10 @@ class ProgressView:
 
     def _table(self) -> Any:
         from rich.table import Table
+        from rich.text import Text
 
         table = Table("", "cached", "sent", "done", "failed", "flipped", "cost", box=None)
         for group, row in self._rows.items():
             counts = (f"{count:,}" for count in (row.cached, row.sent, row.done, row.failed))
-            table.add_row(group, *counts, row.flips, money(row.cost, without_usage=row.without_usage))
+            table.add_row(Text(printable(group)), *counts, row.flips, money(row.cost, without_usage=row.without_usage))
         return table

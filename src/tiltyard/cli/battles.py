@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tiltyard.cli.output import as_options
+from tiltyard.cli.output import as_options, note, printable, say
 from tiltyard.cli.rate_options import MAP_HELP, TIE_BAND_HELP, read_map_options
 from tiltyard.errors import OptionError, TiltyardError
 
@@ -69,12 +70,12 @@ def check_command(
     )
     if not bad_rows.counts:
         spelling = peek(files, from_format, default_source, mapped).format
-        sys.stdout.write(f"{_count(battles, 'battle')}, no problem found (format: {spelling}).\n")
+        say(f"{_count(battles, 'battle')}, no problem found (format: {spelling}).")
         return
     bad = sum(bad_rows.counts.values())
-    sys.stdout.write(f"{_count(bad, 'bad row')}, {_count(battles, 'good battle')}.\n")
+    say(f"{_count(bad, 'bad row')}, {_count(battles, 'good battle')}.")
     for line in _problem_lines(bad_rows):
-        sys.stdout.write(line + "\n")
+        say(line)
     raise typer.Exit(1)
 
 
@@ -113,7 +114,7 @@ def stats_command(
     )
     stats = battle_stats(table)
     if output == "json":
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(stats.to_dict()), indent=2).decode() + "\n")
+        say(msgspec.json.format(msgspec.json.encode(stats.to_dict()), indent=2).decode())
     else:
         Console(soft_wrap=True).print(_stats_table(stats))
 
@@ -166,15 +167,20 @@ def convert_command(
 
         write_dataset(to_hf, table, title=title or to_hf.resolve().name, licence=licence)
     elif target == "-":
-        write_lines(sys.stdout.buffer, table)
-        sys.stdout.flush()
+        if sys.stdout.isatty():
+            lines = io.BytesIO()
+            write_lines(lines, table)
+            say(lines.getvalue().decode(), end="")
+        else:
+            write_lines(sys.stdout.buffer, table)
+            sys.stdout.flush()
     else:
         assert target is not None
         write_battles(target, table)
     message = f"{_count(len(table), 'battle')} written to {'standard output' if target == '-' else to_hf or target}"
     if table.skipped:
         message += f"; {_count(sum(table.skipped.values()), 'row')} skipped: {_reasons(table.skipped)}"
-    sys.stderr.write(message + ".\n")
+    note(message + ".")
 
 
 @app.command("eval-records")
@@ -205,7 +211,7 @@ def eval_records_command(
     )
     reports, when = _reports(source)
     written = write_eval_records(out, reports, by, retrieved_at=round(time.time(), 3), when=when)
-    sys.stderr.write(f"{_count(len(written), 'record')} written below {out / 'data'}.\n")
+    note(f"{_count(len(written), 'record')} written below {out / 'data'}.")
 
 
 def _reports(source: str) -> tuple[dict[str, EloReport], str | None]:
@@ -244,12 +250,10 @@ def draw_command(
         sheet = write_sheet(run_folder, out, n=n, seed=seed, dimension=dimension, new_salt=secrets.token_bytes(16))
     except OSError as error:
         raise TiltyardError(f"cannot write {error.filename or out}: {error.strerror or error}.") from None
-    sys.stderr.write(
+    note(
         f"{_count(sheet.drawn, 'matchup')} of {sheet.judged:,} judged ones drawn at random into {out}. Fill in "
         "`winner` (A, B, tie or both bad) and, if several people label, `voter`. Then:\n"
-        f"  tiltyard rate {run_folder} --people {out}"
-        + (f" --dimension {sheet.dimension}" if sheet.several else "")
-        + "\n"
+        f"  tiltyard rate {run_folder} --people {out}" + (f" --dimension {sheet.dimension}" if sheet.several else "")
     )
 
 
@@ -266,10 +270,11 @@ def _problem_lines(bad_rows: BadRows) -> list[str]:
 
 def _stats_table(stats: BattleStats) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
     grid = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in _stats_rows(stats):
-        grid.add_row(name, value)
+        grid.add_row(name, Text(printable(value)))
     return grid
 
 

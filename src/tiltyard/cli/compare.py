@@ -119,7 +119,7 @@ def compare_command(
         tie_band=tie_band,
     )
     question = TwoNames(new, old, (*(places or ()), *(more or ())), anyway, options)
-    deliver(_text(question, question.answer(), shape, prompts), out)
+    deliver(_text(question, question.answer(), shape, prompts), out, exact=shape in ("md", "html"))
 
 
 def choose_shape(asked: Shape | None, out: Path | None) -> Shape:

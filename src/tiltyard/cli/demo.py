@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tiltyard.cli.output import note, working
+from tiltyard.cli.output import note, say, working
 from tiltyard.errors import MissingExtra, OptionError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def demo_command(
     _headline(out)
     opened = _arena(out)
     asked = live and _live(out)
-    typer.echo(_closing(out, arena=opened, live=asked))
+    say(_closing(out, arena=opened, live=asked))
 
 
 def _gallery(out: Path, kind: MadeKind) -> None:
@@ -66,23 +66,23 @@ def _gallery(out: Path, kind: MadeKind) -> None:
     with working("building …"):
         made = write_gallery(out, kind)
         lines = fill_arena(out, MADE)
-    typer.echo(f"\n{made}, in {out}")
+    say(f"\n{made}, in {out}")
     for line in lines:
         note(f"  {line}")
-    typer.echo("\nWhat to type next")
+    say("\nWhat to type next")
     for what, words in (
         ("vote in the browser, at http://127.0.0.1:8000", ["serve", "--db", address(out)]),
         ("import files of your own as these were", ["import", "--help"]),
     ):
-        typer.echo(f"  # {what}\n  {shlex.join([_program(), 'arena', *words])}")
+        say(f"  # {what}\n  {shlex.join([_program(), 'arena', *words])}")
 
 
 def _head(text: str) -> None:
-    typer.echo(f"\n{text}\n{'═' * len(text)}")
+    say(f"\n{text}\n{'═' * len(text)}")
 
 
 def _step(number: int, text: str) -> None:
-    typer.echo(f"\n{number}. {text}")
+    say(f"\n{number}. {text}")
 
 
 def _material(out: Path) -> None:
@@ -92,7 +92,7 @@ def _material(out: Path) -> None:
     _step(
         1, f"The material: {facts.prompts} prompts from {facts.sources} sources, answered by {facts.entrants} entrants"
     )
-    typer.echo(
+    say(
         "   Two small models under different instructions. The larger one also judged every pair of answers,\n"
         f"   in both orders: {facts.verdicts:,} verdicts, recorded as they came. {out / 'provenance.md'} says how."
     )
@@ -104,9 +104,9 @@ def _pilot(out: Path) -> None:
     _step(2, "The pilot: a dozen prompts first, to see whether the judge is worth its money")
     finished = _run(out, "pilot")
     for line in verdict_lines(finished.checks):
-        typer.echo(f"   {line}")
+        say(f"   {line}")
     if not passes(finished.checks):
-        typer.echo("   In a real run you would look for another judge now. The demo continues, to show the rest.")
+        say("   In a real run you would look for another judge now. The demo continues, to show the rest.")
 
 
 def _headline(out: Path) -> None:
@@ -115,12 +115,12 @@ def _headline(out: Path) -> None:
 
     _step(3, "The headline run: all prompts")
     finished = _run(out, "headline")
-    typer.echo(f"   {said_of(finished)}")
+    say(f"   {said_of(finished)}")
     for dimension, standing in finished.standings.items():
-        typer.echo(f"\n   {dimension}")
+        say(f"\n   {dimension}")
         for line in board_text(standing).splitlines():
             for part in [line] if len(line) <= WIDTH else textwrap.wrap(line, WIDTH, subsequent_indent="  "):
-                typer.echo(f"   {part}".rstrip())
+                say(f"   {part}".rstrip())
 
 
 def _run(out: Path, mode: str) -> RunResult:
@@ -160,7 +160,7 @@ def _live(out: Path) -> bool:
         note(f"   left out: {error}")
         return False
     for line in _live_lines(live):
-        typer.echo(f"   {line}")
+        say(f"   {line}")
     return True
 
 

@@ -141,7 +141,7 @@ def gate_command(
         if path is not None:
             deliver(text(result), path)
     render = {"table": words.as_table, "md": words.as_markdown, "json": _json}
-    deliver(render[format](result), None)
+    deliver(render[format](result), None, exact=format == "md")
     if not result.passed and not (result.verdict == "unknown" and allow_unknown):
         raise typer.Exit(THE_ANSWER_IS_NO)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.output import note
+from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def init_command(
         chosen = judge or _judge(asking=asking)
         texts = starter_files(found, place, judge=chosen, base_url=base_url, rubric=text)
     _write(found, place, texts)
-    typer.echo("\n".join(_next_commands(place, arena=arena)))
+    say("\n".join(_next_commands(place, arena=arena)))
 
 
 def _collect(given: Sequence[str], prompts: Path | None, map: dict[str, str], *, asking: bool) -> AnswerCollection:
@@ -220,6 +220,5 @@ def _choose(question: str, columns: Sequence[str]) -> str | None:
 
 def _line(question: str) -> str:
     """What a person types; the question goes to standard error, so that results can be piped."""
-    sys.stderr.write(question)
-    sys.stderr.flush()
+    note(question, end="")
     return sys.stdin.readline().strip()

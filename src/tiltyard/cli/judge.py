@@ -21,7 +21,7 @@ from tiltyard.cli.asking import (
     read_headers,
     run_to_end,
 )
-from tiltyard.cli.output import note
+from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
 from tiltyard.llm.asking import plural
 
@@ -121,10 +121,10 @@ def check_command(
         for judge in judges
     ]
     if format == "json":
-        typer.echo(_check_json(found if len(found) > 1 else found[0]))
+        say(_check_json(found if len(found) > 1 else found[0]))
         return
     tables = [check_table(one) for one in found] + ([_side_by_side(found)] if len(found) > 1 else [])
-    typer.echo("\n\n".join(tables))
+    say("\n\n".join(tables))
 
 
 def _side_by_side(found: list[JudgeCheck]) -> str:
@@ -232,7 +232,7 @@ def rejudge_command(
     agree_to_price(job.judge, job.judging_plan, job.asking.prices, yes=yes)
     with interruptible(GO_ON), ProgressView() as progress:
         changes = run_to_end(rejudge(job, watch=progress.watch))
-    typer.echo("\n".join(change_lines(changes)))
+    say("\n".join(change_lines(changes)))
     note(f"new run folder: {job.folder}; changes.json says what changed")
 
 
@@ -259,7 +259,7 @@ def journal_command(
         count = forget_batch(folder, forget, time.time)
         note(f"batch {forget} is forgotten: the next run sends its {plural(count, 'request')} again")
     batches = list_batches(folder)
-    typer.echo(_batches_json(batches) if format == "json" else _batches_table(batches))
+    say(_batches_json(batches) if format == "json" else _batches_table(batches))
 
 
 def _batches_table(batches: list[JournalBatch]) -> str:

@@ -193,8 +193,10 @@ def _end(message: str) -> NoReturn:
         sys.stdout.flush()
     except OSError:
         _forget_output()
+    from tiltyard.cli.output import note
+
     with suppress(OSError):
-        sys.stderr.write(f"tiltyard: {message}\n")
+        note("tiltyard: " + message.replace("\n", "\\n"))
     sys.exit(1)
 
 

@@ -11,6 +11,7 @@ import typer
 
 from tiltyard import __version__
 from tiltyard.cli.mcp_tools import TOOLS, FileRoot, ToolAnswer
+from tiltyard.cli.output import note
 from tiltyard.errors import MissingExtra, TiltyardError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def mcp_command(
         raise MissingExtra("tiltyard mcp", "mcp")
     files = FileRoot.at(root)
     if sys.stdin.isatty():
-        sys.stderr.write(f"tiltyard mcp: waiting for an agent on standard input; files below {files.folder}\n")
+        note(f"tiltyard mcp: waiting for an agent on standard input; files below {files.folder}")
     import anyio
 
     anyio.run(_serve, files)

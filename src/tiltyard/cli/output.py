@@ -29,6 +29,13 @@ MAPPING = re.compile(r"""\bmap=\{("[^{}]*")\}""")
 OPTION_NAMES = {"format": "from"}
 QUOTES = "\"'"
 
+_CONTROLS = (
+    *(code for code in range(0x20) if chr(code) not in "\t\n"),
+    *range(0x7F, 0xA0),  # delete, and the second set of control characters
+    *(0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)),  # which way text runs
+)
+_SHOWN = {code: f"\\u{code:04x}" for code in _CONTROLS}
+
 BY_SUFFIX: dict[str, Format] = {".json": "json", ".csv": "csv", ".md": "md", ".txt": "table"}
 
 
@@ -44,11 +51,31 @@ def choose_format(asked: Format | None, out: Path | None) -> Format:
     return BY_SUFFIX[out.suffix.lower()]
 
 
-def deliver(text: str, out: Path | None) -> None:
-    """Print, or write to a file and report it."""
+def printable(text: str) -> str:
+    """A text in which nothing steers a terminal: control characters are shown as JSON writes them.
+
+    Names come from files of others. JSON stays the same value: it has such characters only within quotes.
+    """
+    return text.translate(_SHOWN)
+
+
+def say(text: str = "", *, end: str = "\n") -> None:
+    """Print a result on standard output."""
+    sys.stdout.write(printable(text) + end)
+    sys.stdout.flush()
+
+
+def note(text: str, *, end: str = "\n") -> None:
+    """A line for the person at the terminal, not part of the result."""
+    sys.stderr.write(printable(text) + end)
+    sys.stderr.flush()
+
+
+def deliver(text: str, out: Path | None, *, exact: bool = False) -> None:
+    """Print, or write to a file and report it. With `exact`, for programs, every character also goes into a pipe."""
     text = text if text.endswith("\n") else text + "\n"
     if out is None:
-        sys.stdout.write(text)
+        sys.stdout.write(text if exact and not sys.stdout.isatty() else printable(text))
         return
     try:
         write_text(out, text, new_folder=False)
@@ -76,11 +103,6 @@ def _option(match: re.Match[str]) -> str:
     return option if value in ("True", "...") else f"{option} {value.strip(QUOTES)}"
 
 
-def note(text: str) -> None:
-    """A line for the person at the terminal, not part of the result."""
-    sys.stderr.write(text + "\n")
-
-
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """A spinner while something takes long, on a terminal only."""
@@ -89,5 +111,5 @@ def working(what: str) -> Iterator[None]:
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(what):
+    with Console(stderr=True).status(printable(what)):
         yield

@@ -24,7 +24,7 @@ from tiltyard.cli.asking import (
     read_headers,
     run_to_end,
 )
-from tiltyard.cli.output import Format, deliver, note
+from tiltyard.cli.output import Format, deliver, note, say
 from tiltyard.cli.place_options import (
     AnchorOption,
     AnswersOption,
@@ -278,14 +278,14 @@ def _say_result(finished: PlacementResult, format: Format) -> None:
     """The board on standard output; its explanation below it, or on standard error with a machine-readable format."""
     from tiltyard.placement.manifest import summary_lines
 
-    deliver(_text(finished.rated, format), None)
+    deliver(_text(finished.rated, format), None, exact=format in ("csv", "md"))
     if format == "table":
-        typer.echo()
-    say = typer.echo if format == "table" else note
+        say()
+    tell = say if format == "table" else note
     for line in summary_lines(finished.manifest, finished.rated):
-        say(line)
+        tell(line)
     if finished.manifest.calibration is None:
-        say("--calibrate 300 measures the judge against people, and puts the rating and its interval on their scale")
+        tell("--calibrate 300 measures the judge against people, and puts the rating and its interval on their scale")
     note(f"saved in {finished.folder}; open {finished.folder / 'report.html'}")
 
 
@@ -301,7 +301,7 @@ def _recompute(folder: Path, format: Format) -> None:
     from tiltyard.placement.folder import recompute
 
     found = recompute(folder)
-    deliver(_text(found.rated, format), None)
+    deliver(_text(found.rated, format), None, exact=format in ("csv", "md"))
     if found.differences:
         shown = "; ".join(found.differences[:3])
         raise TiltyardError(f"{folder}: the saved ratings do not follow from the saved battles: {shown}.")

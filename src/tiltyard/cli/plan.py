@@ -253,7 +253,7 @@ def plan_command(
             plan = plan_from_battles(
                 data, new, old, goal=goal, differences=difference, sizes=prompts or (), price=price, **given
             )
-    deliver(_text(plan, shape), out)
+    deliver(_text(plan, shape), out, exact=shape in ("csv", "md"))
 
 
 def _shape(asked: PlanFormat | None, out: Path | None) -> PlanFormat:

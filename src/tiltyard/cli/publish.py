@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from tiltyard.cli.battles import FromOption, MapOption, OnBadOption, SourceOption, WhereOption
-from tiltyard.cli.output import note, working
+from tiltyard.cli.output import note, say, working
 from tiltyard.cli.rate_options import read_anchor, read_map_options
 
 
@@ -77,10 +77,8 @@ def publish_command(
     with working("publishing"):
         found = publish(source, out, options)
     table = found.publication.table
-    typer.echo(
-        f"published {table.n_battles:,.0f} battles of {len(table.models):,} models in {found.files:,} files: {out}"
-    )
-    typer.echo(f"fingerprint: {found.fingerprint}")
+    say(f"published {table.n_battles:,.0f} battles of {len(table.models):,} models in {found.files:,} files: {out}")
+    say(f"fingerprint: {found.fingerprint}")
     for line in found.publication.notes:
         note(line)
     note(f"Look: {out / 'index.html'}. Check: tiltyard verify {out}")

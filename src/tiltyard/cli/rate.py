@@ -159,7 +159,7 @@ def rate_command(
     if compare is not None:
         boards = {value: _compared(board, compare) for value, board in boards.items()}
     if drawn is None:
-        deliver(_text(boards, by, shape), out)
+        deliver(_text(boards, by, shape), out, exact=shape in ("csv", "md"))
     for picture in (drawn, plot):
         if picture is not None:
             _plot(boards, picture)

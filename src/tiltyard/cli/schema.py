@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tiltyard.cli.output import deliver
+from tiltyard.cli.output import deliver, say
 from tiltyard.errors import OptionError
 from tiltyard.schemas import SCHEMAS, schema_file, schema_text
 
@@ -34,4 +33,4 @@ def schema_command(
         deliver(texts[name], None)
     else:
         width = max(map(len, SCHEMAS))
-        sys.stdout.write("".join(f"{one:<{width}}  {what}\n" for one, what in SCHEMAS.items()))
+        say("\n".join(f"{one:<{width}}  {what}" for one, what in SCHEMAS.items()))

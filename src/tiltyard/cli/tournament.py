@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tiltyard.cli.asking import ProgressView, confirm, interruptible, judging_quote, money, run_to_end
-from tiltyard.cli.output import THE_ANSWER_IS_NO, note
+from tiltyard.cli.output import THE_ANSWER_IS_NO, note, say
 from tiltyard.errors import BudgetReached, ModelError, OptionError, TiltyardError
 from tiltyard.llm.asking import plural
 
@@ -194,7 +194,7 @@ def _dry_run(plan: RunPlan) -> None:
     judging_plan = make_judging_plan(plan)
     queries, table = judging_quote(silent, judging_plan, asking.prices, retry_failed=plan.options.retry_failed)
     if queries and not plan.options.skip_judging:
-        typer.echo(table)
+        say(table)
     plan = _foresee_rounds(plan, judging_plan, silent, asking)
     if queries and not plan.options.skip_judging:
         most = "" if plan.rounds is None else "at most "
@@ -234,23 +234,23 @@ def _say_what_came_out(finished: RunResult) -> None:
     from tiltyard.tournament.summary import board_text, canary_lines, failure_lines, summary_table, usage_lines
 
     told = [*canary_lines(finished.canaries), *failure_lines(finished.judged)]
-    typer.echo("\n".join([summary_table(finished.standings), *told]))
+    say("\n".join([summary_table(finished.standings), *told]))
     for dimension, standing in finished.standings.items():
-        typer.echo(f"\n{dimension}\n{board_text(standing)}")
+        say(f"\n{dimension}\n{board_text(standing)}")
         if dimension in finished.studies:
             study = finished.studies[dimension]
             combine = "" if finished.judged.panel is None else finished.judged.panel.combine
-            typer.echo("\n".join([*study.lines(), *panel_warnings(asdict(study), combine)]))
+            say("\n".join([*study.lines(), *panel_warnings(asdict(study), combine)]))
     for dimension, found in finished.calibrated.items():
-        typer.echo(f"\n{dimension}, corrected by people's labels\n{found.text()}")
+        say(f"\n{dimension}, corrected by people's labels\n{found.text()}")
     if not finished.judged.both_orders:
         note(f"{finished.judged.judge_model} saw one order only: its position bias is in these numbers")
     for line in usage_lines(finished.judged):
         note(line)
     if finished.rounds is not None:
-        typer.echo("\n" + "\n".join(outcome_lines(finished.rounds)))
+        say("\n" + "\n".join(outcome_lines(finished.rounds)))
     if finished.checks:
-        typer.echo("\n" + "\n".join(verdict_lines(finished.checks)))
+        say("\n" + "\n".join(verdict_lines(finished.checks)))
     note(f"run folder: {finished.folder}; report: {finished.folder / 'report.html'}")
 
 
@@ -308,7 +308,7 @@ def generate_command(
         failed += len(result.failed)
         totals = result.totals.all
         cost = money(totals.cost, without_usage=totals.without_usage)
-        typer.echo(
+        say(
             f"{result.entrant_id}: {result.present} there before, {result.written} written, "
             f"{result.truncated} of them cut off, {len(result.failed)} failed, {cost}"
         )
@@ -342,4 +342,4 @@ def report_command(
     """Rebuild the report of a run from its files."""
     from tiltyard.report import write_report
 
-    typer.echo(str(write_report(folder)))
+    say(str(write_report(folder)))

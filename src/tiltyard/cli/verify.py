@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tiltyard.cli.arena_heads import HeadOption, KeyOption, trusted_keys
-from tiltyard.cli.output import note
+from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError, TiltyardError
 
 if TYPE_CHECKING:
@@ -355,13 +355,13 @@ def _print(found: Finding, format: str) -> None:
     if format == "json":
         from tiltyard.boards.text import json_text
 
-        typer.echo(json_text({**found.values, "verified": not found.problems, "problems": found.problems}))
+        say(json_text({**found.values, "verified": not found.problems, "problems": found.problems}))
         return
     for line in found.said:
-        typer.echo(line)
+        say(line)
     for problem in found.problems:
-        typer.echo(f"WRONG: {problem}")
-    typer.echo("verified" if not found.problems else f"NOT verified: {len(found.problems)} contradictions")
+        say(f"WRONG: {problem}")
+    say("verified" if not found.problems else f"NOT verified: {len(found.problems)} contradictions")
 
 
 @contextmanager
