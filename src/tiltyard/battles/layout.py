@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -235,6 +236,15 @@ WRONG: Final = Wrong()
 CellText = str | None | Wrong
 
 
+BLANKS = "".join(map(chr, (*range(9, 14), *range(28, 33), 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B))))
+BLANKS += "\u2028\u2029\u202f\u205f\u3000"
+"""What counts as a blank around a text: what `str.strip` takes away."""
+
+
+WHOLE = re.compile("-?[0-9]+[.]0")
+"""A whole number that is written like a fraction, as tables write a column with gaps."""
+
+
 _TRUE = ("true", "1", "1.0")
 
 
@@ -242,13 +252,14 @@ _FALSE = ("false", "0", "0.0")
 
 
 def read_label(value: object, kind: FieldKind) -> CellText:
-    """The text of a value, None when it is missing, or `WRONG` when the field cannot hold it."""
+    """The text of a value, None when it is missing, or `WRONG` when the field cannot hold it.
+
+    Blanks around a text are not part of it. A whole number is one id however it is written: 1, 1.0 and "1.0" are "1".
+    """
     if kind is FieldKind.NAME:
         if value is None:
             return None
-        if isinstance(value, str):
-            return str(value) if value.strip() else None
-        return WRONG
+        return value.strip() or None if isinstance(value, str) else WRONG
     if kind is FieldKind.WINNER:
         value = _unboxed(value)
         if isinstance(value, bool):
@@ -302,8 +313,11 @@ def _unboxed(value: object) -> object:
 
 def _plain_text(value: object) -> CellText:
     value = _unboxed(value)
-    if value is None or isinstance(value, str):
-        return str(value) if value else None
+    if isinstance(value, str):
+        text = value.strip()
+        return text.removesuffix(".0") if WHOLE.fullmatch(text) else text or None
+    if value is None:
+        return None
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

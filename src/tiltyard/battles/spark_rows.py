@@ -15,7 +15,7 @@ import msgspec
 
 from tiltyard.battles.headers import SAMPLE_ROWS, CellType, Header, RawColumn, delimiter, header_of_rows, is_number
 from tiltyard.battles.inputs import KNOWN_SUFFIXES, FileKind, suffix_kind
-from tiltyard.battles.layout import STRICT_NUMBERS, Field, FieldKind, Layout
+from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, Field, FieldKind, Layout
 from tiltyard.battles.settle import Reason
 from tiltyard.errors import BattleError, OptionError
 
@@ -197,7 +197,9 @@ def field_value(field: Field, layout: Layout) -> str:
     if field.kind is FieldKind.NUMBER:
         return _number(raw, cells, field)
     if field.hashed:
-        return f"nullif({_plain_text(field.raw) if cells == 'json' else f'cast({raw} AS string)'}, '')"
+        text = _plain_text(field.raw) if cells == "json" else f"cast({raw} AS string)"
+        text = f"btrim({text}, {_literal(BLANKS)})"
+        return f"nullif(regexp_replace({text}, '^(-?[0-9]+)[.]0$', '$1'), '')"
     if holds_json(field, layout) and cells == "typed":
         return f"to_json(named_struct('v', {raw}))"
     return raw
