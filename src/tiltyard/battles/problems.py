@@ -8,7 +8,7 @@ from typing import Any
 
 from tiltyard.battles.layout import STRICT_NUMBERS, WRONG, Field, FieldKind, Layout, read_label, read_number, read_time
 from tiltyard.battles.outcome import OUTCOME_LABELS, SOURCE_LABELS
-from tiltyard.battles.settle import Reason
+from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, Reason
 from tiltyard.battles.winners import side_of
 from tiltyard.errors import BadRow
 
@@ -96,7 +96,8 @@ def explain(reason: Reason, row: Mapping[str, Any], layout: Layout) -> str:
         source = layout.field("source")
         return f"{_names(source)} is {shown(_value(row, source))}, expected {' or '.join(SOURCE_LABELS)}"
     if reason is Reason.BAD_WEIGHT:
-        return f"weight is {shown(_value(row, layout.field('weight')))}, expected a number that is not negative"
+        weight = shown(_value(row, layout.field("weight")))
+        return f"weight is {weight}, expected 0 or from {LEAST_WEIGHT:.6f} to {MOST_WEIGHT:,.0f}, a number of battles"
     score, winner = layout.field("score_a"), layout.field("winner")
     if reason is Reason.CONTRADICTION:
         return f"winner is {shown(_value(row, winner))} but {_names(score)} is {shown(_value(row, score))} (1 = A won)"

@@ -42,6 +42,10 @@ AMBIGUOUS_CODE = -4
 """The code of a winner that names one side, and whose name the model on the other side bears."""
 
 
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e9
+"""A weight is how many equal battles a row stands for: none, or so many. Beyond, sums lose the other rows."""
+
+
 class Reason(enum.IntEnum):
     """Why a row is not a battle. A row with several faults is counted under the first."""
 
@@ -191,7 +195,7 @@ def _rules(
     yield Reason.AMBIGUOUS_WINNER, row.outcome == AMBIGUOUS_CODE
     yield Reason.MISSING_SOURCE, row.source == MISSING
     yield Reason.UNKNOWN_SOURCE, row.source == UNKNOWN_CODE
-    yield Reason.BAD_WEIGHT, row.weight < 0
+    yield Reason.BAD_WEIGHT, (row.weight != 0.0) & ((row.weight < LEAST_WEIGHT) | (row.weight > MOST_WEIGHT))
     if row.score is not None:
         if layout.format.preference is not None:
             yield Reason.MISSING_SCORE, np.isnan(row.score)

@@ -23,7 +23,7 @@ from tiltyard.battles.frames import is_spark_frame
 from tiltyard.battles.layout import FieldKind, Layout, ReadOptions, make_layout
 from tiltyard.battles.problems import RowProblem, explain
 from tiltyard.battles.remote import NO_LIMIT, ClusterSums, GroupScores, LargeClusters, RemoteCounts, groups, with_groups
-from tiltyard.battles.settle import LabelColumn, RawBatch, Reason, Settled, settle
+from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, Settled, settle
 from tiltyard.battles.spark_rows import (
     FAULT,
     INFINITY,
@@ -217,10 +217,10 @@ def _collect(rows: SparkRows, layout: Layout, query: Any) -> list[Any]:
 
 
 WEIGHT_SIGN = (
-    f"CASE WHEN isnan(given) THEN 1 WHEN given = {INFINITY} THEN given WHEN given < 0 THEN -1 WHEN given = 0 THEN 0 "
-    "ELSE 1 END"
+    f"CASE WHEN isnan(given) THEN 1 WHEN given = {INFINITY} THEN given WHEN given = 0 THEN 0 "
+    f"WHEN given < {LEAST_WEIGHT} OR given > {MOST_WEIGHT} THEN -1 ELSE 1 END"
 )
-"""What is checked of one row's weight: that it is a number, not negative, and not 0. The weights are summed."""
+"""What is checked of one row's weight: that it is a number, in the range of weights, and not 0. They are summed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +315,7 @@ class SparkGroups:
         if reason >= Reason.BROKEN_LINE:
             return "Spark cannot tell which; the duckdb engine names file and line"
         if reason is Reason.BAD_WEIGHT:
-            return "weight is negative"
+            return f"weight is negative, below {LEAST_WEIGHT:.6f} or above {MOST_WEIGHT:,.0f}"
         row: dict[str, Any] = {}
         for key, value in zip(self.keys, self.found[at], strict=False):
             if key.name == "weight_sign" and np.isinf(value):

@@ -65,6 +65,10 @@ ONLY_LOST = "lost all its decisive battles; no bounds"
 Ends = list[float | None]
 
 
+MOST_BATTLES = 200_000_000
+"""More battles than this are not played one by one: their order alone would take gigabytes."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderedBattles:
     """Battles one by one: the two models and the first one's score; `row` is each battle's row in the table.
@@ -97,6 +101,11 @@ def in_order(table: BattleTable, remarks: list[str], *, parts: bool = False) -> 
     if ((repeats != np.floor(repeats)) & ~part).any():
         raise RatingError(
             'a battle has a weight that is not a whole number: use method="bt", which allows such weights.'
+        )
+    if repeats.sum() > MOST_BATTLES:
+        raise RatingError(
+            f"the weights add up to {repeats.sum():,.0f} battles, which are played one by one. Correct the weights, or "
+            'use method="bt".'
         )
     row = np.repeat(order, np.where(part, np.ceil(repeats), repeats).astype(np.intp))
     score = SCORE_A[table.outcome]

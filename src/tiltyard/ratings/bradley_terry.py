@@ -361,7 +361,7 @@ def invert_centred(matrix: Floats, n_models: int) -> Floats:
 
 _RAN_AWAY = (
     "Bradley–Terry did not converge: a model or covariate has no finite best value. "
-    "Try another tie model, fewer controls, or more battles."
+    "Try another tie model, fewer controls, or more battles; or one row's weight exceeds all others by far: correct it."
 )
 _SINGULAR = (
     "the battles do not determine the answer: a control, or the slot, is constant, or equal to another one, or follows "
