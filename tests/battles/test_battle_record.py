@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiltyard.battles import Battle, Outcome, Source
+from tiltyard.battles import Battle, Outcome, Source, read_battles
 from tiltyard.errors import BattleError
 
 ROW = {"model_a": "otter", "model_b": "heron", "winner": "tie (bothbad)", "source": "llm-judge"}
@@ -57,3 +57,28 @@ def test_a_battle_may_be_built_with_the_spellings_of_a_row() -> None:
     assert battle.source is Source.HUMAN
     with pytest.raises(BattleError, match="unknown winner 'otter'"):
         Battle(model_a="otter", model_b="heron", winner="otter", source="human")  # type: ignore[arg-type]
+
+
+def test_battles_that_were_read_can_be_gone_through_one_by_one() -> None:
+    rows = [
+        ROW | {"winner": "model_a", "question_id": "q1", "len_a": 10, "len_b": 20, "timestamp": 5.0, "score_a": 0.75},
+        ROW | {"winner": "tie", "inconsistent": True, "weight": 3.0, "category": "law"},
+        ROW,
+    ]
+    battles = list(read_battles(rows))
+
+    assert battles == [Battle.from_dict(row) for row in rows]
+    assert [battle.model_a for battle in read_battles(rows) if battle.winner == "model_a"] == ["otter"]
+    assert read_battles(battles).models == ("heron", "otter")
+
+
+def test_an_outcome_equals_its_code_and_its_spelling_and_no_other() -> None:
+    assert Outcome.A == "model_a"
+    assert Outcome.A == 0
+    assert Outcome.BOTH_BAD == "tie (bothbad)"
+    assert not Outcome.A != "model_a"  # noqa: SIM202 - the other operator
+    assert Outcome.TIE != "model_a"
+    assert Outcome.TIE != "TIE"
+    assert Outcome.TIE != Outcome.A
+    assert Source.HUMAN == "human"
+    assert {Outcome.A: 1.0}[Outcome.A] == 1.0

@@ -7,7 +7,24 @@ import enum
 from tiltyard.errors import BattleError
 
 
-class Outcome(enum.IntEnum):
+class Spelled(enum.IntEnum):
+    """A code with a spelling in files, which it is equal to as well: `battle.winner == "model_a"`."""
+
+    @property
+    def label(self) -> str:
+        """The spelling in a battle row."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return self.label == other if isinstance(other, str) else super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = enum.IntEnum.__hash__
+
+
+class Outcome(Spelled):
     """The outcome of one battle. The number is its code in every array; the label is its spelling in every file."""
 
     A = 0
@@ -42,7 +59,7 @@ class Outcome(enum.IntEnum):
 OUTCOME_LABELS: tuple[str, ...] = ("model_a", "model_b", "tie", "tie (bothbad)")
 
 
-class Source(enum.IntEnum):
+class Source(Spelled):
     """Who decided a battle. The number is its code in every array."""
 
     LLM_JUDGE = 0
