@@ -130,6 +130,32 @@ def test_judgearena_rows_may_say_their_source_and_their_preference_outranks_thei
     np.testing.assert_array_equal(table.score_a, [np.nan, 0.75])
 
 
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_a_winner_beside_a_judgearena_preference_tells_what_the_number_cannot(tmp_path: Path, kind: str) -> None:
+    said = [
+        (0.5, "tie (bothbad)", "human", BOTH_BAD),
+        (None, "tie (bothbad)", "human", BOTH_BAD),
+        (None, "model_b", "human", B),
+        (None, "tie", "human", TIE),
+        (0.5, "tie", "human", TIE),
+        (0.2, "model_a", "llm-judge", A),
+        (1.0, "tie (bothbad)", "llm-judge", B),
+    ]
+    rows = [
+        {"model_a": "otter", "model_b": "heron", "winner": winner, "source": source, "pref": pref, "pref_hard": pref}
+        for pref, winner, source, _ in said
+    ]
+    unread = rows[5] | {"pref": None, "winner": "tie"}
+    path = write_raw(tmp_path / f"battles.{kind}", [*rows, unread])
+
+    table = read_battles(path, on_bad="skip")
+
+    assert table.outcome.tolist() == [outcome for *_, outcome in said]
+    assert table.skipped == {"missing score": 1}
+    assert table.score_a is not None
+    assert table.score_a[5] == pytest.approx(0.8)
+
+
 def test_an_unread_judgment_is_no_tie() -> None:
     with pytest.raises(BadRow, match="row 2: missing score: pref is missing, expected a number from 0 to 1"):
         read_battles([judged(1.0), judged(None)])  # type: ignore[arg-type]

@@ -51,8 +51,9 @@ class Format:
     dot reaches into a nested value, `.0` to the first of a list). The outcome comes from `winners` (the spellings of
     the `winner` column), from `preference` (the number in the column of `score_a`), or is `always` the same; with
     `winner_is_a_name`, the `winner` column names the model that won, and the flag `is_tie` says that neither did. With
-    `any_spelling`, the usual other spellings of `winners` are read too, and the names of the two models. A header with
-    a column of `unless` is not recognised as this format, though it may be named.
+    `any_spelling`, the usual other spellings of `winners` are read too, and the names of the two models; beside a
+    `preference`, the winner tells what the number cannot: that both were bad, or who won where there is none. A header
+    with a column of `unless` is not recognised as this format, though it may be named.
     """
 
     name: str
@@ -88,7 +89,7 @@ class Format:
     def refuses(self, mapped: ColumnMap) -> str | None:
         """A column of a mapping that this format would ignore, because its outcome comes from elsewhere."""
         has_words = bool(self.winners) or self.winner_is_a_name
-        if not has_words and ("winner" in mapped.targets or mapped.words):
+        if (not has_words or self.preference is not None) and ("winner" in mapped.targets or mapped.words):
             return "winner"
         return "score_a" if self.preference is not None and "score_a" in mapped.targets else None
 
@@ -124,9 +125,10 @@ _LMARENA_LENGTHS = {
 FORMATS: tuple[Format, ...] = (
     Format(
         "judgearena",
-        {name: names for name, names in _OWN.items() if name not in ("winner", "score_a")} | {"score_a": ("pref",)},
+        _OWN | {"score_a": ("pref",)},
         Source.LLM_JUDGE,
         preference=Preference(scale=-1.0, shift=1.0),
+        any_spelling=True,
     ),
     Format("tiltyard", _OWN, None, winners=OWN_WINNERS, any_spelling=True),
     Format(

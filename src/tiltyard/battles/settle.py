@@ -41,6 +41,8 @@ UNKNOWN_CODE = -3
 AMBIGUOUS_CODE = -4
 """The code of a winner that names one side, and whose name the model on the other side bears."""
 
+UNSCORED_CODE = -5
+"""The code of an outcome that is read from a score, where there is none."""
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e9
 """A weight is how many equal battles a row stands for: none, or so many. Beyond, sums lose the other rows."""
@@ -145,10 +147,10 @@ def settle(batch: RawBatch, layout: Layout) -> Settled:
     }
     models, model_a, model_b = _models(readings)
     source = _source(readings.get("source"), layout, batch.n_rows)
-    score, outcome = _score_and_outcome(readings.get("winner"), batch, layout)
+    score, outcome = _score_and_outcome(readings.get("winner"), source, batch, layout)
     if layout.format.winner_is_a_name:
         outcome = _outcome_by_name(readings, models, model_a, model_b)
-    elif layout.format.any_spelling and "winner" in readings:
+    elif layout.format.any_spelling and layout.format.preference is None and "winner" in readings:
         outcome = _outcome_in_any_spelling(*readings["winner"], (models, model_a, model_b), layout)
     weight = _weight(batch)
     reasons = np.zeros(batch.n_rows, dtype=np.int8)
@@ -198,7 +200,7 @@ def _rules(
     yield Reason.BAD_WEIGHT, (row.weight != 0.0) & ((row.weight < LEAST_WEIGHT) | (row.weight > MOST_WEIGHT))
     if row.score is not None:
         if layout.format.preference is not None:
-            yield Reason.MISSING_SCORE, np.isnan(row.score)
+            yield Reason.MISSING_SCORE, row.outcome == UNSCORED_CODE
         yield Reason.BAD_SCORE, (row.score < 0.0) | (row.score > 1.0)
         if layout.format.preference is None:
             yield Reason.CONTRADICTION, _contradictions(row.score, row.outcome)
@@ -260,16 +262,35 @@ def _source(reading: Readings | None, layout: Layout, n_rows: int) -> Int8s:
     return codes
 
 
-def _score_and_outcome(winner: Readings | None, batch: RawBatch, layout: Layout) -> tuple[Floats | None, Int8s]:
+def _score_and_outcome(
+    winner: Readings | None, source: Int8s, batch: RawBatch, layout: Layout
+) -> tuple[Floats | None, Int8s]:
     """The soft outcome where there is one, and the outcome: from the winner's spelling, else from the score."""
     score = batch.numbers.get("score_a")
     if layout.format.preference is not None and score is not None:
         score = layout.format.preference.score_a(score)
-        by_score = np.where(score > 0.5, Outcome.A, np.where(score < 0.5, Outcome.B, Outcome.TIE))
-        return score, by_score.astype(np.int8)
+        by_score = np.where(score > 0.5, Outcome.A, np.where(score < 0.5, Outcome.B, Outcome.TIE)).astype(np.int8)
+        by_score[np.isnan(score)] = UNSCORED_CODE
+        if winner is not None:
+            _beside_score(by_score, winner, source)
+        return score, by_score
     if layout.format.always is not None or winner is None:
         return score, np.full(batch.n_rows, layout.format.always or Outcome.A, dtype=np.int8)
     return score, _recoded(*winner, layout.format.winners).astype(np.int8)
+
+
+def _beside_score(outcome: Int8s, winner: Readings, source: Int8s) -> None:
+    """Put into `outcome` what a winner beside a score tells: that both were bad, or who won where there is no score.
+
+    A judge's row without a score is an unread verdict, though it says `tie`; a person's tie is one.
+    """
+    codes, texts = winner
+    sides = {text: int(side) for text in texts if (side := side_of(text)) is not None}
+    named = _recoded(codes, texts, sides)
+    outcome[(named == Outcome.BOTH_BAD) & ((outcome == Outcome.TIE) | (outcome == UNSCORED_CODE))] = Outcome.BOTH_BAD
+    decided = (named == Outcome.A) | (named == Outcome.B) | ((named == Outcome.TIE) & (source == Source.HUMAN))
+    given = decided & (outcome == UNSCORED_CODE)
+    outcome[given] = named[given]
 
 
 def _outcome_by_name(
