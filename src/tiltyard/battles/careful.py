@@ -65,7 +65,7 @@ def read_carefully(
     while batch := list(islice(stream, BATCH_ROWS)):
         good = [line for line in batch if line.fault is None]
         if layout.where is not None and good:
-            kept = _where(good, layout)
+            kept = kept_by_where(good, layout)
             batch = [line for line in batch if line.fault is not None or id(line) in kept]
             good = [line for line in batch if line.fault is None]
         settled = settle(raw_batch([line.row for line in good], layout), layout)
@@ -133,7 +133,7 @@ def _hashes(column: LabelColumn, item: Field) -> Hashes:
     return hashes
 
 
-def _where(lines: list[RawRow], layout: Layout) -> set[int]:
+def kept_by_where(lines: list[RawRow], layout: Layout) -> set[int]:
     """The ids of the lines that satisfy the `where` expression; DuckDB decides, on the rows written out as JSON."""
     import duckdb
 

@@ -190,6 +190,14 @@ def where_error(layout: Layout, error: Exception | str) -> OptionError:
     return OptionError(f"where={layout.where!r} cannot be used: {first}. The columns are {names}.")
 
 
+def repeated_rows(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> int:
+    """How many rows repeat another in every column that they have."""
+    hashes = f"SELECT hash(row_of_source) AS h FROM {filtered(rows, layout)} AS row_of_source"
+    query = f"SELECT coalesce(sum(n - 1), 0) FROM (SELECT count(*) AS n FROM ({hashes}) GROUP BY h HAVING count(*) > 1)"
+    (number,) = connection.execute(query).fetchone() or (0,)
+    return int(number)
+
+
 def load(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> RawBatch:
     """Every row of a source as raw columns, in the order of the source (unless equal rows are merged)."""
     select = staged(rows, layout)

@@ -52,11 +52,12 @@ class RowProblem:
 
 @dataclass(slots=True)
 class BadRows:
-    """The bad rows of a source: how many by reason, and the first few of each."""
+    """The bad rows of a source: how many by reason, and the first few of each; `odd` is what else to look at."""
 
     examples_each: int = 3
     counts: dict[Reason, int] = field(default_factory=dict)
     examples: dict[Reason, list[RowProblem]] = field(default_factory=dict)
+    odd: list[str] = field(default_factory=list)
 
     def wants(self, reason: Reason) -> bool:
         """Whether to keep another example of a reason."""

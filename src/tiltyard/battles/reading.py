@@ -11,6 +11,7 @@ from tiltyard.battles.battle import Battle
 from tiltyard.battles.inputs import PathLike
 from tiltyard.battles.layout import ReadOptions, present_columns
 from tiltyard.battles.mapping import read_map
+from tiltyard.battles.oddities import oddities
 from tiltyard.battles.outcome import Source
 from tiltyard.battles.problems import BadRows
 from tiltyard.battles.sources import RowSource, find_sources
@@ -143,7 +144,7 @@ def find_problems(
     map: Mapping[str, str] | None = None,
     tie_band: float | None = None,
 ) -> tuple[float, BadRows]:
-    """How many battles a source holds, and its bad rows: counts by reason and the first few of each.
+    """How many battles a source holds, and its bad rows: counts by reason, the first few of each, and what else is odd.
 
     Parameters:
         data: Where the battles are; see `read_battles`.
@@ -161,6 +162,7 @@ def find_problems(
         table = source.fast()
         if table is None or table.skipped:
             table = source.careful(bad_rows, stop=False)
+        bad_rows.odd += [odd for odd in oddities(source.with_repeats(table)) if odd not in bad_rows.odd]
         battles += table.n_battles
     return battles, bad_rows
 
@@ -194,7 +196,7 @@ def _read(source: RowSource, on_bad: OnBad) -> BattleTable:
     table = source.fast()
     if table is None or (table.skipped and on_bad == "error"):
         table = source.careful(BadRows(examples_each=0), stop=on_bad == "error")
-    return table
+    return source.with_repeats(table)
 
 
 def _nothing(source: RowSource, table: BattleTable) -> NoBattles:

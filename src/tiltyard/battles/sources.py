@@ -9,8 +9,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tiltyard.battles.battle import Battle
-from tiltyard.battles.careful import file_lines, locate, read_carefully, row_lines
+from tiltyard.battles.careful import file_lines, kept_by_where, locate, read_carefully, row_lines
 from tiltyard.battles.eval_log_files import LM_EVAL_SUMMARY, read_logs, recognise_log
 from tiltyard.battles.eval_logs import UNPAIRED, check_tie_band
 from tiltyard.battles.fast import (
@@ -19,6 +21,7 @@ from tiltyard.battles.fast import (
     give_back_memory,
     load,
     needs_large_limits,
+    repeated_rows,
     session,
     where_error,
 )
@@ -27,6 +30,7 @@ from tiltyard.battles.frames import is_frame, reusable
 from tiltyard.battles.headers import Header, file_header, header_of_rows, merged_header, typed_header
 from tiltyard.battles.inputs import FileKind, Part, find_parts
 from tiltyard.battles.layout import Layout, ReadOptions, choose_format, make_layout
+from tiltyard.battles.oddities import may_repeat
 from tiltyard.battles.query import LINE_BYTES, LONG_LINE_BYTES, Rows, file_rows, identifier, literal, plain_texts
 from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.table import BattleTable, concat
@@ -80,10 +84,39 @@ class RowSource:
             give_back_memory()
         return settle(batch, self.layout)
 
+    def with_repeats(self, table: BattleTable) -> BattleTable:
+        """The table with the number of rows that repeat another in every column of the source.
+
+        They are counted where battles can be told apart, by prompt or time, but have no id; and only where some are
+        equal in what was read of them, which few files have.
+        """
+        layout = self.layout
+        told_apart = {"question_id", "timestamp"} & set(table.columns)
+        has_id = layout.format.find("battle_id", layout.header) is not None
+        if layout.counted or has_id or not told_apart or not may_repeat(table):
+            return table
+        return replace(table, repeated=self.count_repeats())
+
+    def count_repeats(self) -> int:
+        """How many rows repeat another in every column; none where DuckDB cannot read them."""
+        import duckdb
+
+        try:
+            with self.whole_rows() as (connection, rows):
+                return repeated_rows(connection, rows, self.layout)
+        except duckdb.Error:
+            return 0
+
     @contextmanager
     def rows(self, *, large_limits: bool = False) -> Iterator[tuple[DuckDBPyConnection, Rows]]:
         """The rows as SQL, with the connection that reads them; `large_limits` allows more memory and longer lines."""
         raise NotImplementedError
+
+    @contextmanager
+    def whole_rows(self) -> Iterator[tuple[DuckDBPyConnection, Rows]]:
+        """The rows with every column of the source."""
+        with self.rows(large_limits=True) as opened:
+            yield opened
 
     def careful(self, bad_rows: BadRows, *, stop: bool) -> BattleTable:
         """The battles of the good rows; bad ones are counted in `bad_rows` and, with `stop`, the first is raised."""
@@ -121,6 +154,13 @@ class TextFiles(RowSource):
         with session(large_limits=large_limits) as connection:
             texts = plain_texts(self.layout)
             yield connection, file_rows(self.parts, self.layout.header, columns, longest=longest, texts=texts)
+
+    @contextmanager
+    def whole_rows(self) -> Iterator[tuple[DuckDBPyConnection, Rows]]:
+        """The files as DuckDB reads them, with every column."""
+        columns = [field.raw.top for field in self.layout.fields] + list(self.layout.header.top_names)
+        with session(large_limits=True) as connection:
+            yield connection, file_rows(self.parts, self.layout.header, columns, longest=LONG_LINE_BYTES)
 
     def careful(self, bad_rows: BadRows, *, stop: bool) -> BattleTable:
         """The battles, line by line."""
@@ -195,6 +235,15 @@ class PythonRows(RowSource):
         """None: the rows are Python objects, so reading them one by one is the way."""
         return None
 
+    def count_repeats(self) -> int:
+        """How many rows repeat another in every key."""
+        lines = [line for line in row_lines(self.objects) if line.fault is None]
+        if self.layout.where is not None:
+            kept = kept_by_where(lines, self.layout)
+            lines = [line for line in lines if id(line) in kept]
+        encode = msgspec.json.Encoder(enc_hook=str, order="sorted").encode
+        return len(lines) - len({encode(line.row) for line in lines})
+
     def careful(self, bad_rows: BadRows, *, stop: bool) -> BattleTable:
         """The battles, row by row."""
         return read_carefully(row_lines(self.objects), self.layout, _raise if stop else None, bad_rows)
@@ -214,6 +263,10 @@ class LogFiles(RowSource):
     def fast(self) -> BattleTable | None:
         """None: the rows are Python objects, so reading them one by one is the way."""
         return None
+
+    def count_repeats(self) -> int:
+        """None: battles are made of the answers of a log, which may well be equal."""
+        return 0
 
     def careful(self, bad_rows: BadRows, *, stop: bool) -> BattleTable:
         """The battles, with the answers counted that have no other to be compared with."""

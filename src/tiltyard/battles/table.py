@@ -78,6 +78,7 @@ class BattleTable:
             missing; `timestamp` is seconds since 1970.
         skipped: How many bad rows were left out on reading, by reason.
         rows: How many rows of the source each row stands for; kept where rows of weight 0 were merged, else None.
+        repeated: How many rows of the source repeat another one in every column.
     """
 
     models: tuple[str, ...]
@@ -90,6 +91,7 @@ class BattleTable:
     columns: Mapping[str, Column] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
     rows: Floats | None = None
+    repeated: int = 0
 
     def __post_init__(self) -> None:
         n = len(self.model_a)
@@ -251,6 +253,7 @@ def concat(tables: Sequence[BattleTable]) -> BattleTable:
         columns={name: _concat_column(name, tables) for name in names},
         skipped=skipped,
         rows=np.concatenate([_rows_or_one(table) for table in tables]) if counted else None,
+        repeated=sum(table.repeated for table in tables),
     )
 
 

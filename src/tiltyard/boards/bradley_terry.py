@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.battles.oddities import oddities
 from tiltyard.battles.outcome import Source
 from tiltyard.battles.reading import BattleData, read_battles
 from tiltyard.boards.building import Column, build_board
@@ -194,6 +195,7 @@ class BradleyTerry(EstimatorParameters):
     ) -> tuple[Solved, ShrunkFit | None]:
         """Select, prepare, fit, and find the errors."""
         selected = select(table, self.selection)
+        remarks += oddities(selected.table)
         if self.ties == "drop":
             selected = without_ties(selected)
         if not self.only_connected:

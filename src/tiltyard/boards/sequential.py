@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tiltyard.battles.oddities import oddities
 from tiltyard.battles.outcome import Outcome
 from tiltyard.battles.reading import BattleData, read_battles
 from tiltyard.boards.building import Column, build_board, count_by_model
@@ -89,6 +90,7 @@ def in_order(table: BattleTable, remarks: list[str], *, parts: bool = False) -> 
     With `parts` a row of weight below 1 is a part of a battle; without, it is an error.
     """
     order = np.arange(len(table))
+    remarks += oddities(table)
     when = table.columns.get("timestamp")
     if isinstance(when, np.ndarray):
         missing = int(np.isnan(when).sum())

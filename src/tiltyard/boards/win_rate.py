@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tiltyard.battles.oddities import oddities
 from tiltyard.battles.reading import BattleData, read_battles
 from tiltyard.boards.building import build_board
 from tiltyard.boards.estimator import NUMBER, WIN_RATE_TABLES, EstimatorParameters, check_memory
@@ -54,7 +55,7 @@ class WinRate(EstimatorParameters):
             settings=settings,
             evaluated=self.evaluated,
             extra={"overall": rates.overall.tolist(), "score": rates.score.tolist()},
-            remarks=[REMARK],
+            remarks=[REMARK, *oddities(selected.table)],
             arrays={"win_rate_matrix": rates.matrix, "battle_matrix": rates.battles},
         )
 

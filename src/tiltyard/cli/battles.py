@@ -71,11 +71,15 @@ def check_command(
     if not bad_rows.counts:
         spelling = peek(files, from_format, default_source, mapped).format
         say(f"{_count(battles, 'battle')}, no problem found (format: {spelling}).")
+        for odd in bad_rows.odd:
+            say(f"{odd}.")
         return
     bad = sum(bad_rows.counts.values())
     say(f"{_count(bad, 'bad row')}, {_count(battles, 'good battle')}.")
     for line in _problem_lines(bad_rows):
         say(line)
+    if bad_rows.odd:
+        say("".join(f"\n{odd}." for odd in bad_rows.odd))
     raise typer.Exit(1)
 
 
