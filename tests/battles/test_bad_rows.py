@@ -324,3 +324,13 @@ def test_a_small_zipped_file_that_is_damaged_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"plain text")
     with pytest.raises(BattleError, match=r"battles\.jsonl\.gz cannot be unzipped"):
         read_battles(path)
+
+
+def test_a_latin_1_file_is_told_how_to_become_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "votes.csv"
+    path.write_bytes("model_a,model_b,winner\nmodèle,otter,A\n".encode("latin-1"))
+    with pytest.raises(BadRow, match=r"votes\.csv:2: not UTF-8 text: .*iconv -f WINDOWS-1252 -t UTF-8 .*votes\.csv > "):
+        read_battles(path)
+    path.write_bytes("model_a,model_b,winner\nmodèle,otter,A\n".encode("utf-16"))
+    with pytest.raises(BattleError, match=r"votes\.csv is UTF-16 text\. Save it as UTF-8: iconv -f UTF-16 -t UTF-8 "):
+        read_battles(path)

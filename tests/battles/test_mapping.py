@@ -189,15 +189,51 @@ def test_a_missing_column_is_suggested_from_the_header(header: str, asked: str) 
     assert f"Did you mean {asked}? Its columns are {', '.join(header.split())}" in str(caught.value)
 
 
-@pytest.mark.parametrize(("sign", "word"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
 @pytest.mark.parametrize("columns", [None, {"model_a": "left"}])
-def test_a_table_that_is_not_separated_by_commas_is_said_to_be_so(
-    sign: str, word: str, columns: dict[str, str] | None, tmp_path: Path
-) -> None:
+def test_a_table_that_is_separated_by_bars_is_said_to_be_so(columns: dict[str, str] | None, tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
-    path.write_text(sign.join(("left", "right", "winner")) + "\n" + sign.join("xyx") + "\n")
-    with pytest.raises(BattleError, match=f"mine.csv: its columns are separated by {word}, not by commas"):
+    path.write_text("left|right|winner\nx|y|x\n")
+    with pytest.raises(BattleError, match=r"mine\.csv: its columns are separated by bars, not by commas"):
         read_battles(path, map=columns)
+
+
+@pytest.mark.parametrize("sign", [";", "\t"])
+@pytest.mark.parametrize("n", [2, 9000])
+def test_a_csv_file_with_semicolons_or_tabs_is_read(sign: str, n: int, tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    rows = [("model_a", "model_b", "winner", "question"), *[("otter", "heron", "B", "one, or two")] * n]
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(map(sign.join, rows)).encode())
+    table = read_battles(path)
+    assert table.outcome.tolist() == [1] * n
+    assert table.text_column("question_id").labels == ("one, or two",)
+
+
+VALUES = [
+    ({"links": "v1", "rechts": "v2", "besser": "v2", "frage": "q1"}, {"links": "v2", "rechts": "v1", "besser": "v1"}),
+    ({"links": "v1", "rechts": "v2", "besser": "tie"}, {"links": "v2", "rechts": "v1", "besser": "A"}),
+    (
+        {"note": "x", "links": "v1", "rechts": "v2", "besser": "left"},
+        {"links": "v2", "rechts": "v1", "besser": "right"},
+    ),
+]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("rows", VALUES)
+def test_columns_are_suggested_by_what_they_hold(kind: str, rows: list[dict[str, str]], tmp_path: Path) -> None:
+    filled = [dict.fromkeys(rows[0], "") | row for row in rows]
+    path = write_raw(tmp_path / f"mine.{kind}", filled)
+    with pytest.raises(BattleError) as caught:
+        read_battles(path)
+    asked = {"model_a": "links", "model_b": "rechts", "winner": "besser"}
+    assert 'Did you mean map={"model_a": "links", "model_b": "rechts", "winner": "besser"}?' in str(caught.value)
+    assert len(read_battles(path, map=asked)) == 2
+
+
+def test_nothing_is_suggested_for_columns_that_hold_no_models_and_winners() -> None:
+    rows = [{"from": "de", "to": "en", "text": "a b"}, {"from": "en", "to": "de", "text": "c"}]
+    with pytest.raises(BattleError, match="no known battle format"):
+        read_battles(rows)
 
 
 def test_nothing_is_suggested_where_nothing_is_like_it() -> None:

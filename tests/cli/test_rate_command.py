@@ -311,7 +311,10 @@ def test_an_ending_of_a_picture_is_drawn(tiltyard: Run, birds: str, tmp_path: Pa
         (b"\x89PNG\r\n", "is a picture"),
         (b"SQLite format 3\0", "is a database"),
         (b"\x00\x01\x02", "is binary data"),
-        ("model_a,model_b,winner\n".encode("utf-16"), "is UTF-16 text. Save it as UTF-8"),
+        (
+            "model_a,model_b,winner\n".encode("utf-16"),
+            "is UTF-16 text. Save it as UTF-8: iconv -f UTF-16 -t UTF-8 battles > battles-utf8",
+        ),
     ],
 )
 def test_a_file_of_another_kind_is_named_as_what_it_is(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SAMPLE_BYTES = 1 << 17
 SAMPLE_ROWS = 2000
+SEEN_ROWS = 200
+"""Of so many rows the values are kept."""
 
 CellType = Literal["number", "flag", "text", "nested"]
 
@@ -41,10 +43,14 @@ class RawColumn:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The columns of a source. `cells` says how its values are written: as JSON, as CSV text, or as typed values."""
+    """The columns of a source. `cells` says how its values are written: as JSON, as CSV text, or as typed values.
+
+    `sample` holds the plain values of a few rows, from which columns under other names are guessed.
+    """
 
     columns: Mapping[str, RawColumn]
     cells: Literal["json", "text", "typed"]
+    sample: tuple[Mapping[str, object], ...] = ()
 
     def __contains__(self, name: object) -> bool:
         return name in self.columns
@@ -84,7 +90,7 @@ def _file_header(part: Part, version: tuple[int, int, int]) -> Header:  # noqa: 
         name: RawColumn(name, _text_holds([row[at] for row in rows if at < len(row)]), top=name)
         for at, name in enumerate(names)
     }
-    return Header(columns, "text")
+    return Header(columns, "text", tuple(dict(zip(names, row, strict=False)) for row in rows[:SEEN_ROWS]))
 
 
 def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "text"]) -> Header:
@@ -93,7 +99,10 @@ def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "te
     The first of a list of plain values is `outer.0`.
     """
     seen: dict[tuple[str, str | int | None], CellType | None] = {}
+    sample: list[Mapping[str, object]] = []
     for row in rows:
+        if len(sample) < SEEN_ROWS:
+            sample.append({key: value for key, value in row.items() if isinstance(value, str | int | float)})
         for key, value in row.items():
             seen[key, None] = _wider(seen.get((key, None)), _holds(value))
             if isinstance(value, dict):
@@ -105,7 +114,7 @@ def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "te
     for (key, inside), holds in sorted(seen.items(), key=lambda item: item[0][1] is not None):
         name = key if inside is None else f"{key}.{inside}"
         columns.setdefault(name, RawColumn(name, holds or "text", top=key, inner=inside))
-    return Header(columns, cells)
+    return Header(columns, cells, tuple(sample))
 
 
 def typed_header(described: Iterable[tuple[str, str]], first_rows: Mapping[str, Any]) -> Header:
@@ -132,7 +141,7 @@ def merged_header(headers: Iterable[Header]) -> Header:
             known = columns.get(name, column)
             holds = _wider(known.holds, column.holds) or "text"
             columns[name] = replace(column, holds=holds)
-    return Header(columns, first.cells)
+    return Header(columns, first.cells, first.sample)
 
 
 def _holds(value: object) -> CellType | None:
@@ -234,4 +243,4 @@ def _csv_sample(part: Part) -> tuple[list[str], list[list[str]]]:
 
 def delimiter(kind: FileKind) -> str:
     """What separates the cells of a line."""
-    return "\t" if kind is FileKind.TSV else ","
+    return {FileKind.TSV: "\t", FileKind.SEMICOLONS: ";"}.get(kind, ",")

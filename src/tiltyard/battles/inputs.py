@@ -7,6 +7,7 @@ import enum
 import glob
 import gzip
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -30,6 +31,7 @@ class FileKind(enum.Enum):
     JSONL = "jsonl"
     JSON_ARRAY = "json"
     CSV = "csv"
+    SEMICOLONS = "csv with semicolons"
     TSV = "tsv"
     PARQUET = "parquet"
     ZIP = "zip"
@@ -69,6 +71,13 @@ UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 """What unzipping raises on a file that is cut off or damaged."""
+
+
+def to_utf_8(encoding: str, name: str) -> str:
+    """How to make UTF-8 of a text file in another encoding."""
+    path = Path(name)
+    quoted = [shlex.quote(text) for text in (name, f"{path.stem}-utf8{path.suffix}")]
+    return f"Save it as UTF-8: iconv -f {encoding} -t UTF-8 {quoted[0]} > {quoted[1]}"
 
 
 def damage(name: str, error: Exception) -> BattleError:
@@ -158,13 +167,34 @@ def _part(path: Path, name: str) -> Part:
         raise BattleError(f"{name}: a zipped Parquet file cannot be read. Unzip it first.")
     if kind is None or path.name.lower().removesuffix(".gz").endswith(".json"):
         kind, zipped = _sniff(path, name)
+    elif kind is not FileKind.PARQUET:
+        start = _start(path, name, zipped=zipped)
+        if start.startswith(UTF_16):
+            _refuse_other_kinds(start, name)
+        kind = _separated(start) if kind is FileKind.CSV else kind
     return Part(path, name, kind, zipped)
+
+
+def _separated(start: bytes) -> FileKind:
+    """The kind of a table by what separates the cells of its first line: spreadsheets save `.csv` with semicolons."""
+    line = start.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
+    counts = {FileKind.CSV: line.count(b","), FileKind.SEMICOLONS: line.count(b";"), FileKind.TSV: line.count(b"\t")}
+    return max(counts, key=counts.__getitem__)
+
+
+def _start(path: Path, name: str, *, zipped: bool) -> bytes:
+    """The first bytes of a file, unzipped."""
+    with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
+        try:
+            return stream.read(65536)
+        except DAMAGED as error:
+            raise damage(name, error) from None
 
 
 def _refuse_other_kinds(start: bytes, name: str) -> None:
     """A file that is no text is named as what it is, instead of having its bytes taken for columns."""
     if start.startswith(UTF_16):
-        raise BattleError(f"{name} is UTF-16 text. Save it as UTF-8.")
+        raise BattleError(f"{name} is UTF-16 text. {to_utf_8('UTF-16', name)}.")
     kind = next((kind for magic, kind in OTHER_KINDS.items() if start.startswith(magic)), None)
     if kind or b"\0" in start:
         what = kind or "binary data"
@@ -175,11 +205,7 @@ def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
     """The kind that a file's first bytes tell."""
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
-    with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
-        try:
-            start = stream.read(65536)
-        except DAMAGED as error:
-            raise damage(name, error) from None
+    start = _start(path, name, zipped=zipped)
     if start.startswith(b"PAR1"):
         return FileKind.PARQUET, zipped
     if start.startswith(b"PK\x03\x04"):
@@ -192,8 +218,7 @@ def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
         return FileKind.JSONL, zipped
     if text.startswith(b"["):
         return FileKind.JSON_ARRAY, zipped
-    line = text.split(b"\n", 1)[0]
-    return (FileKind.TSV if line.count(b"\t") > line.count(b",") else FileKind.CSV), zipped
+    return _separated(text), zipped
 
 
 _spools: list[tuple[object, Part]] = []

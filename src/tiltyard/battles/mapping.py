@@ -16,7 +16,7 @@ from tiltyard.battles.winners import side_of
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
 OTHER_NAMES = {"prompt": "question_id", "prompt_id": "question_id", "judge": "judge_model", "rater": "voter"}
 """Other words for our columns that a mapping may use."""
@@ -115,6 +115,8 @@ def suggestion(missing: Collection[str], header: Collection[str], mapped: Column
         likely = _likely(ours, [name for name in header if name not in taken and name not in found.values()])
         if likely is not None:
             found[ours] = likely
+    if len(found) < len(missing):
+        found = _by_values(missing, header, mapped) or found
     pairs = ", ".join(f'"{ours}": "{theirs}"' for ours, theirs in found.items())
     return f"Did you mean map={{{pairs}}}?" if found else ""
 
@@ -132,6 +134,44 @@ def _likely(ours: str, names: list[str]) -> str | None:
     if ours != "winner":
         return None
     return next((name for name in names if any(word in name.lower() for word in ("winner", "prefer", "verdict"))), None)
+
+
+def _by_values(missing: Collection[str], header: Collection[str], mapped: ColumnMap) -> dict[str, str]:
+    """The missing ones of models and winner, by what columns hold: two with the same names, and one that names winners.
+
+    Empty unless every missing column is found.
+    """
+    sample: Sequence[Mapping[str, object]] = getattr(header, "sample", ())
+    columns = {name: [str(row.get(name) or "").strip() for row in sample] for name in header}
+    columns = {name: values for name, values in columns.items() if any(values)}
+    needed = ("model_a", "model_b", "winner")
+    known = {ours: theirs for ours, theirs in mapped.columns if ours in needed and theirs in columns}
+    known |= {ours: ours for ours in needed if ours not in missing and ours not in known and ours in columns}
+    free = [name for name in columns if name not in known.values() and name not in TARGETS]
+    sides = [[known[ours]] if ours in known else free for ours in needed[:2]]
+    for one, other in ((one, other) for one in sides[0] for other in sides[1]):
+        if one != other and _are_opponents(columns[one], columns[other]):
+            for winner in [known["winner"]] if "winner" in known else free:
+                if winner not in (one, other) and _name_winners(columns[winner], columns[one], columns[other]):
+                    found = {"model_a": one, "model_b": other, "winner": winner}
+                    return {ours: theirs for ours, theirs in found.items() if ours in missing}
+    return {}
+
+
+def _are_opponents(one: list[str], other: list[str]) -> bool:
+    """Whether two columns hold largely the same values, and never the same one in a row."""
+    values, others = set(one) - {""}, set(other) - {""}
+    shared = len(values & others)
+    if shared == 0 or 2 * shared < len(values | others):
+        return False
+    return all(a != b for a, b in zip(one, other, strict=True) if a)
+
+
+def _name_winners(winners: list[str], one: list[str], other: list[str]) -> bool:
+    """Whether each value of a column is one of the row's two names, or a usual word for a side or a tie."""
+    rows = [(word, a, b) for word, a, b in zip(winners, one, other, strict=True) if word]
+    named = any(word in (a, b) or not word.isdigit() for word, a, b in rows)
+    return named and all(word in (a, b) or side_of(word) is not None for word, a, b in rows)
 
 
 def _plain(name: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tiltyard.battles.inputs import to_utf_8
 from tiltyard.battles.layout import STRICT_NUMBERS, WRONG, Field, FieldKind, Layout, read_label, read_number, read_time
 from tiltyard.battles.outcome import OUTCOME_LABELS, SOURCE_LABELS
 from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, Reason
@@ -47,6 +48,9 @@ class RowProblem:
             advice = (
                 f"Say who decided with default_source=... ({' or '.join(SOURCE_LABELS)}), or {SKIP_ADVICE.lower()}."
             )
+        if self.reason is Reason.NOT_UTF8:
+            name = self.where.rpartition(":")[0]
+            advice = f"{to_utf_8('WINDOWS-1252', name)} (if it is Latin-1); or {SKIP_ADVICE.lower()}."
         return BadRow(self.reason.label, self.where, self.detail, advice)
 
 

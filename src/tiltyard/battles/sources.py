@@ -25,9 +25,9 @@ from tiltyard.battles.fast import (
     session,
     where_error,
 )
-from tiltyard.battles.formats import LOG_FORMATS, check_mapped
+from tiltyard.battles.formats import FORMATS, LOG_FORMATS, check_mapped
 from tiltyard.battles.frames import is_frame, reusable
-from tiltyard.battles.headers import Header, file_header, header_of_rows, merged_header, typed_header
+from tiltyard.battles.headers import SEEN_ROWS, Header, file_header, header_of_rows, merged_header, typed_header
 from tiltyard.battles.inputs import FileKind, Part, find_parts
 from tiltyard.battles.layout import Layout, ReadOptions, choose_format, make_layout
 from tiltyard.battles.oddities import may_repeat
@@ -370,7 +370,12 @@ def _described(connection: DuckDBPyConnection, sql: str) -> Header:
         columns = ", ".join(map(identifier, nested))
         row = connection.execute(f"SELECT {columns} FROM {sql} LIMIT 1").fetchone()
         inside = dict(zip(nested, row or (), strict=False))
-    return typed_header(described, inside)
+    header = typed_header(described, inside)
+    texts = [name for name in header.top_names if header.columns[name].holds == "text"]
+    if not texts or any(known.fits(header) for known in FORMATS):
+        return header
+    few = connection.execute(f"SELECT {', '.join(map(identifier, texts))} FROM {sql} LIMIT {SEEN_ROWS}").fetchall()
+    return replace(header, sample=tuple(dict(zip(texts, row, strict=True)) for row in few))
 
 
 def _name(parts: Sequence[Part]) -> str:
