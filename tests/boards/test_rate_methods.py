@@ -389,6 +389,7 @@ def test_a_board_that_is_watched_has_wider_ranges_of_places_and_the_same_ratings
     assert (once.settings["interval"]["anytime"], watched.settings["interval"]["anytime"]) == (False, True)
     assert "rank: 95 % range of places, valid at any time you look" in str(watched)
     assert "at any time" not in str(once)
+    assert "assumes that results did not decide who met whom" in str(once)
 
 
 def test_a_model_with_too_few_battles_is_told_apart_from_nobody_while_a_board_is_watched():

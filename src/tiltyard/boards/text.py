@@ -250,7 +250,8 @@ def footnotes(board: Leaderboard) -> list[str]:
         elif interval.get("anytime"):
             notes.append(f"rank: {sure}range of places, valid at any time you look (the intervals are for one look)")
         else:
-            notes.append(f"rank: {sure}range of places, adjusted for all comparisons")
+            assumed = "assumes that results did not decide who met whom"
+            notes.append(f"rank: {sure}range of places, adjusted for all comparisons; {assumed}")
     if any("battles_to_swap_with_next" in entry.extra for entry in board):
         notes.append("to swap: removing as few as this many battles puts the next model level or ahead")
     notes += [f"{mark.strip()} {note}" for note, mark in _marks(board).items()]
