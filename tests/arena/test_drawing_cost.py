@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,11 @@ def _styled(sheet: str, how: str = "") -> str:
     return _filter(BLUR, 200, how=how).removesuffix("</svg>") + f"<style>{sheet}</style></svg>"
 
 
+def _more(more: str) -> str:
+    return _filter(BLUR).removesuffix("</svg>") + more + "</svg>"
+
+
+GROWS = '<animate attributeName="r" to="900" dur="1s"/>'
 REFUSED = {
     "octaves": (_filter('<feTurbulence baseFrequency=".01" numOctaves="200000"/>'), "numOctaves='200000'"),
     "blur": (_filter('<feGaussianBlur stdDeviation="5 900"/>'), "stdDeviation='5 900', which keeps browsers busy"),
@@ -59,7 +65,13 @@ REFUSED = {
         _filter(BLUR, 40)[:-6] + '<animate attributeName="x" to="9" dur="1s"/></svg>',
         "moves, and takes",
     ),
-    "use": (_laughs("g", 'href="#l{}"'), "more than 20,000"),
+    "blurs by an escape": (_filter("", 200, how='style="filter:b\\6c ur(9px)"'), "too long to draw"),
+    "blurs by inheritance": (_filter(BLUR, 200, how='style="filter:inherit"'), "too long to draw"),
+    "a paint of the group": (f'{OPEN}<linearGradient id="g"/><g fill="url(#g)">{PLAIN * 2000}</g></svg>', "too long"),
+    "scaled": (_more('<g transform="scale(900)">' + '<circle r="1" filter="url(#f)"/>' * 60 + "</g>"), "too long"),
+    "growing": (_more(('<circle r="1" filter="url(#f)">' + GROWS + "</circle>") * 20), "moves, and takes"),
+    "layers": (OPEN + f'<g opacity=".5">{PLAIN}</g>' * 400 + "</svg>", "too long to draw"),
+    "use": (_laughs("g", 'href="#l{}"'), "more than 3,000 ms"),
     "pattern": (_laughs("pattern", 'fill="url(#l{})"'), "too long to draw"),
     "mask": (_laughs("mask", 'mask="url(#l{})"'), "too long to draw"),
     "clip": (_laughs("clipPath", 'clip-path="url(#l{})"'), "too long to draw"),
@@ -68,7 +80,7 @@ REFUSED = {
         f'{OPEN}<marker id="m">{PLAIN * 50}</marker><path marker-mid="url(#m)" d="M0 0{"L1 2" * 2000}"/></svg>',
         "too long",
     ),
-    "elements": (OPEN + PLAIN * 30_000 + "</svg>", "too long to draw"),
+    "elements": (OPEN + PLAIN * 12_000 + "</svg>", "too long to draw"),
     "a path": (f'{OPEN}<path d="M0 0{"L799 1L1 799" * 200_000}"/></svg>', "too long to draw"),
     "dashes": (OPEN + '<path d="M0 0H800" stroke-dasharray=".001"/>' * 100 + "</svg>", "too long to draw"),
 }
@@ -80,32 +92,39 @@ def test_a_drawing_that_keeps_a_browser_busy_is_refused_with_the_reason(name: st
     began = time.perf_counter()
     with pytest.raises(BankError, match=reason):
         clean(AnswerKind.SVG, drawing.encode())
-    assert time.perf_counter() - began < 3.0
+    assert time.perf_counter() - began < 10.0
 
 
+def _dots(count: int, how: str) -> str:
+    return "".join(f'<circle cx="{37 * i % 800}" cy="{53 * i % 800}" r="20" {how}/>' for i in range(count))
+
+
+GLOW = '<feGaussianBlur stdDeviation="12" result="b"/><feMerge><feMergeNode in="b"/><feMergeNode/></feMerge>'
+TURNING = '<animateTransform attributeName="transform" type="rotate" to="360" dur="2s"/>'
+FILTERED, PATTERN, GRADIENT = 'filter="url(#f)"', 'fill="url(#p)"', 'fill="url(#g)"'
+WIDE = 'x="-50%" y="-50%" width="200%" height="200%"'
+SHADOW = '<filter id="f"><feDropShadow dx="2" stdDeviation="3"/></filter><style>.a{filter:url(#f)}</style>'
 ORDINARY = {
-    "glow": _filter(
-        '<feGaussianBlur stdDeviation="12" result="b"/><feMerge><feMergeNode in="b"/><feMergeNode/></feMerge>', 30
-    ),
-    "clouds": _filter(
-        '<feTurbulence type="fractalNoise" baseFrequency=".02" numOctaves="5"/>',
-        3,
-        'x="-50%" y="-50%" width="200%" height="200%"',
-    ),
-    "shadow": _filter('<feDropShadow dx="2" dy="2" stdDeviation="3"/>', 40),
-    "many shapes": OPEN + '<path d="M1 2C3 4 5 6 7 8z"/>' * 8000 + "</svg>",
-    "a pattern": f'{OPEN}<pattern id="p" width="9" height="9">{PLAIN * 20}</pattern>{PATTERNED * 50}</svg>',
-    "moving": OPEN
-    + '<g><circle r="3"/><animateTransform attributeName="transform" type="rotate" to="360" dur="2s"/></g>' * 200
-    + "</svg>",
-    "gradients": f'{OPEN}<linearGradient id="g"><stop/></linearGradient>{GRADED * 3000}</svg>',
+    "glow": [f'<filter id="f">{GLOW}</filter>', _dots(100, FILTERED)],
+    "clouds": [
+        f'<filter id="f" {WIDE}><feTurbulence baseFrequency=".02" numOctaves="5"/></filter>',
+        RECT.format(FILTERED),
+    ],
+    "shadow": [SHADOW, _dots(200, 'class="a"')],
+    "many shapes": ['<path d="M1 2C3 4 5 6 7 8z"/>' * 8000],
+    "a pattern": [f'<pattern id="p" width="9" height="9">{_dots(9, "")}</pattern>', _dots(50, PATTERN)],
+    "moving": [f"<g>{_dots(1, '')}{TURNING}</g>" * 200],
+    "gradients": ['<linearGradient id="g"><stop/></linearGradient>', GRADED, _dots(3000, GRADIENT)],
+    "groups that glow": [f'<filter id="f">{GLOW}</filter>', f"<g {FILTERED}>{_dots(5, '')}</g>" * 20],
+    "copies": [f'<g id="tree">{_dots(12, "")}</g>', '<use href="#tree" x="9"/>' * 300],
 }
 
 
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_drawings_pass_with_all_their_elements(name: str) -> None:
-    made = clean(AnswerKind.SVG, ORDINARY[name].encode()).content.decode()
-    assert made.count("<") >= ORDINARY[name].count("<") - ORDINARY[name].count("</") - 1
+    given = f"{OPEN}{''.join(ORDINARY[name])}</svg>"
+    made = clean(AnswerKind.SVG, given.encode()).content.decode()
+    assert re.findall(r"<\w+", made) == re.findall(r"<\w+", given)
 
 
 def test_an_animation_of_how_much_a_filter_does_is_left_out() -> None:
@@ -115,7 +134,8 @@ def test_an_animation_of_how_much_a_filter_does_is_left_out() -> None:
 
 @pytest.mark.parametrize("name", ["glow", "clouds"])
 def test_what_passes_is_drawn_while_the_page_goes_on(browser: Browser, name: str) -> None:
-    made = base64.b64encode(clean(AnswerKind.SVG, ORDINARY[name].encode()).content).decode()
+    given = f"{OPEN}{''.join(ORDINARY[name])}</svg>"
+    made = base64.b64encode(clean(AnswerKind.SVG, given.encode()).content).decode()
     page = browser.new_page(viewport={"width": 900, "height": 900})
     page.set_content("<body></body>")
     page.evaluate(

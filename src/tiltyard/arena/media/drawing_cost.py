@@ -1,8 +1,9 @@
 """How much a browser has to do to show a drawing: a small file can keep one busy for minutes.
 
-One unit is an element that is filled over the whole drawing: 0.3 ms for 800 × 800 points on one core, without a
-graphics card. Whatever is drawn again, by `use` or as a pattern, mask, clip path or marker, counts again; a filter
-counts for each element that has it. Sizes of elements are not looked at, so most drawings take far less than that.
+Costs are milliseconds for 800 × 800 points, drawn by one core without a graphics card, measured in Chromium on a busy
+machine. A shape, and a filter on it, count by their share of the drawing, as far as the shape says how large it is:
+groups, what is used again, and whatever is scaled or grows are taken for as large as the drawing. Patterns, masks, clip
+paths, markers and filters count for each element that has them.
 """
 
 from __future__ import annotations
@@ -10,35 +11,53 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.media.scripts import without_css_comments
 from tiltyard.errors import BankError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-MOST_COST = 20_000
-MOST_COST_ANIMATED = 5_000
+MOST_COST = 3000.0
+MOST_COST_ANIMATED = 600.0
 """For what is drawn anew all the time."""
 MOST_OCTAVES = 10
 """Each adds half of the one before: the ninth is less than a shade."""
 LARGEST_RADIUS, LARGEST_ORDER = 10, 7
 WIDEST_REGION = 5.0
 """A filter's region, in sizes of what it is applied to or of the drawing."""
-LAYER, PRIMITIVE, BLUR, LIGHT, OCTAVE, FINE_DASHES = 20, 50, 150, 400, 60, 300
+
+FILL, PAINT, LAYER, FINE_DASHES, LEAST = 0.35, 7.0, 9.0, 70.0, 0.05
+"""A plain colour; a gradient or pattern; a mask or clip path; dashes too fine to see; the smallest shape."""
+PRIMITIVE, BLUR, LARGE_BLUR, LIGHT, NOISE, OCTAVE, RADIUS, KERNEL = 20.0, 80.0, 220.0, 90.0, 100.0, 40.0, 60.0, 25.0
+CHARACTERS = 0.01
+"""One character of a path."""
 FILTER_VALUES = frozenset({"stddeviation", "numoctaves", "radius", "order", "basefrequency", "filter", "kernelmatrix"})
 """What an animation may not change: how much there is to do."""
 ANIMATIONS = frozenset({"animate", "animateTransform", "animateMotion", "set"})
+_SHAPES = "path rect circle ellipse line polyline polygon text image"
+SHAPES = frozenset(_SHAPES.split())
+NOT_DRAWN = frozenset({"filter", "linearGradient", "radialGradient", "style"})
+_GROWING = "r rx ry width height x1 x2 y1 y2 d points stroke-width font-size scale zoom font animation animation-name"
+GROWING = frozenset(_GROWING.split())
+"""What makes a shape larger than its attributes say, in a style or an animation."""
+
+SIZES = ("width", "height", "r", "rx", "ry", "font-size")
+NO_VALUES = frozenset({"id", "class", "style", "href", "d", "points"})
 
 _REFERENCE = re.compile(r"""url\(\s*['"]?#([^)'"]*)['"]?\s*\)""", re.IGNORECASE)
 _FUNCTION = re.compile(r"\b(?:blur|drop-shadow)\s*\(", re.IGNORECASE)
 _RULE = re.compile(r"([^{};]*)\{([^{}]*)\}")
 _SIMPLE = re.compile(r"(?P<tag>[A-Za-z]+)?(?:\.(?P<class>[\w-]+)|#(?P<id>[\w-]+))?\Z")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-CHARACTERS_OF_PATH = 100
-"""Of a path, that take about as long as an element."""
+_CSS_ESCAPE = re.compile(r"\\([0-9a-fA-F]{1,6})\s?|\\(.)", re.DOTALL)
+
+
+def unescaped(css: str) -> str:
+    """A style as browsers read it."""
+    return _CSS_ESCAPE.sub(lambda found: chr(min(int(found[1], 16), 0x10FFFF)) if found[1] else found[2], css)
 
 
 @dataclass(slots=True)
@@ -58,82 +77,176 @@ class Element:
 def check_cost(root: Element) -> None:
     """Refuse a drawing that takes a browser too long."""
     drawing = _Drawing(root)
-    cost = drawing.cost(root)
+    cost = sum(drawing.cost(element, drawing.start) for element in root.inside)
     most = MOST_COST_ANIMATED if drawing.moves else MOST_COST
     if cost > most:
-        what = "moves, and takes" if drawing.moves else "takes"
+        told = f"about {cost:,.0f}" if cost <= MOST_COST else f"more than {MOST_COST:,.0f}"
         raise BankError(
-            f"{what} a browser too long to draw: its elements, filters, masks and what it uses again come to "
-            f"{'more than ' if cost > MOST_COST else ''}{min(cost, MOST_COST):,} of {most:,}. Simplify it."
+            f"{'moves, and ' if drawing.moves else ''}takes a browser too long to draw: {told} ms, and at most "
+            f"{most:,.0f} are shown. Use fewer or smaller filters, masks, patterns and copies, or fewer shapes."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Inherited:
+    """What an element has of those around it."""
+
+    full: bool = False
+    """Whether its size is not known, so that it may be as large as the drawing."""
+    stroke: float = 0.0
+    paint: float = FILL
+    dashes: float = 0.0
+    marker: float = 0.0
 
 
 class _Drawing:
     def __init__(self, root: Element) -> None:
-        self._known: dict[int, int] = {}
+        self._root = root
+        self._known: dict[tuple[int, _Inherited], float] = {}
         everything = list(_all(root))
         self._by_id: dict[str, Element] = {}
         for element in everything:
             self._by_id.setdefault(element.attributes.get("id", ""), element)
-        sheets = without_css_comments(" ".join(_text(element) for element in everything if element.name == "style"))
+        sheets = unescaped(
+            without_css_comments(" ".join(_text(element) for element in everything if element.name == "style"))
+        )
         self._rules = _rules(sheets)
-        self.moves = "@keyframes" in sheets.lower() or any(element.name in ANIMATIONS for element in everything)
+        moving = [element for element in everything if element.name in ANIMATIONS]
+        self.moves = bool(moving) or "@keyframes" in sheets.lower()
         self._side = _side(root)
+        self.start = self._passed_on(root, _Inherited(full=any("href" in element.attributes for element in moving)))
         for element in everything:
             if element.name == "filter" or element.name.startswith("fe"):
                 self._check_filter(element)
 
-    def cost(self, element: Element) -> int:
+    def cost(self, element: Element, around: _Inherited) -> float:
         """What it takes to draw an element, with all that is in it and that it refers to."""
-        if id(element) not in self._known:
-            self._known[id(element)] = MOST_COST + 1  # what contains itself is drawn without end
-            cost = self._own(element) + sum(map(self.cost, element.inside)) + self._referred(element)
-            self._known[id(element)] = min(cost, MOST_COST + 1)
-        return self._known[id(element)]
+        if element.name in NOT_DRAWN or element.name in ANIMATIONS:
+            return 0.0
+        key = (id(element), around)
+        if key not in self._known:
+            self._known[key] = MOST_COST + 1.0  # what contains itself is drawn without end
+            here = self._passed_on(element, around)
+            cost = self._own(element, here) + sum(self.cost(part, here) for part in element.inside)
+            self._known[key] = min(cost, MOST_COST + 1.0)
+        return self._known[key]
 
-    def _own(self, element: Element) -> int:
-        match element.name:
-            case "feTurbulence":
-                return PRIMITIVE + OCTAVE * int(_first(element, "numOctaves", 1.0))
-            case "feGaussianBlur" | "feDropShadow":
-                return BLUR
-            case "feDiffuseLighting" | "feSpecularLighting":
-                return LIGHT
-            case "feMorphology":
-                return PRIMITIVE * (1 + math.ceil(_first(element, "radius", 0.0)))
-            case "feConvolveMatrix":
-                return PRIMITIVE * math.ceil(_first(element, "order", 3.0)) ** 2 // 3
-        if element.name.startswith("fe") and not element.name.startswith(("feFunc", "feMergeNode")):
-            return 1 if element.name.endswith("Light") else PRIMITIVE
-        written = len(element.attributes.get("d", "")) + len(element.attributes.get("points", ""))
-        return 1 + written // CHARACTERS_OF_PATH
-
-    def _referred(self, element: Element) -> int:
-        if element.name == "use":
-            used = self._by_id.get(element.attributes.get("href", "").strip()[1:] or "?")
-            return (self.cost(used) if used else 0) + self._styled(element)
-        return self._styled(element)
-
-    def _styled(self, element: Element) -> int:
-        """What the attributes and styles of an element add."""
-        cost = 0
+    def _passed_on(self, element: Element, around: _Inherited) -> _Inherited:
+        here = around
         for name, value in self._values(element):
-            cost += BLUR * len(_FUNCTION.findall(value))
-            if name == "stroke-dasharray" and 0.0 < sum(abs(float(one)) for one in _NUMBER.findall(value)) < 1.0:
-                cost += FINE_DASHES
-            for found in _REFERENCE.finditer(value):
-                target = self._by_id.get(found[1])
-                if target is not None and not target.name.endswith("Gradient"):
-                    corners = len(element.attributes.get("d", element.attributes.get("points", ""))) // 4
-                    cost += LAYER + self.cost(target) * max(corners if name in ("marker", "marker-mid") else 1, 1)
+            if name == "transform" and not re.fullmatch(r"(?:\s*(?:translate|rotate)\s*\([^()]*\)[\s,]*)*", value):
+                here = replace(here, full=True)
+            elif name == "stroke-width":
+                here = replace(here, stroke=max(here.stroke, *_numbers(value), 0.0))
+            elif name == "stroke-dasharray" and 0.0 < sum(_numbers(value)) < self._side / 500.0:
+                here = replace(here, dashes=FINE_DASHES)
+            elif name in ("fill", "stroke"):
+                for target in self._targets(value):
+                    here = replace(here, paint=here.paint + self._painted(target, here))
+            elif name.startswith("marker"):
+                marked = sum(self.cost(target, replace(here, full=True, marker=0.0)) for target in self._targets(value))
+                here = replace(here, marker=here.marker + marked)
+        grows = any(name in GROWING for name, _ in self._styles(element)) or any(
+            part.name in ANIMATIONS
+            and (part.attributes.get("attributeName", "") in GROWING or part.attributes.get("type") == "scale")
+            for part in element.inside
+        )
+        return (
+            replace(here, full=True)
+            if grows or (element.name in ("use", "symbol", "svg") and element is not self._root)
+            else here
+        )
+
+    def _painted(self, target: Element, here: _Inherited) -> float:
+        if target.name.endswith("Gradient"):
+            return PAINT
+        return PAINT + self.cost(target, _Inherited(full=True, stroke=here.stroke)) / FILL
+
+    def _own(self, element: Element, here: _Inherited) -> float:
+        """What the element takes without those in it."""
+        width, height = self._size(element, here)
+        written = element.attributes.get("d", "") + element.attributes.get("points", "")
+        cost = 0.0
+        if element.name in SHAPES:
+            drawn = here.paint + CHARACTERS * len(written)
+            cost = max(LEAST, drawn * self._share(width + here.stroke, height + here.stroke))
+            cost += here.dashes + here.marker * max(len(written) // 4, 1)
+        elif element.name == "use":
+            used = self._by_id.get(element.attributes.get("href", "").strip()[1:] or "?")
+            cost = self.cost(used, here) if used else 0.0
+        for name, value in self._values(element):
+            calls = len(_FUNCTION.findall(value))
+            cost += calls * LARGE_BLUR + (
+                LIGHT if "inherit" in value and name in ("filter", "mask", "clip-path") else 0.0
+            )
+            if name == "mix-blend-mode" or (name == "opacity" and element.inside and value.strip() != "1"):
+                cost += LAYER * self._share(width, height)
+            if name in ("fill", "stroke") or name.startswith("marker"):
+                continue
+            for target in self._targets(value):
+                if target.name == "filter":
+                    reach = 6.0 * max((_largest(part, "stdDeviation") for part in target.inside), default=0.0)
+                    share = self._share(1.4 * width + reach, 1.4 * height + reach)
+                    cost += share * sum(self._primitive(part) for part in target.inside)
+                else:
+                    cost += LAYER * self._share(width, height) + self.cost(target, replace(here, full=True, marker=0.0))
         return cost
 
-    def _values(self, element: Element) -> Iterator[tuple[str, str]]:
-        yield from ((name, value) for name, value in element.attributes.items() if name not in ("id", "style", "href"))
-        yield from _declarations(element.attributes.get("style", ""))
+    def _primitive(self, element: Element) -> float:
+        match element.name:
+            case "feTurbulence":
+                return NOISE + OCTAVE * _largest(element, "numOctaves", 1.0)
+            case "feGaussianBlur" | "feDropShadow":
+                return BLUR if _largest(element, "stdDeviation") <= self._side / 20.0 else LARGE_BLUR
+            case "feDiffuseLighting" | "feSpecularLighting" | "feDisplacementMap":
+                return LIGHT
+            case "feMorphology":
+                return RADIUS * (1.0 + _largest(element, "radius") * 800.0 / max(self._side, 800.0))
+            case "feConvolveMatrix":
+                return KERNEL * _largest(element, "order", 3.0) ** 2
+        return PRIMITIVE
+
+    def _share(self, width: float, height: float) -> float:
+        return min(width, self._side) * min(height, self._side) / self._side**2
+
+    def _size(self, element: Element, here: _Inherited) -> tuple[float, float]:
+        """Width and height of a shape; those of the drawing, where it does not say."""
+        whole, given = (self._side, self._side), element.attributes
+        of = {name: _largest(element, name) for name in SIZES if name in given and "%" not in given[name]}
+        if here.full:
+            return whole
+        match element.name:
+            case "rect" | "image":
+                return of.get("width", self._side), of.get("height", self._side)
+            case "circle":
+                return 2.0 * of.get("r", self._side), 2.0 * of.get("r", self._side)
+            case "ellipse":
+                return 2.0 * of.get("rx", self._side), 2.0 * of.get("ry", self._side)
+            case "text" if "font-size" in of and not any(part.attributes for part in element.inside):
+                letters = len("".join(_text(part) for part in _all(element)))
+                return of["font-size"] * letters, 1.5 * of["font-size"]
+            case "polyline" | "polygon" | "path":
+                written = given.get("d", given.get("points", ""))
+                places = [float(number) for number in _NUMBER.findall(written)]
+                relative = bool(re.search("[a-df-y]", written))
+                reach = sum(map(abs, places[2:])) if relative else max(places, default=0.0) - min(places, default=0.0)
+                return reach, reach
+        return whole
+
+    def _targets(self, value: str) -> Iterator[Element]:
+        for found in _REFERENCE.finditer(value):
+            if (target := self._by_id.get(found[1])) is not None:
+                yield target
+
+    def _styles(self, element: Element) -> Iterator[tuple[str, str]]:
+        yield from _declarations(unescaped(element.attributes.get("style", "")))
         keys = ["*", element.name, f"#{element.attributes.get('id', '')}"]
         for key in (*keys, *(f".{one}" for one in element.attributes.get("class", "").split())):
             yield from self._rules.get(key, ())
+
+    def _values(self, element: Element) -> Iterator[tuple[str, str]]:
+        yield from ((name, value) for name, value in element.attributes.items() if name not in NO_VALUES)
+        yield from self._styles(element)
 
     def _check_filter(self, element: Element) -> None:
         """Refuse a filter with numbers that no drawing needs."""
@@ -172,14 +285,18 @@ def _text(element: Element) -> str:
 def _side(root: Element) -> float:
     """The longer side of a drawing, in its own units."""
     numbers = [float(one) for one in _NUMBER.findall(root.attributes.get("viewBox", ""))][2:4]
-    numbers = numbers or [_first(root, name, 300.0) for name in ("width", "height")]
+    numbers = numbers or [_largest(root, name, 300.0) for name in ("width", "height")]
     side = max(numbers)
     return side if 0.0 < side < math.inf else 300.0
 
 
-def _first(element: Element, name: str, default: float) -> float:
+def _numbers(value: str) -> Iterable[float]:
+    return (abs(float(one)) for one in _NUMBER.findall(value))
+
+
+def _largest(element: Element, name: str, default: float = 0.0) -> float:
     """The largest number of an attribute."""
-    return max((abs(float(one)) for one in _NUMBER.findall(element.attributes.get(name, ""))), default=default)
+    return max(_numbers(element.attributes.get(name, "")), default=default)
 
 
 def _declarations(text: str) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
-from tiltyard.arena.media.drawing_cost import FILTER_VALUES, Element, check_cost
+from tiltyard.arena.media.drawing_cost import FILTER_VALUES, Element, check_cost, unescaped
 from tiltyard.arena.media.images import WEBP, clean_image
 from tiltyard.arena.media.scripts import without_comments, without_css_comments
 from tiltyard.errors import BankError
@@ -58,7 +58,6 @@ UNCHECKED_TARGETS = frozenset({"href", "xlink:href", "style", "class", "id"})
 """What an animation may not set: it would get around the rules here."""
 
 _URL = re.compile(r"""url\(\s*+(?:'([^']*+)'|"([^"]*+)"|([^()'"\s]*+))\s*+\)""", re.IGNORECASE)
-_CSS_ESCAPE = re.compile(r"\\([0-9a-fA-F]{1,6})\s?|\\(.)", re.DOTALL)
 _CSS_NAME = re.compile(r"([#.])(-?[A-Za-z_][\w-]*)")
 _CSS_BLOCK = re.compile(r"\{[^{}]*\}")
 _REFUSED_CSS = re.compile(
@@ -198,10 +197,10 @@ def _value(element: Element, name: str, value: str, names: _Names) -> str | None
 def _css(text: str, names: _Names, *, is_sheet: bool) -> str:
     """Styles without comments and addresses; in a sheet, names of ids and classes become numbers."""
     text = without_css_comments(text)
-    if _REFUSED_CSS.search(_unescaped(text)):
+    if _REFUSED_CSS.search(unescaped(text)):
         raise BankError("has styles that load or run something (@import, expression, …). Take them out.")
     text = _URL.sub(lambda found: _local_url(found[1] or found[2] or found[3] or "", names), text)
-    if re.search(r"url\(", _unescaped(_URL.sub("", text)), re.IGNORECASE):
+    if re.search(r"url\(", unescaped(_URL.sub("", text)), re.IGNORECASE):
         raise BankError("has a style with an address that cannot be read. Take it out.")
     if not is_sheet:
         return text
@@ -210,10 +209,6 @@ def _css(text: str, names: _Names, *, is_sheet: bool) -> str:
         out += [_CSS_NAME.sub(names.in_selector, text[at : block.start()]), block[0]]
         at = block.end()
     return "".join([*out, _CSS_NAME.sub(names.in_selector, text[at:])])
-
-
-def _unescaped(css: str) -> str:
-    return _CSS_ESCAPE.sub(lambda found: chr(min(int(found[1], 16), 0x10FFFF)) if found[1] else found[2], css)
 
 
 def _local_url(address: str, names: _Names) -> str:
