@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tiltyard.battles.battle import Battle
-from tiltyard.battles.careful import file_lines, kept_by_where, locate, read_carefully, row_lines
+from tiltyard.battles.careful import RawRow, file_lines, kept_by_where, locate, read_carefully, row_lines
 from tiltyard.battles.eval_log_files import LM_EVAL_SUMMARY, read_logs, recognise_log
 from tiltyard.battles.eval_logs import UNPAIRED, check_tie_band
 from tiltyard.battles.fast import (
@@ -155,6 +155,12 @@ class TextFiles(RowSource):
             texts = plain_texts(self.layout)
             yield connection, file_rows(self.parts, self.layout.header, columns, longest=longest, texts=texts)
 
+    def count_repeats(self) -> int:
+        """How many rows repeat another in every column; small files are read line by line for it, too."""
+        if self._reads_alike() and self._is_small():
+            return _equal_lines((line for part in self.parts for line in file_lines(part)), self.layout)
+        return super().count_repeats()
+
     @contextmanager
     def whole_rows(self) -> Iterator[tuple[DuckDBPyConnection, Rows]]:
         """The files as DuckDB reads them, with every column."""
@@ -237,12 +243,7 @@ class PythonRows(RowSource):
 
     def count_repeats(self) -> int:
         """How many rows repeat another in every key."""
-        lines = [line for line in row_lines(self.objects) if line.fault is None]
-        if self.layout.where is not None:
-            kept = kept_by_where(lines, self.layout)
-            lines = [line for line in lines if id(line) in kept]
-        encode = msgspec.json.Encoder(enc_hook=str, order="sorted").encode
-        return len(lines) - len({encode(line.row) for line in lines})
+        return _equal_lines(row_lines(self.objects), self.layout)
 
     def careful(self, bad_rows: BadRows, *, stop: bool) -> BattleTable:
         """The battles, row by row."""
@@ -376,6 +377,16 @@ def _described(connection: DuckDBPyConnection, sql: str) -> Header:
         return header
     few = connection.execute(f"SELECT {', '.join(map(identifier, texts))} FROM {sql} LIMIT {SEEN_ROWS}").fetchall()
     return replace(header, sample=tuple(dict(zip(texts, row, strict=True)) for row in few))
+
+
+def _equal_lines(lines: Iterable[RawRow], layout: Layout) -> int:
+    """How many of the lines that `where` keeps repeat another in everything."""
+    read = [line for line in lines if line.fault is None]
+    if layout.where is not None:
+        kept = kept_by_where(read, layout)
+        read = [line for line in read if id(line) in kept]
+    encode = msgspec.json.Encoder(enc_hook=str, order="sorted").encode
+    return len(read) - len({encode(line.row) for line in read})
 
 
 def _name(parts: Sequence[Part]) -> str:

@@ -195,7 +195,6 @@ class BradleyTerry(EstimatorParameters):
     ) -> tuple[Solved, ShrunkFit | None]:
         """Select, prepare, fit, and find the errors."""
         selected = select(table, self.selection)
-        remarks += oddities(selected.table)
         if self.ties == "drop":
             selected = without_ties(selected)
         if not self.only_connected:
@@ -209,7 +208,7 @@ class BradleyTerry(EstimatorParameters):
         else:
             fitted, state = shrunk.fit, np.full(len(selected.table.models), Reach.HELD, dtype=np.int8)
         fit_input, covariance = self._covariance(fit_input, fitted, clusters)
-        fit_input.remarks.extend(share_remarks(covariance, fit_input.clusters))
+        fit_input.remarks.extend([*share_remarks(covariance, fit_input.clusters), *oddities(selected.table)])
         return Solved(fit_input, fitted, state, covariance), shrunk
 
     def _fit(
