@@ -139,10 +139,11 @@ def test_only_chosen_dimensions_count_and_each_part_obeys_the_rule(tmp_path: Pat
     verdicts = {part.value: part for part in found.gate(by="dimension", alpha=0.2).parts}
     assert (verdicts["clear"].verdict, verdicts["clear"].missing) == ("better", 0)
     assert (verdicts["half"].verdict, verdicts["half"].missing) == ("unknown", 30)
-    assert verdicts["half"].if_ignored == "better"
     run_folder(run, gone, dimension="gone")
-    parts = {part.value: part for part in ty.difference(run, "v2", "v1").gate(by="dimension").parts}
+    result = ty.difference(run, "v2", "v1").gate(by="dimension")
+    parts = {part.value: part for part in result.parts}
     assert (parts["gone"].verdict, parts["gone"].missing) == ("unknown", 3)
+    assert not result.passed
 
 
 def test_a_part_that_is_worse_unless_the_missing_are_won_lets_nothing_pass(tmp_path: Path) -> None:
@@ -153,9 +154,31 @@ def test_a_part_that_is_worse_unless_the_missing_are_won_lets_nothing_pass(tmp_p
     assert found.gate().verdict == "better"
     result = found.gate(by="dimension", alpha=0.1)
     assert result.verdict == "unknown"
-    assert "v2 is worse than v1 in dim, unless matchups without a verdict count for it; ask them" in result.sentence
+    assert "v2 may be worse than v1 in dim, where matchups have no verdict; ask them" in result.sentence
     assert "25 of 400 matchups have no verdict" in result.sentence
     assert found.gate(by="dimension", alpha=0.1, missing="ignore").verdict == "worse"
+
+
+@pytest.mark.parametrize("read", [0, 1])
+def test_a_part_of_which_nearly_nothing_was_read_lets_nothing_pass(tiltyard: Run, tmp_path: Path, read: int) -> None:
+    """Much better in code; all of writing is unreadable, or all but one battle, which it won."""
+    code = [(f"p{i}", "v2", "v1", "v1" if i % 5 == 0 else "v2") for i in range(200)]
+    words = [(f"w{i}", "v2", "v1", "v2" if i < read else None) for i in range(25)]
+    run = run_folder(tmp_path / "run", [*code, *words])
+    for path, column in ((run / "battles.jsonl", "question_id"), (run / "matches" / "matches.jsonl", "prompt_id")):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        for row in rows:
+            kind = {
+                "category": "writing" if row[column].startswith("w") else ("code", "math")[int(row[column][1:]) % 2]
+            }
+            row |= kind if column == "question_id" else {"prompt_columns": kind}
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert tiltyard("gate", "v2", "v1", "--in", str(run)).returncode == 0
+    done = tiltyard("gate", "v2", "v1", "--in", str(run), "--by", "category")
+    assert done.returncode == 3
+    assert "cannot tell: v2 may be worse than v1 in writing, where matchups have no verdict" in done.stdout
+    ignored = tiltyard("gate", "v2", "v1", "--in", str(run), "--by", "category", "--missing", "ignore")
+    assert ignored.returncode == 0
 
 
 def test_each_judge_of_a_panel_that_makes_a_battle_counts(tmp_path: Path) -> None:

@@ -159,3 +159,18 @@ def test_the_gate_ends_with_3_and_says_why(tmp_path: Path, columns, sentence):
     assert done.returncode == 3
     assert done.stdout.startswith(sentence)
     assert math.isclose(120.4, 400 * math.log10(2), abs_tol=0.1)  # two wins to one
+
+
+def test_battles_of_others_do_not_make_up_for_missing_ids():
+    """None of the battles between the two names its prompt; 1,500 others do."""
+    rows = [
+        {"model_a": "new", "model_b": "old", "winner": "model_b" if i % 5 == 0 else "model_a", "source": "llm-judge"}
+        for i in range(60)
+    ]
+    for i in range(1600):
+        a, b = ("new", "t1") if i < 50 else ("old", "t2") if i < 100 else ("t1", "t2")
+        who = ("model_a", "model_b")[i // 2 % 2]
+        rows.append({"model_a": a, "model_b": b, "winner": who, "source": "llm-judge", "question_id": f"p{i % 40}"})
+    result = difference(rows, "new", "old").gate()
+    assert result.verdict == "unknown"
+    assert "60 of 110 battles name no prompt" in result.sentence

@@ -39,6 +39,7 @@ class MissingMatchup:
         entrant_a: One entrant.
         entrant_b: The other one.
         reason: `unparsed`, `truncated`, `refused`, `error` or `never asked`.
+        columns: What its battle would say of the prompt, as far as the run folder tells: category, language, ….
     """
 
     prompt_id: str
@@ -46,6 +47,7 @@ class MissingMatchup:
     entrant_a: str
     entrant_b: str
     reason: str
+    columns: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def entrants(self) -> tuple[str, str]:
@@ -188,16 +190,37 @@ class _Raw(msgspec.Struct, frozen=True):
     verdict: str | None = None
 
 
-class _Match(msgspec.Struct, frozen=True):
-    """The part of a line of `matches.jsonl` that tells which matchup it is."""
+class _Line(msgspec.Struct, frozen=True):
+    """The part of a line that tells which matchup it is about."""
 
     prompt_id: str
     dimension: str = ""
     entrant_a: str = ""
     entrant_b: str = ""
 
+    @property
+    def matchup(self) -> tuple[str, str, frozenset[str]]:
+        return self.dimension, self.prompt_id, frozenset((self.entrant_a, self.entrant_b))
 
-class _Verdict(_Match, frozen=True):
+    def missing(self, reason: str, columns: Mapping[str, str]) -> MissingMatchup:
+        return MissingMatchup(self.prompt_id, self.dimension, self.entrant_a, self.entrant_b, reason, columns)
+
+
+class _Match(_Line, frozen=True):
+    """The part of a line of `matches.jsonl` that also tells what the bank says of the prompt."""
+
+    source: str | None = None
+    subject: str | None = None
+    language: str | None = None
+    prompt_columns: dict[str, Any] = {}
+
+    @property
+    def columns(self) -> dict[str, str]:
+        known = {"prompt_source": self.source, "subject": self.subject, "language": self.language}
+        return {name: str(value) for name, value in (self.prompt_columns | known).items() if value not in (None, "")}
+
+
+class _Verdict(_Line, frozen=True):
     """The part of a verdict line that tells whether it is one, and why not."""
 
     status: str | None = None
@@ -222,24 +245,24 @@ def read_missing(folder: Path) -> MissingVerdicts:
     files = [path for path in files if path.is_file()]
     if not files:
         return MissingVerdicts()
+    listed = folder / "matches" / "matches.jsonl"
+    matches = list(_read(listed, msgspec.json.Decoder(_Match))) if listed.is_file() else []
+    columns: dict[str, dict[str, str]] = {match.prompt_id: match.columns for match in matches}
     lines: Counter[tuple[str, str, frozenset[str]]] = Counter()
     planned: Counter[Pair] = Counter()
     missing: list[MissingMatchup] = []
     for path in files:
         for line in _read(path, msgspec.json.Decoder(_Verdict)):
-            lines[line.dimension, line.prompt_id, frozenset((line.entrant_a, line.entrant_b))] += 1
+            lines[line.matchup] += 1
             planned[line.dimension, line.entrant_a, line.entrant_b] += 1
             reason = line.reason
             if reason is not None:
-                missing.append(MissingMatchup(line.prompt_id, line.dimension, line.entrant_a, line.entrant_b, reason))
+                missing.append(line.missing(reason, columns.get(line.prompt_id, {})))
     judges = max(lines.values(), default=1)
-    matches = folder / "matches" / "matches.jsonl"
-    for match in _read(matches, msgspec.json.Decoder(_Match)) if matches.is_file() else ():
-        if (match.dimension, match.prompt_id, frozenset((match.entrant_a, match.entrant_b))) in lines:
-            continue
-        planned[match.dimension, match.entrant_a, match.entrant_b] += judges
-        one = MissingMatchup(match.prompt_id, match.dimension, match.entrant_a, match.entrant_b, NEVER_ASKED)
-        missing += [one] * judges
+    for match in matches:
+        if match.matchup not in lines:
+            planned[match.dimension, match.entrant_a, match.entrant_b] += judges
+            missing += [match.missing(NEVER_ASKED, columns[match.prompt_id])] * judges
     return MissingVerdicts(planned, tuple(missing))
 
 

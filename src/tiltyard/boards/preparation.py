@@ -228,13 +228,17 @@ def choose_clusters(table: BattleTable, cluster: str, remarks: list[str], *, vot
     return columns
 
 
-def nameless(table: BattleTable, column: str) -> tuple[float, float]:
-    """How many battles name no prompt (or voter, …), though others do, and of how many; judges have no voters."""
+def nameless(table: BattleTable, column: str, rows: NDArray[np.bool_] | None = None) -> tuple[float, float]:
+    """How many battles name no prompt (or voter, …), though others do, and of how many; judges have no voters.
+
+    With `rows`, how many of these battles.
+    """
     codes = table.text_column(column).codes
     should = table.source == Source.HUMAN if column == "voter" else np.ones(len(table), dtype=bool)
-    if not (codes[should] != MISSING).any():
-        return 0.0, float(table.weight[should].sum())
-    return float(table.weight[should & (codes == MISSING)].sum()), float(table.weight[should].sum())
+    named = bool((codes[should] != MISSING).any())
+    counted = should if rows is None else should & rows
+    without = float(table.weight[counted & (codes == MISSING)].sum()) if named else 0.0
+    return without, float(table.weight[counted].sum())
 
 
 def _nameless_remarks(table: BattleTable, columns: Collection[str]) -> list[str]:

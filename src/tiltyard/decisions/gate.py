@@ -53,7 +53,7 @@ class PartVerdict:
         difference: The difference there; None where the battles do not allow one.
         reason: Why there is none.
         missing: Matchups without a verdict that may belong to it.
-        if_ignored: What its verdict would be without them.
+        doubtful: Whether it may be worse: it is, unless they count for the new model, or if they count against it.
     """
 
     column: str
@@ -62,12 +62,7 @@ class PartVerdict:
     difference: float | None
     reason: str | None = None
     missing: int = 0
-    if_ignored: Decision = "unknown"
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether it is worse, unless matchups without a verdict are counted for the new model."""
-        return self.verdict == "unknown" and self.if_ignored == "worse"
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,14 +207,20 @@ def _judge_part(
     part: PartDifference, found: Difference, margin: float, alpha: float, missing: MissingRule
 ) -> PartVerdict:
     """The verdict on one value of a column, by the same rules as on the whole."""
-    one, lost = part.contrast, 0 if part.missing is None else len(part.missing)
+    one, lost = part.contrast, part.missing
+    count = 0 if lost is None else len(lost)
+    points = None if one is None else one.points
+    worst = lost.worst() if lost is not None and missing == "worst" else None
     if one is None or found.obstacles:
-        points = None if one is None else one.points
-        return PartVerdict(part.column, part.value, "unknown", points, part.reason, lost)
-    worst = part.missing.worst() if part.missing is not None and missing == "worst" else None
+        return PartVerdict(part.column, part.value, "unknown", points, part.reason, count, worst is not None)
     verdict, _ = decide(one, margin, alpha, anytime=found.anytime, worst=worst)
-    if_ignored = verdict if worst is None else decide(one, margin, alpha, anytime=found.anytime)[0]
-    return PartVerdict(part.column, part.value, verdict, one.points, part.reason, lost, if_ignored)
+    doubtful = False
+    if worst is not None and verdict != "worse":
+        cases = (one, worst.against)
+        doubtful = any(
+            case is None or decide(case, margin, alpha, anytime=found.anytime)[0] == "worse" for case in cases
+        )
+    return PartVerdict(part.column, part.value, verdict, points, part.reason, count, doubtful)
 
 
 def decide(
@@ -288,8 +289,8 @@ def gate_sentence(result: GateResult) -> str:
     elif found.obstacles:
         text = f"cannot tell: {'; '.join(found.obstacles)}; here {new} is at {size} against {old}"
     elif doubtful := [part.value for part in result.parts if part.doubtful]:
-        text = f"cannot tell: {new} is worse than {old} in {', '.join(doubtful)}, unless matchups without a verdict "
-        text += f"count for it; {ASK_AGAIN}; on the whole {size}"
+        text = f"cannot tell: {new} may be worse than {old} in {', '.join(doubtful)}, where matchups have no verdict; "
+        text += f"{ASK_AGAIN}; on the whole {size}"
     elif result.if_ignored != "unknown":
         text = f"cannot tell: {_turned(result)}; without them {new} is at {size} against {old}"
     else:

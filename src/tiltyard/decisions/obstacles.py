@@ -58,7 +58,7 @@ def obstacles(solved: Solved, names: Sequence[str], estimator: BradleyTerry) -> 
     looked_at = [column for column in known_clusters(table.columns) if asked is None or column in asked]
     few = (_too_few(table, names, column) for column in looked_at)
     named = [*looked_at, *(column for column in solved.fit_input.clusters if column not in looked_at)]
-    return tuple(filter(None, (*few, *(unnamed_clause(table, column) for column in named))))
+    return tuple(filter(None, (*few, *(unnamed_clause(table, column, names) for column in named))))
 
 
 def _too_few(table: BattleTable, names: Sequence[str], column: str) -> str | None:
@@ -93,15 +93,22 @@ def effective_count(table: BattleTable, column: str) -> float:
     return float(sizes.sum()) ** 2 / squares if squares > 0.0 else 0.0
 
 
-def unnamed_clause(table: BattleTable, column: str) -> str | None:
+def unnamed_clause(table: BattleTable, column: str, names: Sequence[str]) -> str | None:
     """A clause where too many battles name no prompt or no voter; None where nearly all do.
+
+    All battles are looked at, then those of each model that is compared: others cannot make up for them.
 
     Parameters:
         table: The battles.
         column: The column.
+        names: The models that are compared.
     """
-    without, of = nameless(table, column)
-    return f"{without:,.0f} of {of:,.0f} battles name no {kind_of(column)}" if without > MOST_NAMELESS * of else None
+    codes = [table.models.index(name) for name in names if name in table.models]
+    for rows in (None, *((table.model_a == code) | (table.model_b == code) for code in codes)):
+        without, of = nameless(table, column, rows)
+        if without > MOST_NAMELESS * of:
+            return f"{without:,.0f} of {of:,.0f} battles name no {kind_of(column)}"
+    return None
 
 
 def distinct(table: BattleTable, column: str) -> int | None:

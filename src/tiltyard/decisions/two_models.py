@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -332,9 +333,10 @@ def mean_result(solved: Solved, points: float | None) -> float | None:
     """What a model that many points ahead gets on average: 1 for a win, a half for a tie; ties of the first kind."""
     if points is None:
         return None
-    fit = solved.fit
-    tie = fit.parameters.tie[fit.tied_groups[:1]] if len(fit.tied_groups) else np.zeros(1)
-    won, _, tied = fit.tie_model.chances(np.array([points / POINTS_PER_LOGIT]), tie)[0]
+    fit, logit = solved.fit, points / POINTS_PER_LOGIT
+    if not len(fit.tied_groups):  # nobody tied, or ties are half-wins
+        return 1.0 / (1.0 + math.exp(-logit))
+    won, _, tied = fit.tie_model.chances(np.array([logit]), fit.parameters.tie[fit.tied_groups[:1]])[0]
     return float(won + 0.5 * tied)
 
 

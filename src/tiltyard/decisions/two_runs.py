@@ -360,7 +360,7 @@ def _compare(
     *,
     anytime: bool,
 ) -> RunComparison:
-    unnamed = [unnamed_clause(table, PROMPT) for table in tables if PROMPT in table.columns]
+    whole = tables
     tables = _shared_only(tables, notes)
     same = _same_answers(tables[0].models, runs, unchanged)
     fits = TwoFits.of(tables, estimator, [name for name in tables[0].models if same.get(name)])
@@ -375,6 +375,7 @@ def _compare(
         one = fits.contrast(i)
         low, high = one.ends(1.0 - (1.0 - estimator.level) / len(fits.models), anytime=anytime)
         found = _difference(name, one, fits, tables, runs, estimator, parts.get(name, ()), texts, anytime=anytime)
+        unnamed = (unnamed_clause(table, PROMPT, (name,)) for table in whole if PROMPT in table.columns)
         against = [*filter(None, unnamed), *blocked.get(name, ()), *found.obstacles]
         found = replace(found, obstacles=tuple(dict.fromkeys(against)))
         changes.append(

@@ -184,7 +184,7 @@ def add_decided(
             columns[name] = _codes([one.dimension or None for one in missing])
         elif isinstance(column, Codes):
             known = values_by_prompt(table, name)
-            columns[name] = _codes([known.get(one.prompt_id) for one in missing])
+            columns[name] = _codes([one.columns.get(name) or known.get(one.prompt_id) for one in missing])
         elif name.endswith(("_a", "_b")):
             columns[name] = np.ones(len(missing))
         elif name == "one_order":  # as the others of the run
@@ -232,14 +232,17 @@ def in_part(missing: MissingVerdicts, table: BattleTable, column: str, value: st
     if column == DIMENSION:
         return missing.only(dimensions={value})
     known = values_by_prompt(table, column)
-    prompts = {one.prompt_id for one in missing.matchups if known.get(one.prompt_id, value) == value}
-    return missing.only(prompts=prompts)
+
+    def may_be(one: MissingMatchup) -> bool:
+        return (one.columns.get(column) or known.get(one.prompt_id, value)) == value
+
+    return missing.only(prompts={one.prompt_id for one in missing.matchups if may_be(one)})
 
 
 def with_missing(found: Difference, whole: Missing, of_part: Callable[[str, str], Missing | None]) -> Difference:
     """The difference with its matchups without a verdict, on the whole and in each part.
 
-    A dimension that has such matchups and no battle is a part of its own, of which nothing can be told.
+    A dimension or category that has such matchups and no battle is a part of its own, of which nothing can be told.
 
     Parameters:
         found: The difference without them.
@@ -254,13 +257,21 @@ def with_missing(found: Difference, whole: Missing, of_part: Callable[[str, str]
         level = 1.0 - (1.0 - found.level) / values
         estimate = _covering(part.estimate, part.contrast, lost, level, anytime=found.anytime)
         parts.append(replace(part, estimate=estimate, missing=lost))
-    shown = {part.value for part in parts if part.column == DIMENSION}
-    for value in sorted({one.dimension for one in whole.verdicts.matchups} - shown) if shown else ():
-        lost = of_part(DIMENSION, value)
-        parts.append(PartDifference(DIMENSION, value, None, None, "no battle: no matchup has a verdict", lost))
+    for column in dict.fromkeys(part.column for part in found.parts):
+        shown = {part.value for part in found.parts if part.column == column}
+        for value in sorted(_values_of(whole.verdicts, column) - shown):
+            lost = of_part(column, value)
+            parts.append(PartDifference(column, value, None, None, "no battle: no matchup has a verdict", lost))
     estimate = _covering(found.estimate, found.contrast, whole, found.level, anytime=found.anytime)
     assert estimate is not None
     return replace(found, estimate=estimate, parts=tuple(parts), missing=whole)
+
+
+def _values_of(missing: MissingVerdicts, column: str) -> set[str]:
+    """The values of a column among matchups without a verdict, as far as they are known."""
+    if column == DIMENSION:
+        return {one.dimension for one in missing.matchups}
+    return {one.columns[column] for one in missing.matchups if column in one.columns}
 
 
 def _covering(
