@@ -61,6 +61,7 @@ def test_every_cell_of_the_notebook_runs_and_shows_what_is_kept(examples: Path) 
 
 
 def shown(cell: dict[str, Any]) -> list[Any]:
-    """What a cell shows in words; a drawing's bytes depend on other libraries' versions."""
-    parts = [(one.get("text", ""), one.get("data", {}).get("text/html", "")) for one in cell.get("outputs", [])]
-    return [("".join(said), "".join(table)) for said, table in parts]
+    """What a cell shows in words, in however many pieces; a drawing's bytes depend on other libraries' versions."""
+    outputs = cell.get("outputs", [])
+    tables = ["".join(one.get("data", {}).get("text/html", "")) for one in outputs]
+    return ["".join("".join(one.get("text", "")) for one in outputs), *filter(None, tables)]

@@ -76,7 +76,7 @@ def test_responses_battles_and_other_lines_are_one_line_each(tmp_path: Path) -> 
     (path,) = tmp_path.glob("responses_*.jsonl")
     one_line(path)
     assert read_responses(tmp_path, "otter")["p"].response_text == ENDS
-    name = ENDS.replace("\r", "")
+    name = f"a{ENDS.replace(chr(13), '')}b"
     battle = Battle(model_a=name, model_b="heron", winner=Outcome.A, source=Source.HUMAN)
     write_battles(tmp_path / "battles.jsonl", [battle])
     one_line(tmp_path / "battles.jsonl")

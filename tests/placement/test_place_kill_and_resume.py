@@ -62,7 +62,7 @@ def place_in_batches(arena: str, model: str, judge: str) -> None:
     options = PlaceOptions(
         arena=(Path(arena),), model=model, judge=judge, n_battles=BATTLES, bootstraps=20, min_opponent_battles=20
     )
-    asking = asking_parts(note, batch=True, budget_usd=None)
+    asking = asking_parts(note, batch=True)
     hasty = {"poll_initial_seconds": 0.01, "poll_max_seconds": 0.03, "adoption_grace_seconds": 1.0}
     asking = replace(asking, settings=replace(asking.settings, **hasty))
     name, known = name_of(options)

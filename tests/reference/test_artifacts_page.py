@@ -97,7 +97,7 @@ def add_more_than_text(found: make.Made) -> None:
     shown = [{"path": "/a.png", "media_type": "image/png", "sha256": "00"}, {"url": "https://example.org/a.png"}]
     more: dict[str, dict[str, object]] = {
         "Prompt bank": {"system": "s", "turns": turns, "images": ["a.png"], "columns": {}},
-        "Battle row": {"subject": "sums", "tags": "new, hard"},
+        "Battle row": {"subject": "sums", "tags": "new, hard", "one_order": True, "winner_first": True},
         "Response file": {"images": ["a.png"], "transcript": [{**turns[0], "tool_calls": []}]},
         "Matches": {
             "prompt_system": "s", "prompt_turns": turns, "prompt_images": shown, "images_a": [], "images_b": [],

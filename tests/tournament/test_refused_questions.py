@@ -162,7 +162,7 @@ def test_generate_goes_on_past_a_refused_prompt_names_it_and_fills_it_later(
     anthropic_server.behaviour.refuses = lambda messages: TOO_LONG if "Hamlet" in messages[-1] else None
     said = fails(tiltyard, *GENERATE)
     assert "2 answers failed and were not written; " in said
-    assert "failures_ENTRANT.jsonl names them all" in said
+    assert "failures_ENTRANT.jsonl has the whole list" in said
     for name in ("otter", "heron"):
         answered = {row["prompt_id"] for row in read_lines(tmp_path / "responses" / f"responses_{name}.jsonl")}
         assert answered == {"p1", "p2", "p3"}

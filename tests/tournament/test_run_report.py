@@ -65,7 +65,7 @@ def test_the_page_begins_with_a_title_and_a_conclusion_in_words(run: Path) -> No
     assert re.match(
         r"On factuality and calibration it is open who is best: .*\. Do not rely on it: the judge", conclusion
     )
-    assert "missed 6 of 8 on factuality and 6 of 8 on calibration of the canaries" in conclusion
+    assert "missed 6 of 8 canaries on factuality and 6 of 8 canaries on calibration" in conclusion
 
 
 def test_rubric_and_judge_prompt_are_on_the_page_in_full_and_are_what_was_sent(run: Path, judge: Longer) -> None:

@@ -249,8 +249,6 @@ def with_missing(found: Difference, whole: Missing, of_part: Callable[[str, str]
         whole: Those of the whole.
         of_part: Those that may belong to a value of a column; None where there are none.
     """
-    from tiltyard.decisions.records import PartDifference
-
     parts = []
     for part in found.parts:
         lost, values = of_part(part.column, part.value), sum(one.column == part.column for one in found.parts)
@@ -260,8 +258,9 @@ def with_missing(found: Difference, whole: Missing, of_part: Callable[[str, str]
     for column in dict.fromkeys(part.column for part in found.parts):
         shown = {part.value for part in found.parts if part.column == column}
         for value in sorted(_values_of(whole.verdicts, column) - shown):
-            lost = of_part(column, value)
-            parts.append(PartDifference(column, value, None, None, "no battle: no matchup has a verdict", lost))
+            unseen = replace(found.parts[0], column=column, value=value, estimate=None, contrast=None)
+            why = "no battle: no matchup has a verdict"
+            parts.append(replace(unseen, reason=why, missing=of_part(column, value)))
     estimate = _covering(found.estimate, found.contrast, whole, found.level, anytime=found.anytime)
     assert estimate is not None
     return replace(found, estimate=estimate, parts=tuple(parts), missing=whole)

@@ -54,34 +54,31 @@ def in_words(names: Sequence[str]) -> str:
 def _conclusion(here: Here) -> Html:
     """What follows from the run, in words: who is best in each dimension, and what speaks against believing it."""
     run = here.run
-    alike: dict[tuple[str, ...], list[str]] = {}
+    alike: dict[frozenset[str], list[Dimension]] = {}
     without: list[Html] = []
     for dimension in run.dimensions:
         name = link(here.section(f"d{here.site_map.dimensions[dimension.name]}"), dimension.name)
         if dimension.best_board is None:
             without.append(join(["On ", name, " there is no board: ", why_no_board(run, dimension), "."]))
             continue
-        alike.setdefault(tuple(could_be_first(dimension)), []).append(name)
-    sentences = [
-        _who_is_best(who, where, len(run.entrants))
-        for who, where in sorted(alike.items(), key=lambda one: len(one[0]) != 1)
-    ]
+        alike.setdefault(frozenset(could_be_first(dimension)), []).append(dimension)
+    sentences = [_who_is_best(here, where) for _, where in sorted(alike.items(), key=lambda one: len(one[0]) != 1)]
     doubts = list(_doubts(run))
     if doubts:
         without.append(el("b", f"Do not rely on it: {'; '.join(doubts)}."))
     return join([*sentences, *without], " ")
 
 
-def _who_is_best(who: Sequence[str], where: Sequence[str], entrants: int) -> Html:
+def _who_is_best(here: Here, where: Sequence[Dimension]) -> Html:
     """A sentence about the dimensions in which the same entrants could be first."""
-    dimensions = join([join(where[:-1], ", "), " and " if len(where) > 1 else "", where[-1]])
-    names = [el("b", name) for name in who]
-    if len(who) == 1:
+    links = [link(here.section(f"d{here.site_map.dimensions[one.name]}"), one.name) for one in where]
+    dimensions = join([join(links[:-1], ", "), " and " if len(links) > 1 else "", links[-1]])
+    board, names = where[0].best_board, [el("b", name) for name in could_be_first(where[0])]
+    if len(names) == 1:
         return join([names[0], " is best on ", dimensions, "; first place is settled."])
-    if 2 < len(who) == entrants:
-        return join(["On ", dimensions, " it is open who is best: any of them."])
-    either = join([join(names[:-1], ", "), " or " if len(names) > 1 else "", names[-1]])
-    return join(["On ", dimensions, " it is open who is best: ", either, "."])
+    everybody = board is not None and 2 < len(names) == len(board.ratings)
+    who = el("b", "any of them") if everybody else join([join(names[:-1], ", "), " or ", names[-1]])
+    return join(["On ", dimensions, " it is open who is best: ", who, "."])
 
 
 def could_be_first(dimension: Dimension) -> list[str]:
@@ -95,8 +92,8 @@ def _doubts(run: Run) -> Iterator[str]:
     results = run.manifest.get("results") or {}
     missed = {name: found for name, found in (results.get("canaries") or {}).items() if found["missed"]}
     if missed:
-        where = [f"{len(found['missed'])} of {found['asked']} on {name}" for name, found in missed.items()]
-        yield f"the judge missed {in_words(where)} of the canaries, pairs with a clearly better answer"
+        where = [f"{len(found['missed'])} of {found['asked']} canaries on {name}" for name, found in missed.items()]
+        yield f"the judge missed {in_words(where)}, pairs with a clearly better answer"
     for name, found in (results.get("dimensions") or {}).items():
         if "habits" in found and (habits := JudgeHabits.from_record(found["habits"])).unreliable:
             share = 100 * (habits.flips.value or 0.0)
