@@ -170,7 +170,10 @@ def test_strangers_and_repeated_results_are_ignored_and_counted(tmp_path: Path) 
 
     totals = run_virtually(work)
     assert totals.all.done == 5
-    assert notices == ["batch batch_0000 held 4 replies to requests that are not ours: ignored."]
+    assert notices == [
+        "batch batch_0000 answered 5 requests more than once: the first reply counts.",
+        "batch batch_0000 held 4 replies to requests that are not ours: ignored.",
+    ]
 
 
 def test_truncated_replies_go_into_a_further_batch_with_more_tokens(tmp_path: Path) -> None:

@@ -318,7 +318,10 @@ class Batches:
         if held.trouble.times == 1:
             self._notice(f"{error} Open batches continue; checking again later.")
         elif held.trouble.times % EQUAL_FAILURES == 0:
-            self._notice(f"{error} It failed {held.trouble.times} times in the same way; checking again later.")
+            self._notice(
+                f"{error} It failed {held.trouble.times} times in the same way; checking again, for an hour at most. "
+                "You may stop it: nothing is lost, and the same command goes on."
+            )
 
     def _end_if_hopeless(self) -> None:
         """Raise once waiting helps no open batch: one that still may end is waited for first."""

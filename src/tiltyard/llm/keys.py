@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import html
+import json
 import os
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from tiltyard.errors import OptionError, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$")
@@ -87,6 +90,14 @@ def redact(text: str) -> str:
     """The text without any secret: what providers were given, and the value of every `*_API_KEY` variable."""
     from_environment = {value.strip() for name, value in os.environ.items() if name.upper().endswith("_API_KEY")}
     secrets = _known | {value for value in from_environment if len(value) >= _SHORTEST_SECRET}
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, _HIDDEN)
+    for written in sorted({way for secret in secrets for way in _ways_to_write(secret)}, key=len, reverse=True):
+        text = text.replace(written, _HIDDEN)
     return text
+
+
+def _ways_to_write(secret: str) -> Iterator[str]:
+    """A secret as servers repeat it: as it is, without `Bearer`, and as a part of JSON, HTML or an address."""
+    for part in {secret, secret.rpartition(" ")[2]}:
+        if len(part) >= _SHORTEST_SECRET:
+            quoted = json.dumps(part)[1:-1]
+            yield from (part, quoted, quoted.replace("/", "\\/"), html.escape(part), quote(part, safe=""))

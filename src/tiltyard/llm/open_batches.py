@@ -193,9 +193,11 @@ class Collector:
         """Save every reply of an ended batch that this run asks for; if interrupted, it can be repeated."""
         without_result = Reply(error=unanswered or "missing from the batch's results")
         strangers = 0
+        seen: Counter[str] = Counter()
         unreadable: list[tuple[str, Reply]] = []
         async for custom_id, reply in self._provider.results(batch_id):
             found = held.get(custom_id)
+            seen[custom_id] += 1
             if reply.error == UNREADABLE:
                 unreadable.append((custom_id, reply))
             elif found is not None:
@@ -208,9 +210,17 @@ class Collector:
             self._check_unreadable(held, batch_id, unreadable)
         by_id = dict(unreadable)
         nameless = [reply for custom_id, reply in unreadable if custom_id not in held]
+        if len(held) and not unreadable and unanswered is None:
+            missing, most = plural(len(held), "request"), plural(self._max_resubmits, "time")
+            self._notice(f"batch {batch_id}: {missing} without a reply in its results: asked again, at most {most}.")
         for ask, entry in held.drain():
             reply = by_id.get(entry.custom_id) or (nameless.pop() if nameless else without_result)
             self._take(held.open, ask, entry, reply)
+        twice = sum(count > 1 and held.open.owns(custom_id) for custom_id, count in seen.items())
+        if twice:
+            self._notice(
+                f"batch {batch_id} answered {plural(twice, 'request')} more than once: the first reply counts."
+            )
         if strangers:
             self._notice(f"batch {batch_id} held {plural(strangers, 'reply')} to requests that are not ours: ignored.")
         if self._claims.remaining(held.open) == 0 and held.open.id not in self._indebted:

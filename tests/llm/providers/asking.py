@@ -29,17 +29,17 @@ def question(user: str = "Which is better?", **changes: Any) -> Request:
     return Request(**{"model": "some-model", "system": "A rubric.", "user": user, "max_tokens": 100, **changes})
 
 
-def make(kind: str, server: FakeServer) -> Any:
+def make(kind: str, server: FakeServer, **options: Any) -> Any:
     if kind == "anthropic":
-        return AnthropicProvider(api_key=KEY, base_url=server.anthropic_url)
+        return AnthropicProvider(api_key=KEY, base_url=server.anthropic_url, **options)
     if kind == "openai":
-        return OpenAIProvider(api_key=KEY, base_url=server.openai_url)
+        return OpenAIProvider(api_key=KEY, base_url=server.openai_url, **options)
     if kind == "gemini":
         from tiltyard.llm.providers.gemini import GeminiProvider  # its SDK takes a second to import
 
         with patch.object(ssl, "create_default_context", _certificates_read_once):
-            return GeminiProvider(api_key=KEY, base_url=server.gemini_url)
-    return CompatibleProvider(api_key=KEY, base_url=server.openai_url)
+            return GeminiProvider(api_key=KEY, base_url=server.gemini_url, **options)
+    return CompatibleProvider(api_key=KEY, base_url=server.openai_url, **options)
 
 
 def use(provider: Provider, work: Callable[[Any], Awaitable[T]]) -> T:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import json
 import time
 import tracemalloc
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from urllib.parse import quote as quote_all
 
 import pytest
 
@@ -15,6 +20,7 @@ from tests.llm.providers.asking import KEY, question
 from tests.llm.providers_in_memory import Kept
 from tiltyard.errors import QuestionRefused, Refused, TryLater
 from tiltyard.llm.asking import Ask, AskingSettings
+from tiltyard.llm.keys import fill_in_headers, redact
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
@@ -130,6 +136,14 @@ def test_the_value_of_a_header_is_in_no_error(fake_server: FakeServer) -> None:
         asked("local", fake_server, headers={"X-Team": "${TEAM_TOKEN}", "X-Route": "blue-green-7"})
     assert "team-secret-0001" not in str(error.value)
     assert "blue-green-7" not in str(error.value)
+
+
+@pytest.mark.parametrize("write", [str, html.escape, partial(quote_all, safe=""), lambda text: json.dumps(text)[1:-1]])
+def test_the_value_of_a_header_is_hidden_however_a_server_repeats_it(write: Callable[[str], str]) -> None:
+    token = 'abc/DEF+"<q>0001'
+    fill_in_headers({"authorization": "Bearer ${ODD_TOKEN}"}, {"ODD_TOKEN": token})
+    fill_in_headers({"authorization": "Bearer plain-token-0002"}, {})
+    assert redact(f"no such token: {write(token)}, nor plain-token-0002") == "no such token: [hidden], nor [hidden]"
 
 
 def test_a_header_without_its_variable_is_one_clear_error(fake_server: FakeServer) -> None:

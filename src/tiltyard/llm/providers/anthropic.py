@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import anthropic
@@ -258,10 +259,12 @@ def _problem(body: object, otherwise: str) -> tuple[str, str]:
 
 
 def _state(batch: MessageBatch) -> BatchState:
-    counts = batch.request_counts
+    """What a batch says of itself. The SDK does not check types: a gateway may leave out anything."""
+    counts = an_object(batch.model_dump().get("request_counts"))
+    sizes = [a_count(counts.get(name)) for name in ("processing", "succeeded", "errored", "canceled", "expired")]
     return BatchState(
         batch_id=batch.id,
         ended=batch.processing_status == "ended",
-        created_at=batch.created_at.timestamp(),
-        size=counts.processing + counts.succeeded + counts.errored + counts.canceled + counts.expired,
+        created_at=batch.created_at.timestamp() if isinstance(batch.created_at, datetime) else 0.0,
+        size=None if None in sizes else sum(size or 0 for size in sizes),
     )

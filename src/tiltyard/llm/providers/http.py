@@ -45,6 +45,8 @@ else:
 
 FILE_SECONDS = 3600.0
 """How long sending a batch, or reading its results, may take in all."""
+SLOWEST = 50_000
+"""Bytes a second: a file of results that takes longer than the time limit must come at least as fast as this."""
 LARGEST_ANSWER = 2_000_000
 """The most bytes of an answer, decompressed; the probabilities of a reply's tokens come on top."""
 BYTES_PER_TOKEN = 16
@@ -228,7 +230,8 @@ def translate(error: Exception, caller: Caller, about: str) -> ModelError:
                 paid=True,
             )
         words = f"No answer from {caller.address} to {about}: {type(reasons[-1]).__name__} {reasons[-1]}"
-        damaged, unreachable = any(map(_is_cut_off, reasons)), any(isinstance(one, _UNREACHABLE) for one in reasons)
+        damaged = any(isinstance(one, AnswerTooSlow) or _is_cut_off(one) for one in reasons)
+        unreachable = any(isinstance(one, _UNREACHABLE) for one in reasons)
         return TryLater(one_line(words), damaged=damaged, unreachable=unreachable)
     names, words = _error_body(error)
     meant = next((_AS_STATUS[name] for name in names if name in _AS_STATUS), status)
@@ -314,17 +317,22 @@ class AnswerTooLong(ValueError):
     """An answer has more bytes than it may have."""
 
 
+class AnswerTooSlow(TimeoutError):
+    """An answer drips, or has no end."""
+
+
 class _LimitedBody(httpx2.AsyncByteStream):
     """The decompressed bytes of an answer, up to a limit: more is an error, and of an error the rest is left out."""
 
-    def __init__(self, compressed: httpx2.Response, largest: float) -> None:
+    def __init__(self, compressed: httpx2.Response, largest: float, seconds: float) -> None:
         self._compressed = compressed
         self._largest = largest
+        self._seconds = seconds
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         is_error = self._compressed.status_code >= 400
         largest = _LARGEST_ERROR if is_error else self._largest
-        size, until = 0, time.monotonic() + FILE_SECONDS
+        size, since = 0, time.monotonic()
         async with aclosing(self._compressed.aiter_bytes()) as pieces:
             async for piece in pieces:
                 size += len(piece)
@@ -332,20 +340,20 @@ class _LimitedBody(httpx2.AsyncByteStream):
                     return
                 if size > largest:
                     raise AnswerTooLong(f"more than {largest:,.0f} bytes")
-                if time.monotonic() > until:
-                    raise TimeoutError(f"not at its end after {FILE_SECONDS:g} s")
+                if time.monotonic() - since > min(self._seconds + size / SLOWEST, FILE_SECONDS):
+                    raise AnswerTooSlow(f"over {self._seconds:g} s, and slower than {SLOWEST:,} bytes a second")
                 yield piece
 
     async def aclose(self) -> None:
         await self._compressed.aclose()
 
 
-async def _limit_body(response: httpx2.Response) -> None:
-    """Let an answer be read only up to its limit; it is decompressed here, in pieces, as it is read."""
+async def _limit_body(response: httpx2.Response, seconds: float) -> None:
+    """Let an answer be read only up to its limits; it is decompressed here, in pieces, as it is read."""
     compressed = httpx2.Response(
         response.status_code, headers=response.headers, stream=response.stream, request=response.request
     )
-    response.stream = _LimitedBody(compressed, _largest.get())
+    response.stream = _LimitedBody(compressed, _largest.get(), seconds)
     for name in ("content-encoding", "content-length"):
         response.headers.pop(name, None)
 
@@ -387,8 +395,11 @@ def http_client(
             for name in caller.headers:
                 request.headers.pop(name, None)
 
+    async def limit_body(response: httpx2.Response) -> None:
+        await _limit_body(response, caller.timeout_seconds)
+
     settings = {
-        "event_hooks": {"request": [add_headers], "response": [_limit_body]},
+        "event_hooks": {"request": [add_headers], "response": [limit_body]},
         "timeout": socket_timeout(caller),
         "limits": httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
         "verify": trusted(*map(os.environ.get, CERTIFICATES)),

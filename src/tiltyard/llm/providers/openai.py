@@ -25,7 +25,7 @@ from tiltyard.llm.providers.http import (
     socket_timeout,
     streamed,
 )
-from tiltyard.llm.providers.received import UnreadableLine, a_text, an_object, decode_lines
+from tiltyard.llm.providers.received import UnreadableLine, a_number, a_text, an_object, decode_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -256,7 +256,7 @@ def _state(batch: Batch) -> BatchState:
     return BatchState(
         batch_id=batch.id,
         ended=batch.status in _ENDED,
-        created_at=float(batch.created_at),
+        created_at=a_number(batch.created_at) or 0.0,
         size=batch.request_counts.total if batch.request_counts else None,
         tag=(batch.metadata or {}).get(_TAG),
     )

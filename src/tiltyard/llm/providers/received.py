@@ -77,7 +77,7 @@ async def decode_lines(
         for place, piece in enumerate(chunk.split(b"\n")):
             if place:
                 line = b"".join(begun)
-                if line.strip():
+                if line.strip() or size > longest:
                     yield _decoded(number, line, size, longest)
                 number, size, begun = number + 1, 0, []
             size += len(piece)
@@ -85,7 +85,7 @@ async def decode_lines(
             if size > longest:
                 begun = [b"".join(begun)[:_BEGINNING]]
     line = b"".join(begun)
-    if line.strip():
+    if line.strip() or size > longest:
         yield _decoded(number, line, size, longest)
 
 
