@@ -45,6 +45,18 @@ def test_the_same_battles_give_the_same_bytes(small: PublishedFolder, plain_file
     assert everything(tmp_path / "again") == everything(small.folder)
 
 
+@pytest.mark.parametrize("repeated", [0, 1])
+def test_rows_that_only_an_unpublished_column_tells_apart_agree_with_their_folder(
+    repeated: int, tmp_path: Path
+) -> None:
+    lines = ["v1,v2,A,q1,good", "v1,v2,A,q1,fine", "v2,v1,B,q2,x", *["v2,v1,A,q3,y"] * (1 + repeated)]
+    (tmp_path / "tiny.csv").write_text("\n".join(["model_a,model_b,winner,question_id,comment", *lines]) + "\n")
+    published = publish(tmp_path / "tiny.csv", tmp_path / "P")
+    assert check(published.folder).problems == []
+    repeats = "Rows of the source that repeat another one in every column, each of which counts: 1."
+    assert (repeats in published.publication.notes) == bool(repeated)
+
+
 def test_its_board_is_that_of_rate_and_its_rows_fit_their_schema(published: PublishedFolder, battle_file: Path) -> None:
     board = json.loads((published.folder / "board.json").read_bytes())
     expected = ty.rate(battle_file)

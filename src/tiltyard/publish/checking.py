@@ -130,7 +130,7 @@ def _check_battles(found: FolderCheck, kept: dict[str, bytes], folder: Path) -> 
         path = folder / name
         write_bytes(path, kept[name])
         try:
-            tables[name] = read_battles(path)
+            tables[name] = replace(read_battles(path), repeated=0)
         except TiltyardError as error:
             found.problems.append(str(error).replace(str(path), name))
     table = tables.get("battles.jsonl")

@@ -378,8 +378,12 @@ def static_site(
         more: Further fields of the publication.
     """
     public, changed = publishable(table, texts=options.texts, voters_are_keys=kind == "arena")
-    public = replace(public, skipped={})
-    skipped = [f"{count:,} rows were left out: {reason}." for reason, count in table.skipped.items()]
+    public = replace(public, skipped={}, repeated=0)
+    rows = [f"{count:,} rows were left out: {reason}." for reason, count in table.skipped.items()]
+    if table.repeated:  # told here: columns that are not published may tell rows apart, so it cannot be counted again
+        rows.append(
+            f"Rows of the source that repeat another one in every column, each of which counts: {table.repeated:,}."
+        )
     return StaticSite(
         kind=kind,
         title=title,
@@ -389,7 +393,7 @@ def static_site(
         parts=make_parts(public, options.rules),
         texts=texts,
         updated=_newest(public),
-        notes=(*notes, *changed, *skipped),
+        notes=(*notes, *changed, *rows),
         url=options.url if not options.url or options.url.endswith("/") else f"{options.url}/",
         **more,
     )
