@@ -24,11 +24,17 @@ TiltyardError
 ├── OptionError              an option, or a combination of options, makes no sense
 └── MissingExtra             an optional part is not installed: says which command installs it
 
-Every message says what happened, where, and what to do next, in one line. The command line prints that line and exits
+Every message says what happened, where, and what to do next, in one line (a ConfigError may list several problems, a
+line each). The command line prints that line and exits
 with 1; it never shows a traceback for one of these.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class TiltyardError(Exception):
@@ -85,7 +91,10 @@ class BankError(TiltyardError):
 
 
 class ConfigError(TiltyardError):
-    """A tournament's settings are missing or wrong."""
+    """A tournament's settings are missing or wrong; several `problems` are a list, each on a line of its own."""
+
+    def __init__(self, message: str, problems: Iterable[object] = ()) -> None:
+        super().__init__("\n  - ".join(str(line).replace("\n", "\\n") for line in (message, *problems)))
 
 
 class JudgingError(TiltyardError):

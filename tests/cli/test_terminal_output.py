@@ -100,6 +100,16 @@ def test_a_message_is_one_line_though_a_name_has_several(tiltyard: Run, tmp_path
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_each_problem_of_a_list_has_a_line_of_its_own_and_a_name_cannot_add_one(tiltyard: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text('rubrics: {"k\\n  - fake": {}}\n')
+    done = tiltyard("run", "t.yaml", "--mode", "pilot")
+    first, *listed = done.stderr.splitlines()
+    assert first == f"tiltyard: t.yaml: {len(listed)} settings are missing or wrong. Correct them:"
+    assert "  - prompts is missing." in listed
+    assert all(line.startswith("  - ") for line in listed)
+    assert "  - rubrics.k\\n  - fake.path is missing." in listed
+
+
 def test_text_is_printed_as_it_is() -> None:
     text = "größer · ±3 \t 模型 \N{ROBOT FACE}\N{ZERO WIDTH JOINER}\n"
     assert printable(text) == text

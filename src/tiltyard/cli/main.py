@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from tiltyard import __version__
-from tiltyard.errors import TiltyardError
+from tiltyard.errors import ConfigError, TiltyardError
 
 if TYPE_CHECKING:
     import typer
@@ -150,7 +150,7 @@ def main() -> None:
     except TiltyardError as error:
         from tiltyard.cli.output import as_options
 
-        _end(as_options(str(error)))
+        _end(as_options(str(error)), is_list=isinstance(error, ConfigError))
     except KeyboardInterrupt:
         _end("interrupted.")
     except BrokenPipeError:
@@ -187,8 +187,8 @@ def _run() -> None:
         raise
 
 
-def _end(message: str) -> NoReturn:
-    """The command ends with one line on stderr; what it printed before is still flushed if possible."""
+def _end(message: str, *, is_list: bool = False) -> NoReturn:
+    """The command ends with one line on stderr, or a list; what it printed before is still flushed if possible."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -196,7 +196,7 @@ def _end(message: str) -> NoReturn:
     from tiltyard.cli.output import note
 
     with suppress(OSError):
-        note("tiltyard: " + message.replace("\n", "\\n"))
+        note("tiltyard: " + (message if is_list else message.replace("\n", "\\n")))
     sys.exit(1)
 
 

@@ -36,8 +36,7 @@ class Problems(list[str]):
         if len(self) == 1:
             raise ConfigError(f"{path}: {self[0]}")
         if self:
-            listed = "".join(f"\n  - {problem}" for problem in self)
-            raise ConfigError(f"{path}: {len(self)} settings are missing or wrong. Correct them:{listed}")
+            raise ConfigError(f"{path}: {len(self)} settings are missing or wrong. Correct them:", self)
 
 
 def wrong_values(value: Any, kind: Any, name: str, required: bool) -> Iterator[str]:

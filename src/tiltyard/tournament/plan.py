@@ -209,8 +209,8 @@ class _Reading:
         if len(self._errors) == 1:
             raise self._errors[0]
         if self._errors:
-            listed = "".join(f"\n  - {error}" for error in self._errors)
-            raise ConfigError(f"{path}: {len(self._errors)} things are missing or wrong. Correct them:{listed}")
+            count = len(self._errors)
+            raise ConfigError(f"{path}: {count} things are missing or wrong. Correct them:", self._errors)
 
 
 def _pilot(bank: Sequence[Prompt], settings: PromptSettings) -> list[Prompt]:
