@@ -16,8 +16,8 @@ from tests.cli.conftest import Run
 from tests.forked import PATIENCE_SECONDS, PLAIN_TERMINAL
 from tiltyard.cli.output import printable
 
-HOSTILE = "gp\x1b[2Jt\r\u202e4\x9b31m\u2066\x07"
-STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+HOSTILE = "gp\x1b[2Jt\r\u202e4\u2028\x9b31m\u2066\x07"
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\udc80-\udcff]")
 CLI = Path(__file__).parents[2] / "src" / "tiltyard" / "cli"
 
 
@@ -46,6 +46,11 @@ def hostile(tmp_path: Path) -> str:
         ("battles", "check", "bad.jsonl"),
         ("battles", "stats", "battles.jsonl"),
         ("rate", "battles.jsonl", "--anchor", "nobody=1000"),
+        ("rate", "battles.jsonl", f"--{HOSTILE}"),
+        ("schema", "battle", HOSTILE),
+        ("arena", "init", f"--{HOSTILE}"),
+        ("battles", "check", f"{HOSTILE}.csv"),
+        (HOSTILE,),
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )
@@ -108,6 +113,10 @@ def test_each_problem_of_a_list_has_a_line_of_its_own_and_a_name_cannot_add_one(
     assert "  - prompts is missing." in listed
     assert all(line.startswith("  - ") for line in listed)
     assert "  - rubrics.k\\n  - fake.path is missing." in listed
+
+
+def test_a_byte_that_is_not_utf_8_is_shown_by_its_number() -> None:
+    assert printable(os.fsdecode(b"w\xff.csv")) == "w\\udcff.csv"
 
 
 def test_text_is_printed_as_it_is() -> None:

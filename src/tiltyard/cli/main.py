@@ -4,9 +4,10 @@ import gc
 import os
 import re
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 # Ratings solve many small systems, which two BLAS threads make slower; NumPy reads this when it is first imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -91,6 +92,7 @@ COMMANDS = {
 def make_app(only: str | None = None) -> "typer.Typer":
     """The command line with all its commands, or with one of them, which starts in half the time."""
     import typer
+    from typer.core import TyperGroup
 
     def print_version(asked: bool) -> None:
         if asked:
@@ -107,8 +109,32 @@ def make_app(only: str | None = None) -> "typer.Typer":
         if context.invoked_subcommand is None:
             sys.stdout.write(overview(__version__))
 
+    usage_error: Any = typer.BadParameter.__base__
+
+    class Commands(TyperGroup):
+        """All commands; what their usage errors repeat of an argument steers no terminal."""
+
+        def make_context(self, *arguments: Any, **more: Any) -> Any:
+            with shown():
+                return super().make_context(*arguments, **more)
+
+        def invoke(self, context: Any) -> Any:
+            with shown():
+                return super().invoke(context)
+
+    @contextmanager
+    def shown() -> Iterator[None]:
+        try:
+            yield
+        except usage_error as error:
+            from tiltyard.cli.output import printable
+
+            error.message = printable(error.message)
+            raise
+
     app = typer.Typer(
         name="tiltyard",
+        cls=Commands,
         help="Which model is better, and how sure are we? Leaderboards with honest intervals from pairwise battles.",
         invoke_without_command=True,
         pretty_exceptions_enable=False,

@@ -33,6 +33,8 @@ _CONTROLS = (
     *(code for code in range(0x20) if chr(code) not in "\t\n"),
     *range(0x7F, 0xA0),  # delete, and the second set of control characters
     *(0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)),  # which way text runs
+    *(0x2028, 0x2029),  # line breaks
+    *range(0xDC80, 0xDD00),  # bytes of a file's name that are not UTF-8
 )
 _SHOWN = {code: f"\\u{code:04x}" for code in _CONTROLS}
 
