@@ -23,6 +23,8 @@ FINE = [
     "meta->>'$.topic' = 'law' and (case when len_a > 1 then true else false end)",
     "epoch(now()) - tstamp < 7 * 86400 and split_part(model_a, '/', 1) = 'acme'",
     "CAST(tstamp AS DATE) > DATE '2026-01-01' and regexp_matches(model_a, '^a')",
+    "cast(tstamp as date) < current_date and to_timestamp(tstamp) < current_timestamp and today() > date '2020-01-01'",
+    "pi() > 3 and length([]) = 0 and hash(model_a) % 2 = 0 and count_if > 1",
 ]
 REFUSED = [
     "true; COPY (SELECT 1) TO '{target}'",
@@ -46,6 +48,18 @@ REFUSED = [
     "\"current_setting\"('temp_directory') = 'x'",
     "system.main.current_setting('temp_directory') = 'x'",
     "write_log('x') is null",
+    "version() = 'x'",
+    "current_user = 'x'",
+    "User = 'x'",
+    "current_user() = 'x'",
+    "current_schema = 'x'",
+    "current_database() = 'x'",
+    "main.current_schemas(true) = []",
+    "txid_current() > 0",
+    "pg_postmaster_start_time() is null",
+    "json_serialize_plan('select 1') is null",
+    "in_search_path('a', 'b')",
+    "inet_server_addr() is null",
     "pg_sleep(0) is null",
     "pg_get_viewdef(1) is null",
     "random() < 0.5",
@@ -66,6 +80,11 @@ REFUSED = [
 @pytest.mark.parametrize("where", FINE)
 def test_a_condition_over_columns_is_taken(where: str) -> None:
     assert refusal(where, duckdb.connect()) is None
+
+
+def test_a_column_that_is_called_user_can_be_asked_for() -> None:
+    named = [row | {"user": f"v{at % 2}"} for at, row in enumerate(rows())]
+    assert len(read_battles(named, where="user = 'v1'")) == len(named) // 2
 
 
 def test_anything_but_one_condition_is_refused_in_one_line_and_has_no_effect(tmp_path: Path) -> None:

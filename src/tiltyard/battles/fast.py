@@ -166,7 +166,7 @@ def check_condition(layout: Layout) -> None:
     """Raise a clear error when `where` is anything but one condition, before it is part of any statement."""
     if layout.where is not None:
         with session() as connection:
-            reason = refusal(layout.where, connection)
+            reason = refusal(layout.where, connection, layout.header)
         if reason is not None:
             raise where_error(layout, f"{reason}. Give one condition, such as category = 'law'")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from duckdb import DuckDBPyConnection
 
@@ -27,17 +27,34 @@ PARTS = frozenset(
 CALLABLE = ("scalar", "macro", "aggregate")
 """The kinds of functions that can be called in an expression."""
 
-SETTINGS = frozenset(("current_setting", "getvariable"))
-"""Functions that tell about the engine, not about the row."""
+TIMES = frozenset(
+    (
+        *("now", "today", "current_date", "current_time", "current_timestamp", "current_localtime"),
+        *("current_localtimestamp", "get_current_time", "get_current_timestamp", "transaction_timestamp"),
+    )
+)
+"""Functions that tell the time of the query, which a condition may compare with."""
+
+ENGINE = re.compile(r"(current|pg|inet|has|json_(de)?serialize)_.*|(session_)?user|version|parse_duckdb_log_message")
+"""Functions that tell about the engine or the session, not about the row."""
+
+ENGINE_WORDS = frozenset(("current_catalog", "current_role", "current_schema", "current_user", "session_user", "user"))
+"""Those of them that DuckDB takes without parentheses, where no column has the name."""
 
 SPARK_SUBQUERY = re.compile(r"\((?:\s|--[^\r\n]*)*(select|from|table|values|with|map|reduce)\b(?!\s*\()", re.IGNORECASE)
 SPARK_CALLS = re.compile(r"\b(reflect|try_reflect|java_method|identifier)\b", re.IGNORECASE)
 """Functions of Spark SQL that call any method of Java, or a function whose name is computed."""
 
 
-def refusal(where: str, connection: DuckDBPyConnection) -> str | None:
-    """Why a `where` expression may not be given to DuckDB, or None when it may."""
-    return _refusal(where, connection, frozenset())
+def refusal(where: str, connection: DuckDBPyConnection, columns: Iterable[str] = ()) -> str | None:
+    """Why a `where` expression may not be given to DuckDB, or None when it may.
+
+    Parameters:
+        where: The expression.
+        connection: Where it would be used.
+        columns: The source's own columns; a word such as `user` that is none of them is a function of DuckDB.
+    """
+    return _refusal(where, connection, frozenset(name.lower() for name in columns), frozenset())
 
 
 def spark_refusal(where: str) -> str | None:
@@ -54,7 +71,7 @@ def spark_refusal(where: str) -> str | None:
     return f"it may not use {called[1].lower()}" if called else None
 
 
-def _refusal(where: str, connection: DuckDBPyConnection, within: frozenset[str]) -> str | None:
+def _refusal(where: str, connection: DuckDBPyConnection, columns: frozenset[str], within: frozenset[str]) -> str | None:
     if "\0" in where:
         return "it has a zero byte"
     plain = _parsed("true", connection)
@@ -66,7 +83,7 @@ def _refusal(where: str, connection: DuckDBPyConnection, within: frozenset[str])
         condition = _taken_out(parsed)
         if condition is None or _without_places(parsed) != _without_places(plain):
             return "it is more than one condition"
-    reasons = (_about_part(part, connection, within) for part in _parts(condition))
+    reasons = (_about_part(part, connection, columns, within) for part in _parts(condition))
     return next((reason for reason in reasons if reason is not None), None)
 
 
@@ -100,13 +117,18 @@ def _parts(tree: Any) -> Iterator[dict[str, Any]]:
             yield from _parts(value)
 
 
-def _about_part(part: dict[str, Any], connection: DuckDBPyConnection, within: frozenset[str]) -> str | None:
+def _about_part(
+    part: dict[str, Any], connection: DuckDBPyConnection, columns: frozenset[str], within: frozenset[str]
+) -> str | None:
     """Why one part of a condition is refused, or None when it is not."""
     kind = part.get("class")
     if kind is None or kind == "SUBQUERY":
         return "it has a subquery"
     if kind not in PARTS:
         return f"it may not use {str(kind).lower()}"
+    names = part["column_names"] if kind == "COLUMN_REF" else []
+    if len(names) == 1 and names[0].lower() in ENGINE_WORDS - columns:
+        return f"it may not use {names[0].lower()}"
     name = str(part.get("function_name", "")).lower() if kind == "FUNCTION" else ""
     if not name or name in within:
         return None
@@ -117,6 +139,7 @@ def _about_part(part: dict[str, Any], connection: DuckDBPyConnection, within: fr
     called = [(stability, macro) for kind, stability, macro in known if kind in CALLABLE]
     refused = bool(known) and not called
     for stability, macro in called:
-        effect = stability == "VOLATILE" or name in SETTINGS
-        refused |= effect or (macro is not None and _refusal(macro, connection, within | {name}) is not None)
+        of_the_row = name in TIMES or (stability in ("CONSISTENT", None) and not ENGINE.fullmatch(name))
+        inner = None if macro is None else _refusal(macro, connection, columns, within | {name})
+        refused |= not of_the_row or inner is not None
     return f"it may not use the function {name}" if refused else None
