@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -334,3 +335,35 @@ def test_a_latin_1_file_is_told_how_to_become_utf_8(tmp_path: Path) -> None:
     path.write_bytes("model_a,model_b,winner\nmodèle,otter,A\n".encode("utf-16"))
     with pytest.raises(BattleError, match=r"votes\.csv is UTF-16 text\. Save it as UTF-8: iconv -f UTF-16 -t UTF-8 "):
         read_battles(path)
+
+
+def in_kind(kind: str, winner: str) -> str:
+    """Two battles in a kind of file, with a name that is not ASCII."""
+    rows = [{"model_a": "modèle", "model_b": "otter", winner: side} for side in "AB"]
+    if kind == "json":
+        return json.dumps(rows, ensure_ascii=False)
+    if kind == "jsonl":
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    sign = "\t" if kind == "tsv" else ","
+    return "".join(sign.join(cells) + "\n" for cells in (rows[0], *(row.values() for row in rows)))
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "json"])
+def test_every_kind_of_file_says_how_it_becomes_utf_8_and_may_start_with_a_mark(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"votes.{kind}"
+    encodings = {"utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE", "utf-16": "UTF-16", "latin-1": "WINDOWS-1252"}
+    for encoding, name in encodings.items():
+        path.write_bytes(in_kind(kind, "winner").encode(encoding))
+        with pytest.raises(BattleError, match=rf"Save it as UTF-8: iconv -f {name} -t UTF-8 "):
+            read_battles(path)
+    path.write_bytes(in_kind(kind, "winner").encode("utf-8-sig"))
+    assert read_battles(path).models == ("modèle", "otter")
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_a_header_in_latin_1_is_not_guessed_at(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"votes.{kind}"
+    path.write_bytes(in_kind(kind, "préféré").encode("latin-1"))
+    with pytest.raises(BattleError, match=r"is not UTF-8 text\. Save it as UTF-8: iconv -f WINDOWS-1252 ") as caught:
+        read_battles(path)
+    assert "\ufffd" not in str(caught.value)

@@ -20,8 +20,8 @@ import msgspec
 import numpy as np
 
 from tiltyard.battles.fast import load, session, where_error
-from tiltyard.battles.headers import delimiter
-from tiltyard.battles.inputs import DAMAGED, FileKind, Part
+from tiltyard.battles.headers import delimiter, is_text
+from tiltyard.battles.inputs import DAMAGED, UTF_8_MARK, FileKind, Part
 from tiltyard.battles.layout import STRICT_NUMBERS, Field, FieldKind, Layout, read_label, read_number, read_time
 from tiltyard.battles.problems import BadRows, RowProblem, explain, shown, value_of
 from tiltyard.battles.query import Rows, filtered, identifier, literal
@@ -179,7 +179,7 @@ def _json_lines(part: Part) -> Iterator[RawRow]:
     decode = msgspec.json.Decoder().decode
     with part.open() as file:
         for number, line in enumerate(file, start=1):
-            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            text = line.removeprefix(UTF_8_MARK) if number == 1 else line
             if text.isspace():
                 continue
             where = f"{part.name}:{number}"
@@ -193,7 +193,7 @@ def _json_lines(part: Part) -> Iterator[RawRow]:
 
 def _json_array(part: Part) -> Iterator[RawRow]:
     with part.open() as file:
-        rows = msgspec.json.decode(file.read())
+        rows = msgspec.json.decode(file.read().removeprefix(UTF_8_MARK))
     for number, row in enumerate(rows, start=1):
         yield _line(f"{part.name}: row {number}", row)
 
@@ -235,18 +235,10 @@ def _csv_line(where: str, names: list[str], cells: list[str]) -> RawRow:
     if len(cells) != len(names):
         detail = f"{len(cells)} where the header has {len(names)}: {shown(','.join(cells))}"
         return RawRow(where, {}, Reason.WRONG_LENGTH, detail)
-    odd = next((cell for cell in cells if not cell.isascii() and not _is_text(cell)), None)
+    odd = next((cell for cell in cells if not cell.isascii() and not is_text(cell)), None)
     if odd is not None:
         return RawRow(where, {}, Reason.NOT_UTF8, f"{odd.encode(errors='surrogateescape')!r}")
     return RawRow(where, {name: cell or None for name, cell in zip(names, cells, strict=True)})
-
-
-def _is_text(cell: str) -> bool:
-    try:
-        cell.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def locate(

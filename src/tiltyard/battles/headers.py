@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from tiltyard.battles.inputs import DAMAGED, FileKind, Part, damage
+from tiltyard.battles.inputs import DAMAGED, UTF_8_MARK, FileKind, Part, damage, to_utf_8
 from tiltyard.errors import BattleError
 
 if TYPE_CHECKING:
@@ -190,8 +190,10 @@ def _json_sample(part: Part) -> list[dict[str, Any]]:
     if part.kind is FileKind.JSON_ARRAY:
         with part.open() as file:
             try:
-                rows = msgspec.json.decode(file.read())
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                rows = msgspec.json.decode(file.read().removeprefix(UTF_8_MARK))
+            except UnicodeDecodeError:
+                raise _not_utf_8(part) from None
+            except msgspec.DecodeError as error:
                 raise BattleError(f"{part.name} is not a JSON array: {error}. Repair it or write it again.") from None
         sample = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     else:
@@ -212,7 +214,7 @@ def _sample_lines(part: Part) -> list[bytes]:
                 file.readline()
                 lines += file.read(SAMPLE_BYTES).split(b"\n")[:-1]
     if lines:
-        lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
+        lines[0] = lines[0].removeprefix(UTF_8_MARK)
     return lines
 
 
@@ -226,7 +228,7 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 def _csv_sample(part: Part) -> tuple[list[str], list[list[str]]]:
     with part.open() as file:
-        text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
         reader = csv.reader(text, delimiter=delimiter(part.kind))
         try:
             names = next((row for row in reader if row), None)
@@ -235,10 +237,25 @@ def _csv_sample(part: Part) -> tuple[list[str], list[list[str]]]:
             raise BattleError(f"{part.name} cannot be read as {part.kind.value.upper()}: {error}.") from None
     if not names:
         raise BattleError(f"{part.name} is empty. Remove it, or check what wrote it.")
+    if not is_text("".join(names)):
+        raise _not_utf_8(part)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise BattleError(f"{part.name}: the header has {', '.join(map(repr, twice))} more than once. Rename one.")
     return names, rows
+
+
+def _not_utf_8(part: Part) -> BattleError:
+    return BattleError(f"{part.name} is not UTF-8 text. {to_utf_8('WINDOWS-1252', part.name)} (if it is Latin-1).")
+
+
+def is_text(cell: str) -> bool:
+    """False where a byte that is not UTF-8 was carried through as a lone surrogate."""
+    try:
+        cell.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def delimiter(kind: FileKind) -> str:

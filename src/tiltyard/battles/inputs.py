@@ -67,7 +67,8 @@ OTHER_KINDS = {
     b"\xff\xd8\xff": "a picture",
     b"SQLite format 3": "a database",
 }
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+UTF_8_MARK = b"\xef\xbb\xbf"
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 """What unzipping raises on a file that is cut off or damaged."""
@@ -169,15 +170,14 @@ def _part(path: Path, name: str) -> Part:
         kind, zipped = _sniff(path, name)
     elif kind is not FileKind.PARQUET:
         start = _start(path, name, zipped=zipped)
-        if start.startswith(UTF_16):
-            _refuse_other_kinds(start, name)
+        _refuse_utf_16(start, name)
         kind = _separated(start) if kind is FileKind.CSV else kind
     return Part(path, name, kind, zipped)
 
 
 def _separated(start: bytes) -> FileKind:
     """The kind of a table by what separates the cells of its first line: spreadsheets save `.csv` with semicolons."""
-    line = start.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
+    line = start.removeprefix(UTF_8_MARK).lstrip().split(b"\n", 1)[0]
     counts = {FileKind.CSV: line.count(b","), FileKind.SEMICOLONS: line.count(b";"), FileKind.TSV: line.count(b"\t")}
     return max(counts, key=counts.__getitem__)
 
@@ -191,10 +191,19 @@ def _start(path: Path, name: str, *, zipped: bool) -> bytes:
             raise damage(name, error) from None
 
 
+def _refuse_utf_16(start: bytes, name: str) -> None:
+    """Text in UTF-16 starts with its mark, or has a zero at every other place: first letters are mostly ASCII."""
+    encoding = "UTF-16" if start.startswith(UTF_16_MARKS) else None
+    zeros = [start[:200][place::2].count(0) for place in (0, 1)]
+    if encoding is None and max(zeros) > 10 * min(zeros) and 4 * max(zeros) > len(start[:200]):
+        encoding = "UTF-16BE" if zeros[0] > zeros[1] else "UTF-16LE"
+    if encoding is not None:
+        raise BattleError(f"{name} is UTF-16 text. {to_utf_8(encoding, name)}.")
+
+
 def _refuse_other_kinds(start: bytes, name: str) -> None:
     """A file that is no text is named as what it is, instead of having its bytes taken for columns."""
-    if start.startswith(UTF_16):
-        raise BattleError(f"{name} is UTF-16 text. {to_utf_8('UTF-16', name)}.")
+    _refuse_utf_16(start, name)
     kind = next((kind for magic, kind in OTHER_KINDS.items() if start.startswith(magic)), None)
     if kind or b"\0" in start:
         what = kind or "binary data"
@@ -211,7 +220,7 @@ def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
     if start.startswith(b"PK\x03\x04"):
         return FileKind.ZIP, zipped
     _refuse_other_kinds(start, name)
-    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    text = start.removeprefix(UTF_8_MARK).lstrip()
     if not text:
         raise BattleError(f"{name} is empty. Remove it, or check what wrote it.")
     if text.startswith(b"{"):
