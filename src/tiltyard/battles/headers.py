@@ -197,7 +197,10 @@ def _json_sample(part: Part) -> list[dict[str, Any]]:
                 raise BattleError(f"{part.name} is not a JSON array: {error}. Repair it or write it again.") from None
         sample = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     else:
-        sample = [row for line in _sample_lines(part) if (row := _object(line)) is not None]
+        lines = _sample_lines(part)
+        sample = [row for line in lines if (row := _object(line)) is not None]
+        if not sample and not is_text(b"".join(lines).decode(errors="surrogateescape")):
+            raise _not_utf_8(part)
     if not sample:
         raise BattleError(f"{part.name}: none of the lines seen is a JSON object. One battle per line is expected.")
     return sample
