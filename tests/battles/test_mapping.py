@@ -215,6 +215,10 @@ VALUES = [
         {"note": "x", "links": "v1", "rechts": "v2", "besser": "left"},
         {"links": "v2", "rechts": "v1", "besser": "right"},
     ),
+    (
+        {"nr": "1", "links": "v1", "rechts": "v2", "besser": "1"},
+        {"nr": "5", "links": "v2", "rechts": "v1", "besser": "2"},
+    ),
 ]
 
 
@@ -234,6 +238,21 @@ def test_nothing_is_suggested_for_columns_that_hold_no_models_and_winners() -> N
     rows = [{"from": "de", "to": "en", "text": "a b"}, {"from": "en", "to": "de", "text": "c"}]
     with pytest.raises(BattleError, match="no known battle format"):
         read_battles(rows)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"winner_model": "x", "loser_model": "y", "judge": at} for at in "35"],
+        [{"foo": "x", "bar": "y", "preferred": "x"}],
+        [{"foo": a, "bar": b, "grade": "1", "level": "2"} for a, b in ("xy", "yx")],
+        [{"foo": a, "bar": b, "grade": a_, "level": b_} for a, b, a_, b_ in ("xy12", "yx21")],
+    ],
+)
+def test_no_mapping_is_suggested_that_lacks_a_column_or_could_be_another(rows: list[dict[str, str]]) -> None:
+    with pytest.raises(BattleError) as caught:
+        read_battles(rows)
+    assert "Did you mean" not in str(caught.value)
 
 
 def test_nothing_is_suggested_where_nothing_is_like_it() -> None:

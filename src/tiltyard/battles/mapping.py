@@ -102,7 +102,9 @@ def _meaning(key: str, value: str) -> Outcome:
 
 
 def suggestion(missing: Collection[str], header: Collection[str], mapped: ColumnMap = NO_MAP) -> str:
-    """A question that names, for each missing column, the column of the header that it may be; empty if there is none.
+    """A question that names, for each missing column, the column of the header that it may be.
+
+    Empty unless each is found: a mapping that lacks one cannot be used, and its other guesses are doubtful.
 
     Parameters:
         missing: Our columns that the header does not have.
@@ -116,7 +118,7 @@ def suggestion(missing: Collection[str], header: Collection[str], mapped: Column
         if likely is not None:
             found[ours] = likely
     if len(found) < len(missing):
-        found = _by_values(missing, header, mapped) or found
+        found = _by_values(missing, header, mapped)
     pairs = ", ".join(f'"{ours}": "{theirs}"' for ours, theirs in found.items())
     return f"Did you mean map={{{pairs}}}?" if found else ""
 
@@ -151,11 +153,19 @@ def _by_values(missing: Collection[str], header: Collection[str], mapped: Column
     sides = [[known[ours]] if ours in known else free for ours in needed[:2]]
     for one, other in ((one, other) for one in sides[0] for other in sides[1]):
         if one != other and _are_opponents(columns[one], columns[other]):
-            for winner in [known["winner"]] if "winner" in known else free:
-                if winner not in (one, other) and _name_winners(columns[winner], columns[one], columns[other]):
-                    found = {"model_a": one, "model_b": other, "winner": winner}
-                    return {ours: theirs for ours, theirs in found.items() if ours in missing}
+            rest = [name for name in ([known["winner"]] if "winner" in known else free) if name not in (one, other)]
+            winners = [name for name in rest if _name_winners(columns[name], columns[one], columns[other])]
+            winners = winners or _numbers_of_sides(columns, rest)
+            if winners:
+                found = {"model_a": one, "model_b": other, "winner": winners[0]}
+                return {ours: theirs for ours, theirs in found.items() if ours in missing}
     return {}
+
+
+def _numbers_of_sides(columns: Mapping[str, list[str]], names: list[str]) -> list[str]:
+    """The one column of some that holds 1 and 2 and nothing else; none where several do."""
+    found = [name for name in names if {side_of(word) for word in columns[name] if word} == {Outcome.A, Outcome.B}]
+    return found if len(found) == 1 else []
 
 
 def _are_opponents(one: list[str], other: list[str]) -> bool:
