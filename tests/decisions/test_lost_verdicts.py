@@ -14,6 +14,7 @@ from tests.sizes import size
 
 import tiltyard as ty
 from tiltyard.battles.missing_verdicts import missing_verdicts
+from tiltyard.boards import BradleyTerry
 from tiltyard.errors import OptionError
 
 HALF_OF_ITS_LOSSES = ["won"] * 100 + ["lost"] * 50 + ["lost unread"] * 50
@@ -179,6 +180,14 @@ def test_a_part_of_which_nearly_nothing_was_read_lets_nothing_pass(tiltyard: Run
     assert "cannot tell: v2 may be worse than v1 in writing, where matchups have no verdict" in done.stdout
     ignored = tiltyard("gate", "v2", "v1", "--in", str(run), "--by", "category", "--missing", "ignore")
     assert ignored.returncode == 0
+
+
+def test_boards_by_dimension_name_what_is_missing_of_a_dimension_without_a_board(tmp_path: Path) -> None:
+    rows = [(f"p{i}", "v2", "v1", "v1" if i % 3 == 0 else "v2") for i in range(12)]
+    run = run_folder(tmp_path / "run", rows, dimension="clear")
+    run_folder(run, [(f"p{i}", "v2", "v1", None) for i in range(5)], dimension="safety")
+    (board,) = ty.rate_by(run, "dimension", BradleyTerry()).values()
+    assert "of the whole run, 5 of 17 matchups have no verdict" in str(board)
 
 
 def test_each_judge_of_a_panel_that_makes_a_battle_counts(tmp_path: Path) -> None:

@@ -276,8 +276,8 @@ def rate_by(
 
 
 def _say_missing(boards: dict[str, Leaderboard], column: str, missing: MissingVerdicts) -> dict[str, Leaderboard]:
-    """Each board with its matchups without a verdict; by any column but the dimension, with those of all boards."""
-    if column == "dimension":
+    """Each board with its matchups without a verdict; with those of the whole run where some belong to no board."""
+    if column == "dimension" and {one.dimension for one in missing.matchups} <= boards.keys():
         parts = {value: missing.only(dimensions={value}) for value in boards}
         return {value: with_missing_verdicts(board, parts[value]) for value, board in boards.items()}
     return {value: with_missing_verdicts(board, missing, "of the whole run, ") for value, board in boards.items()}

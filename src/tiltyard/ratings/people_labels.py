@@ -75,7 +75,8 @@ class LabelledMatchups:
 class PeopleFit:
     """Strengths on people's scale and what is known of their errors.
 
-    `weight` is λ, the judge's: 0 where it would add less than `LEAST_GAIN` to the information. `alone` is the
+    `weight` is λ, the judge's: 0 where it would add less than `LEAST_GAIN` to the information, or make the median
+    interval no narrower. `alone` is the
     covariance of people's labels alone, `state` says which models nothing bounds (`Reach`). `departures` are how far
     the judge's scores on the labelled matchups are from those on all of them, in standard errors, for every model and
     last for ties.
@@ -135,8 +136,9 @@ def fit_with_people(data: LabelledMatchups, tie_model: TieModel, *, weight: floa
         except NotConverged:
             tuned, found = 0.0, people
     covariance, people_alone = errors.covariance(), alone.covariance()
-    least = (1.0 - LEAST_GAIN) * people_alone.variances().sum()
-    if weight is None and covariance.variances().sum() >= least:
+    with_judge, without = covariance.variances(), people_alone.variances()
+    gains = with_judge.sum() < (1.0 - LEAST_GAIN) * without.sum() and np.median(with_judge) < np.median(without)
+    if weight is None and not gains:
         tuned, found, covariance = 0.0, people, people_alone
     ratio = float(np.clip(covariance.variances().sum() / max(people_alone.variances().sum(), 1e-300), 0.0, 1.0))
     covariance = replace(covariance, fisher=ratio * people_alone.fisher)
