@@ -37,16 +37,35 @@ FORMS = (
 MODELS = (
     (
         "claude-3-5-sonnet-20241022",
-        ("Claude", "claude-3.5 sonnet", "Anthropic", "CLAUDE 3", "Clau\u200bde", "Cl&#97;ude"),
+        (
+            *(
+                "Claude",
+                "claude-3.5 sonnet",
+                "Anthropic",
+                "CLAUDE 3",
+                "Clau\u200bde",
+                "Cl&#97;ude",
+                "Claude™",
+                "Claudes",
+            ),
+            *("Cla\U000e0061ude", "Cla\u3164ude", "Claude’s", "Claude&trade;"),
+        ),
     ),
-    ("openai/gpt-4o", ("GPT-4o", "gpt4o", "ChatGPT", "OpenAI", "\uff27\uff30\uff34", "GPT_4o")),
+    (
+        "openai/gpt-4o",
+        ("GPT-4o", "gpt4o", "ChatGPT®", "Chat GPT", "OpenAIs", "Open AI", "\uff27\uff30\uff34", "GPT_4o"),
+    ),
     ("meta-llama/Llama-3-70b-chat-hf", ("Llama", "LLaMA 3", "llama-3-70b", "Meta AI")),
     ("CodeLlama-7b", ("CodeLlama", "Llama")),
     ("qwen2.5-72b-instruct", ("Qwen", "Qwen 2.5", "通义千问")),
     ("command-r-plus", ("Command R", "command-r+")),
     ("o3-mini", ("o3-mini", "OpenAI")),
     ("our-blue-otter_7b", ("our blue otter", "Our-Blue-Otter 7B")),
-    ("otter", ("Otter",)),
+    ("otter", ("Otter", "Otters")),
+    ("mistral-large", ("Mistral℠",)),
+    ("deepseek-r1", ("DeepSeek", "Deep Seek", "deep-seek R1")),
+    ("BlueOtter-7B", ("blueotter", "Blue Otter")),
+    ("groß", ("groß", "GROSS", "Groß")),
 )
 
 
@@ -81,12 +100,12 @@ def test_a_word_that_may_mean_something_else_is_flagged_and_does_not_hold(model:
 @pytest.mark.parametrize(
     ("model", "text"),
     [
-        ("otter", "Otters swim, and an otterhound barks."),
+        ("otter", "An otterhound barks."),
         ("claude-3-opus-20240229", "Claudette and Claudel sing."),
         ("gpt-4-turbo", "A turbo engine with 4 cylinders."),
         ("my-new-otter", "My new book."),
         ("mistral-large", "A large dog."),
-        ("llama-3", "Llamas? There were 3."),
+        ("llama-3", "Llamados? There were 3."),
         ("", "Four."),
         ("baseline", "The base line."),
     ],
@@ -103,6 +122,8 @@ def test_a_word_of_the_prompt_tells_nothing_but_more_of_the_name_does() -> None:
     assert find_name("Claude 3 Opus painted.", asked, names) is not None
     assert find_name("Claude painted. Anthropic made me.", asked, names) is not None
     assert find_name("Claude painted.", "Who was Claudette?", names) is not None
+    assert find_name("A llama is larger.", "Do llamas spit?", author_names("llama-3")) is None
+    assert find_name("Llamas are larger.", "Does a llama spit?", author_names("llama-3")) is None
 
 
 def test_a_name_that_tells_comes_before_one_that_may_and_the_words_around_it_are_shown() -> None:

@@ -6,8 +6,9 @@ family (`KIN`): an answer of `gpt-4o` is also searched for ChatGPT and OpenAI. A
 something else (`ORDINARY`: falcon, command, Google), and a name of another known family, may tell the author or not;
 that is for a person to decide.
 
-Text is compared in one normal form: compatible characters as one (NFKC), entities of HTML resolved, characters without
-a width left out, any capitals, and any sign or none between the parts of a name (`GPT-4`, `gpt_4`, `GPT4`).
+Text is compared in one normal form: compatible characters as one (NFKC), entities of HTML resolved, trade marks and
+characters without a width left out, any capitals, and any sign or none between the parts of a name (`GPT-4`, `gpt_4`,
+`GPT4`; `Deep Seek` for DeepSeek). A plural or genitive with s is the name.
 """
 
 from __future__ import annotations
@@ -69,7 +70,12 @@ GENERIC = frozenset(_GENERIC.split())
 
 _LATIN = "A-Za-zÀ-ÖØ-öø-ɏ"
 _PART = re.compile(rf"[{_LATIN}]+|\d+|[^\W\d_{_LATIN}]+")
-_INVISIBLE = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_TRADE_MARK = re.compile("[™®℠©]")
+_INNER_CAPITAL = re.compile("(?<=[A-Za-z][a-z])(?=[A-Z][A-Za-z])")
 _BETWEEN, _NO_DIGIT = r"[\W_]{0,3}", r"(?!\d)"
 AROUND = 30
 """Characters shown before and after a name."""
@@ -95,7 +101,12 @@ class Naming:
 def _readable(text: str) -> str:
     if "&" in text:
         text = html.unescape(text)
-    return text if text.isascii() else _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", _TRADE_MARK.sub(" ", text)))
+    if len(text.casefold()) != len(text):  # ß is ss
+        text = "".join(char if len(char.casefold()) == 1 else char.casefold() for char in text)
+    return text
 
 
 def plain(text: str) -> str:
@@ -116,6 +127,7 @@ def author_names(model: str, display_name: str = "", maker: str = "", aliases: t
         maker: Who made it.
         aliases: Other names of it.
     """
+    spaced = _spaced(maker, *aliases, display_name, model, *(name for kin in KIN for name in kin))
     names = {plain(name) for name in (maker, *aliases)}
     for name in (display_name, *re.split("[/:]", model)):
         names |= _names_in(plain(name))
@@ -124,7 +136,15 @@ def author_names(model: str, display_name: str = "", maker: str = "", aliases: t
             names |= kin
     telling = {name for name in names if _tells(name)}
     others = {name for kin in _KIN for name in kin if _tells(name)}
-    return AuthorNames(tuple(sorted(telling)), tuple(sorted((names | others) - telling - {""})))
+    doubtful = (names | others) - telling - {""}
+    told = {" ".join(spaced.get(word, word) for word in name.split()) for name in telling}
+    return AuthorNames(tuple(sorted(told)), tuple(sorted(doubtful)))
+
+
+def _spaced(*names: str) -> dict[str, str]:
+    """Words that have a capital inside, and how they are written with a space before it."""
+    words = (word for name in names for word in _PART.findall(_readable(name)) if _INNER_CAPITAL.search(word))
+    return {word.casefold(): _INNER_CAPITAL.sub(" ", word).casefold() for word in words}
 
 
 def _names_in(name: str) -> set[str]:
@@ -161,16 +181,17 @@ def find_name(text: str, prompt: str, names: AuthorNames) -> Naming | None:
     for wanted, telling in ((names.telling, True), (names.doubtful, False)):
         present = tuple(name for name in wanted if name.split()[0] in lowered)
         asked = f" {plain(prompt)} " if present else ""
-        for found in _pattern(present).finditer(seen) if present else ():
-            if f" {plain(found[0])} " not in asked:
+        for found in _pattern(present).finditer(lowered) if present else ():
+            name = plain(found[1])
+            if f" {name} " not in asked and f" {name}s " not in asked:
                 start, end = max(found.start() - AROUND, 0), found.end() + AROUND
-                return Naming(found[0], " ".join(seen[start:end].split()), telling)
+                return Naming(seen[found.start(1) : found.end(1)], " ".join(seen[start:end].split()), telling)
     return None
 
 
 @lru_cache(maxsize=1024)
 def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Any of these names as a whole word. Scripts without spaces have no whole words."""
+    """Any of these names as a whole word, with an s or without. Scripts without spaces have no whole words."""
     longest_first = sorted(names, key=lambda name: (-len(name), name))
     options = [_BETWEEN.join(map(re.escape, name.split())) + _NO_DIGIT * name[-1].isdigit() for name in longest_first]
-    return re.compile(rf"(?<![{_LATIN}])(?:{'|'.join(options)})(?![{_LATIN}])", re.IGNORECASE)
+    return re.compile(rf"(?<![{_LATIN}])({'|'.join(options)})s?(?![{_LATIN}])")
