@@ -139,6 +139,28 @@ def test_shares_of_lanes_say_why_they_differ_while_the_contender_lane_is_closed(
     assert (found.contender_lane.ready, found.contender_lane.models, found.contender_lane.open) == (0, 3, False)
 
 
+def test_shares_of_lanes_say_why_they_differ_if_the_contender_lane_opened_within_the_period() -> None:
+    settings = SimulationSettings(
+        models=4, prompts=4, votes=150, in_flight=1, policy=Policy(contender_opens_at=40), curve_points=0, looks=0
+    )
+    arena = recorder(settings)
+    simulate(settings, arena)
+    voted = {vote.matchup_id for vote in arena.votes()}
+    served = [event.body for event in arena.events if isinstance(event.body, e.MatchupServed)]
+    lanes = [body.lane for body in served if body.matchup_id in voted]
+    first = lanes.index("contender")
+    assert first >= 80  # four models, forty votes each
+    state, period = period_of_log(arena.events, 0)
+    report = weekly_report(state, period)
+    said = f"the contender lane was closed for the first {first} of {len(lanes)} matchups: it opens when each of the"
+    assert report.contender_lane.open
+    assert report.to_dict()["contender_lane"]["closed_for"] == first
+    assert said in weekly_markdown(report)
+    assert said in weekly_page(report)
+    later = weekly_report(*period_of_log(arena.events, int(period.votes.at[first + 5])))
+    assert "contender lane was closed" not in weekly_markdown(later)
+
+
 def test_every_swap_is_within_or_beyond_bands_and_an_honest_week_has_none_beyond(
     week: tuple[Log, WeeklyReport],
 ) -> None:

@@ -70,6 +70,8 @@ class ServedPairs:
     model_a: Ints
     model_b: Ints
     lanes: Mapping[str, int]
+    before_contender: int
+    """How many of them lanes served before the first of the contender lane; all, where it served none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,10 @@ class AdjacentPair:
     completeness: float
 
 
+CHANCE_OF_NO_TURN = 0.01
+"""An open lane that has not had its turn yet is not called closed while that is likelier than this."""
+
+
 @dataclass(frozen=True, slots=True)
 class ContenderLane:
     """How many of the first models have the rated votes that open the contender lane, of how many, and these votes."""
@@ -147,6 +153,8 @@ class ContenderLane:
     ready: int
     models: int
     votes_needed: int
+    closed_for: int = 0
+    """Matchups at the start of the period that were served while it was closed; 0 where it was open from the start."""
 
     @property
     def open(self) -> bool:
@@ -154,9 +162,13 @@ class ContenderLane:
         return self.models > 1 and self.ready == self.models
 
 
-def _contender_lane(state: ArenaState, models: list[int]) -> ContenderLane:
+def _contender_lane(state: ArenaState, models: list[int], period: Period) -> ContenderLane:
     order = conservative_order(state, np.array(models, dtype=np.int64))
-    return ContenderLane(*ready_contenders(state, order), state.policy.contender_opens_at)
+    before = period.served.before_contender
+    was_open = bool(period.votes.by_contender_lane[period.votes.at < period.since].any())
+    by_chance = (1.0 - state.policy.lanes.contender) ** before > CHANCE_OF_NO_TURN
+    closed_for = 0 if was_open or by_chance else before
+    return ContenderLane(*ready_contenders(state, order), state.policy.contender_opens_at, closed_for)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -286,7 +298,7 @@ def weekly_report(state: ArenaState, period: Period, found: Findings | None = No
         churn=top_churn(standings, top),
         lanes=tuple(lane_shares(period.served.lanes, [(lane, getattr(state.policy.lanes, lane)) for lane in LANES])),
         lanes_on=state.phase > 1,
-        contender_lane=_contender_lane(state, order),
+        contender_lane=_contender_lane(state, order, period),
         sides=_sides(period.served, order),
         quality=tuple(_quality(state, period.votes, period.since)),
         prompts=period.votes.prompts,
@@ -409,10 +421,12 @@ class _Within:
         votes = vote_table(book.votes, state.catalog)
         voted = set(votes.matchup_ids)
         counted = [body for body in self.served if body.matchup_id in voted]
+        lanes = [body.lane for body in counted if body.lane in LANES]
         served = ServedPairs(
             np.array([state.catalog.model(body.model_a) for body in counted], dtype=np.int64),
             np.array([state.catalog.model(body.model_b) for body in counted], dtype=np.int64),
             dict(Counter(body.lane for body in counted)),
+            [*lanes, "contender"].index("contender"),
         )
         return Period(
             since=since,

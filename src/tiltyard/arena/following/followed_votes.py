@@ -115,10 +115,14 @@ class RecentEvents:
         """Counts of matchups with a counted vote since a time, by model and side, and by lane."""
         inside = np.flatnonzero(view_of(self._served_at) >= since)
         inside = inside[votes.are_counted(view_of(self._vote)[inside])]
+        lanes, at = view_of(self._lane)[inside], view_of(self._served_at)[inside]
+        known = np.isin(lanes, [self._words.numbers.get(lane, -1) for lane in e.LANES])
+        by_contender = at[lanes == self._words.numbers.get("contender", -1)]
         return ServedPairs(
             view_of(self._a)[inside].astype(np.int64),
             view_of(self._b)[inside].astype(np.int64),
-            self._counts(view_of(self._lane)[inside]),
+            self._counts(lanes),
+            int((known & (at < by_contender.min())).sum() if len(by_contender) else known.sum()),
         )
 
     def kinds(self, since: int, state: ArenaState) -> Mapping[str, int]:

@@ -61,10 +61,16 @@ def worth_knowing(status: Publication) -> str:
 
 
 def lane_sentence(report: WeeklyReport) -> str:
-    """Why lanes' shares differ from the policy's while the contender lane is closed; empty when it is open."""
+    """Why lanes' shares differ from the policy's if the contender lane is or was closed; empty when it was open."""
     lane = report.contender_lane
-    if lane.open or not report.lanes_on:
+    if not report.lanes_on or (lane.open and not lane.closed_for):
         return ""
+    if lane.open:
+        return (
+            f"Shares differ from the policy's, because the contender lane was closed for the first {lane.closed_for:,} "
+            f"of {sum(one.served for one in report.lanes):,} matchups: it opens when each of the top {lane.models} "
+            f"models has {lane.votes_needed} rated votes. Until then its turns went to the coverage lane."
+        )
     return (
         f"Shares differ from the policy's for now, because the contender lane is closed: it opens when each of the top "
         f"{lane.models} models has {lane.votes_needed} rated votes, and {lane.ready} of them have. Until then its "
