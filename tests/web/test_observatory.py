@@ -148,6 +148,7 @@ def test_the_week_is_the_one_that_the_whole_log_tells(seen: World) -> None:
     theirs, ours = weekly_report(state, period), seen.snapshot.study.weekly
     assert (ours.since, ours.until) == (theirs.since, theirs.until)
     assert (ours.votes, ours.voters, ours.lanes) == (theirs.votes, theirs.voters, theirs.lanes)
+    assert ours.contender_lane == theirs.contender_lane
     assert (ours.sides.matchups, ours.sides.share) == (theirs.sides.matchups, theirs.sides.share)
     assert ours.events == theirs.events
     assert ours.pairs == theirs.pairs
