@@ -81,7 +81,68 @@ REFUSED = {
         "too long",
     ),
     "elements": (OPEN + PLAIN * 12_000 + "</svg>", "too long to draw"),
-    "a path": (f'{OPEN}<path d="M0 0{"L799 1L1 799" * 200_000}"/></svg>', "too long to draw"),
+    "a path": (f'{OPEN}<path d="M0 0{"L799 1L1 799" * 200_000}"/></svg>', "has 400,001 points"),
+    "points": (
+        f'{OPEN}<path fill-rule="evenodd" d="M0 0{"L799 1L1 799" * 26_000}"/></svg>',
+        "has 52,001 points, which keeps browsers busy; at most 50,000 are shown",
+    ),
+    "points that move": (
+        f'{OPEN}<path><animate attributeName="d" values="{"1 2 " * 60_000}"/></path></svg>',
+        "60,000 points",
+    ),
+    "long dashed lines": (
+        OPEN + '<path stroke-width="200" stroke-dasharray="1 .5" d="M-90000 1L90000 500"/>' * 300 + "</svg>",
+        "too long",
+    ),
+    "one long dashed line": (f'{OPEN}<line x1="-90000" x2="90000" stroke-dasharray=".5"/></svg>', "too long"),
+    "dashes of a group": (
+        OPEN + '<g style="stroke-dasharray:.5">' + '<circle r="300"/>' * 50 + "</g></svg>",
+        "too long",
+    ),
+    "dashes there and back": (f'{OPEN}<path stroke-dasharray="1" d="M0 0{"H800H0" * 100}"/></svg>', "too long"),
+    "dashes of letters": (
+        OPEN + '<text font-size="100000" stroke-dasharray="3">Wg@</text>' * 100 + "</svg>",
+        "too long",
+    ),
+    "dashes that are calculated": (
+        f'{OPEN}<path style="stroke-dasharray:calc(1px/900)" d="M0 0H800"/></svg>',
+        "too long",
+    ),
+    "dashes that become small": (
+        f'{OPEN}<path d="M0 0H800"><animate attributeName="stroke-dasharray" values="9;.01"/></path></svg>',
+        "moves, and takes",
+    ),
+    "own gradients": (
+        OPEN
+        + "".join(f'<linearGradient id="g{i}"/><rect width="1" fill="url(#g{i})"/>' for i in range(501))
+        + "</svg>",
+        "has 501 gradients; at most 500",
+    ),
+    "gradients in a chain": (
+        OPEN + "".join(f'<linearGradient id="g{i}" href="#g{i + 1}"/>' for i in range(30)) + "</svg>",
+        "refer to each other more than 20 times",
+    ),
+    "blend modes": (
+        OPEN + '<rect width="1" height="1" style="mix-blend-mode:color-dodge"/>' * 400 + "</svg>",
+        "too long to draw",
+    ),
+    "merged": (_filter(f"<feMerge>{'<feMergeNode/>' * 100}</feMerge>", 20), "too long to draw"),
+    "letters": (f"{OPEN}<text>{'a' * 400_000}</text></svg>", "too long to draw"),
+    "letters along a path": (
+        f'{OPEN}<path id="p" d="M0 0{"Q1 2 3 4" * 2000}"/>'
+        + f'<text><textPath href="#p">{"word " * 200}</textPath></text>' * 60
+        + "</svg>",
+        "too long to draw",
+    ),
+    "transforms": (f'{OPEN}<rect transform="{"rotate(1)" * 200_000}"/></svg>', "100,000 points"),
+    "has": (_more("<style>g:has (rect){fill:red} g:HAS(rect){fill:red}</style>"), r":has\(\) in its styles"),
+    "rules": (
+        f"{OPEN}<style>{''.join(f'.a{i} ~ * > *:nth-child({i}n){{fill:red}}' for i in range(3000))}</style>"
+        + '<g class="b"><rect width="1" height="1"/></g>' * 3000
+        + "</svg>",
+        "more than 333 declarations for 6,002 elements",
+    ),
+    "selectors": (f"{OPEN}<style>{'*,' * 9000}*{{{'x:y;' * 9000}}}</style></svg>", "take too long to apply"),
     "dashes": (OPEN + '<path d="M0 0H800" stroke-dasharray=".001"/>' * 100 + "</svg>", "too long to draw"),
 }
 
@@ -116,6 +177,15 @@ ORDINARY = {
     "moving": [f"<g>{_dots(1, '')}{TURNING}</g>" * 200],
     "gradients": ['<linearGradient id="g"><stop/></linearGradient>', GRADED, _dots(3000, GRADIENT)],
     "groups that glow": [f'<filter id="f">{GLOW}</filter>', f"<g {FILTERED}>{_dots(5, '')}</g>" * 20],
+    "dashed lines": ['<path stroke="red" stroke-dasharray="4 4" d="M0 9L800 9L800 200"/>' * 50],
+    "a line that draws itself": [
+        f'<path pathLength="1" stroke-dasharray="1" d="M0 0{"L1 2L799 3" * 500}"><animate '
+        'attributeName="stroke-dashoffset" from="1" to="0" dur="2s"/></path>'
+    ],
+    "a spinner": ['<circle r="50"><animate attributeName="stroke-dasharray" values="1,150;90,150" dur="2s"/></circle>'],
+    "blended": ['<rect width="9" height="9" style="mix-blend-mode:multiply"/>' * 60],
+    "a style sheet": ["<style>" + ".a{fill:red;stroke:blue}" * 50 + "</style>", _dots(2000, "")],
+    "text along a path": ['<path id="p" d="M0 9L800 9"/><text><textPath href="#p">A line of words</textPath></text>'],
     "copies": [f'<g id="tree">{_dots(12, "")}</g>', '<use href="#tree" x="9"/>' * 300],
 }
 

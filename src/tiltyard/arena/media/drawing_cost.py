@@ -29,8 +29,11 @@ LARGEST_RADIUS, LARGEST_ORDER = 10, 7
 WIDEST_REGION = 5.0
 """A filter's region, in sizes of what it is applied to or of the drawing."""
 
-FILL, PAINT, LAYER, FINE_DASHES, LEAST = 0.35, 7.0, 9.0, 70.0, 0.05
-"""A plain colour; a gradient or pattern; a mask or clip path; dashes too fine to see; the smallest shape."""
+MOST_GRADIENTS, LONGEST_CHAIN, MOST_POINTS, MOST_STYLED = 500, 20, 50_000, 2_000_000
+"""Gradients; gradients that refer to each other; pairs of numbers in shapes; declarations of sheets times elements."""
+
+FILL, PAINT, LAYER, DASH, LETTER, LEAST = 0.35, 7.0, 9.0, 0.03, 0.01, 0.05
+"""A plain colour; a gradient or pattern; a mask, clip path or blend mode; one dash; one letter; the smallest shape."""
 PRIMITIVE, BLUR, LARGE_BLUR, LIGHT, NOISE, OCTAVE, RADIUS, KERNEL = 20.0, 80.0, 220.0, 90.0, 100.0, 40.0, 60.0, 25.0
 CHARACTERS = 0.01
 """One character of a path."""
@@ -45,6 +48,10 @@ GROWING = frozenset(_GROWING.split())
 """What makes a shape larger than its attributes say, in a style or an animation."""
 
 SIZES = ("width", "height", "r", "rx", "ry", "font-size")
+OF_POINTS = ("d", "points", "path", "values", "keyTimes", "transform")
+OUTLINE = 6.0
+"""How long the outline of a letter is, in sizes of its font."""
+OUTLINED = (*SIZES, "x1", "x2", "y1", "y2")
 NO_VALUES = frozenset({"id", "class", "style", "href", "d", "points"})
 
 _REFERENCE = re.compile(r"""url\(\s*['"]?#([^)'"]*)['"]?\s*\)""", re.IGNORECASE)
@@ -52,6 +59,7 @@ _FUNCTION = re.compile(r"\b(?:blur|drop-shadow)\s*\(", re.IGNORECASE)
 _RULE = re.compile(r"([^{};]*)\{([^{}]*)\}")
 _SIMPLE = re.compile(r"(?P<tag>[A-Za-z]+)?(?:\.(?P<class>[\w-]+)|#(?P<id>[\w-]+))?\Z")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_MEASURE = re.compile(rf"({_NUMBER.pattern})(%?)")
 _CSS_ESCAPE = re.compile(r"\\([0-9a-fA-F]{1,6})\s?|\\(.)", re.DOTALL)
 
 
@@ -95,7 +103,8 @@ class _Inherited:
     """Whether its size is not known, so that it may be as large as the drawing."""
     stroke: float = 0.0
     paint: float = FILL
-    dashes: float = 0.0
+    dash: float = math.inf
+    """The length of one dash or gap."""
     marker: float = 0.0
 
 
@@ -110,7 +119,10 @@ class _Drawing:
         sheets = unescaped(
             without_css_comments(" ".join(_text(element) for element in everything if element.name == "style"))
         )
-        self._rules = _rules(sheets)
+        _check_numbers(everything, self._by_id)
+        if ":has(" in "".join(sheets.lower().split()):
+            raise BankError("has :has() in its styles, which keeps browsers busy. Use a class.")
+        self._rules = _rules(sheets, len(everything))
         moving = [element for element in everything if element.name in ANIMATIONS]
         self.moves = bool(moving) or "@keyframes" in sheets.lower()
         self._side = _side(root)
@@ -138,14 +150,19 @@ class _Drawing:
                 here = replace(here, full=True)
             elif name == "stroke-width":
                 here = replace(here, stroke=max(here.stroke, *_numbers(value), 0.0))
-            elif name == "stroke-dasharray" and 0.0 < sum(_numbers(value)) < self._side / 500.0:
-                here = replace(here, dashes=FINE_DASHES)
+            elif name == "stroke-dasharray":
+                here = replace(here, dash=min(here.dash, self._dash(value)))
             elif name in ("fill", "stroke"):
                 for target in self._targets(value):
                     here = replace(here, paint=here.paint + self._painted(target, here))
             elif name.startswith("marker"):
                 marked = sum(self.cost(target, replace(here, full=True, marker=0.0)) for target in self._targets(value))
                 here = replace(here, marker=here.marker + marked)
+        for part in element.inside:
+            if part.name in ANIMATIONS and part.attributes.get("attributeName", "").strip() == "stroke-dasharray":
+                values = (part.attributes.get(name, "") for name in ("values", "from", "to", "by"))
+                dashes = (self._dash(value) for several in values for value in several.split(";"))
+                here = replace(here, dash=min(here.dash, *dashes))
         grows = any(name in GROWING for name, _ in self._styles(element)) or any(
             part.name in ANIMATIONS
             and (part.attributes.get("attributeName", "") in GROWING or part.attributes.get("type") == "scale")
@@ -156,6 +173,39 @@ class _Drawing:
             if grows or (element.name in ("use", "symbol", "svg") and element is not self._root)
             else here
         )
+
+    def _dash(self, value: str) -> float:
+        """The mean length of dashes and gaps; without end where there are none."""
+        if "(" in value:
+            return self._side / 1e6  # calculated, so it may be anything
+        lengths = [float(number) * (self._side / 100.0 if sign else 1.0) for number, sign in _MEASURE.findall(value)]
+        return sum(map(abs, lengths)) / len(lengths) if any(lengths) else math.inf
+
+    def _length(self, element: Element, here: _Inherited) -> float:
+        """How long the outline of a shape is, or longer."""
+        given = element.attributes
+        if "pathLength" in given:
+            return _largest(element, "pathLength")
+        of = {name: _measure(given[name], self._side) for name in OUTLINED if name in given}
+        match element.name:
+            case "path" | "polyline" | "polygon":
+                written = given.get("d", "") + given.get("points", "")
+                places = [float(number) for number in _NUMBER.findall(written)]
+                if re.search("[a-df-y]", written):
+                    return 2.0 * sum(map(abs, places))
+                return sum(
+                    abs(after - before) for step in (1, 2) for before, after in zip(places, places[step:], strict=False)
+                )
+            case "line":
+                length = abs(of.get("x2", 0.0) - of.get("x1", 0.0)) + abs(of.get("y2", 0.0) - of.get("y1", 0.0))
+            case "circle" | "ellipse":
+                length = 2.0 * math.pi * max((of.get(name, 0.0) for name in ("r", "rx", "ry")), default=0.0)
+            case "text":
+                length = OUTLINE * of.get("font-size", self._side / 4.0) * _letters(element)
+            case _:
+                length = 2.0 * (of.get("width", self._side) + of.get("height", self._side))
+        grown = [number for name, value in self._styles(element) if name in GROWING for number in _numbers(value)]
+        return max(length, 4.0 * self._side if here.full else 0.0, 2.0 * math.pi * max(grown, default=0.0))
 
     def _painted(self, target: Element, here: _Inherited) -> float:
         if target.name.endswith("Gradient"):
@@ -170,7 +220,14 @@ class _Drawing:
         if element.name in SHAPES:
             drawn = here.paint + CHARACTERS * len(written)
             cost = max(LEAST, drawn * self._share(width + here.stroke, height + here.stroke))
-            cost += here.dashes + here.marker * max(len(written) // 4, 1)
+            cost += here.marker * max(len(written) // 4, 1)
+            if here.dash < math.inf:
+                cost += DASH * self._length(element, here) / here.dash
+            if element.name == "text":
+                cost += LETTER * _letters(element)
+        elif element.name == "textPath":
+            along = self._by_id.get(element.attributes.get("href", "").strip()[1:] or "?")
+            cost = LETTER * _letters(element) * (0 if along is None else _points(along)) / 100.0
         elif element.name == "use":
             used = self._by_id.get(element.attributes.get("href", "").strip()[1:] or "?")
             cost = self.cost(used, here) if used else 0.0
@@ -179,7 +236,9 @@ class _Drawing:
             cost += calls * LARGE_BLUR + (
                 LIGHT if "inherit" in value and name in ("filter", "mask", "clip-path") else 0.0
             )
-            if name == "mix-blend-mode" or (name == "opacity" and element.inside and value.strip() != "1"):
+            if name == "mix-blend-mode" and value.strip() != "normal":
+                cost += LAYER
+            if name == "opacity" and element.inside and value.strip() != "1":
                 cost += LAYER * self._share(width, height)
             if name in ("fill", "stroke") or name.startswith("marker"):
                 continue
@@ -202,6 +261,8 @@ class _Drawing:
                 return LIGHT
             case "feMorphology":
                 return RADIUS * (1.0 + _largest(element, "radius") * 800.0 / max(self._side, 800.0))
+            case "feMerge":
+                return PRIMITIVE * max(len(element.inside) / 2.0, 1.0)
             case "feConvolveMatrix":
                 return KERNEL * _largest(element, "order", 3.0) ** 2
         return PRIMITIVE
@@ -223,8 +284,7 @@ class _Drawing:
             case "ellipse":
                 return 2.0 * of.get("rx", self._side), 2.0 * of.get("ry", self._side)
             case "text" if "font-size" in of and not any(part.attributes for part in element.inside):
-                letters = len("".join(_text(part) for part in _all(element)))
-                return of["font-size"] * letters, 1.5 * of["font-size"]
+                return of["font-size"] * _letters(element), 1.5 * of["font-size"]
             case "polyline" | "polygon" | "path":
                 written = given.get("d", given.get("points", ""))
                 places = [float(number) for number in _NUMBER.findall(written)]
@@ -278,6 +338,41 @@ def _all(root: Element) -> Iterator[Element]:
         open_ += reversed(element.inside)
 
 
+def _check_numbers(everything: list[Element], by_id: dict[str, Element]) -> None:
+    """Refuse a drawing with more points or gradients than drawings need."""
+    points = sum(_points(element) for element in everything)
+    if points > MOST_POINTS:
+        raise BankError(
+            f"has {points:,} points, which keeps browsers busy; at most {MOST_POINTS:,} are shown. Simplify it."
+        )
+    gradients = [element for element in everything if element.name.endswith("Gradient")]
+    if len(gradients) > MOST_GRADIENTS:
+        raise BankError(
+            f"has {len(gradients):,} gradients; at most {MOST_GRADIENTS} are shown. Use the same ones again."
+        )
+    for gradient in gradients:
+        at: Element | None = gradient
+        for _ in range(LONGEST_CHAIN + 1):
+            at = by_id.get(at.attributes.get("href", "").strip()[1:] or "?") if at else None
+        if at is not None:
+            raise BankError(f"has gradients that refer to each other more than {LONGEST_CHAIN} times. Simplify them.")
+
+
+def _points(element: Element) -> int:
+    """How many pairs of numbers there are in a shape."""
+    return sum(len(_NUMBER.findall(element.attributes.get(name, ""))) for name in OF_POINTS) // 2
+
+
+def _letters(element: Element) -> int:
+    return sum(len(_text(part)) for part in _all(element))
+
+
+def _measure(value: str, side: float) -> float:
+    """The first number of an attribute, or its share of a drawing's side."""
+    found = _MEASURE.search(value)
+    return float(found[1]) * (side / 100.0 if found[2] else 1.0) if found else 0.0
+
+
 def _text(element: Element) -> str:
     return "".join(part for part in element.parts if isinstance(part, str))
 
@@ -307,11 +402,18 @@ def _declarations(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def _rules(sheets: str) -> dict[str, list[tuple[str, str]]]:
+def _rules(sheets: str, elements: int) -> dict[str, list[tuple[str, str]]]:
     """What style sheets say of elements by name, id and class; of all, where the selector is not as simple as that."""
     rules: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    count = 0
     for selectors, inside in _RULE.findall(sheets):
         declared = _declarations(inside)
+        count += len(declared) * (1 + selectors.count(","))
+        if count * elements > MOST_STYLED:
+            raise BankError(
+                f"has styles that take too long to apply: more than {MOST_STYLED // elements:,} declarations for "
+                f"{elements:,} elements. Use fewer."
+            )
         for selector in selectors.split(","):
             last = selector.split()[-1:] or ["*"]
             found = _SIMPLE.match(last[0])
