@@ -128,6 +128,10 @@ REFUSED = {
     ),
     "merged": (_filter(f"<feMerge>{'<feMergeNode/>' * 100}</feMerge>", 20), "too long to draw"),
     "letters": (f"{OPEN}<text>{'a' * 400_000}</text></svg>", "too long to draw"),
+    "large letters": (OPEN + '<text font-size="300">Wg@123</text>' * 4000 + "</svg>", "too long to draw"),
+    "large letters of a group": (f'{OPEN}<g font-size="300">{"<text>Wg@123</text>" * 4000}</g></svg>', "too long"),
+    "a path to and fro": (f'{OPEN}<path d="M0 0{"L799 1L1 799" * 9000}"/></svg>', "too long to draw"),
+    "arcs": (f'{OPEN}<path d="M0 0{"A400 400 0 1 1 9 700A9 300 0 1 1 700 9" * 4500}"/></svg>', "too long to draw"),
     "letters along a path": (
         f'{OPEN}<path id="p" d="M0 0{"Q1 2 3 4" * 2000}"/>'
         + f'<text><textPath href="#p">{"word " * 200}</textPath></text>' * 60
@@ -186,6 +190,8 @@ ORDINARY = {
     "blended": ['<rect width="9" height="9" style="mix-blend-mode:multiply"/>' * 60],
     "a style sheet": ["<style>" + ".a{fill:red;stroke:blue}" * 50 + "</style>", _dots(2000, "")],
     "text along a path": ['<path id="p" d="M0 9L800 9"/><text><textPath href="#p">A line of words</textPath></text>'],
+    "a traced picture": [f'<g transform="scale(.1 -.1)"><path d="m90 90{"c-20 31 9 14 42 -40" * 5000}z"/></g>'],
+    "a page of text": ["<style>text{font-size:14px}</style>", f"<text>{'A line of words ' * 5}</text>" * 60],
     "copies": [f'<g id="tree">{_dots(12, "")}</g>', '<use href="#tree" x="9"/>' * 300],
 }
 

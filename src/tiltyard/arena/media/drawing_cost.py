@@ -35,8 +35,8 @@ MOST_GRADIENTS, LONGEST_CHAIN, MOST_POINTS, MOST_STYLED = 500, 20, 50_000, 2_000
 FILL, PAINT, LAYER, DASH, LETTER, LEAST = 0.35, 7.0, 9.0, 0.03, 0.01, 0.05
 """A plain colour; a gradient or pattern; a mask, clip path or blend mode; one dash; one letter; the smallest shape."""
 PRIMITIVE, BLUR, LARGE_BLUR, LIGHT, NOISE, OCTAVE, RADIUS, KERNEL = 20.0, 80.0, 220.0, 90.0, 100.0, 40.0, 60.0, 25.0
-CHARACTERS = 0.01
-"""One character of a path."""
+CHARACTERS, OUTLINES, LARGE_LETTER = 0.01, 0.3, 40.0
+"""One character of a path; an outline as long as the drawing; how much more a letter takes that is as large as it."""
 FILTER_VALUES = frozenset({"stddeviation", "numoctaves", "radius", "order", "basefrequency", "filter", "kernelmatrix"})
 """What an animation may not change: how much there is to do."""
 ANIMATIONS = frozenset({"animate", "animateTransform", "animateMotion", "set"})
@@ -103,6 +103,7 @@ class _Inherited:
     """Whether its size is not known, so that it may be as large as the drawing."""
     stroke: float = 0.0
     paint: float = FILL
+    font: float = 16.0
     dash: float = math.inf
     """The length of one dash or gap."""
     marker: float = 0.0
@@ -150,6 +151,8 @@ class _Drawing:
                 here = replace(here, full=True)
             elif name == "stroke-width":
                 here = replace(here, stroke=max(here.stroke, *_numbers(value), 0.0))
+            elif name == "font-size":
+                here = replace(here, font=max(_numbers(value), default=here.font))
             elif name == "stroke-dasharray":
                 here = replace(here, dash=min(here.dash, self._dash(value)))
             elif name in ("fill", "stroke"):
@@ -184,17 +187,16 @@ class _Drawing:
     def _length(self, element: Element, here: _Inherited) -> float:
         """How long the outline of a shape is, or longer."""
         given = element.attributes
-        if "pathLength" in given:
-            return _largest(element, "pathLength")
         of = {name: _measure(given[name], self._side) for name in OUTLINED if name in given}
         match element.name:
             case "path" | "polyline" | "polygon":
                 written = given.get("d", "") + given.get("points", "")
                 places = [float(number) for number in _NUMBER.findall(written)]
                 if re.search("[a-df-y]", written):
-                    return 2.0 * sum(map(abs, places))
+                    return sum(map(abs, places)) * (2.0 if re.search("[AC-LQ-V]", written) else 1.0)
+                steps = (1, 2) if re.search("[AHV]", written) else (2,)
                 return sum(
-                    abs(after - before) for step in (1, 2) for before, after in zip(places, places[step:], strict=False)
+                    abs(after - before) for step in steps for before, after in zip(places, places[step:], strict=False)
                 )
             case "line":
                 length = abs(of.get("x2", 0.0) - of.get("x1", 0.0)) + abs(of.get("y2", 0.0) - of.get("y1", 0.0))
@@ -222,9 +224,14 @@ class _Drawing:
             cost = max(LEAST, drawn * self._share(width + here.stroke, height + here.stroke))
             cost += here.marker * max(len(written) // 4, 1)
             if here.dash < math.inf:
-                cost += DASH * self._length(element, here) / here.dash
+                measured = _largest(element, "pathLength") or self._length(element, here)
+                cost += DASH * measured / here.dash
             if element.name == "text":
-                cost += LETTER * _letters(element)
+                font = max(here.font, *(_largest(part, "font-size") for part in _all(element)))
+                font = max(font, self._side / 4.0) if here.full else font
+                cost += LETTER * _letters(element) * (1.0 + LARGE_LETTER * min(font / self._side, 1.0))
+            elif written:
+                cost += OUTLINES * self._length(element, here) / self._side
         elif element.name == "textPath":
             along = self._by_id.get(element.attributes.get("href", "").strip()[1:] or "?")
             cost = LETTER * _letters(element) * (0 if along is None else _points(along)) / 100.0
