@@ -254,3 +254,59 @@ def test_a_page_that_hands_its_keys_to_the_ballot_gets_no_votes(gallery: Gallery
     page.locator("h1").focus()
     page.wait_for_timeout(100)
     assert page.evaluate("document.activeElement.tagName") == "H1", "a page without the focus has none to give back"
+
+
+PAINTER = b"""<h1>Painter</h1><form id=form><input required autofocus id=field><button id=send>Send</button></form>
+<div id=host></div><x-own tabindex=0>own</x-own><script>
+const words = 'Answer B is broken. '.repeat(40);
+inside = host.attachShadow({ mode: 'open' });
+inside.innerHTML = '<form><input required><button>Send</button></form>';
+for (const each of [field, inside.querySelector('input')]) each.setCustomValidity(words);
+customElements.define('x-own', class extends HTMLElement {
+  static formAssociated = true;
+  internals = this.attachInternals();
+  connectedCallback() { this.internals.setValidity({ customError: true }, words) }
+})</script>"""
+
+PAINTS = {
+    "a field": "field.reportValidity()",
+    "its form": "form.reportValidity()",
+    "a click on its button": "send.click()",
+    "a sending by script": "form.requestSubmit(send)",
+    "a field in a shadow root": "inside.querySelector('input').reportValidity()",
+    "a click in a shadow root": "inside.querySelector('button').click()",
+    "an element of the page's own": "document.querySelector('x-own').internals.reportValidity()",
+    "a field where nobody listens any more": """const { field } = window; document.open();
+        const root = document.documentElement ?? document.appendChild(document.createElement('html'));
+        root.append(field); field.reportValidity()""",
+}
+
+MOVING = """async () => { for (const color of ["red", ""]) {
+  document.body.style.background = color;
+  for (let i = 0; i < 2; i++) await new Promise(requestAnimationFrame);
+} }"""
+"""A page that shares a process with another is given the other's words when it is next drawn."""
+
+
+def test_no_words_of_the_browser_are_drawn_from_one_box_over_the_other(
+    gallery: Gallery, context: BrowserContext
+) -> None:
+    gallery.show("html", PAINTER)
+    page = visit(context)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    run(page, 0)
+    run(page, 1)
+    page.locator("h1").first.click()
+    page.wait_for_timeout(300)
+    box = page.locator(".view .screen").first.bounding_box()
+    rival, attacker = pages_of(page)
+    before = page.screenshot(clip=box)  # type: ignore[arg-type]
+    painted = []
+    for name, code in PAINTS.items():
+        attacker.evaluate(f"() => {{ {code} }}")
+        page.wait_for_timeout(150)
+        rival.evaluate(MOVING)
+        if page.screenshot(clip=box) != before:  # type: ignore[arg-type]
+            painted.append(name)
+    assert painted == []
+    assert page.locator(".view[data-state=ready]").count() == 2

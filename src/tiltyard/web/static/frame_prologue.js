@@ -19,6 +19,20 @@
     Object.defineProperty(prototype, "screenX", { get() { return this.clientX; } });
     Object.defineProperty(prototype, "screenY", { get() { return this.clientY; } });
   }
+  // A browser draws its words about a field outside the box of the page, over the other answer: fields are checked, and nothing is drawn.
+  const { preventDefault } = Event.prototype, { addEventListener: listen } = EventTarget.prototype;
+  const undrawn = (root) => apply(listen, root, ["invalid", (event) => apply(preventDefault, event, []), true]);
+  undrawn(window);
+  for (const { prototype } of [HTMLInputElement, HTMLTextAreaElement, HTMLSelectElement, HTMLButtonElement, HTMLOutputElement,
+    HTMLFieldSetElement, HTMLObjectElement, HTMLFormElement, ElementInternals]) prototype.reportValidity = prototype.checkValidity;
+  for (const { prototype } of [HTMLInputElement, HTMLSelectElement]) delete prototype.showPicker;
+  delete HTMLVideoElement.prototype.requestPictureInPicture;
+  delete window.EyeDropper;
+  // The browser's own would take away whatever listens here.
+  Document.prototype.open = function () {
+    if (this.readyState !== "loading") this.body?.replaceChildren();
+    return this;
+  };
   // The focus is the visitor's to give: a page that took it would take the keys from the other one, or from the ballot.
   for (const owner of [window, HTMLElement.prototype, SVGElement.prototype, MathMLElement.prototype]) {
     const { focus } = owner;
@@ -41,6 +55,7 @@
   Element.prototype.attachShadow = function (options) {
     shadows = { root: apply(attachShadow, this, [{ ...options, clonable: false, serializable: false }]), next: shadows };
     apply(observe, watcher, [shadows.root, all]);
+    undrawn(shadows.root); // these events do not leave their root
     return shadows.root;
   };
   for (const owner of [Element, DocumentFragment, ShadowRoot, Document, Range, CharacterData])
