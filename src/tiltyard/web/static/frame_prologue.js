@@ -4,13 +4,20 @@
   const page = parent, post = page.postMessage, stop = Event.prototype.stopImmediatePropagation, { apply } = Reflect;
   const { slice } = String.prototype, { exec } = RegExp.prototype;
   const tell = (words) => apply(post, page, [words, "*"]);
+  const getter = ({ prototype }, name) => Object.getOwnPropertyDescriptor(prototype, name).get;
+  const source = getter(MessageEvent, "source"), data = getter(MessageEvent, "data"), ports = getter(MessageEvent, "ports");
+  const key = getter(KeyboardEvent, "key"), through = MessagePort.prototype.postMessage;
+  let door = null; // the page's code never has it, so what comes through it was not made up
   addEventListener("message", (event) => {
-    if (event.source !== page || event.data !== "tiltyard:ping") return;
+    if (apply(source, event, []) !== page || apply(data, event, []) !== "tiltyard:ping") return;
     apply(stop, event, []);
+    door ??= apply(ports, event, [])[0] ?? null;
     tell("tiltyard:alive");
-  });
+  }, true);
   // The site has its keys back at Escape, whatever the page does with it.
-  addEventListener("keydown", (event) => { if (event.isTrusted && event.key === "Escape") tell("tiltyard:escape"); }, true);
+  addEventListener("keydown", (event) => {
+    if (event.isTrusted && door && apply(key, event, []) === "Escape") apply(through, door, ["escape"]);
+  }, true);
   for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebTransport", "WebSocket", "EventSource"]) delete window[name];
   // Where the box is on the screen would tell which of the two answers this is.
   for (const name of ["screenX", "screenY", "screenLeft", "screenTop", "mozInnerScreenX", "mozInnerScreenY"])

@@ -205,12 +205,13 @@ class Run {
     this.messages++;
     if (this.messages > MOST_MESSAGES) this.stop("stopped", `It flooded this page with messages and was stopped.${toSay()}`);
     else if (message === "tiltyard:alive") this.alive();
-    else if (message === "tiltyard:escape") this.leave();
   }
 
-  // Escape in the page that has the focus leads out of it; a page without it has nothing to give back.
+  // Escape in the page that has the focus leads out of it. Only a key that was pressed there comes through the door: which of
+  // two frames has the focus cannot be seen from here, as Chromium goes on naming the one that had it before.
   leave() {
-    if (document.activeElement === this.host) (document.querySelector(".ballot") ?? this.stopButton).focus({ preventScroll: true });
+    if ([...runs].some((run) => run.host === document.activeElement))
+      (document.querySelector(".ballot") ?? this.stopButton).focus({ preventScroll: true });
   }
 
   alive() {
@@ -226,11 +227,13 @@ class Run {
     if (this.isLoaded) this.stop("stopped", `It tried to leave and was stopped.${toSay()}`);
     else if (document.activeElement === document.body) this.frame.focus({ preventScroll: true });
     this.isLoaded = true;
-    this.ping();
+    const door = new MessageChannel();
+    door.port1.onmessage = () => this.leave();
+    this.ping([door.port2]);
   }
 
-  ping() {
-    this.frame.contentWindow?.postMessage("tiltyard:ping", "*");
+  ping(ports = []) {
+    this.frame.contentWindow?.postMessage("tiltyard:ping", "*", ports);
   }
 
   watch() {

@@ -95,7 +95,7 @@ function wantedBy(key) {
 }
 
 // Once a page has run, keys may be meant for it, and vote only on a button of the ballot. Escape leads to the ballot and not to a
-// button: a game may pause at it, and a page can say that it was pressed when it was not.
+// button: a game may pause at it, and somebody plays on.
 function belongsToAPage(target) {
   return stage.querySelector(".pair .view[data-ran]") !== null && !target.closest(".ballot button");
 }
