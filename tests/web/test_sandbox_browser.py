@@ -319,13 +319,13 @@ def test_no_words_of_the_browser_are_drawn_from_one_box_over_the_other(
     page.wait_for_timeout(300)
     box = page.locator(".view .screen").first.bounding_box()
     rival, attacker = pages_of(page)
-    before = page.screenshot(clip=box)  # type: ignore[arg-type]
+    before = page.screenshot(clip=box)
     painted = []
     for name, code in PAINTS.items():
         attacker.evaluate(f"() => {{ {code} }}")
         page.wait_for_timeout(150)
         rival.evaluate(MOVING)
-        if page.screenshot(clip=box) != before:  # type: ignore[arg-type]
+        if page.screenshot(clip=box) != before:
             painted.append(name)
     assert painted == []
     assert page.locator(".view[data-state=ready]").count() == 2
