@@ -191,7 +191,7 @@ def test_answers_are_looked_at_for_their_own_models_names() -> None:
     otter = e.ModelAdded(model="otter-2", display_name="Otter 2", provider="Riverbank")
     answers = [
         ("r1", otter, "", "I am Otter 2."),
-        ("r2", otter, "", "Otters swim."),
+        ("r2", otter, "", "Otterhounds swim."),
         ("r3", otter, "", "I was trained by Riverbank."),
         ("r4", otter, "", "I'm ChatGPT."),
         ("r5", otter, "What does an otter eat?", "An otter eats fish."),

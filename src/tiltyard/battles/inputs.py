@@ -195,7 +195,7 @@ def _refuse_utf_16(start: bytes, name: str) -> None:
     """Text in UTF-16 starts with its mark, or has a zero at every other place: first letters are mostly ASCII."""
     encoding = "UTF-16" if start.startswith(UTF_16_MARKS) else None
     zeros = [start[:200][place::2].count(0) for place in (0, 1)]
-    if encoding is None and max(zeros) > 10 * min(zeros) and 4 * max(zeros) > len(start[:200]):
+    if encoding is None and max(zeros) >= 8 + 10 * min(zeros) and 4 * max(zeros) > len(start[:200]):
         encoding = "UTF-16BE" if zeros[0] > zeros[1] else "UTF-16LE"
     if encoding is not None:
         raise BattleError(f"{name} is UTF-16 text. {to_utf_8(encoding, name)}.")
