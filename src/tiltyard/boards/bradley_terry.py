@@ -53,8 +53,10 @@ from tiltyard.boards.preparation import (
     choose_tie_model,
     comparisons,
     connected,
+    count_nameless,
     covariates,
     merged,
+    nameless_remark,
     one_cluster,
     settle_tie_model,
     without_ties,
@@ -284,7 +286,10 @@ class BradleyTerry(EstimatorParameters):
             rows = replace(rows, group=table.source.astype(np.int64))
         columns: tuple[str, ...] = ()
         if clusters is not None:
-            columns = (clusters.column,) if self.ci != "none" and clusters.shared(table).any() else ()
+            shared = clusters.shared(table)
+            if self.ci != "none" and shared.any():
+                columns = (clusters.column,)
+                remarks += nameless_remark(clusters.column, *count_nameless(table, clusters.column, shared))
         elif self.ci != "none":
             columns = self._clusters_of(table, remarks)
             rows = replace(rows, clusters=tuple(cluster_codes(table, column) for column in columns))

@@ -222,7 +222,9 @@ def choose_clusters(table: BattleTable, cluster: str, remarks: list[str], *, vot
             remarks.append(
                 f"the intervals are for these {count[few[0]]} {kind_of(few[0])}s: too few to stand for others"
             )
-    remarks += [*_nameless_remarks(table, found), *(one_cluster(column) for column in alone)]
+    for column in found:
+        remarks += nameless_remark(column, *nameless(table, column))
+    remarks += [one_cluster(column) for column in alone]
     if asked is None and not columns and not alone:
         remarks.append(INDEPENDENT)
     return columns
@@ -233,22 +235,24 @@ def nameless(table: BattleTable, column: str, rows: NDArray[np.bool_] | None = N
 
     With `rows`, how many of these battles.
     """
-    codes = table.text_column(column).codes
+    return count_nameless(table, column, table.text_column(column).codes != MISSING, rows)
+
+
+def count_nameless(
+    table: BattleTable, column: str, named: NDArray[np.bool_], rows: NDArray[np.bool_] | None = None
+) -> tuple[float, float]:
+    """The same where it is known which battles name theirs."""
     should = table.source == Source.HUMAN if column == "voter" else np.ones(len(table), dtype=bool)
-    named = bool((codes[should] != MISSING).any())
     counted = should if rows is None else should & rows
-    without = float(table.weight[counted & (codes == MISSING)].sum()) if named else 0.0
+    without = float(table.weight[counted & ~named].sum()) if named[should].any() else 0.0
     return without, float(table.weight[counted].sum())
 
 
-def _nameless_remarks(table: BattleTable, columns: Collection[str]) -> list[str]:
-    """A sentence for each kind of cluster that some battles do not name."""
-    found = {column: nameless(table, column) for column in columns}
-    return [
-        f"{without:,.0f} of {of:,.0f} battles name no {kind_of(column)}: each of them counts as independent"
-        for column, (without, of) in found.items()
-        if without > 0.0
-    ]
+def nameless_remark(column: str, without: float, of: float) -> list[str]:
+    """A sentence where some battles do not name their cluster, or none."""
+    if without <= 0.0:
+        return []
+    return [f"{without:,.0f} of {of:,.0f} battles name no {kind_of(column)}: each of them counts as independent"]
 
 
 def _count_clusters(table: BattleTable, column: str) -> int:
