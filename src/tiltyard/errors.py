@@ -31,10 +31,7 @@ with 1; it never shows a traceback for one of these.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 
 class TiltyardError(Exception):

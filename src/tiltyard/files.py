@@ -12,14 +12,12 @@ import json
 import os
 import secrets
 import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _NAME_SHOWN = 40
 _OPEN_FILES = ("/dev", "/dev/fd", "/proc/self/fd")

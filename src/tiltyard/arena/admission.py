@@ -6,11 +6,12 @@ counted exactly, however many requests come at once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from tiltyard.arena import voting
-from tiltyard.arena.commands import EnterVoter, MatchupCommand, ServeMatchup, SpendPuzzle, SubmitVote
-from tiltyard.arena.integrity import MICROSECONDS, limits_of
+from tiltyard.arena.commands import Command, EnterVoter, MatchupCommand, ServeMatchup, SpendPuzzle, SubmitVote
+from tiltyard.arena.integrity import MICROSECONDS, Act, limits_of
+from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
 from tiltyard.arena.store.visitors import (
     WAIT_LOCKS,
@@ -26,14 +27,7 @@ from tiltyard.arena.store.visitors import (
     use_credit,
     wait_until,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.arena.commands import Command
-    from tiltyard.arena.integrity import Act
-    from tiltyard.arena.store.database import Connection
-    from tiltyard.arena.visitor_rules import EntryRules, Limits
+from tiltyard.arena.visitor_rules import EntryRules, Limits
 
 NOT_INVITED = "voting here is by invitation. Open the link that you were given, or ask for one."
 

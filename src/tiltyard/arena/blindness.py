@@ -7,14 +7,10 @@ skipped on it waits on another prompt.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tiltyard.arena.policy import Policy
 from tiltyard.arena.shown_pairs import LONGEST_WAIT
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.voting import SECOND
-
-if TYPE_CHECKING:
-    from tiltyard.arena.policy import Policy
-    from tiltyard.arena.state import ArenaState
 
 SETTLED = 60 * SECOND
 """How far the log must have advanced after the switch: another worker may be serving the prompt at that moment."""

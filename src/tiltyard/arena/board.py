@@ -7,13 +7,18 @@ ranks, is handed in as `Evidence`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.arena.policy import BadgeRules
+from tiltyard.arena.rating_track import Ratings
+from tiltyard.arena.state import ArenaState
+from tiltyard.types import Floats
 from tiltyard.validity import coverage as evenness
 from tiltyard.validity.coverage import (
     pair_completeness,
@@ -36,14 +41,6 @@ from tiltyard.validity.publication import (
 )
 from tiltyard.validity.voters import expected_scores
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.arena.policy import BadgeRules
-    from tiltyard.arena.rating_track import Ratings
-    from tiltyard.arena.state import ArenaState
-
-Floats = NDArray[np.float64]
 OrderedBy = Literal["legacy_elo", "conservative"]
 
 SHADOW_PHASE = 1

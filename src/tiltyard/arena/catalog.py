@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from tiltyard.arena.events import ModelAdded, PromptAdded, ResponseAdded
 from tiltyard.arena.tallies import Grid
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import ArenaError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from tiltyard.arena.events import ModelAdded, PromptAdded, ResponseAdded
-
     Codes = NDArray[np.int64]
 
 

@@ -24,13 +24,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+from collections.abc import Iterable
 from itertools import count
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Version = Literal[1, 2]
 

@@ -9,25 +9,22 @@ from __future__ import annotations
 import re
 import secrets
 import unicodedata
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
 
 import msgspec
 
 from tiltyard.arena import events as e
 from tiltyard.arena import reasons, voting
+from tiltyard.arena.group_commit import Mailbox
 from tiltyard.arena.policy import PHASES
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.store.files import CleanFile
+from tiltyard.arena.store.matchup_table import OpenMatchup
+from tiltyard.arena.store.visitors import Quota
+from tiltyard.arena.voting import Ballot, Decision
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import ArenaError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from tiltyard.arena.group_commit import Mailbox
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store.files import CleanFile
-    from tiltyard.arena.store.matchup_table import OpenMatchup
-    from tiltyard.arena.store.visitors import Quota
-    from tiltyard.arena.voting import Ballot, Decision
 
 R = TypeVar("R")
 

@@ -6,16 +6,14 @@ The log of these events is the only source of truth; everything else is computed
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable
+from typing import Literal
 
 import msgspec
 
-from tiltyard.arena.policy import Policy  # noqa: TC001 - msgspec resolves it
+from tiltyard.arena.policy import Policy
 from tiltyard.bank import AnswerKind
 from tiltyard.battles import Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Choice(enum.StrEnum):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import msgspec
 import numpy as np
 
 from tiltyard.arena import voting
 from tiltyard.arena.admission import Admission
+from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.commands import (
     NO_SUCH_MATCHUP,
     AppendEvents,
     CloseExpired,
+    Command,
     ExplainVote,
     MatchupCommand,
     ProbeWriter,
@@ -23,31 +26,22 @@ from tiltyard.arena.commands import (
     ServeMatchup,
     check_events,
 )
-from tiltyard.arena.events import Event, MatchupServed, PromptAdded, ResponseAdded
-from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, prompt_for_pair, served_event
+from tiltyard.arena.events import AnyBody, Event, MatchupServed, PromptAdded, ResponseAdded
+from tiltyard.arena.matchmaking import Chooser, Matchmaker, SeenMatchups, prompt_for_pair, served_event
 from tiltyard.arena.randomness import random_seed
-from tiltyard.arena.store import files, log, matchup_table
+from tiltyard.arena.rating_track import Ratings
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.store import Store, files, log, matchup_table
+from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.explanations import keep_comment
 from tiltyard.arena.store.matchup_table import OpenMatchup, open_of
+from tiltyard.arena.store.replica import Replica
 from tiltyard.arena.store.texts import TextCache, responses_taken
 from tiltyard.arena.store.visitors import tidy_visitors
 from tiltyard.arena.store.witnessing import record_hourly
+from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.arena.waiting_pairs import WaitingPairs, again_for, shown_pair
 from tiltyard.errors import ArenaError, StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.commands import Command
-    from tiltyard.arena.events import AnyBody
-    from tiltyard.arena.matchmaking import Chooser
-    from tiltyard.arena.rating_track import Ratings
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.database import Connection
-    from tiltyard.arena.store.replica import Replica
-    from tiltyard.arena.visitor_rules import WaitingRules
 
 TIDY_SECONDS = 30
 """How often expired matchups are closed and old counts dropped."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiltyard.arena.offline import CLUSTERS, rate_options
 from tiltyard.arena.service import clock
@@ -12,9 +13,6 @@ from tiltyard.arena.store import Store
 from tiltyard.arena.store.explanations import tags_by_matchup
 from tiltyard.arena.store.reading import final_votes, prompt_texts
 from tiltyard.arena.votes import battle_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True, eq=False)

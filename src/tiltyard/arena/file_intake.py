@@ -5,24 +5,20 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
+from collections.abc import Iterable
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from tiltyard.arena.media import clean
+from tiltyard.arena.policy import MediaRules
+from tiltyard.arena.store import Store
 from tiltyard.arena.store.files import CleanFile, StoredFile, stored_files
-from tiltyard.bank import AnswerKind
+from tiltyard.bank import AnswerKind, Response
 from tiltyard.bank.responses import answer_path
 from tiltyard.errors import BankError
 from tiltyard.files import write_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tiltyard.arena.policy import MediaRules
-    from tiltyard.arena.store import Store
-    from tiltyard.bank import Response
 
 WITH_WORDS = (AnswerKind.SVG, AnswerKind.HTML)
 

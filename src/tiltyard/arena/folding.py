@@ -11,21 +11,16 @@ from __future__ import annotations
 import ctypes
 import gc
 import threading
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tiltyard.arena import events as e
 from tiltyard.arena.rating_track import SCORES, Votes
 from tiltyard.arena.schedule import Reserved, ServedRun
-from tiltyard.arena.state import CastRun
+from tiltyard.arena.state import ArenaState, CastRun
 from tiltyard.arena.tallies import CODES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tiltyard.arena.state import ArenaState
 
 WORTH_COLUMNS = 200
 """A shorter run is applied one by one: what columns cost for each run is then more than what they save."""

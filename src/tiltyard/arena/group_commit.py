@@ -10,6 +10,7 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -17,8 +18,6 @@ from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.errors import ArenaError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tiltyard.arena.commands import Command
 
 R = TypeVar("R")

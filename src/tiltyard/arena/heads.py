@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from tiltyard.errors import ArenaError, MissingExtra, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 _WRITTEN = re.compile(r"\s*([0-9a-f]{64})@([0-9]{1,18})\s*\Z")
 _PRINTED = re.compile(r"\s*(?:head:\s*)?([0-9]{1,18})\s+([0-9a-f]{64})\s*\Z")

@@ -8,10 +8,10 @@ import tempfile
 import unicodedata
 import zipfile
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,9 +19,6 @@ from tiltyard.arena.media import format_of
 from tiltyard.bank import AnswerKind, Response, read_responses, responses_path
 from tiltyard.errors import BankError
 from tiltyard.files import whole_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PREFIX, SUFFIX = "responses_", ".jsonl"
 MOST_ENTRIES = 50_000

@@ -10,33 +10,28 @@ import math
 import secrets
 import unicodedata
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import yaml
 
 from tiltyard.arena import events as e
+from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.commands import check_content, kinds_differ
-from tiltyard.arena.file_intake import FileIntake
+from tiltyard.arena.file_intake import FileIntake, TakenFile
 from tiltyard.arena.import_source import PREFIX, SUFFIX, code_of, models_in, read_answers
 from tiltyard.arena.integrity import LISTED, AnswerFlag, flag_answers, naming_lines
+from tiltyard.arena.service import Arena
+from tiltyard.arena.store.files import CleanFile
 from tiltyard.arena.store.reading import prompt_texts as all_prompt_texts
 from tiltyard.arena.store.reading import texts_of_answers
-from tiltyard.bank import AnswerKind
+from tiltyard.bank import AnswerKind, Response
 from tiltyard.bank.prompts import read_text_prompts
 from tiltyard.bank.responses import require_text
 from tiltyard.errors import BankError, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.file_intake import TakenFile
-    from tiltyard.arena.service import Arena
-    from tiltyard.arena.store.files import CleanFile
-    from tiltyard.bank import Response
 
 AT_ONCE = 500
 """Number of import events committed together."""

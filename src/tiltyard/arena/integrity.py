@@ -6,12 +6,18 @@ Nothing here changes anything. Flags and proposals are values, which a caller tu
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tiltyard.arena.events import MAY_NAME, SELF_NAMING, Excluded, Flagged
+from tiltyard.arena.events import MAY_NAME, SELF_NAMING, Excluded, Flagged, ModelAdded
+from tiltyard.arena.policy import FlagRules
+from tiltyard.arena.visitor_rules import Limits
+from tiltyard.arena.votes import VoteTable
+from tiltyard.arena.weights import ContestedModel
 from tiltyard.validity.limits import RateDecision, client_address, limit_key, rate_limit, trusted_networks
 from tiltyard.validity.self_naming import author_names, find_name
 from tiltyard.validity.voters import (
@@ -27,17 +33,6 @@ from tiltyard.validity.voters import (
     share_flag,
     surprises,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from tiltyard.arena.events import ModelAdded
-    from tiltyard.arena.policy import FlagRules
-    from tiltyard.arena.visitor_rules import Limits
-    from tiltyard.arena.votes import VoteTable
-    from tiltyard.arena.weights import ContestedModel
 
 __all__ = (
     "ActLimit",

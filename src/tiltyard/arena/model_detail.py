@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.arena.board import (
     BoardRow,
@@ -20,26 +20,18 @@ from tiltyard.arena.board import (
     official_order,
 )
 from tiltyard.arena.events import Choice
-from tiltyard.arena.state import CastVote, VoteStanding
+from tiltyard.arena.policy import RatingRules
+from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
 from tiltyard.arena.tallies import pair_of
+from tiltyard.arena.votes import VoteTable
 from tiltyard.battles.outcome import Outcome
 from tiltyard.errors import ArenaError
 from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.types import Floats, Ints
 from tiltyard.validity.agreement import wilson
 from tiltyard.validity.calibration import CalibrationCurve, calibration, predictions
 from tiltyard.validity.coverage import deficits, neighbours
 from tiltyard.validity.voters import expected_scores
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.arena.policy import RatingRules
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.votes import VoteTable
-
-Floats = NDArray[np.float64]
-
-Ints = NDArray[np.int64]
 
 RECENT = 20
 """Recent form looks at this many votes."""

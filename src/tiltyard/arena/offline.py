@@ -10,24 +10,18 @@ scale of those ratings, so that both are read on one axis.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tiltyard.arena.policy import IntervalRules
+from tiltyard.arena.policy import IntervalRules, SpeakFor
+from tiltyard.arena.votes import VoteTable
 from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.ratings.ranks import RankIntervals, kendall_tau
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.arena.policy import SpeakFor
-    from tiltyard.arena.votes import VoteTable
-    from tiltyard.boards.leaderboard import Leaderboard
-
-Floats = NDArray[np.float64]
+from tiltyard.types import Floats
 
 
 @dataclass(frozen=True, slots=True)

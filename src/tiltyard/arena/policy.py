@@ -6,7 +6,8 @@ The whole policy is written to the log whenever it changes, so the rules behind 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import msgspec
 
@@ -14,10 +15,6 @@ from tiltyard.arena.reasons import BallotRules
 from tiltyard.arena.visitor_rules import EntryRules, Limits, RetentionRules, WaitingRules
 from tiltyard.errors import OptionError
 from tiltyard.ratings.glicko2 import Glicko2Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 TextsPublic = Literal["after_retirement", "always"]
 """When the answers to a prompt are public with their authors."""

@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.arena.events import Choice
+from tiltyard.arena.schedule import Reserved
 from tiltyard.errors import OptionError
 from tiltyard.ratings import LOGITS_PER_POINT
-
-if TYPE_CHECKING:
-    from tiltyard.arena.schedule import Reserved
-
-Floats = NDArray[np.float64]
-
+from tiltyard.types import Floats
 
 Diligence = Literal["equal", "lognormal", "zipf"]
 """How many votes regular voters cast: all alike, some many more than others, or by Zipf's law."""

@@ -7,26 +7,22 @@ the store supplies the nearest checkpoint and the votes since (`VoteHistory`).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.arena.events import Choice
+from tiltyard.arena.policy import RatingRules
 from tiltyard.errors import ArenaError
 from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.ratings.elo_kernels import rate_with_baseline
 from tiltyard.ratings.glicko2 import EVERY_ONE, PLAIN_SECONDS_PER_BATTLE
 from tiltyard.ratings.glicko2_kernels import rate_one_by_one
+from tiltyard.types import Floats, Ints
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from tiltyard.arena.policy import RatingRules
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
 
 KEPT_EVERY = 64

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,8 +18,6 @@ import msgspec
 from tiltyard.errors import ArenaError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from tiltyard.arena.events import Choice
 
 TAGS_MOST = 12

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tiltyard.arena.state import ArenaState
 from tiltyard.errors import OptionError
-
-if TYPE_CHECKING:
-    from tiltyard.arena.state import ArenaState
 
 LEARNED = (0.5, 0.8, 0.9)
 """Shares of a model's answers for which it is said how many votes teach them."""

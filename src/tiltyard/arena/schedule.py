@@ -8,20 +8,17 @@ again after them. So the counts are always those of the log, in log order, plus 
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from tiltyard.arena.events import Lane
 from tiltyard.arena.tallies import Grid, Pair, pair_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from tiltyard.arena.events import Lane
 CONTENDER: Lane = "contender"
 
 RECOUNTED_AT = 256

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from tiltyard.arena.board import live_board
-from tiltyard.arena.events import MAY_NAME, SELF_NAMING, Event, Excluded, Restored
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltyard.arena import events as e
+from tiltyard.arena.board import BoardRow, LiveBoard, live_board
+from tiltyard.arena.catalog import Catalog
+from tiltyard.arena.events import MAY_NAME, SELF_NAMING, Event, Excluded, ModelAdded, Restored
 from tiltyard.arena.file_intake import words_of
 from tiltyard.arena.integrity import (
     AnswerFlag,
@@ -25,29 +30,14 @@ from tiltyard.arena.integrity import (
     propose_exclusions,
     propose_unblinded,
 )
-from tiltyard.arena.state import VoteStanding
-from tiltyard.arena.store import reading, site_texts
+from tiltyard.arena.policy import Policy
+from tiltyard.arena.service import Arena
+from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
+from tiltyard.arena.store import Store, reading, site_texts
 from tiltyard.arena.store.state_bytes import decode_state, encode_state
 from tiltyard.arena.vote_columns import VoteColumns
 from tiltyard.arena.votes import CatalogNames, MemoryVoteBook
-from tiltyard.arena.weights import contested_models
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from tiltyard.arena import events as e
-    from tiltyard.arena.board import BoardRow, LiveBoard
-    from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.events import ModelAdded
-    from tiltyard.arena.policy import Policy
-    from tiltyard.arena.service import Arena
-    from tiltyard.arena.state import ArenaState, CastVote
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.weights import ContestedModel
-
+from tiltyard.arena.weights import ContestedModel, contested_models
 
 SCREENED_AS = 3
 """Incremented when more answers are found to say who wrote them: a site then reads all answers again at its start."""

@@ -7,32 +7,26 @@ processes may run an `Arena` each on one PostgreSQL database.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
 
 from tiltyard.arena import commands
+from tiltyard.arena.commands import Command, Receipt, ServedMatchup
+from tiltyard.arena.events import AnyBody, Choice
 from tiltyard.arena.executor import Executor
-from tiltyard.arena.group_commit import GroupCommit
-from tiltyard.arena.matchmaking import Matchmaker
+from tiltyard.arena.group_commit import GroupCommit, Load, Mailbox
+from tiltyard.arena.matchmaking import Chooser, Matchmaker
 from tiltyard.arena.randomness import random_id
+from tiltyard.arena.rating_track import Ratings
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import TracebackType
-    from typing import Self
-
-    import numpy as np
-
-    from tiltyard.arena.commands import Command, Receipt, ServedMatchup
-    from tiltyard.arena.events import AnyBody, Choice
-    from tiltyard.arena.group_commit import Load, Mailbox
-    from tiltyard.arena.matchmaking import Chooser
-    from tiltyard.arena.rating_track import Ratings
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store.files import CleanFile
-    from tiltyard.arena.store.visitors import Quota
-    from tiltyard.arena.thread_health import ThreadHealth
+from tiltyard.arena.store.files import CleanFile
+from tiltyard.arena.store.visitors import Quota
+from tiltyard.arena.thread_health import ThreadHealth
 
 R = TypeVar("R")
 

@@ -5,17 +5,15 @@ Nothing here knows a database or a clock: times are handed in. `waiting_pairs` d
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.arena.events import Lane
-    from tiltyard.arena.tallies import Pair
-    from tiltyard.arena.visitor_rules import WaitingRules
-    from tiltyard.arena.voting import MatchupStatus
+from tiltyard.arena.events import Lane
+from tiltyard.arena.tallies import Pair
+from tiltyard.arena.visitor_rules import WaitingRules
+from tiltyard.arena.voting import MatchupStatus
 
 WAITING_MOST = 500
 """How many pairs of one block may wait; older ones are given up."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Iterable
 from copy import copy
 from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.arena import events as e
 from tiltyard.arena.catalog import Catalog
@@ -18,11 +18,7 @@ from tiltyard.arena.rating_track import Ratings, RatingTrack, VoteHistory, grown
 from tiltyard.arena.schedule import Reserved, Schedule
 from tiltyard.arena.tallies import Tallies
 from tiltyard.errors import ArenaError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-Floats = NDArray[np.float64]
+from tiltyard.types import Floats
 
 
 class VoteStanding(enum.StrEnum):

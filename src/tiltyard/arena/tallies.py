@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.arena.events import Choice
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Ints = NDArray[np.int32]
 

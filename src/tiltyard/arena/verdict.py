@@ -7,17 +7,13 @@ leaves them out of claims about the top; while most models have hardly been vote
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tiltyard.arena.board import SHADOW_PHASE
+from tiltyard.arena.board import SHADOW_PHASE, LiveBoard
 from tiltyard.pages.figures import count, plural
 from tiltyard.validity.publication import Badge
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.arena.board import LiveBoard
 
 MODEL_VOTES = 10
 """Rated votes (A, B, tie) that a model needs before an interval is drawn for it."""

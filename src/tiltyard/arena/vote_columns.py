@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.events import Choice
 from tiltyard.arena.state import CastVote, VoteStanding
-from tiltyard.arena.votes import VoteTable
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.votes import CatalogNames
-
-Ints = NDArray[np.int64]
+from tiltyard.arena.votes import CatalogNames, VoteTable
+from tiltyard.types import Ints
 
 _TYPES = {"q": np.int64, "I": np.uint32, "B": np.uint8}
 

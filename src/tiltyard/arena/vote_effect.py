@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from tiltyard.arena.rating_track import NO_HISTORY, SCORES
+from tiltyard.arena.events import Choice
+from tiltyard.arena.policy import RatingRules
+from tiltyard.arena.rating_track import NO_HISTORY, SCORES, Ratings
 from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.ratings.elo_kernels import rate_with_baseline
 from tiltyard.ratings.glicko2 import EVERY_ONE
 from tiltyard.ratings.glicko2_kernels import rate_one_by_one
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from tiltyard.arena.events import Choice
-    from tiltyard.arena.policy import RatingRules
-    from tiltyard.arena.rating_track import Ratings
 
 Grid: TypeAlias = "NDArray[np.int32]"
 """Counts by the numbers of two models."""

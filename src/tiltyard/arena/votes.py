@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.arena.catalog import Catalog
+from tiltyard.arena.events import ModelAdded, PromptAdded
+from tiltyard.arena.policy import DefenceRules
 from tiltyard.arena.rating_track import SCORES, Ratings, Votes
-from tiltyard.arena.state import CastVote, VoteStanding
+from tiltyard.arena.state import CastRun, CastVote, VoteStanding
 from tiltyard.arena.weights import vote_weights
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import BattleTable, Codes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.events import ModelAdded, PromptAdded
-    from tiltyard.arena.policy import DefenceRules
-    from tiltyard.arena.state import CastRun
+from tiltyard.types import Bools, Floats, Ints
 
 HOUR = 3600
 
-Ints = NDArray[np.int64]
-
-Floats = NDArray[np.float64]
 
 Int8s = NDArray[np.int8]
-
-Bools = NDArray[np.bool_]
 
 
 class MemoryVoteBook:

@@ -8,15 +8,12 @@ can be undone until `undo_until`. Names are shown by a committed step (`vote` wi
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from tiltyard.arena import events as e
+from tiltyard.arena.policy import UnrenderedCounts
 from tiltyard.errors import ArenaError
-
-if TYPE_CHECKING:
-    from tiltyard.arena.policy import UnrenderedCounts
 
 SECOND = 1_000_000
 """Times are in microseconds."""

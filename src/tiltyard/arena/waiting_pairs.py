@@ -11,24 +11,20 @@ runs in the writer and in simulations.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
 
 import msgspec
+from numpy.random import Generator
 
 from tiltyard.arena import events as e
+from tiltyard.arena.events import AnyBody, Lane
+from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
 from tiltyard.arena.shown_pairs import PastMatchup, ShownPair, ShownRecord, UnvotedPair
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair, pair_of
 from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.arena.voting import MatchupStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from numpy.random import Generator
-
-    from tiltyard.arena.events import AnyBody, Lane
-    from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
-    from tiltyard.arena.state import ArenaState
 
 BLOCKS_KEPT = 4096
 """How many blocks, and how many sessions, are kept in memory. The least recently served are dropped, and read again

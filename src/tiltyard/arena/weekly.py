@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import is_blind
 from tiltyard.arena.board import (
+    Evidence,
     LiveBoard,
     completeness,
     contenders,
@@ -25,8 +26,11 @@ from tiltyard.arena.board import (
 )
 from tiltyard.arena.events import LANES, Excluded, Flagged, Restored
 from tiltyard.arena.matchmaking.exposure import conservative_order, ready_contenders
+from tiltyard.arena.offline import OfflineBoard
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.votes import MemoryVoteBook, vote_table
+from tiltyard.arena.votes import MemoryVoteBook, VoteTable, vote_table
+from tiltyard.types import Ints
+from tiltyard.validity.calibration import CalibrationCurve, ConfidenceBin
 from tiltyard.validity.churn import Churn, ConfidenceStability, Known, Standings, confidence_stability, top_churn
 from tiltyard.validity.fairness import (
     ExposureFairness,
@@ -38,18 +42,8 @@ from tiltyard.validity.fairness import (
 )
 from tiltyard.validity.quality import QualityFlag, QualityVotes, high_both_bad, rising_both_bad
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from tiltyard.arena.board import Evidence
-    from tiltyard.arena.offline import OfflineBoard
-    from tiltyard.arena.votes import VoteTable
-    from tiltyard.validity.calibration import CalibrationCurve, ConfidenceBin
-
 DAY = 86_400 * 1_000_000
 """The board is sampled once a day: hour by hour, models at the same level would seem to swap all the time."""
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

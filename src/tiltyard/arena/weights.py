@@ -7,22 +7,20 @@ log (or an export) computes the same weights, bit for bit.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tiltyard.arena.policy import DefenceRules
+from tiltyard.types import Floats
 from tiltyard.validity.bounded_influence import VoteGroups, bounded_weights, expected_strengths, recent_shifts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.arena.policy import DefenceRules
     from tiltyard.arena.votes import VoteTable
 
-Floats = NDArray[np.float64]
 
 DAY = 86_400 * 1_000_000
 MOST = np.iinfo(np.int64).max

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import enum
 import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isclose
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,16 +28,11 @@ from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, official_order
 from tiltyard.arena.chain import FIRST_HASH, HOUR, LABELLED, OF_MATCHUPS, OTHER, Label, Leaf, label_of, link
 from tiltyard.arena.following.replay import published_ratings, replay
 from tiltyard.arena.heads import Head, HeadFile
-from tiltyard.arena.state import ArenaState
+from tiltyard.arena.state import ArenaState, CastVote
 from tiltyard.arena.votes import MemoryVoteBook, vote_table
 from tiltyard.arena.voting import CLOCK_MARGIN, SECOND
 from tiltyard.arena.weights import weighed
 from tiltyard.errors import ArenaError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from tiltyard.arena.state import CastVote
 
 FORMAT = 1
 """The version of the file."""

@@ -11,16 +11,14 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from tiltyard.bank.prompts import show_turns
 from tiltyard.bank.records import read_objects
 from tiltyard.errors import BankError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Choose = Callable[[str, Sequence[str]], "str | None"]
 """Asks a person which of several columns is meant; None is no answer."""

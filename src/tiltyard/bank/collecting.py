@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from tiltyard.bank.answer_files import AnswerFile, AnswerRow
 from tiltyard.bank.prompts import Prompt
 from tiltyard.bank.responses import responses_path
 from tiltyard.errors import BankError
 from tiltyard.files import write_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from tiltyard.bank.answer_files import AnswerFile, AnswerRow
 
 BANK, RESPONSES = "bank.jsonl", "responses"
 _NOT_IN_A_NAME = re.compile(r"[^\w.+-]+")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from tiltyard.errors import BankError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LARGEST_BYTES = 5_000_000
 """The largest image file that all providers take."""

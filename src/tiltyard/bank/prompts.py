@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from tiltyard.bank.records import convert, read_objects
 from tiltyard.errors import BankError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 PILOT_SIZE = 50
 """Prompts of a pilot."""

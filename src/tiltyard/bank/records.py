@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from tiltyard.errors import BankError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 def read_objects(path: Path, what: str, *, torn_end: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:

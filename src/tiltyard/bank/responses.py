@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import enum
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tiltyard.bank.records import convert, read_objects
-from tiltyard.bank.transcripts import TranscriptMessage  # noqa: TC001 - read at run time, with the struct
+from tiltyard.bank.transcripts import TranscriptMessage
 from tiltyard.errors import BankError
 from tiltyard.files import json_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 TAIL_BYTES = 1 << 16
 """The end of a file is looked for in steps of this size."""

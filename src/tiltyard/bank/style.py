@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import re
 from array import array
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 STYLE = ("len", "headings", "lists", "bold")
 """What is measured of an answer, by the names that control it: characters, headings, list items, bold passages."""

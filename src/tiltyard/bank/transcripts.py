@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LEAST_CHARACTERS = 1_000
 """The smallest limit: below it a transcript says nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - msgspec resolves it
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec

@@ -31,9 +31,6 @@ from tiltyard.battles.table import MISSING, BattleTable, Hashes, concat, hash_te
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from tiltyard.battles.layout import Layout
-    from tiltyard.battles.table import BattleTable
-
 BATCH_ROWS = 20_000
 
 

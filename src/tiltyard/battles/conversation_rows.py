@@ -12,13 +12,15 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.careful import RawRow, file_lines, read_carefully
 from tiltyard.battles.fast import load, needs_large_limits, session
@@ -27,14 +29,8 @@ from tiltyard.battles.problems import BadRows, RowProblem
 from tiltyard.battles.query import file_rows, identifier
 from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.sources import ParquetFiles, RowSource, TextFiles
+from tiltyard.battles.table import BattleTable
 from tiltyard.errors import BattleError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from tiltyard.battles.table import BattleTable
 
 Turns = Literal["first", "all"]
 

@@ -7,10 +7,11 @@ The battles are those of `read_battles`, row for row. Only fingerprints of the t
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.conversation_rows import (
     CONVERSATIONS,
@@ -22,21 +23,13 @@ from tiltyard.battles.conversation_rows import (
     read_dialogue,
 )
 from tiltyard.battles.formats import FORMAT_NAMES, listed
-from tiltyard.battles.inputs import Part, find_parts
+from tiltyard.battles.inputs import Part, PathLike, find_parts
 from tiltyard.battles.layout import ReadOptions
 from tiltyard.battles.mapping import read_map
-from tiltyard.battles.sources import find_sources
+from tiltyard.battles.reading import OnBad
+from tiltyard.battles.sources import RowSource, find_sources
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.errors import NoBattles, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from tiltyard.battles.inputs import PathLike
-    from tiltyard.battles.reading import OnBad
-    from tiltyard.battles.sources import RowSource
 
 COLUMNS = ("question_id", "language")
 

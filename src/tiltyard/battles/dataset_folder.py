@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from tiltyard.battles.stats import battle_stats
+from tiltyard.battles.stats import BattleStats, battle_stats
+from tiltyard.battles.table import BattleTable
 from tiltyard.battles.writing import column_types, write_battles
 from tiltyard.errors import BattleError
 from tiltyard.files import write_text
 from tiltyard.schemas import schema_file, schema_text
-
-if TYPE_CHECKING:
-    from tiltyard.battles.stats import BattleStats
-    from tiltyard.battles.table import BattleTable
 
 DATA_FILE = "data/train-00000-of-00001.parquet"
 CARD = "README.md"

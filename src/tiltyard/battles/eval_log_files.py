@@ -14,8 +14,9 @@ import struct
 import tempfile
 import zipfile
 from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -26,9 +27,6 @@ from tiltyard.battles.inputs import DAMAGED, FileKind, Part, damage
 from tiltyard.battles.query import literal
 from tiltyard.battles.settle import Reason
 from tiltyard.errors import BattleError
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 LM_EVAL_KEYS = {"doc_id", "doc", "target", "arguments", "filtered_resps"}
 PAIR_KEYS = {"question_id", "model_1", "model_2", "g1_winner", "g2_winner"}

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,9 +20,6 @@ from tiltyard.battles.careful import RawRow
 from tiltyard.battles.outcome import Outcome
 from tiltyard.battles.settle import Reason
 from tiltyard.errors import BattleError, NoBattles, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 BATTLE = "tiltyard_battle"
 """Where the metadata of a score holds a battle."""

@@ -12,6 +12,7 @@ import secrets
 import shutil
 import tempfile
 import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,23 +20,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.filters import refusal
-from tiltyard.battles.inputs import FileKind
-from tiltyard.battles.layout import FieldKind
+from tiltyard.battles.inputs import FileKind, Part
+from tiltyard.battles.layout import Field, FieldKind, Layout
 from tiltyard.battles.query import Rows, filtered, holds_json_labels, identifier, literal, no_glob, staged
 from tiltyard.battles.settle import LabelColumn, RawBatch
 from tiltyard.battles.table import dense_codes
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from duckdb import DuckDBPyConnection
-    from numpy.typing import NDArray
-
-    from tiltyard.battles.inputs import Part
-    from tiltyard.battles.layout import Field, Layout
 
 FEW = 50_000
 """Up to this many distinct texts a row carries a code; above, a hash."""

@@ -7,13 +7,12 @@ statement, no subquery, no function that has an effect or tells about the machin
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from duckdb import DuckDBPyConnection
 
 PARTS = frozenset(

@@ -8,20 +8,16 @@ one; nothing else knows a foreign format.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.battle import FLAGS
 from tiltyard.battles.mapping import NO_MAP, ColumnMap, suggestion
 from tiltyard.battles.outcome import SOURCE_LABELS, Outcome, Source
 from tiltyard.errors import BattleError, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from numpy.typing import NDArray
 
 OWN_PAIR = ("model_a", "model_b", "score_a")
 """Columns that end in `_a` or `_b` like a pair of style columns, but are not one."""

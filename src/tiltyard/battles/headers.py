@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from tiltyard.battles.inputs import DAMAGED, UTF_8_MARK, FileKind, Part, damage, to_utf_8
 from tiltyard.errors import BattleError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 SAMPLE_BYTES = 1 << 17
 SAMPLE_ROWS = 2000

@@ -12,14 +12,12 @@ import shutil
 import sys
 import tempfile
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from tiltyard.errors import BattleError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 PathLike = str | Path
 """A path, as text or `Path`."""

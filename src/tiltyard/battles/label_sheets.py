@@ -12,24 +12,19 @@ import csv
 import hashlib
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import Source
-from tiltyard.battles.reading import find_problems, peek, read_battles
+from tiltyard.battles.reading import BattleData, find_problems, peek, read_battles
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.errors import BattleError, NoBattles, OptionError
 from tiltyard.files import write_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from tiltyard.battles.reading import BattleData
 
 KEY_FILE = "labelling.json"
 """The file of a run folder that holds the salt of its sheets."""

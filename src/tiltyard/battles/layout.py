@@ -8,9 +8,10 @@ from __future__ import annotations
 import enum
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -19,12 +20,8 @@ from tiltyard.battles.battle import FLAGS, OPTIONAL_FIELDS, TEXT_FIELDS, is_pair
 from tiltyard.battles.formats import Format, listed
 from tiltyard.battles.headers import Header, RawColumn
 from tiltyard.battles.mapping import NO_MAP, ColumnMap
+from tiltyard.battles.outcome import Source
 from tiltyard.errors import BattleError, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.battles.outcome import Source
 
 
 class FieldKind(enum.Enum):

@@ -7,16 +7,13 @@ in the winner's column means.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tiltyard.battles.battle import OPTIONAL_FIELDS
 from tiltyard.battles.outcome import OUTCOME_LABELS, Outcome
 from tiltyard.battles.winners import side_of
 from tiltyard.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
 
 OTHER_NAMES = {"prompt": "question_id", "prompt_id": "question_id", "judge": "judge_model", "rater": "voter"}
 """Other words for our columns that a mapping may use."""

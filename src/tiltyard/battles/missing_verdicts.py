@@ -8,20 +8,16 @@ rounds list only the matchups that they chose, so that the others are not missin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tiltyard.battles.inputs import BATTLES, find_parts
+from tiltyard.battles.reading import BattleData
 from tiltyard.errors import RunFolderError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tiltyard.battles.reading import BattleData
 
 NEVER_ASKED = "never asked"
 READABLE = ("A", "B", "TIE")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tiltyard.battles.headers import Header, RawColumn, delimiter
 from tiltyard.battles.inputs import FileKind, Part
 from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, WHOLE, Field, FieldKind, Layout
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
 LINE_BYTES = 1 << 21
 LONG_LINE_BYTES = 1 << 27

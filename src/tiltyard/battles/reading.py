@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tiltyard.battles import formats
 from tiltyard.battles.battle import Battle
+from tiltyard.battles.formats import Format
+from tiltyard.battles.headers import Header
 from tiltyard.battles.inputs import PathLike
 from tiltyard.battles.layout import ReadOptions, present_columns
 from tiltyard.battles.mapping import read_map
@@ -17,10 +19,6 @@ from tiltyard.battles.problems import BadRows
 from tiltyard.battles.sources import RowSource, find_sources
 from tiltyard.battles.table import BattleTable, concat, merge_equal
 from tiltyard.errors import BattleError, NoBattles, OptionError
-
-if TYPE_CHECKING:
-    from tiltyard.battles.formats import Format
-    from tiltyard.battles.headers import Header
 
 BattleData = PathLike | Iterable[PathLike] | BattleTable | Iterable[Battle | Mapping[str, Any]] | Any
 """Anything battles can be read from: see `read_battles`."""

@@ -6,17 +6,15 @@ prompt. Both are sums, so an engine that holds the battles can make them, and no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from tiltyard.battles.table import BattleTable, Floats, Mask
+from tiltyard.battles.table import BattleTable
+from tiltyard.types import Bools, Floats
 
 GROUP = "number of the group"
 """The column that says which group of equal rows, by its number at the engine, a row of the table represents."""
@@ -76,7 +74,7 @@ class RemoteClusters(Protocol):
         """The column whose equal values make battles dependent."""
         ...
 
-    def shared(self, table: BattleTable) -> Mask:
+    def shared(self, table: BattleTable) -> Bools:
         """Which rows of a counted table hold battles that have a cluster; the others are independent."""
         ...
 

@@ -7,8 +7,9 @@ numbers, never at one row at a time.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,23 +17,10 @@ from numpy.typing import NDArray
 from tiltyard.battles.formats import OWN_WINNERS
 from tiltyard.battles.layout import CORE, WRONG, CellText, Field, FieldKind, Layout, read_label
 from tiltyard.battles.outcome import Outcome, Source
-from tiltyard.battles.table import (
-    MISSING,
-    BattleTable,
-    Codes,
-    Column,
-    Floats,
-    HashedLabels,
-    Int8s,
-    Int32s,
-    Mask,
-    dense_codes,
-)
+from tiltyard.battles.table import MISSING, BattleTable, Codes, Column, HashedLabels, Int8s, dense_codes
 from tiltyard.battles.winners import ZEROS, is_numeral, side_of
 from tiltyard.errors import BattleError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+from tiltyard.types import Bools, Floats, Int32s
 
 WRONG_CODE = -2
 """The code of a value whose type does not fit its field."""
@@ -158,7 +146,7 @@ def settle(batch: RawBatch, layout: Layout) -> Settled:
         if rows.any():
             reasons[rows & (reasons == Reason.FINE)] = reason
 
-    good: Mask | slice = slice(None) if not reasons.any() else reasons == Reason.FINE
+    good: Bools | slice = slice(None) if not reasons.any() else reasons == Reason.FINE
     table = BattleTable(
         models=models,
         model_a=model_a[good],
@@ -187,7 +175,7 @@ class RowCodes:
 
 def _rules(
     readings: Mapping[str, Readings], batch: RawBatch, layout: Layout, row: RowCodes
-) -> Iterator[tuple[Reason, Mask]]:
+) -> Iterator[tuple[Reason, Bools]]:
     """Each reason with the rows it holds for, the first to count first."""
     yield Reason.WRONG_TYPE, _wrong_types(readings, batch, layout)
     yield Reason.MISSING_MODEL, (row.model_a == MISSING) | (row.model_b == MISSING)
@@ -357,7 +345,7 @@ def _refuse_zeros(codes: AnyCodes, texts: Sequence[str], outcome: Int8s, layout:
         )
 
 
-def _wrong_types(readings: Mapping[str, Readings], batch: RawBatch, layout: Layout) -> Mask:
+def _wrong_types(readings: Mapping[str, Readings], batch: RawBatch, layout: Layout) -> Bools:
     wrong = np.zeros(batch.n_rows, dtype=bool)
     for codes, _ in readings.values():
         wrong |= codes == WRONG_CODE
@@ -366,18 +354,18 @@ def _wrong_types(readings: Mapping[str, Readings], batch: RawBatch, layout: Layo
     return wrong
 
 
-def _contradictions(score: Floats, outcome: Int8s) -> Mask:
+def _contradictions(score: Floats, outcome: Int8s) -> Bools:
     """Rows whose score names another winner than they do; a tie may lean, but not all the way."""
     against_a = (outcome == Outcome.A) & (score <= 0.5)
     against_b = (outcome == Outcome.B) & (score >= 0.5)
     not_a_tie = (outcome >= Outcome.TIE) & ((score == 0.0) | (score == 1.0))
-    contradicting: Mask = against_a | against_b | not_a_tie
+    contradicting: Bools = against_a | against_b | not_a_tie
     return contradicting
 
 
-def _flag_is_on(flags: AnyCodes, texts: Sequence[str]) -> Mask:
+def _flag_is_on(flags: AnyCodes, texts: Sequence[str]) -> Bools:
     is_on = np.array([text == "true" for text in texts] + [False, False], dtype=np.bool_)
-    on: Mask = is_on[flags]
+    on: Bools = is_on[flags]
     return on
 
 
@@ -388,7 +376,7 @@ def _soft(score: Floats) -> Floats | None:
 
 
 def _columns(
-    readings: Mapping[str, Readings], batch: RawBatch, layout: Layout, good: Mask | slice
+    readings: Mapping[str, Readings], batch: RawBatch, layout: Layout, good: Bools | slice
 ) -> dict[str, Column]:
     """The optional columns of the good rows; a column without any value is left out."""
     columns: dict[str, Column] = {}
@@ -416,7 +404,7 @@ def _columns(
     return columns
 
 
-def _used_codes(every: AnyCodes, texts: tuple[str, ...], good: Mask | slice) -> Codes:
+def _used_codes(every: AnyCodes, texts: tuple[str, ...], good: Bools | slice) -> Codes:
     codes = every[good].astype(np.int32, copy=False)
     if isinstance(good, slice):
         return Codes(codes, texts)

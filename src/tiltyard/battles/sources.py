@@ -31,6 +31,7 @@ from tiltyard.battles.headers import SEEN_ROWS, Header, file_header, header_of_r
 from tiltyard.battles.inputs import FileKind, Part, find_parts
 from tiltyard.battles.layout import Layout, ReadOptions, choose_format, make_layout
 from tiltyard.battles.oddities import may_repeat
+from tiltyard.battles.problems import BadRows, RowProblem
 from tiltyard.battles.query import LINE_BYTES, LONG_LINE_BYTES, Rows, file_rows, identifier, literal, plain_texts
 from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.table import BattleTable, concat
@@ -38,8 +39,6 @@ from tiltyard.errors import BattleError, NoBattles, OptionError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-    from tiltyard.battles.problems import BadRows, RowProblem
 
 
 SMALL_BYTES = 1 << 18

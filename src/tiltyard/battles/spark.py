@@ -9,19 +9,22 @@ from __future__ import annotations
 import os
 import shutil
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.filters import spark_refusal
 from tiltyard.battles.frames import is_spark_frame
-from tiltyard.battles.layout import FieldKind, Layout, ReadOptions, make_layout
+from tiltyard.battles.layout import Field, FieldKind, Layout, ReadOptions, make_layout
 from tiltyard.battles.problems import RowProblem, explain
+from tiltyard.battles.reading import OnBad
 from tiltyard.battles.remote import NO_LIMIT, ClusterSums, GroupScores, LargeClusters, RemoteCounts, groups, with_groups
 from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, Settled, settle
 from tiltyard.battles.spark_rows import (
@@ -35,17 +38,9 @@ from tiltyard.battles.spark_rows import (
     holds_json,
     where_columns,
 )
-from tiltyard.battles.table import MISSING, Floats, Mask
+from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.errors import BadRow, BattleError, MissingExtra, NoBattles, OptionError, TiltyardError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from tiltyard.battles.layout import Field, Layout
-    from tiltyard.battles.reading import OnBad
-    from tiltyard.battles.table import BattleTable, Mask
+from tiltyard.types import Bools, Floats
 
 MOST_GROUPS = 2_000_000
 """At most this many groups of equal rows leave Spark: beyond, the outcomes are hardly counts any more."""
@@ -273,7 +268,7 @@ class SparkGroups:
         return cls(layout, keys, ordered, rows, total)
 
     @property
-    def has_cluster(self) -> Mask:
+    def has_cluster(self) -> Bools:
         """Which groups hold rows that share a cluster with others."""
         return np.array([row[self._at("has_cluster")] for row in self.found], dtype=bool)
 
@@ -372,9 +367,9 @@ class _Clusters:
     battles: Any
     grouped: SparkGroups
 
-    def shared(self, table: BattleTable) -> Mask:
+    def shared(self, table: BattleTable) -> Bools:
         """Which rows of the counted table hold battles that have a cluster."""
-        shared: Mask = self.grouped.has_cluster[groups(table)]
+        shared: Bools = self.grouped.has_cluster[groups(table)]
         return shared
 
     def sums(self, scores: GroupScores) -> ClusterSums:

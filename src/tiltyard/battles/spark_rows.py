@@ -7,9 +7,10 @@ which keeps the difference between `5` and `"5"`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -18,9 +19,6 @@ from tiltyard.battles.inputs import KNOWN_SUFFIXES, FileKind, suffix_kind
 from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, Field, FieldKind, Layout
 from tiltyard.battles.settle import Reason
 from tiltyard.errors import BattleError, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 ROW = "v"
 """The column that holds a line of JSON as a VARIANT."""

@@ -7,10 +7,10 @@ it: the reader merges as it goes and hands over a (much shorter) table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +18,9 @@ from numpy.typing import NDArray
 from tiltyard.battles.battle import FLAGS, TEXT_FIELDS, Battle, is_pair
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.errors import BattleError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-Int32s = NDArray[np.int32]
-
+from tiltyard.types import Bools, Floats, Int32s
 
 Int8s = NDArray[np.int8]
-
-
-Floats = NDArray[np.float64]
-
-
-Mask = NDArray[np.bool_]
 
 
 MISSING = -1
@@ -50,7 +39,7 @@ class Codes:
     codes: Int32s
     labels: Sequence[str]
 
-    def __getitem__(self, rows: Mask | NDArray[np.intp]) -> Codes:
+    def __getitem__(self, rows: Bools | NDArray[np.intp]) -> Codes:
         return Codes(self.codes[rows], self.labels)
 
     def texts(self) -> list[str | None]:
@@ -144,7 +133,7 @@ class BattleTable:
         absent = self.weight == 0.0
         return int(absent.sum() if self.rows is None else self.rows[absent].sum())
 
-    def take(self, rows: Mask | NDArray[np.intp]) -> BattleTable:
+    def take(self, rows: Bools | NDArray[np.intp]) -> BattleTable:
         """The table of some rows, over the same models."""
         return replace(
             self,

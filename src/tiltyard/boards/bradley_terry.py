@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from tiltyard.battles.oddities import oddities
 from tiltyard.battles.outcome import Source
 from tiltyard.battles.reading import BattleData, read_battles
+from tiltyard.battles.remote import RemoteClusters
+from tiltyard.battles.table import BattleTable
 from tiltyard.boards.building import Column, build_board
 from tiltyard.boards.certainty import (
     Certainty,
@@ -43,6 +46,7 @@ from tiltyard.boards.estimator import (
     check_whole,
     what_is_too_large,
 )
+from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.misfit import report_fit
 from tiltyard.boards.preparation import (
     FitInput,
@@ -69,20 +73,12 @@ from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.graph import Reach, wins_and_losses
 from tiltyard.ratings.intervals import Covariance, Uncertainty, sandwich
 from tiltyard.ratings.many_models import COLUMNS_AT_ONCE, DRAWS, MANY_MODELS, DrawnCovariance, drawn_sandwich
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.battles.remote import RemoteClusters
-    from tiltyard.battles.table import BattleTable
-    from tiltyard.boards.leaderboard import Leaderboard
-    from tiltyard.ratings.shrinkage import ShrunkFit
+from tiltyard.ratings.shrinkage import ShrunkFit
 
 Interval = Literal["sandwich", "bootstrap", "none"]
 """`sandwich`, `bootstrap` or `none`."""
 Correction = Literal["leave-one-out", "none"]
 """`leave-one-out` or `none`."""
-Floats = NDArray[np.float64]
 
 DRAWN_REMARK = (
     "more than 2,000 models: standard errors from {draws} random draws (seed {seed}), places from intervals that hold "

@@ -16,9 +16,9 @@ from tiltyard.boards.selection import Selected, known_models, per_model
 from tiltyard.errors import OptionError
 from tiltyard.ratings.comparisons import sum_by
 from tiltyard.ratings.ranks import RankIntervals, ranks
+from tiltyard.types import Floats
 
 Column = Sequence[float | None]
-Floats = NDArray[np.float64]
 
 
 def build_board(

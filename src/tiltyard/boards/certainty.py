@@ -7,15 +7,18 @@ have an interval), or minus the anchor's, and its interval is that of the same d
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.boards.building import Column
 from tiltyard.boards.preparation import FitInput, kind_of
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bootstrap import bootstrap_strengths
+from tiltyard.ratings.bradley_terry import BradleyTerryFit
 from tiltyard.ratings.graph import Reach, reach
 from tiltyard.ratings.intervals import FEWEST_CLUSTERS, Covariance, Uncertainty, half_widths
 from tiltyard.ratings.many_models import DrawnCovariance
@@ -29,15 +32,8 @@ from tiltyard.ratings.ranks import (
     rank_intervals,
     tukey_cut,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tiltyard.boards.building import Column
-    from tiltyard.ratings.bradley_terry import BradleyTerryFit
-    from tiltyard.ratings.shrinkage import ShrunkFit
-
-Floats = NDArray[np.float64]
+from tiltyard.ratings.shrinkage import ShrunkFit
+from tiltyard.types import Floats
 
 FEW_CLUSTERS = 5.0
 """An interval from fewer effective clusters is marked: how well it covers depends on what they happen to be."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.boards.text import headline, rank_text
@@ -10,8 +11,6 @@ from tiltyard.errors import MissingExtra, OptionError
 from tiltyard.files import whole_file
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tiltyard.boards.leaderboard import Leaderboard
 
 INK = "#1f2933"

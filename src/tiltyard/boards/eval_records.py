@@ -12,19 +12,16 @@ import hashlib
 import json
 import re
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tiltyard.boards.estimator import check_choice
+from tiltyard.boards.leaderboard import EloReport, RatingEntry
 from tiltyard.boards.text import json_text
 from tiltyard.errors import OptionError
 from tiltyard.files import write_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.boards.leaderboard import EloReport, RatingEntry
 
 SCHEMA_VERSION = "0.3.0"
 Relationship = Literal["first_party", "third_party", "collaborative", "other"]

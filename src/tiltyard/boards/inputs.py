@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from tiltyard.battles.fast import about_rows
 from tiltyard.battles.frames import is_spark_frame, rereadable
@@ -17,15 +17,13 @@ from tiltyard.battles.reading import BattleData, OnBad, Peek, peek, read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.estimator import check_choice
+from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.misfit import MOST_TIMES
 from tiltyard.boards.preparation import SIDE_FLAGS, asked_clusters, known_clusters
+from tiltyard.boards.selection import Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
 from tiltyard.errors import OptionError
-
-if TYPE_CHECKING:
-    from tiltyard.boards.leaderboard import Leaderboard
-    from tiltyard.boards.selection import Selection
 
 LARGE_BYTES = 50_000_000
 """Files of fewer bytes in all cannot hold very many battles: how many they hold is not asked."""

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import Outcome, Source
-from tiltyard.battles.table import MISSING
+from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.preparation import choose_clusters
 from tiltyard.boards.selection import WEIGHT_ZERO, Selection, cluster_codes, select
 from tiltyard.errors import NoBattles, OptionError, RatingError
 from tiltyard.ratings.comparisons import OWN_CLUSTER, PairCells, sum_by
 from tiltyard.ratings.graph import islands
 from tiltyard.ratings.people_labels import LabelledMatchups
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.battles.table import BattleTable
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from tiltyard.types import Floats, Ints
 
 FEWEST_LABELS = 20
 """With fewer labelled matchups nothing is corrected."""

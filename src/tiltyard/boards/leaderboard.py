@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping  # noqa: TC003 - the schema of a ratings file is made from these classes
+from collections.abc import (
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.frames import columns_to_arrow, columns_to_frame, columns_to_pandas, columns_to_polars
+from tiltyard.battles.table import BattleTable
 from tiltyard.boards.charts import check_path, interval_chart, save_chart
 from tiltyard.boards.text import as_html, as_table, json_text
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.files import write_text
 from tiltyard.ratings.ranks import kendall_tau, ranks, spearman_rho
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from tiltyard.battles.table import BattleTable
 
 
 @dataclass(frozen=True, slots=True)

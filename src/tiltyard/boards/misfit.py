@@ -7,25 +7,20 @@ many battles every model is certainly wrong a little: prompts and voters with ta
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tiltyard.battles.outcome import Source
-from tiltyard.boards.preparation import with_sides
+from tiltyard.battles.table import BattleTable
+from tiltyard.boards.preparation import FitInput, with_sides
 from tiltyard.errors import RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.bradley_terry import fit_bounded
+from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
 from tiltyard.ratings.comparisons import sum_by
 from tiltyard.ratings.misfit import MOST_MODELS, Misfit, check_fit
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.battles.table import BattleTable
-    from tiltyard.boards.preparation import FitInput
-    from tiltyard.ratings.bradley_terry import BradleyTerryFit
 
 FALSE_ALARMS = 0.05
 """How often a board that fits may get a note."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.frames import rereadable
 from tiltyard.battles.label_sheets import find_key, from_spreadsheet, is_sheet, read_sheet
-from tiltyard.battles.reading import peek, read_battles
+from tiltyard.battles.reading import BattleData, peek, read_battles
+from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry
 from tiltyard.boards.certainty import (
     Certainty,
@@ -21,7 +23,7 @@ from tiltyard.boards.certainty import (
     share_remarks,
     zero_weights,
 )
-from tiltyard.boards.inputs import AS_IT_IS, InputOptions, files_sha256, is_remote, origin, read_for
+from tiltyard.boards.inputs import AS_IT_IS, Estimator, InputOptions, files_sha256, is_remote, origin, read_for
 from tiltyard.boards.label_matching import MatchedLabels, among, check_labels, joined_by_labels, match_labels
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry, whole
 from tiltyard.boards.preparation import asked_clusters
@@ -33,18 +35,6 @@ from tiltyard.ratings.intervals import half_widths
 from tiltyard.ratings.people_labels import LabelledMatchups, PeopleFit, fit_with_people
 from tiltyard.ratings.ranks import rank_intervals, ranks
 from tiltyard.ratings.tie_models import TIE_MODELS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.battles.reading import BattleData
-    from tiltyard.battles.table import BattleTable
-    from tiltyard.boards.inputs import Estimator
-    from tiltyard.boards.leaderboard import Leaderboard
-    from tiltyard.ratings.people_labels import LabelledMatchups, PeopleFit
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SAVES_FROM = 0.75
 """Below this agreement a judge saves no labels worth mentioning: at most (2 · 0.75 − 1)² = a quarter at it."""

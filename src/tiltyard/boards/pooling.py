@@ -7,15 +7,18 @@ as if it had been rated alone: its own counts and places, intervals that include
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import Source
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
 from tiltyard.boards.certainty import certainty, share_remarks, zero_weights
+from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.misfit import report_fit
 from tiltyard.boards.preparation import (
     FitInput,
@@ -29,19 +32,13 @@ from tiltyard.boards.preparation import (
 from tiltyard.boards.selection import Selected, cluster_codes, restrict, select
 from tiltyard.errors import BattleError, OptionError, RatingError, TooLarge
 from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Floats, Ints, count_pairs, sum_by
+from tiltyard.ratings.bradley_terry import BradleyTerryFit
+from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, count_pairs, sum_by
 from tiltyard.ratings.graph import Reach, islands, reach, ties_bounded
 from tiltyard.ratings.intervals import Clustering
 from tiltyard.ratings.pooling import PooledFit, covariance_within, fit_of_category, fit_pooled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    from tiltyard.boards.leaderboard import Leaderboard
-    from tiltyard.ratings.bradley_terry import BradleyTerryFit
-    from tiltyard.ratings.tie_models import TieModel
+from tiltyard.ratings.tie_models import TieModel
+from tiltyard.types import Floats, Ints
 
 MOST_STRENGTHS = 4000
 """Above so many pairs of a category and a model a joint fit would take many minutes."""

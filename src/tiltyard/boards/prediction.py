@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import OUTCOME_LABELS
 from tiltyard.battles.table import BattleTable
@@ -15,10 +17,6 @@ from tiltyard.ratings.glicko2 import expected_score
 from tiltyard.ratings.tie_models import HALF, TIE_MODELS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import NDArray
-
     from tiltyard.boards.leaderboard import Leaderboard
 
     Floats = NDArray[np.float64]

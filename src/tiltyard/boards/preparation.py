@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import Outcome, Source
-from tiltyard.battles.table import MISSING, Codes
+from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.boards.selection import Selected, cluster_codes, only_rated_models, restrict
 from tiltyard.errors import NotConnected, OptionError, RatingError
 from tiltyard.ratings.bradley_terry import bounded
@@ -25,15 +26,10 @@ from tiltyard.ratings.comparisons import (
 )
 from tiltyard.ratings.graph import islands, ties_bounded
 from tiltyard.ratings.tie_models import TIE_MODELS, TieModel
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from tiltyard.battles.table import BattleTable
+from tiltyard.types import Floats
 
 Ties = Literal["davidson", "rao-kupper", "half", "drop"]
 """`davidson`, `rao-kupper`, `half` or `drop`."""
-Floats = NDArray[np.float64]
 
 KINDS = {"question_id": "prompt"}
 """What people call the columns that make battles dependent."""

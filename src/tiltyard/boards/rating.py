@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tiltyard.battles.formats import LOG_FORMATS
 from tiltyard.battles.layout import choose_format
+from tiltyard.battles.missing_verdicts import MissingVerdicts
 from tiltyard.battles.reading import BattleData, OnBad, make_options, peek_headers
+from tiltyard.battles.remote import RemoteCounts
+from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry, Correction, Interval
 from tiltyard.boards.estimator import check_choice
 from tiltyard.boards.inputs import (
@@ -22,19 +26,12 @@ from tiltyard.boards.inputs import (
     read_for,
     with_missing_verdicts,
 )
+from tiltyard.boards.leaderboard import Leaderboard
+from tiltyard.boards.preparation import Ties
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
 from tiltyard.errors import BattleError, OptionError, RatingError, TooLarge
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from tiltyard.battles.missing_verdicts import MissingVerdicts
-    from tiltyard.battles.remote import RemoteCounts
-    from tiltyard.battles.table import BattleTable
-    from tiltyard.boards.leaderboard import Leaderboard
-    from tiltyard.boards.preparation import Ties
 
 Method = Literal["bt", "elo", "elo-perm", "glicko2", "winrate"]
 """`bt`, `elo`, `elo-perm`, `glicko2` or `winrate`."""

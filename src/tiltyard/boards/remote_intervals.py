@@ -8,25 +8,19 @@ sums comes back. The few clusters of large leverage come back whole, and are sol
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.battles.remote import NO_LIMIT, GroupScores, LargeClusters, RemoteClusters, groups
+from tiltyard.boards.preparation import FitInput
 from tiltyard.ratings.battle_derivatives import BattleDerivatives
+from tiltyard.ratings.bradley_terry import BradleyTerryFit
 from tiltyard.ratings.clusters import ModelClusters, model_clusters, sum_of_squares
 from tiltyard.ratings.comparisons import sum_by
 from tiltyard.ratings.intervals import Clustering, Covariance, clustered_rows, combine
 from tiltyard.ratings.leave_one_out import SMALL_LEVERAGE, leave_one_out
-
-if TYPE_CHECKING:
-    from tiltyard.boards.preparation import FitInput
-    from tiltyard.ratings.bradley_terry import BradleyTerryFit
-    from tiltyard.ratings.tie_models import ResultScores
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from tiltyard.ratings.tie_models import ResultScores
+from tiltyard.types import Floats, Ints
 
 
 def remote_sandwich(

@@ -13,12 +13,12 @@ from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.estimator import check_choice, check_number
 from tiltyard.errors import NoBattles
 from tiltyard.ratings.comparisons import sum_by
+from tiltyard.types import Floats
 
 BothBad = Literal["separate", "half", "drop"]
 """`separate`, `half` or `drop`."""
 Inconsistent = Literal["tie", "drop"]
 """`tie` or `drop`."""
-Floats = NDArray[np.float64]
 
 WEIGHT_ZERO = "row of weight 0"
 

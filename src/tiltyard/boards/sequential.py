@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.oddities import oddities
 from tiltyard.battles.outcome import Outcome
 from tiltyard.battles.reading import BattleData, read_battles
+from tiltyard.battles.table import BattleTable
 from tiltyard.boards.building import Column, build_board, count_by_model
 from tiltyard.boards.estimator import (
     DRAWS_MAX,
@@ -21,20 +24,14 @@ from tiltyard.boards.estimator import (
     check_number,
     check_whole,
 )
+from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.preparation import asked_clusters, choose_clusters
 from tiltyard.boards.selection import Selected, Selection, cluster_codes, only_rated_models, select
 from tiltyard.errors import RatingError
 from tiltyard.ratings import elo
 from tiltyard.ratings.glicko2 import DEFAULT_SETTINGS, Glicko2Settings, rate_battles
 from tiltyard.ratings.quantiles import normal_quantile
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from tiltyard.battles.table import BattleTable, Floats, Int32s
-    from tiltyard.boards.leaderboard import Leaderboard
+from tiltyard.types import Floats, Int32s, Ints
 
 SCORE_A = np.array([1.0, 0.0, 0.5, np.nan])
 """The first model's score for each `Outcome`; both-bad has none."""
@@ -266,7 +263,7 @@ class PermutationElo(EstimatorParameters):
         self, table: BattleTable, battles: OrderedBattles, clusters: tuple[str, ...], trace: elo.EloTraces
     ) -> tuple[Ends, Ends]:
         """The ends of the sampling intervals, the widest of all clusterings; None for a model that has none."""
-        ways: list[elo.Ints | None] = [cluster_codes(table, column)[battles.row] for column in clusters]
+        ways: list[Ints | None] = [cluster_codes(table, column)[battles.row] for column in clusters]
         found = [
             elo.sampling_interval(
                 battles.a,

@@ -7,11 +7,10 @@ import html
 import io
 import json
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 
 METHOD_NAMES = {

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tiltyard.battles.oddities import oddities
 from tiltyard.battles.reading import BattleData, read_battles
+from tiltyard.battles.table import BattleTable
 from tiltyard.boards.building import build_board
 from tiltyard.boards.estimator import NUMBER, WIN_RATE_TABLES, EstimatorParameters, check_memory
+from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.preparation import comparisons
 from tiltyard.boards.selection import Selection, select
 from tiltyard.ratings.comparisons import WinRates, count_pairs, win_rates
-
-if TYPE_CHECKING:
-    from tiltyard.battles.table import BattleTable
-    from tiltyard.boards.leaderboard import Leaderboard
 
 REMARK = "a win rate depends on who was met: compare with Bradley–Terry (method bt), which allows for the opponents"
 

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tiltyard.boards.certainty import Solved
 from tiltyard.boards.selection import known_models
 from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.ranks import FIRST_LOOK, anytime_half_width
-
-if TYPE_CHECKING:
-    from tiltyard.boards.certainty import Solved
 
 
 @dataclass(frozen=True, slots=True)

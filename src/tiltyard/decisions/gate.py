@@ -17,6 +17,7 @@ from xml.etree import ElementTree  # written only, never read
 
 from tiltyard.boards.estimator import check_number
 from tiltyard.boards.text import percent
+from tiltyard.decisions.contrast import Contrast
 from tiltyard.decisions.words import as_markdown as difference_markdown
 from tiltyard.decisions.words import between, footnotes, plain, plain_markdown, sample, share, signed
 from tiltyard.decisions.worst_case import MissingRule, WorstCase, check_rule
@@ -24,7 +25,6 @@ from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
-    from tiltyard.decisions.contrast import Contrast
     from tiltyard.decisions.records import Difference, PartDifference
 
 Decision = Literal["better", "not_worse", "worse", "unknown"]

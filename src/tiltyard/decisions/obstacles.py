@@ -6,20 +6,15 @@ that do not name theirs count as independent though they may all be of one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
-from tiltyard.battles.table import MISSING
+from tiltyard.battles.table import MISSING, BattleTable
+from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.boards.certainty import Solved
 from tiltyard.boards.preparation import FEW_CLUSTERS, asked_clusters, kind_of, known_clusters, nameless
 from tiltyard.decisions.records import OnlyFor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.battles.table import BattleTable
-    from tiltyard.boards.bradley_terry import BradleyTerry
-    from tiltyard.boards.certainty import Solved
 
 MOST_NAMELESS = 0.05
 """A gate decides nothing where a larger part of the battles names no prompt, or no voter, though others do."""

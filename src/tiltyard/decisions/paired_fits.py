@@ -6,24 +6,20 @@ are subtracted before they are squared. Clusters of two kinds are put together a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.battles.table import concat
+from tiltyard.battles.table import BattleTable, concat
+from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.boards.certainty import Solved
 from tiltyard.decisions.contrast import Contrast
 from tiltyard.errors import RatingError
-from tiltyard.ratings.comparisons import OWN_CLUSTER, Floats, Ints
+from tiltyard.ratings.comparisons import OWN_CLUSTER
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import cluster_moves, in_both
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.battles.table import BattleTable
-    from tiltyard.boards.bradley_terry import BradleyTerry
-    from tiltyard.boards.certainty import Solved
+from tiltyard.types import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

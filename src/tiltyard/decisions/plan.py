@@ -7,16 +7,19 @@ number of verdicts per prompt, voters at the same number of votes per voter.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.reading import BattleData, OnBad
+from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.boards.certainty import Solved
 from tiltyard.boards.estimator import check_number, check_whole
 from tiltyard.boards.inputs import InputOptions, lacking
-from tiltyard.boards.preparation import kind_of
+from tiltyard.boards.preparation import Ties, kind_of
 from tiltyard.boards.rating import make_estimator
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
-from tiltyard.decisions.contrast import contrast
+from tiltyard.decisions.contrast import Contrast, contrast
 from tiltyard.decisions.gate import even_odds
 from tiltyard.decisions.obstacles import obstacles
 from tiltyard.decisions.plan_records import NOTHING, ORDERS, Amount, CallPrice, Pilot, SamplePlan, SampleSize
@@ -27,15 +30,6 @@ from tiltyard.decisions.two_models import read_to_compare
 from tiltyard.decisions.words import signed
 from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tiltyard.battles.reading import BattleData, OnBad
-    from tiltyard.battles.table import BattleTable
-    from tiltyard.boards.certainty import Solved
-    from tiltyard.boards.preparation import Ties
-    from tiltyard.decisions.contrast import Contrast
 
 DIFFERENCES = (5.0, 10.0, 20.0, 50.0)
 """The differences in rating points that a plan is made for where none are given."""

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.boards.certainty import apart, apart_at_any_time
+from tiltyard.battles.reading import BattleData, OnBad
+from tiltyard.boards.certainty import Solved, apart, apart_at_any_time
 from tiltyard.boards.estimator import check_whole
 from tiltyard.boards.inputs import InputOptions, lacking
+from tiltyard.boards.preparation import Ties
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.decisions.plan import amount_of, solve_for
+from tiltyard.decisions.plan_records import Amount, CallPrice
 from tiltyard.decisions.plan_words import board_sentence, board_table
 from tiltyard.decisions.sample_size import Goal, chance_beyond, size_for
 from tiltyard.decisions.sources import open_source
@@ -28,16 +32,7 @@ from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import FEW, Covariance
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.battles.reading import BattleData, OnBad
-    from tiltyard.boards.certainty import Solved
-    from tiltyard.boards.preparation import Ties
-    from tiltyard.decisions.plan_records import Amount, CallPrice
-
-Floats = NDArray[np.float64]
+from tiltyard.types import Floats
 
 MOST_TIMES = 1000.0
 """More than this many times the battles there are is no sensible number."""

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiltyard.decisions.plan_words import plan_sentence, plan_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.decisions.sample_size import Assumptions, Goal
-
+from tiltyard.decisions.sample_size import Assumptions, Goal
 
 ORDERS = 2
 """Calls of a judge for each verdict: one for each order of the answers."""

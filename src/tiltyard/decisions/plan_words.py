@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tiltyard.boards.text import percent
 from tiltyard.decisions.words import between, plain, share, side, signed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tiltyard.decisions.plan_board import BoardPlan, PairPlan
     from tiltyard.decisions.plan_records import Amount, CallPrice, SamplePlan, SampleSize
 

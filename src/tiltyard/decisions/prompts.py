@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.table import BattleTable
 from tiltyard.boards.leaderboard import whole
 from tiltyard.ratings.comparisons import sum_by
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from tiltyard.battles.table import BattleTable
 
 PROMPT = "question_id"
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiltyard.boards.leaderboard import whole
+from tiltyard.decisions.contrast import Contrast
 from tiltyard.decisions.gate import ALPHA, MARGIN, GateResult, judge_difference
+from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.words import as_html, as_table, sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.decisions.contrast import Contrast
-    from tiltyard.decisions.prompts import PromptScore
-    from tiltyard.decisions.worst_case import Missing, MissingRule
+from tiltyard.decisions.worst_case import Missing, MissingRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,11 @@ with: they make c larger and s uncertain. Everything that a sample has grows tog
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.boards.estimator import check_number, check_whole
 from tiltyard.errors import OptionError
@@ -21,11 +20,7 @@ from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.intervals import FEWEST_CLUSTERS
 from tiltyard.ratings.quantiles import t_quantile
 from tiltyard.ratings.ranks import FIRST_LOOK, anytime_cuts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-Floats = NDArray[np.float64]
+from tiltyard.types import Floats
 
 POWER = 0.8
 ALPHA = 0.05

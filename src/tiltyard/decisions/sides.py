@@ -11,26 +11,21 @@ difference. That takes battles that tell the two apart, the model and its side: 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.boards.certainty import Solved
 from tiltyard.boards.preparation import first_share, with_sides
 from tiltyard.decisions.contrast import Contrast, contrast
 from tiltyard.errors import OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import response
 from tiltyard.ratings.comparisons import OWN_CLUSTER, sum_by
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tiltyard.boards.bradley_terry import BradleyTerry
-    from tiltyard.boards.certainty import Solved
-
-Floats = NDArray[np.float64]
+from tiltyard.types import Floats
 
 BALANCED = 0.5
 """Sides are balanced where a side worth a whole logit would move the difference by less than this many errors."""

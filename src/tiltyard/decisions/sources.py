@@ -6,13 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts
+from tiltyard.battles.reading import BattleData
 from tiltyard.errors import RunFolderError
-
-if TYPE_CHECKING:
-    from tiltyard.battles.reading import BattleData
 
 BATTLES, MANIFEST, MATCHES = "battles.jsonl", "manifest.json", Path("matches") / "matches.jsonl"
 

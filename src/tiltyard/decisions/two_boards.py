@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tiltyard.boards.bradley_terry import CENTRE
+from tiltyard.boards.leaderboard import EloReport, RatingEntry
 from tiltyard.decisions.contrast import Contrast
 from tiltyard.decisions.gate import even_odds
 from tiltyard.decisions.records import Difference, EstimatedDifference
@@ -16,9 +16,6 @@ from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.ratings.ranks import ranks
-
-if TYPE_CHECKING:
-    from tiltyard.boards.leaderboard import EloReport, RatingEntry
 
 WELL_KNOWN = 1e6
 """Degrees of freedom of a board's interval: its own were spent when it was made."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.frames import rereadable
+from tiltyard.battles.missing_verdicts import MissingVerdicts
 from tiltyard.battles.outcome import Outcome
 from tiltyard.battles.reading import BattleData, OnBad, peek
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.certainty import cluster_notes, interval_settings
+from tiltyard.boards.certainty import Solved, cluster_notes, interval_settings
 from tiltyard.boards.inputs import InputOptions, read_for
+from tiltyard.boards.preparation import Ties
 from tiltyard.boards.rating import make_estimator
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection, known_models
 from tiltyard.decisions.contrast import Contrast, contrast
@@ -38,15 +41,6 @@ from tiltyard.decisions.worst_case import (
 )
 from tiltyard.errors import BattleError, NotConnected, OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from tiltyard.battles.missing_verdicts import MissingVerdicts
-    from tiltyard.boards.certainty import Solved
-    from tiltyard.boards.preparation import Ties
 
 VOTER = "voter"
 EVERYTHING = ("", "")

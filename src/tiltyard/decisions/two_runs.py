@@ -7,18 +7,22 @@ whose answers are the same in both runs, where that is known, and from the mean 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tiltyard.battles.missing_verdicts import together
+from tiltyard.battles.missing_verdicts import MissingVerdicts, together
 from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.reading import BattleData, OnBad
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards import InputOptions, make_estimator
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
-from tiltyard.boards.preparation import first_share, nameless, with_sides
+from tiltyard.boards.preparation import Ties, first_share, nameless, with_sides
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
+from tiltyard.decisions.contrast import Contrast
 from tiltyard.decisions.obstacles import obstacles, only_for, unnamed_clause
 from tiltyard.decisions.paired_fits import TwoFits
 from tiltyard.decisions.prompts import PROMPT, prompt_changes
@@ -48,16 +52,6 @@ from tiltyard.decisions.worst_case import (
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.ranks import ranks
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from tiltyard.battles.missing_verdicts import MissingVerdicts
-    from tiltyard.battles.reading import BattleData, OnBad
-    from tiltyard.boards.preparation import Ties
-    from tiltyard.decisions.contrast import Contrast
 
 FEWEST_SHARED = 2
 DONE_WITH = {"ignore": "those without are ignored", "worst": "intervals hold however they would have been decided"}

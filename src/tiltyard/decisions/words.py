@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from tiltyard.boards.text import CLUSTER_NAMES, percent
-from tiltyard.decisions.prompts import changed_most, fell_most, lost_most, rose_most, won_most
+from tiltyard.decisions.prompts import PromptScore, changed_most, fell_most, lost_most, rose_most, won_most
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.decisions.prompts import PromptScore
     from tiltyard.decisions.records import Difference, EstimatedDifference
 
 SHOWN = 5

@@ -6,6 +6,7 @@ long ones. No model of how they were lost is needed for a claim that holds in th
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -16,14 +17,12 @@ from tiltyard.battles.missing_verdicts import MissingMatchup, MissingVerdicts
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
 from tiltyard.boards.estimator import check_choice
+from tiltyard.boards.selection import Selection
+from tiltyard.decisions.contrast import Contrast
 from tiltyard.decisions.prompts import PROMPT
 from tiltyard.errors import BattleError, OptionError, RatingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tiltyard.boards.selection import Selection
-    from tiltyard.decisions.contrast import Contrast
     from tiltyard.decisions.records import Difference, EstimatedDifference
 
 MissingRule = Literal["worst", "ignore"]

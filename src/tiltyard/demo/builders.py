@@ -9,11 +9,9 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from typing import Literal
 
 MadeKind = Literal["voxel", "svg", "html"]
 """The kinds of answers that builders make."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from importlib.resources.abc import Traversable
-    from pathlib import Path
 
 NOTE = "recorded verdicts of a small local model: a demo, not a finding"
 """Shown on everything that the demo prints and writes."""

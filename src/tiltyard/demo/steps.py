@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import yaml
 
 from tiltyard.bank import read_prompts, responses_path, stratified_subset
 from tiltyard.bank.records import read_objects
-from tiltyard.demo.builders import ASKED, BUILDERS, PROMPTS, SUFFIXES, answers
+from tiltyard.demo.builders import ASKED, BUILDERS, PROMPTS, SUFFIXES, MadeKind, answers
 from tiltyard.demo.shipped import BANK, CARDS, CONFIG, RESPONSES, VERDICTS
 from tiltyard.errors import MissingExtra, OptionError
 from tiltyard.files import copy_file, write_bytes
+from tiltyard.llm.asking import Watch
 from tiltyard.llm.generation import Generated, generate
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
 from tiltyard.llm.providers.in_process import weights_of
 from tiltyard.report import write_report
-from tiltyard.tournament.config import load_setup
+from tiltyard.tournament.config import Mode, load_setup
 from tiltyard.tournament.generate import entrant_settings
-from tiltyard.tournament.plan import RunOptions, make_plan
-from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tiltyard.demo.builders import MadeKind
-    from tiltyard.llm.asking import Watch
-    from tiltyard.tournament.config import Mode
-    from tiltyard.tournament.plan import RunPlan
-    from tiltyard.tournament.run import RunResult
+from tiltyard.tournament.plan import RunOptions, RunPlan, make_plan
+from tiltyard.tournament.run import RunResult, asking_parts, carry_out, make_judge, make_judging_plan
 
 DATABASE = "arena.db"
 MADE = "Made by scripts of this project, not by models: a demo, not a finding."

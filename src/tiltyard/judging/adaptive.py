@@ -8,8 +8,8 @@ the rounds on imagined outcomes to say before the start what they will probably 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,11 +18,7 @@ from tiltyard.boards import BradleyTerry
 from tiltyard.errors import OptionError, RatingError
 from tiltyard.judging.round_choice import Design, Estimates, RoundDecision, RoundGoal, choose, decide, interval_widths
 from tiltyard.ratings.intervals import Covariance
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tiltyard.judging.round_choice import Bools, Floats, Ints
+from tiltyard.types import Bools, Floats, Ints
 
 FAILED = -1
 """The outcome of a case that was asked about and has no verdict."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from tiltyard.judging.judge import JudgingResult
+from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs, repeated
 from tiltyard.validity.agreement import NO_ESTIMATE, Estimate, share
-
-if TYPE_CHECKING:
-    from tiltyard.judging.judge import JudgingResult
-    from tiltyard.judging.plan import Case, JudgingPlan
 
 Group = Callable[[Judgment], str]
 

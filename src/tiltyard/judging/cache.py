@@ -17,20 +17,17 @@ import time
 import weakref
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.errors import JudgingError
 from tiltyard.files import json_line
 from tiltyard.judging.records import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
 SYNC_SECONDS = 0.05
 """How long a written line may wait before it is synced to disk: `kill -9` loses nothing, a power cut might."""

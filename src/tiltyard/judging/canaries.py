@@ -7,18 +7,13 @@ of every rating. The texts are ours and do not change: a changed text would be a
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiltyard.bank import Prompt
-from tiltyard.judging.plan import Case
-from tiltyard.judging.records import Matchup, VerdictLabel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from tiltyard.judging.plan import JudgingPlan
-    from tiltyard.judging.records import Judgment, Verdict
+from tiltyard.judging.plan import Case, JudgingPlan
+from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel
 
 GOOD = "canary/good"
 BAD = "canary/bad"

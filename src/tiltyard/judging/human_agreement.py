@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -13,17 +14,12 @@ from tiltyard.bank import Prompt
 from tiltyard.bank.records import read_objects
 from tiltyard.errors import BankError, JudgingError
 from tiltyard.judging.bias import Bias, length_preference, measure_bias, self_preference
-from tiltyard.judging.judge import judge
+from tiltyard.judging.judge import Judge, JudgingStats, OnVerdict, judge
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.records import Judgment, Matchup, VerdictLabel
 from tiltyard.judging.rubric import Rubric, default_rubric
+from tiltyard.llm.asking import Watch
 from tiltyard.validity.agreement import Estimate, cohen_kappa, share
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.judging.judge import Judge, JudgingStats, OnVerdict
-    from tiltyard.llm.asking import Watch
 
 _VOTES = {"A": VerdictLabel.A, "B": VerdictLabel.B, "TIE": VerdictLabel.TIE, "BOTH_BAD": VerdictLabel.TIE}
 """The labels people may give. "Both bad" counts as a tie: neither answer is better."""

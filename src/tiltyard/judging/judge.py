@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.errors import JudgingError, OptionError
-from tiltyard.judging.plan import LazySequence
+from tiltyard.judging.plan import Case, JudgingPlan, LazySequence
 from tiltyard.judging.records import Judgment, Matchup, Verdict, settle_by
+from tiltyard.llm.asking import Watch
 from tiltyard.llm.prices import add_costs
 from tiltyard.llm.records import Usage
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from tiltyard.judging.plan import Case, JudgingPlan
-    from tiltyard.llm.asking import Watch
-    from tiltyard.ratings.reliability import Reliability
+from tiltyard.ratings.reliability import Reliability
 
 OnVerdict = Callable[[Matchup, Verdict], None]
 """Called with each new verdict as it is saved, including failures and canaries (whose entrants are called

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tiltyard.errors import OptionError, Refused
-from tiltyard.judging.language_model import LanguageModelJudge
+from tiltyard.judging.judge import Judge
+from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
 from tiltyard.judging.panel import panel_members
 from tiltyard.judging.recorded import RecordedJudge
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.judging.judge import Judge
-    from tiltyard.judging.language_model import JudgeSettings
-    from tiltyard.llm.records import Reply, Request
-    from tiltyard.llm.runner import AskingParts
+from tiltyard.llm.records import Reply, Request
+from tiltyard.llm.runner import AskingParts
 
 
 def judge_by_name(

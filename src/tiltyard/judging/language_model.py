@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging.cache import ReplyLengths, VerdictCache
-from tiltyard.judging.judge import JudgingStats
+from tiltyard.judging.judge import JudgingOptions, JudgingStats, OnSettled, Verdicts
 from tiltyard.judging.open_questions import (
     OpenQuestions,
     Questions,
@@ -26,26 +26,16 @@ from tiltyard.judging.open_questions import (
     never_failed_first,
     open_questions,
 )
+from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.reading import MIN_CHOICE_MASS
-from tiltyard.judging.records import VerdictLabel
-from tiltyard.judging.reply_forms import check_form
+from tiltyard.judging.records import Verdict, VerdictLabel
+from tiltyard.judging.reply_forms import ReplyForm, check_form
 from tiltyard.llm.accounting import GroupTotals, RunningTotals
-from tiltyard.llm.asking import Progress
+from tiltyard.llm.asking import Ask, Progress
 from tiltyard.llm.journal import Journal
-from tiltyard.llm.provider import TAKES_IMAGES, BatchProvider
+from tiltyard.llm.provider import TAKES_IMAGES, BatchProvider, Provider
 from tiltyard.llm.runner import AskingParts, ask_all
 from tiltyard.llm.trial import GIVE_UP_AFTER, FailureSummary, Trial
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from tiltyard.judging.judge import JudgingOptions, OnSettled, Verdicts
-    from tiltyard.judging.plan import JudgingPlan
-    from tiltyard.judging.records import Verdict
-    from tiltyard.judging.reply_forms import ReplyForm
-    from tiltyard.llm.asking import Ask
-    from tiltyard.llm.provider import Provider
-
 
 Orders = Literal["both", "forward"]
 """The orders in which a judge sees the two answers; `forward` shows entrant_a's first."""

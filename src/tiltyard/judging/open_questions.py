@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
@@ -16,27 +16,22 @@ from typing import TYPE_CHECKING, overload
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from tiltyard.judging.cache import VerdictCache
+from tiltyard.judging.judge import OnVerdict
+from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.questions import make_requests
-from tiltyard.judging.reading import read_reply
+from tiltyard.judging.reading import ParsedReply, read_reply
 from tiltyard.judging.records import Verdict, VerdictLabel
+from tiltyard.judging.rubric import Rubric
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.keys import redact
-from tiltyard.llm.records import SharedFingerprints, Usage
+from tiltyard.llm.records import Reply, Request, SharedFingerprints, Usage
+from tiltyard.llm.trial import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from numpy.typing import NDArray
-
-    from tiltyard.judging.cache import VerdictCache
-    from tiltyard.judging.judge import OnVerdict
     from tiltyard.judging.language_model import JudgeSettings
-    from tiltyard.judging.plan import Case, JudgingPlan
-    from tiltyard.judging.reading import ParsedReply
-    from tiltyard.judging.rubric import Rubric
-    from tiltyard.llm.records import Reply, Request
-    from tiltyard.llm.trial import Trial
 
 KEY_BYTES = 32
 """A key is a SHA-256, written in 64 hexadecimal digits."""

@@ -10,22 +10,37 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from copy import copy
 from dataclasses import replace
 from functools import cache, partial, reduce
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.errors import OptionError, TiltyardError
-from tiltyard.judging.judge import JudgingStats, add_stats, settled
+from tiltyard.judging.cache import ReplyLengths
+from tiltyard.judging.judge import (
+    Judge,
+    JudgingOptions,
+    JudgingStats,
+    OnSettled,
+    PanelFindings,
+    Verdicts,
+    add_stats,
+    settled,
+)
 from tiltyard.judging.language_model import LanguageModelJudge
-from tiltyard.judging.plan import LazySequence
-from tiltyard.judging.records import most_frequent
-from tiltyard.judging.reply_forms import ReplyForm  # noqa: TC001 - read at run time, with the file
+from tiltyard.judging.plan import JudgingPlan, LazySequence
+from tiltyard.judging.records import Judgment, Verdict, most_frequent
+from tiltyard.judging.reply_forms import ReplyForm
+from tiltyard.llm.asking import Ask
 from tiltyard.llm.journal import shared_folder
+from tiltyard.llm.runner import AskingParts
 from tiltyard.ratings.reliability import (
     FEWEST_JUDGES,
     MISSING,
@@ -36,19 +51,6 @@ from tiltyard.ratings.reliability import (
     estimate_reliability,
     plurality,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from tiltyard.judging.cache import ReplyLengths
-    from tiltyard.judging.judge import Judge, JudgingOptions, OnSettled, PanelFindings, Verdicts
-    from tiltyard.judging.plan import JudgingPlan
-    from tiltyard.judging.records import Judgment, Verdict
-    from tiltyard.llm.asking import Ask
-    from tiltyard.llm.runner import AskingParts
 
 Combine = Literal["majority", "weight", "rows"]
 """How the votes of a panel become battles. `majority`: the result with the most votes, one battle per matchup.

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tiltyard.judging.bias import measure_bias
-from tiltyard.ratings.reliability import MISSING, NEITHER, A, B, plurality
+from tiltyard.judging.bias import Bias, measure_bias
+from tiltyard.judging.judge import JudgingResult, PanelFindings
+from tiltyard.judging.plan import Case, JudgingPlan
+from tiltyard.ratings.reliability import MISSING, NEITHER, A, B, Reliability, plurality
 from tiltyard.validity.agreement import Estimate, cohen_kappa, mean_of, share
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from tiltyard.judging.bias import Bias
-    from tiltyard.judging.judge import JudgingResult, PanelFindings
-    from tiltyard.judging.plan import Case, JudgingPlan
-    from tiltyard.ratings.reliability import Reliability
-
     Votes = NDArray[np.int8]
 
 MOST_NAMED = 10

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TypeVar, overload
 
+from tiltyard.bank import Prompt, Response
+from tiltyard.bank.images import Image
 from tiltyard.errors import JudgingError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from tiltyard.bank import Prompt, Response
-    from tiltyard.bank.images import Image
-    from tiltyard.judging.records import Matchup
-    from tiltyard.judging.rubric import Rubric
+from tiltyard.judging.records import Matchup
+from tiltyard.judging.rubric import Rubric
 
 Item = TypeVar("Item")
 

@@ -7,6 +7,7 @@ The texts are frozen: any change makes a new request that misses the cache and i
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -14,19 +15,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tiltyard.bank import Prompt
-from tiltyard.bank.images import count_images
+from tiltyard.bank.images import Image, count_images
 from tiltyard.errors import JudgingError
 from tiltyard.judging.plan import NO_IMAGES, CaseImages
+from tiltyard.judging.records import Matchup
 from tiltyard.judging.reply_forms import CHOICES, ReplyForm, closing_text, reminder, reply_schema
+from tiltyard.judging.rubric import Rubric
 from tiltyard.llm.records import Request, ShownImage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tiltyard.bank.images import Image
-    from tiltyard.judging.records import Matchup
-    from tiltyard.judging.rubric import Rubric
-
     Writer = Callable[[str, str, str], str]
 
 TEMPLATE_VERSION = "1"

@@ -8,17 +8,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiltyard.judging.records import VerdictLabel
 from tiltyard.judging.reply_forms import GRADES, WORDS
-from tiltyard.llm.records import Stop, answer_start
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.llm.records import Reply, ReplySchema
+from tiltyard.llm.records import Reply, ReplySchema, Stop, answer_start
 
 _EMPHASIS = r"[*_`#~\s]*"
 _LABEL = rf"{_EMPHASIS}[\[(]?(?P<label>A|B|TIE)[\])]?{_EMPHASIS}[.!]?{_EMPHASIS}"

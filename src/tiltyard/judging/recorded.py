@@ -11,22 +11,17 @@ from __future__ import annotations
 import csv
 import hashlib
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiltyard.bank.records import read_objects
 from tiltyard.errors import BankError, JudgingError
-from tiltyard.judging.judge import JudgingStats
-from tiltyard.judging.records import Verdict, VerdictLabel
+from tiltyard.judging.judge import JudgingOptions, JudgingStats, Verdicts
+from tiltyard.judging.plan import JudgingPlan
+from tiltyard.judging.records import Matchup, Verdict, VerdictLabel
 from tiltyard.llm.asking import Progress
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tiltyard.judging.judge import JudgingOptions, Verdicts
-    from tiltyard.judging.plan import JudgingPlan
-    from tiltyard.judging.records import Matchup
 
 _WORDS = {word.value.lower(): word for word in VerdictLabel}
 _SIDES = {"left": "A", "right": "B", "tie": "TIE"}

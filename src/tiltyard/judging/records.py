@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
+from tiltyard.bank import Prompt
+from tiltyard.bank.prompts import PlainValue
 from tiltyard.battles import Battle, Outcome, Source
 from tiltyard.battles.formats import FORMATS
 from tiltyard.llm.records import Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from tiltyard.bank import Prompt
-    from tiltyard.bank.prompts import PlainValue
 
 Said = TypeVar("Said", bound=Hashable)
 

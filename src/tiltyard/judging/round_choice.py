@@ -7,8 +7,9 @@ the planned looks and all pairs, and which pairs are still worth asking about. `
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,7 @@ from numpy.typing import NDArray
 from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.quantiles import t_quantile
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from tiltyard.types import Bools, Floats, Ints
 
 HOPELESS = 0.1
 """A pair that the rounds to come would tell apart with less than this chance, as things stand, is not asked about."""

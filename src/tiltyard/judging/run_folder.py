@@ -8,24 +8,19 @@ from __future__ import annotations
 import json
 import platform
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tiltyard.errors import RunFolderError
+from tiltyard.judging.judge import JudgingResult, JudgingStats, PanelFindings
+from tiltyard.judging.records import Verdict
+from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.records import Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tiltyard.judging.judge import JudgingResult, JudgingStats, PanelFindings
-    from tiltyard.judging.records import Verdict
-    from tiltyard.llm.prices import PriceTable
-
 
 Clock = Callable[[], datetime]
 """Returns the current time."""

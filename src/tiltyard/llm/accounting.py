@@ -6,21 +6,13 @@ The keeper passes a reply to the sink first, then adds it to the totals and the 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tiltyard.errors import BudgetReached, OptionError
-from tiltyard.llm.asking import Progress, Watch
-from tiltyard.llm.prices import add_costs, how_to_state_prices, most_usage
-from tiltyard.llm.records import Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.llm.asking import Ask, Sink
-    from tiltyard.llm.prices import PriceTable
-    from tiltyard.llm.records import Reply
-
+from tiltyard.llm.asking import Ask, Progress, Sink, Watch
+from tiltyard.llm.prices import PriceTable, add_costs, how_to_state_prices, most_usage
+from tiltyard.llm.records import Reply, Usage
 
 NO_TOKENS = Usage()
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tiltyard.errors import OptionError
 from tiltyard.llm.pacing import RequestPace
 from tiltyard.llm.provider import TIMEOUT_SECONDS
-
-if TYPE_CHECKING:
-    from tiltyard.llm.records import Reply, Request
+from tiltyard.llm.records import Reply, Request
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,27 +6,20 @@ restart finds the open batches, waits for them and collects them.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tiltyard.errors import Refused, TryLater
-from tiltyard.llm.accounting import NO_TOKENS
-from tiltyard.llm.asking import plural
+from tiltyard.llm.accounting import NO_TOKENS, CostEstimate, Keeper
+from tiltyard.llm.asking import Ask, AskingSettings, Recall, plural
+from tiltyard.llm.journal import Journal, OpenIntent
 from tiltyard.llm.lost_batches import Adoption
 from tiltyard.llm.open_batches import EQUAL_FAILURES, Claims, Collector, OpenBatch, Trouble
 from tiltyard.llm.pacing import backoff_seconds
+from tiltyard.llm.provider import BatchProvider
 from tiltyard.llm.records import Reply
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
-
-    from tiltyard.llm.accounting import CostEstimate, Keeper
-    from tiltyard.llm.asking import Ask, AskingSettings, Recall
-    from tiltyard.llm.journal import Journal, OpenIntent
-    from tiltyard.llm.provider import BatchProvider
-
 
 RESULTS_KEPT_SECONDS = 28 * 86_400.0
 """How long a batch can still be collected: providers keep results for 29 or 30 days."""

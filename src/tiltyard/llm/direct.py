@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import random
+from collections.abc import Awaitable, Callable, Iterator
 
 from tiltyard.errors import QuestionRefused, Refused, TryLater
-from tiltyard.llm.accounting import NO_TOKENS
-from tiltyard.llm.asking import plural
-from tiltyard.llm.pacing import ConcurrencyLimit, backoff_seconds
+from tiltyard.llm.accounting import NO_TOKENS, CostEstimate, Keeper
+from tiltyard.llm.asking import Ask, AskingSettings, plural
+from tiltyard.llm.pacing import ConcurrencyLimit, RequestPace, backoff_seconds
+from tiltyard.llm.provider import Provider
 from tiltyard.llm.records import Reply, Usage
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Awaitable, Callable, Iterator
-
-    from tiltyard.llm.accounting import CostEstimate, Keeper
-    from tiltyard.llm.asking import Ask, AskingSettings
-    from tiltyard.llm.pacing import RequestPace
-    from tiltyard.llm.provider import Provider
-    from tiltyard.llm.trial import Trial
+from tiltyard.llm.trial import Trial
 
 
 class DirectAsking:

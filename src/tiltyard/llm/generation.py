@@ -8,35 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import random
 import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tiltyard.bank import Prompt, Response, append_responses, read_responses, responses_path
+from tiltyard.bank.images import Image
 from tiltyard.bank.prompts import show_turns
 from tiltyard.errors import ModelError, OptionError
-from tiltyard.llm.accounting import Budget, RunningTotals
-from tiltyard.llm.asking import Ask, Watch
+from tiltyard.llm.accounting import Budget, RunningTotals, Totals
+from tiltyard.llm.asking import Ask, AskingSettings, Watch
 from tiltyard.llm.generation_files import FailureLog, TurnLog
 from tiltyard.llm.keys import redact
+from tiltyard.llm.prices import PriceTable
+from tiltyard.llm.provider import Provider
 from tiltyard.llm.records import Reply, Request, ShownImage, Stop, Usage
 from tiltyard.llm.runner import DEFAULT_SETTINGS, Notice, ask_all
 from tiltyard.llm.trial import FailureSummary, Trial
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from tiltyard.bank.images import Image
-    from tiltyard.llm.accounting import Totals
-    from tiltyard.llm.asking import AskingSettings
-    from tiltyard.llm.prices import PriceTable
-    from tiltyard.llm.provider import Provider
-
     Turns = Mapping[str, Sequence[str]]
 
 

@@ -8,20 +8,17 @@ fingerprint of everything that was sent including earlier turns, so a reply to d
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
 from tiltyard.errors import ModelError
 from tiltyard.files import write_lines
 from tiltyard.llm.journal import append_line
-from tiltyard.llm.records import Reply  # noqa: TC001 - msgspec resolves it
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
+from tiltyard.llm.records import Reply
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):

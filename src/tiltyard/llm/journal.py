@@ -12,21 +12,18 @@ import contextlib
 import fcntl
 import os
 import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from tiltyard.errors import ModelError
 from tiltyard.files import json_line
 from tiltyard.llm.asking import Ask
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-    from pathlib import Path
-
 
 JOURNAL_FILE = "batches.jsonl"
 

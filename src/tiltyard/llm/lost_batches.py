@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from tiltyard.errors import Refused
-from tiltyard.llm.journal import intent_of
-
-if TYPE_CHECKING:
-    from tiltyard.llm.journal import Journal, OpenIntent
-    from tiltyard.llm.open_batches import OpenBatch
-    from tiltyard.llm.provider import BatchProvider, BatchState
+from tiltyard.llm.journal import Journal, OpenIntent, intent_of
+from tiltyard.llm.open_batches import OpenBatch
+from tiltyard.llm.provider import BatchProvider, BatchState
 
 Item = TypeVar("Item")
 

@@ -6,24 +6,17 @@ Each reply goes to the sink; what must be asked again is kept for the next round
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from tiltyard.errors import ModelError, TryLater
-from tiltyard.llm.accounting import NO_TOKENS, NOTHING
-from tiltyard.llm.asking import plural
+from tiltyard.llm.accounting import NO_TOKENS, NOTHING, CostEstimate, Keeper
+from tiltyard.llm.asking import Ask, Recall, plural
+from tiltyard.llm.journal import Entry, Journal, OpenIntent
+from tiltyard.llm.provider import BatchProvider
 from tiltyard.llm.records import UNREADABLE, Reply
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tiltyard.llm.accounting import CostEstimate, Keeper
-    from tiltyard.llm.asking import Ask, Recall
-    from tiltyard.llm.journal import Entry, Journal, OpenIntent
-    from tiltyard.llm.provider import BatchProvider
-
 
 READINGS = 3
 """How often results with unreadable lines are read: lines that were garbled on their way are whole the next time."""

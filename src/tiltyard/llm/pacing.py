@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import random
+from collections.abc import Callable
 
 from tiltyard.llm.prices import most_usage
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
-
-    from tiltyard.llm.records import Request, Usage
+from tiltyard.llm.records import Request, Usage
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -19,8 +20,6 @@ from tiltyard.errors import ConfigError
 from tiltyard.llm.records import Request, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from tiltyard.llm.asking import Ask
 
 

@@ -9,16 +9,13 @@ retries by itself, and never puts a key into an error.
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from tiltyard.errors import OptionError
 from tiltyard.llm.presets import PRESETS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from tiltyard.llm.records import Reply, Request
+from tiltyard.llm.records import Reply, Request
 
 MAKERS = ("anthropic", "openai", "gemini")
 """The makers whose official SDK is used; they also take batches."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tiltyard.bank.images import Image  # noqa: TC001 - read at run time, with the struct
+from tiltyard.bank.images import Image
 
 Role = Literal["user", "assistant"]
 _NEWER = (("images", b',"images":[]'), ("structured", b',"structured":null'), ("earlier", b',"earlier":[]'))

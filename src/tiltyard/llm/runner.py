@@ -6,28 +6,21 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tiltyard.errors import BudgetReached, OptionError
 from tiltyard.llm.accounting import Budget, Keeper, RunningTotals, Totals
-from tiltyard.llm.asking import AskingSettings, plural
+from tiltyard.llm.asking import Ask, AskingSettings, Recall, Sink, Watch, plural
 from tiltyard.llm.batches import Batches
 from tiltyard.llm.direct import DirectAsking
 from tiltyard.llm.journal import Journal, OpenIntent, folder_lock, shared_journal
-from tiltyard.llm.prices import PriceTable, user_price_file
+from tiltyard.llm.pacing import RequestPace
+from tiltyard.llm.prices import PriceTable, StatedPrice, user_price_file
 from tiltyard.llm.provider import BatchProvider, Provider
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tiltyard.llm.asking import Ask, Recall, Sink, Watch
-    from tiltyard.llm.pacing import RequestPace
-    from tiltyard.llm.prices import StatedPrice
-    from tiltyard.llm.trial import Trial
+from tiltyard.llm.trial import Trial
 
 Notice = Callable[[str], None]
 DEFAULT_SETTINGS = AskingSettings()

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from tiltyard.errors import TiltyardError
 from tiltyard.llm.keys import redact
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tiltyard.errors import TiltyardError
 
 GIVE_UP_AFTER = 20
 """If this many first questions all fail, the questions are hardly to blame: nothing more is asked."""

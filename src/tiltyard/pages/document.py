@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
-from tiltyard.pages.markup import el, join, raw
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.pages.markup import Html
+from tiltyard.pages.markup import Html, el, join, raw
 
 
 def document(

@@ -6,15 +6,12 @@ Built on MarkupSafe, so that templates accept it directly; in addition, control 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
 from tiltyard.pages import figures
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 CONTROLS = (

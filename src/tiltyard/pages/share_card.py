@@ -5,12 +5,10 @@ from __future__ import annotations
 import io
 import unicodedata
 from functools import cache
-from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw, ImageFont
 
-if TYPE_CHECKING:
-    from tiltyard.pages.svg import Scale
+from tiltyard.pages.svg import Scale
 
 WIDTH, HEIGHT = 1200, 630
 INSET = 64

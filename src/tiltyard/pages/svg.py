@@ -7,13 +7,10 @@ classes of the style sheet, and lightness alone is enough to read them, so they 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tiltyard.pages.markup import Html, el
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 WIDTH = 320
 HEIGHT = 30

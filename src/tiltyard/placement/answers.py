@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tiltyard.bank import Prompt, Response, read_responses, responses_path
 from tiltyard.bank.records import convert, read_objects
 from tiltyard.bank.responses import require_text
 from tiltyard.errors import BankError, OptionError
+from tiltyard.judging.judge import Judge
 from tiltyard.judging.judges import SilentProvider, judge_by_name
 from tiltyard.judging.language_model import JudgeSettings
 from tiltyard.llm.accounting import Totals
-from tiltyard.llm.asking import BATCH_FLOOR, Ask, AskingSettings
+from tiltyard.llm.asking import BATCH_FLOOR, Ask, AskingSettings, Watch
 from tiltyard.llm.generation import EntrantSettings, generate
 from tiltyard.llm.keys import load_env
-from tiltyard.llm.provider import parse_model_name
+from tiltyard.llm.provider import Provider, parse_model_name
 from tiltyard.llm.providers import make_provider
 from tiltyard.llm.runner import DEFAULT_SETTINGS, AskingParts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from tiltyard.judging.judge import Judge
-    from tiltyard.llm.asking import Watch
-    from tiltyard.llm.provider import Provider
-    from tiltyard.placement.cells import Exchange
-    from tiltyard.placement.human_arena import HumanArena
-    from tiltyard.placement.options import PlaceOptions
-    from tiltyard.placement.plan import PlacementPlan
+from tiltyard.placement.cells import Exchange
+from tiltyard.placement.human_arena import HumanArena
+from tiltyard.placement.options import PlaceOptions
+from tiltyard.placement.plan import PlacementPlan
 
 
 class Answers(Protocol):

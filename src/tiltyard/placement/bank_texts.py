@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -11,15 +12,10 @@ import numpy as np
 from tiltyard.bank.prompts import read_text_prompts
 from tiltyard.bank.records import convert
 from tiltyard.bank.responses import Response, require_text, responses_path
+from tiltyard.battles import BattleTable
 from tiltyard.battles.conversation_rows import Dialogue
 from tiltyard.errors import BankError
 from tiltyard.placement.cells import ArenaContents, Cells, HumanPairs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from tiltyard.battles import BattleTable
 
 _READER = "a placement"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,17 +12,13 @@ from tiltyard.bank import Prompt
 from tiltyard.battles.outcome import Outcome
 from tiltyard.errors import OptionError
 from tiltyard.judging.human_agreement import LabelledPair, compare_with_people
+from tiltyard.judging.judge import JudgingStats
 from tiltyard.judging.plan import Case
 from tiltyard.judging.records import Judgment, Matchup, VerdictLabel
 from tiltyard.placement.manifest import Agreement, Flips
-from tiltyard.placement.plan import decided_pairs
-from tiltyard.placement.rounds import judge_cases
-
-if TYPE_CHECKING:
-    from tiltyard.judging.judge import JudgingStats
-    from tiltyard.placement.plan import PlacementPlan
-    from tiltyard.placement.rounds import Participants
-    from tiltyard.validity.agreement import Estimate
+from tiltyard.placement.plan import PlacementPlan, decided_pairs
+from tiltyard.placement.rounds import Participants, judge_cases
+from tiltyard.validity.agreement import Estimate
 
 _SAID = {Outcome.A: VerdictLabel.A, Outcome.B: VerdictLabel.B, Outcome.TIE: VerdictLabel.TIE}
 

@@ -6,24 +6,19 @@ A cell is a question and a model whose answer is known. `CellBuilder` enters eac
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles import Codes
+from tiltyard.battles import BattleTable, Codes
+from tiltyard.battles.conversation_rows import Dialogue
+from tiltyard.types import Floats, Int32s
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tiltyard.battles import BattleTable
-    from tiltyard.battles.conversation_rows import Dialogue
-
-Ints = NDArray[np.int32]
 Int8s = NDArray[np.int8]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,9 +29,9 @@ class Cells:
     `languages` and is -1 where the language is unknown.
     """
 
-    question: Ints
-    model: Ints
-    language: Ints
+    question: Int32s
+    model: Int32s
+    language: Int32s
     question_ids: Sequence[str]
     models: Sequence[str]
     languages: Sequence[str]
@@ -53,8 +48,8 @@ class HumanPairs:
     sees it; `weight` is a frequency.
     """
 
-    first: Ints
-    second: Ints
+    first: Int32s
+    second: Int32s
     outcome: Int8s
     weight: Floats
 
@@ -180,7 +175,7 @@ class CellBuilder:
         return HumanPairs(first, second, self._battles.outcome[at], self._battles.weight[at])
 
 
-def _used(codes: Ints, labels: Sequence[str]) -> tuple[Ints, tuple[str, ...]]:
+def _used(codes: Int32s, labels: Sequence[str]) -> tuple[Int32s, tuple[str, ...]]:
     """The codes over only those labels that are used, sorted; -1 stays."""
     used = sorted({labels[code] for code in np.unique(codes).tolist() if code >= 0})
     place = {label: at for at, label in enumerate(used)}

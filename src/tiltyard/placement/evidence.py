@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tiltyard.battles.outcome import Outcome, Source
-from tiltyard.judging.records import Judgment, VerdictLabel
+from tiltyard.battles.table import BattleTable
+from tiltyard.judging.records import Judgment, Verdict, VerdictLabel
 from tiltyard.ratings.comparisons import FIRST_WON, SECOND_WON, TIED
 from tiltyard.ratings.judge_scale import CalibrationVerdicts, NewModelVerdicts
 from tiltyard.ratings.one_model import OneModelRows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tiltyard.battles.table import BattleTable
-    from tiltyard.judging.records import Verdict
     from tiltyard.placement.rating import HumanBoard
 
 _SHARES = {VerdictLabel.A: 1.0, VerdictLabel.B: 0.0, VerdictLabel.TIE: 0.5}

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from tiltyard.battles import read_battles, write_battles
 from tiltyard.battles.table import concat, merge_equal
-from tiltyard.boards.leaderboard import EloReport
+from tiltyard.boards.leaderboard import EloReport, Leaderboard
 from tiltyard.boards.rating import rate_with
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_arrays, write_lines, write_text
 from tiltyard.judging.records import Judgment
+from tiltyard.placement.calibration import JudgeCalibration
 from tiltyard.placement.evidence import calibration_rows, human_part
+from tiltyard.placement.plan import PlacementPlan
 from tiltyard.placement.rating import (
     HumanBoard,
+    NewModelRating,
     Recipe,
     calibration_details,
     judge_scale,
@@ -25,18 +30,8 @@ from tiltyard.placement.rating import (
     with_plain_rating,
 )
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity, check_families, sensitivity
-from tiltyard.placement.rounds import NO_ANSWER, judged_battles
+from tiltyard.placement.rounds import NO_ANSWER, PanelResult, judged_battles
 from tiltyard.ratings import POINTS_PER_LOGIT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tiltyard.boards.leaderboard import Leaderboard
-    from tiltyard.placement.calibration import JudgeCalibration
-    from tiltyard.placement.plan import PlacementPlan
-    from tiltyard.placement.rating import NewModelRating
-    from tiltyard.placement.rounds import PanelResult
 
 KEPT_COLUMNS = ("question_id", "language")
 

@@ -7,32 +7,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.bank.prompts import show_turns
-from tiltyard.battles import Codes, Source, read_battles
-from tiltyard.battles.conversation_rows import Dialogue, MissingText
-from tiltyard.battles.conversations import COLUMNS, read_conversations
+from tiltyard.battles import BattleTable, Codes, Source, read_battles
+from tiltyard.battles.conversation_rows import Dialogue, MissingText, Turns
+from tiltyard.battles.conversations import COLUMNS, BattleConversations, read_conversations
 from tiltyard.battles.inputs import Part, find_parts
+from tiltyard.battles.reading import OnBad
 from tiltyard.errors import BattleError, NoBattles, OptionError
 from tiltyard.files import file_sha256
 from tiltyard.placement.bank_texts import texts_beside
-from tiltyard.placement.cells import ArenaContents, CellBuilder, Cells, Exchange, HumanPairs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.battles import BattleTable
-    from tiltyard.battles.conversation_rows import Turns
-    from tiltyard.battles.conversations import BattleConversations
-    from tiltyard.battles.reading import OnBad
-    from tiltyard.placement.cells import Contradiction, TextSource
-
+from tiltyard.placement.cells import ArenaContents, CellBuilder, Cells, Contradiction, Exchange, HumanPairs, TextSource
 
 Rows = NDArray[np.intp]
 

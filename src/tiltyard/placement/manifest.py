@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tiltyard.placement.rating import Recipe  # noqa: TC001 - msgspec resolves it
-from tiltyard.placement.robustness import FamilyCheck, Sensitivity  # noqa: TC001 - msgspec resolves them
+from tiltyard.boards.leaderboard import RatingEntry
+from tiltyard.placement.rating import Recipe
+from tiltyard.placement.robustness import FamilyCheck, Sensitivity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.boards.leaderboard import RatingEntry
     from tiltyard.placement.folder import FolderRatings
 
 

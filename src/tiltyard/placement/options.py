@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tiltyard.errors import OptionError
-
-if TYPE_CHECKING:
-    from tiltyard.placement.sampling import Sampler
-    from tiltyard.placement.stopping import Until
+from tiltyard.placement.sampling import Sampler
+from tiltyard.placement.stopping import Until
 
 Turns = Literal["first", "all"]
 Swap = Literal["both", "random"]

@@ -6,17 +6,14 @@ Saved with its fingerprint, it can be reused for another model.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 
 from tiltyard.errors import RunFolderError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tiltyard.placement.cells import Exchange
+from tiltyard.placement.cells import Exchange
 
 
 class PlannedBattle(msgspec.Struct, frozen=True, kw_only=True):

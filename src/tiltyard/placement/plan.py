@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.table import BattleTable
 from tiltyard.errors import OptionError
 from tiltyard.judging.rubric import Rubric, default_rubric
 from tiltyard.placement.cells import Cells
 from tiltyard.placement.human_arena import HumanArena, read_human_arena
+from tiltyard.placement.options import PlaceOptions
 from tiltyard.placement.panel import Panel, check_texts, read_panel
 from tiltyard.placement.rating import HumanBoard, Recipe
 from tiltyard.placement.robustness import BIASES, families_of
 from tiltyard.placement.sampling import IDIOSYNCRASY, Chooser
 from tiltyard.placement.stopping import level_at_each_look, round_sizes, stopping_looks
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from tiltyard.battles.table import BattleTable
-    from tiltyard.placement.options import PlaceOptions
-    from tiltyard.ratings.judge_scale import JudgeScale
+from tiltyard.ratings.judge_scale import JudgeScale
 
 LEVEL = 0.95
 DIMENSION = "quality"

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry, Correction
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
+from tiltyard.judging.records import Judgment
 from tiltyard.placement.evidence import battle_rows, calibration_rows, judged_part, new_model_rows
 from tiltyard.placement.sampling import Belief
 from tiltyard.ratings import POINTS_PER_LOGIT
@@ -25,15 +29,6 @@ from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.judge_scale import JudgeScale, ScaledPlacement, calibrate, place_on_scale
 from tiltyard.ratings.one_model import Anchors, OneModelFit, fit_one, rank_of_one, told_apart
 from tiltyard.ratings.tie_models import TIE_MODELS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from tiltyard.battles.table import BattleTable
-    from tiltyard.boards.leaderboard import Leaderboard
-    from tiltyard.judging.records import Judgment
 
 Mode = Literal["joint", "fixed", "calibrated"]
 """`joint`: judged and human battles in one fit. `fixed`: people's ratings stay, only the new model is fitted.

@@ -10,25 +10,20 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.boards.bradley_terry import CENTRE
+from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.errors import OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.judge_scale import CalibrationVerdicts, NewModelVerdicts, calibrate, place_on_scale
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from tiltyard.boards.leaderboard import Leaderboard
-    from tiltyard.ratings.one_model import Anchors
+from tiltyard.ratings.one_model import Anchors
 
 BIASES = (25.0, 50.0, 100.0)
 """Style biases, in points, whose effect every new placement records."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,24 +11,18 @@ from tiltyard.bank import Prompt
 from tiltyard.battles import read_battles
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.errors import JudgingError, ModelError, RatingError
-from tiltyard.judging.judge import JudgingStats, add_stats, judge
+from tiltyard.judging.judge import Judge, JudgingStats, OnVerdict, add_stats, judge
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.records import Judgment, Matchup, to_battle
+from tiltyard.llm.asking import Watch
+from tiltyard.placement.answers import Answers
+from tiltyard.placement.cells import Exchange
 from tiltyard.placement.panel import Panel, PlannedBattle, planned_battle
-from tiltyard.placement.plan import panel_cells
+from tiltyard.placement.plan import PlacementPlan, panel_cells
 from tiltyard.placement.rating import NewModelRating, rate_new_model
+from tiltyard.placement.sampling import Belief, Chooser
 from tiltyard.placement.stopping import decide
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tiltyard.judging.judge import Judge, OnVerdict
-    from tiltyard.llm.asking import Watch
-    from tiltyard.placement.answers import Answers
-    from tiltyard.placement.cells import Exchange
-    from tiltyard.placement.plan import PlacementPlan
-    from tiltyard.placement.sampling import Belief, Chooser
-    from tiltyard.ratings.judge_scale import JudgeScale
+from tiltyard.ratings.judge_scale import JudgeScale
 
 GIVE_UP_AFTER = 10
 """If the first this many questions all end without a readable verdict, the run gives up on the judge."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,8 +18,10 @@ from tiltyard.files import write_json
 from tiltyard.judging.bias import measure_bias
 from tiltyard.judging.judge import JudgingResult, JudgingStats
 from tiltyard.judging.plan import JudgingPlan
-from tiltyard.judging.run_folder import Clock, iso_time, new_folder, time_stamp, usage_report, utc_now, versions
+from tiltyard.judging.run_folder import Clock, Finish, iso_time, new_folder, time_stamp, usage_report, utc_now, versions
+from tiltyard.llm.prices import PriceTable
 from tiltyard.placement.calibration import JudgeCalibration, calibrate_judge, flip_facts, sample_pairs
+from tiltyard.placement.cells import Exchange
 from tiltyard.placement.folder import FolderRatings, failure_counts, rate_folder, write_evidence, write_ratings
 from tiltyard.placement.manifest import (
     ArenaFacts,
@@ -34,20 +37,12 @@ from tiltyard.placement.manifest import (
     StartedManifest,
 )
 from tiltyard.placement.panel import Panel, planned_battle
-from tiltyard.placement.plan import panel_cells
+from tiltyard.placement.plan import PlacementPlan, panel_cells
 from tiltyard.placement.rating import HumanBoard, judge_scale
 from tiltyard.placement.rounds import PanelResult, Participants, RoundResult, make_case, run_rounds
 from tiltyard.placement.sampling import information_limit
 from tiltyard.placement.stopping import critical, stopping_looks
 from tiltyard.ratings import POINTS_PER_LOGIT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.judging.run_folder import Finish
-    from tiltyard.llm.prices import PriceTable
-    from tiltyard.placement.cells import Exchange
-    from tiltyard.placement.plan import PlacementPlan
 
 
 def likely_exchanges(plan: PlacementPlan) -> list[Exchange]:

@@ -17,23 +17,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.errors import RatingError
+from tiltyard.placement.cells import Cells
 from tiltyard.ratings import POINTS_PER_LOGIT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from tiltyard.placement.cells import Cells, Ints
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Indices = NDArray[np.int64]
+from tiltyard.types import Bools, Floats, Int32s, Ints
 
 Sampler = Literal["informative", "random", "head"]
 SAMPLERS: tuple[Sampler, ...] = get_args(Sampler)
@@ -109,7 +102,7 @@ class Chooser:
         cells: Cells,
         *,
         sampler: Sampler,
-        eligible: Mask,
+        eligible: Bools,
         strength: Floats,
         strength_variance: Floats | None = None,
         idiosyncrasy: float = IDIOSYNCRASY,
@@ -121,7 +114,7 @@ class Chooser:
         self._slope = slope
         self._per_language = per_language
         met = np.asarray(eligible, dtype=np.bool_) & np.isfinite(strength)
-        self._usable: Indices = np.flatnonzero(met[cells.model])
+        self._usable: Ints = np.flatnonzero(met[cells.model])
         self._codes, place = np.unique(cells.model[self._usable], return_inverse=True)
         self._strength: Floats = strength[self._codes]
         inexact = np.zeros(len(self._codes)) if strength_variance is None else strength_variance[self._codes]
@@ -130,7 +123,7 @@ class Chooser:
         self._of_opponent = np.split(by_opponent, np.cumsum(np.bincount(place, minlength=len(self._codes)))[:-1])
         question = cells.question[self._usable]
         self._most_per_question = int(np.bincount(question).max(initial=0))
-        self._head: Indices = self._usable[_head_order(question)] if sampler == "head" else self._usable[:0]
+        self._head: Ints = self._usable[_head_order(question)] if sampler == "head" else self._usable[:0]
 
     @property
     def capacity(self) -> int:
@@ -149,9 +142,7 @@ class Chooser:
         """The prior before any verdict: a strength like the opponents', spread 1.5 times as wide."""
         return Belief(float(np.mean(self._strength)), PRIOR_SPREAD * float(np.std(self._strength)))
 
-    def choose(
-        self, n: int, belief: Belief | None, taken: Sequence[int] | Indices, rng: np.random.Generator
-    ) -> Indices:
+    def choose(self, n: int, belief: Belief | None, taken: Sequence[int] | Ints, rng: np.random.Generator) -> Ints:
         """The next `n` cells, in the order to be judged; fewer when the arena has no more.
 
         `taken` are the cells chosen before; `belief` matters only to the informative sampler, which starts from its
@@ -168,7 +159,7 @@ class Chooser:
             draft.add_first(order, uses=uses, wanted=n)
         return draft.cells()
 
-    def _by_information(self, draft: _Draft, belief: Belief, rng: np.random.Generator) -> Indices:
+    def _by_information(self, draft: _Draft, belief: Belief, rng: np.random.Generator) -> Ints:
         information = expected_information(self._strength, belief, slope=self._slope)
         held = np.bincount(self._cells.model[draft.taken], minlength=len(self._cells.models))[self._codes]
         battles = held.astype(np.float64)
@@ -199,7 +190,7 @@ def variance_after_one_more(battles: Floats, information: Floats, shared: Floats
     return np.asarray(1.0 / total + squares / total**2)
 
 
-def _head_order(question: Ints) -> Indices:
+def _head_order(question: Int32s) -> Ints:
     """Cells in file order, one of each question first; the k-th question offers its k-th cell, going round.
 
     Cells of a battle are in the order of its sides, so that side A and side B alternate.
@@ -217,8 +208,8 @@ def _head_order(question: Ints) -> Indices:
 class _Draft:
     """A round being built: its cells, and how often each question and language has come up."""
 
-    def __init__(self, cells: Cells, wanted: int, taken: Sequence[int] | Indices, per_language: int | None) -> None:
-        self.taken: Indices = np.asarray(taken, dtype=np.int64)
+    def __init__(self, cells: Cells, wanted: int, taken: Sequence[int] | Ints, per_language: int | None) -> None:
+        self.taken: Ints = np.asarray(taken, dtype=np.int64)
         self._cells = cells
         self._wanted = wanted
         self._per_language = per_language
@@ -231,10 +222,10 @@ class _Draft:
     def full(self) -> bool:
         return len(self._chosen) >= self._wanted
 
-    def cells(self) -> Indices:
+    def cells(self) -> Ints:
         return np.array(self._chosen, dtype=np.int64)
 
-    def levels(self, usable: Indices, most_per_question: int) -> range:
+    def levels(self, usable: Ints, most_per_question: int) -> range:
         """The possible numbers of earlier uses of a question: from the least among free cells to the maximum."""
         free = np.ones(len(self._cells), dtype=np.bool_)
         free[self.taken] = False

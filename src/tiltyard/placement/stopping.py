@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from tiltyard.errors import OptionError
 from tiltyard.ratings.quantiles import normal_quantile
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.ratings.quantiles import Floats
+from tiltyard.types import Floats
 
 FIRST_STOP = 60
 """The fewest judged battles at which a run may stop: with fewer, the width itself is too noisy."""

@@ -7,8 +7,9 @@ the folder can make them again, and they cannot hold more.
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
 
@@ -16,18 +17,11 @@ from tiltyard.arena.blindness import NOT_BLIND, is_blind, public_prompts
 from tiltyard.arena.board import SHADOW_PHASE
 from tiltyard.arena.offline import published_estimator
 from tiltyard.arena.votes import battle_rows
-from tiltyard.arena.witness import read_witness
+from tiltyard.arena.witness import Witness, read_witness
 from tiltyard.battles.reading import read_battles
 from tiltyard.errors import ArenaError, MissingExtra
 from tiltyard.files import json_line
-from tiltyard.publish.publication import static_site
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    from tiltyard.arena.witness import Witness
-    from tiltyard.publish.publication import PublishOptions, StaticSite
+from tiltyard.publish.publication import PublishOptions, StaticSite, static_site
 
 WITNESS, HEAD = "witness.jsonl.gz", "head.json"
 LIVE = (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -15,14 +15,9 @@ from tiltyard.pages.figures import count, plural
 from tiltyard.pages.markup import Html, el, join, link, number, pairs, shortened, table
 from tiltyard.publish.columns import NAME as COLUMNS
 from tiltyard.publish.pages import PARTS_PAGE, TOLERANCE, Spot, parts_title, rate_options
-from tiltyard.publish.publication import slug
+from tiltyard.publish.publication import BoardPart, PublishedBoard, StaticSite, slug
 from tiltyard.report.sections.board import rating_row, rating_scale, ratings_table
 from tiltyard.report.sections.header import warning_list
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tiltyard.publish.publication import BoardPart, PublishedBoard, StaticSite
 
 ROWS = 500
 """Models on one page of a board."""

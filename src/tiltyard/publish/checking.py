@@ -6,30 +6,25 @@ import hashlib
 import json
 import re
 import tempfile
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tiltyard.battles.frames import Unfolded
 from tiltyard.battles.reading import read_battles
-from tiltyard.boards.leaderboard import EloReport
+from tiltyard.battles.table import BattleTable
+from tiltyard.boards.leaderboard import EloReport, Leaderboard
 from tiltyard.errors import TiltyardError
 from tiltyard.files import write_bytes
 from tiltyard.publish.columns import NAME as COLUMNS
 from tiltyard.publish.columns import read_columns, stored_columns
-from tiltyard.publish.folder import MANIFEST, described, read_manifest, writer_hash
+from tiltyard.publish.folder import MANIFEST, PublishedManifest, described, read_manifest, writer_hash
 from tiltyard.publish.publication import PublishedBoard, StaticSite, make_parts, rate_by_rules
 from tiltyard.publish.site import NAMES, PROMPTS, site_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from collections.abc import Set as AbstractSet
-
-    from tiltyard.battles.table import BattleTable
-    from tiltyard.boards.leaderboard import Leaderboard
-    from tiltyard.publish.folder import PublishedManifest
 
 AGREE = 1e-6
 """Points by which ratings that were computed again may differ: other processors round differently."""

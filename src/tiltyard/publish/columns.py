@@ -11,20 +11,16 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import OUTCOME_LABELS, SOURCE_LABELS
-from tiltyard.battles.table import Codes
+from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.errors import BattleError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tiltyard.battles.table import BattleTable
 
 MAGIC = b"TYCOLS1\n"
 NAME = "battles.cols"

@@ -10,18 +10,16 @@ from __future__ import annotations
 import hashlib
 import secrets
 import shutil
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import file_sha256, write_bytes
-from tiltyard.publish.publication import BoardRules  # noqa: TC001 - msgspec resolves it
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from tiltyard.publish.publication import BoardRules
 
 MANIFEST = "published.json"
 NEXT = ".published.next.json"

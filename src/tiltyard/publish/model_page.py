@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import Outcome
-from tiltyard.battles.table import MISSING, Codes, concat
+from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
+from tiltyard.boards.leaderboard import RatingEntry
 from tiltyard.boards.selection import select
 from tiltyard.boards.text import interval_text, percent, rank_text
 from tiltyard.pages import svg
@@ -16,20 +18,10 @@ from tiltyard.pages.figures import count, plural, points
 from tiltyard.pages.markup import Html, el, join, link, number, pairs, shortened, table
 from tiltyard.pages.markup import percent as share_text
 from tiltyard.pages.markup import rating as rating_figure
-from tiltyard.publish.board_page import model_link
-from tiltyard.publish.publication import PROMPT, slug
+from tiltyard.publish.board_page import PageMap, model_link
+from tiltyard.publish.pages import Spot
+from tiltyard.publish.publication import PROMPT, PublishedBoard, StaticSite, slug
 from tiltyard.ratings import POINTS_PER_LOGIT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from tiltyard.battles.table import BattleTable
-    from tiltyard.boards.leaderboard import RatingEntry
-    from tiltyard.publish.board_page import PageMap
-    from tiltyard.publish.pages import Spot
-    from tiltyard.publish.publication import PublishedBoard, StaticSite
 
 OPPONENTS = 100
 """Opponents on a model's page: those it met most."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiltyard.boards.text import footnotes, headline
 from tiltyard.pages.document import document, package_text
@@ -12,13 +13,9 @@ from tiltyard.pages.figures import count
 from tiltyard.pages.markup import Html, el, link, pairs, table
 from tiltyard.publish.columns import NAME as COLUMNS
 from tiltyard.publish.folder import MANIFEST
+from tiltyard.publish.publication import StaticSite
 from tiltyard.report.page import own_file
 from tiltyard.validity.misfit import fit_sentences, fit_verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.publish.publication import StaticSite
 
 FEED = "feed.atom"
 PARTS_PAGE = "parts.html"

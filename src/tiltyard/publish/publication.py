@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from tiltyard.battles.battle import FLAGS
-from tiltyard.battles.reading import OnBad  # noqa: TC001 - msgspec resolves it
-from tiltyard.battles.table import MISSING, Codes
+from tiltyard.battles.reading import OnBad
+from tiltyard.battles.table import MISSING, BattleTable, Codes, Column
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
-from tiltyard.boards.preparation import Ties  # noqa: TC001 - msgspec resolves it
+from tiltyard.boards.leaderboard import Leaderboard
+from tiltyard.boards.preparation import Ties
 from tiltyard.boards.selection import BothBad, Inconsistent, Selection
 from tiltyard.errors import BattleError, OptionError, RatingError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.battles.table import BattleTable, Column
-    from tiltyard.boards.leaderboard import Leaderboard
 
 DIMENSION, PROMPT, VOTER = "dimension", "question_id", "voter"
 PUBLIC_COLUMNS = frozenset(

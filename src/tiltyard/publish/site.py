@@ -5,42 +5,36 @@ from __future__ import annotations
 import hashlib
 import io
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 from xml.sax.saxutils import escape, quoteattr
 
 from tiltyard.battles.writing import write_battles, write_lines
-from tiltyard.boards.leaderboard import EloReport
+from tiltyard.boards.certainty import Solved
+from tiltyard.boards.leaderboard import EloReport, RatingEntry
 from tiltyard.boards.text import count_text, json_text, rank_text
+from tiltyard.decisions.records import Difference
 from tiltyard.decisions.two_models import compare_in
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.pages.document import package_text
 from tiltyard.pages.figures import points
+from tiltyard.pages.svg import Scale
 from tiltyard.publish.board_page import PageMap, board_pages, model_files, verdict
 from tiltyard.publish.columns import NAME as COLUMNS
 from tiltyard.publish.columns import column_file
-from tiltyard.publish.folder import BoardFile, manifest_of, write_folder
+from tiltyard.publish.folder import BoardFile, PublishedFile, manifest_of, write_folder
 from tiltyard.publish.model_page import board_tallies, model_page
 from tiltyard.publish.pages import ALLOWED, BOARD_CARD, FEED, SCHEMA, Spot, data_page, methods_page
-from tiltyard.publish.publication import slug
+from tiltyard.publish.publication import PublishedBoard, StaticSite, slug
 from tiltyard.report.comparison import comparison_page
 from tiltyard.report.sections.board import rating_scale
 from tiltyard.schemas import schema_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tiltyard.boards.certainty import Solved
-    from tiltyard.boards.leaderboard import RatingEntry
-    from tiltyard.decisions.records import Difference
-    from tiltyard.pages.svg import Scale
-    from tiltyard.publish.folder import PublishedFile
-    from tiltyard.publish.publication import PublishedBoard, StaticSite
 
 FIRST = 10
 """Models of which every pair has a page."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,10 +17,6 @@ from tiltyard.decisions.sources import is_run_folder, open_source
 from tiltyard.errors import OptionError, RunFolderError, TiltyardError
 from tiltyard.publish.publication import PublishOptions, StaticSite, static_site
 from tiltyard.publish.site import write_publication
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 SQLITE = b"SQLite format 3\0"
 SAME_RATING = 0.05

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.ratings.battle_derivatives import tie_places
+from tiltyard.ratings.bradley_terry import BradleyTerryFit
 from tiltyard.ratings.clusters import ROWS_AT_ONCE
-from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, Floats, Ints, sum_by
+from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, sum_by
 from tiltyard.ratings.intervals import row_scores
 from tiltyard.ratings.sign_flips import ColumnPart, Columns, Family, Grouping, Scored
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from tiltyard.ratings.bradley_terry import BradleyTerryFit
+from tiltyard.types import Floats, Ints
 
 MOST_PAIRS = 1000
 """With more pairs, those that met most often are checked."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tiltyard.ratings.bradley_terry import BradleyTerryFit
 from tiltyard.ratings.leave_one_out import LARGEST_LEVERAGE, SMALL_LEVERAGE
 from tiltyard.ratings.tie_models import ResultScores
-
-if TYPE_CHECKING:
-    from tiltyard.ratings.bradley_terry import BradleyTerryFit
-    from tiltyard.ratings.comparisons import Floats, Ints
+from tiltyard.types import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

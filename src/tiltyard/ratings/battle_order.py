@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tiltyard.errors import BattleError
+from tiltyard.types import Floats
 
 Codes = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 
 def checked_pairs(a: ArrayLike, b: ArrayLike, n_models: int) -> tuple[Codes, Codes]:

@@ -22,9 +22,10 @@ import numpy as np
 
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, Parameters, fit
 from tiltyard.ratings.clusters import number_clusters
-from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, Floats, Ints, sum_by
+from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, sum_by
 from tiltyard.ratings.intervals import independent_rows
 from tiltyard.ratings.tie_models import CellSums
+from tiltyard.types import Floats, Ints
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

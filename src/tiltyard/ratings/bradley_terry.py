@@ -8,20 +8,18 @@ method needs about six steps: one dense solve each up to `DENSE_MODELS` models, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.errors import NotConverged, RatingError
-from tiltyard.ratings.comparisons import TIED, Floats, PairCells, sum_by
+from tiltyard.ratings.comparisons import TIED, PairCells, sum_by
 from tiltyard.ratings.graph import Reach, half_win_prior, open_ends_of_a_lone_core, reach, ties_bounded
 from tiltyard.ratings.tie_models import CellSums, Curvature, Evaluation, TieModel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
+from tiltyard.types import Floats
 
 DENSE_MODELS = 800
 """Above this many models the Newton step is solved by conjugate gradients (a dense solve grows with the cube)."""

@@ -8,15 +8,13 @@ so on, as long as they share a cluster.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.ratings.comparisons import Floats, Ints, order_of, sum_by
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tiltyard.ratings.comparisons import order_of, sum_by
+from tiltyard.types import Floats, Ints
 
 ROWS_AT_ONCE = 1 << 19
 """Clustered rows are summed in pieces of about this size, so that they need little memory."""

@@ -16,12 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.errors import RatingError
-
-Floats = NDArray[np.float64]
-
-
-Ints = NDArray[np.int64]
-
+from tiltyard.types import Floats, Ints
 
 FIRST_WON, SECOND_WON, TIED = 0, 1, 2
 """The three results a row can have, and the columns of `PairCells.counts`."""

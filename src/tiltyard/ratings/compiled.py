@@ -23,17 +23,15 @@ import os
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from importlib import import_module, metadata, util
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 from tiltyard.errors import MissingExtra, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 WORTH_SECONDS = 1.5
 """Plain runs expected to take at least this long are compiled: the gain then repays a start from the disk cache."""

@@ -9,24 +9,17 @@ likes with more shuffles of the same battles. What another set of prompts would 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tiltyard.errors import NoBattles, OptionError, RatingError
-from tiltyard.ratings.battle_order import checked_pairs, checked_scores, decisive_pairs
+from tiltyard.ratings.battle_order import Codes, checked_pairs, checked_scores, decisive_pairs
 from tiltyard.ratings.elo_kernels import rate_in_order, ratings_of_orders
 from tiltyard.ratings.quantiles import t_quantile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tiltyard.ratings.battle_order import Codes
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from tiltyard.types import Floats, Ints
 
 PLAIN_SECONDS_PER_BATTLE = 0.7e-6
 SECONDS_PER_LANE, SECONDS_PER_DRAW = 35e-9, 20e-9

@@ -14,20 +14,16 @@ Only + − × ÷ occur, which every machine rounds the same way. So `play_orders
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.ratings import LOGITS_PER_POINT
+from tiltyard.ratings.battle_order import Codes
 from tiltyard.ratings.compiled import compiled
+from tiltyard.types import Floats
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tiltyard.ratings.battle_order import Codes
-
-Floats = NDArray[np.float64]
 Orders = NDArray[np.int32]
 
 RATING_PER_DECADE = 400.0

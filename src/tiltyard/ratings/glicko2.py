@@ -14,14 +14,12 @@ import math
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tiltyard.errors import BattleError, OptionError
 from tiltyard.ratings.battle_order import checked_pairs, checked_scores, checked_weights
 from tiltyard.ratings.glicko2_kernels import Rules, rate_by_period, rate_one_by_one
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from tiltyard.types import Floats
 
 PLAIN_SECONDS_PER_BATTLE = 9e-6
 EVERY_ONE: Floats = np.empty(0)

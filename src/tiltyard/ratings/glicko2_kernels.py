@@ -12,18 +12,11 @@ count w times. Drift must shrink too, or a flood of weightless battles would rai
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tiltyard.ratings.battle_order import Codes
 from tiltyard.ratings.compiled import compiled
-
-if TYPE_CHECKING:
-    from tiltyard.ratings.battle_order import Codes
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from tiltyard.types import Floats, Ints
 
 NO_INFORMATION = 1e-20
 """Less information than this in a game (a gap above 8,000 points) counts as this much, so that step 4 stays finite."""

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tiltyard.ratings.comparisons import FIRST_WON, SECOND_WON, TIED, Floats, Ints, PairCells, sum_by
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from tiltyard.ratings.comparisons import FIRST_WON, SECOND_WON, TIED, PairCells, sum_by
+from tiltyard.types import Floats, Ints
 
 
 class Reach(enum.IntEnum):

@@ -9,17 +9,15 @@ the order of that effect; the number is then confirmed and lowered by refitting.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.errors import NotConverged
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
-from tiltyard.ratings.comparisons import Comparisons, Counted, Floats, Ints, sum_by
+from tiltyard.ratings.comparisons import Comparisons, Counted, sum_by
 from tiltyard.ratings.graph import islands
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from tiltyard.types import Floats, Ints
 
 LEVEL = 1e-9
 """Strengths (log-odds) closer than this are level: a fit knows them to ten digits or so."""

@@ -14,10 +14,12 @@ prompt as independent makes nominal 95 % intervals of a 12-entrant tournament co
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.ratings.battle_derivatives import BattleDerivatives, tie_places
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, assemble
@@ -30,15 +32,11 @@ from tiltyard.ratings.clusters import (
     number_clusters,
     sum_of_squares,
 )
-from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, Floats, Ints, order_of, sum_by
+from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, order_of, sum_by
 from tiltyard.ratings.leave_one_out import leave_one_out
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile, t_quantile_of_scipy
 from tiltyard.ratings.tie_models import Curvature, ResultScores
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
+from tiltyard.types import Floats, Ints
 
 FEW = 20
 """A model with fewer battles or effective clusters than this takes the wider of its sandwich and Fisher intervals."""

@@ -15,9 +15,10 @@ import numpy as np
 
 from tiltyard.errors import NotConverged
 from tiltyard.ratings.bradley_terry import MAX_STEPS, STEP_TOLERANCE
-from tiltyard.ratings.comparisons import Floats, Ints, sum_by
+from tiltyard.ratings.comparisons import sum_by
 from tiltyard.ratings.intervals import FEW
 from tiltyard.ratings.tie_models import log_sigmoid, sigmoid
+from tiltyard.types import Floats, Ints
 
 TAU_STEPS = 50
 TAU_TOLERANCE = 1e-6

@@ -20,20 +20,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.errors import RatingError
-from tiltyard.ratings.comparisons import TIED, Floats, Ints
+from tiltyard.ratings.comparisons import TIED
+from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.judge_regression import CalibrationVerdicts, fit_verdicts
 from tiltyard.ratings.one_model import Anchors, OneModelFit, OneModelRows, bounds, fit_one, quantile
 from tiltyard.ratings.tie_models import HALF
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tiltyard.ratings.graph import Reach
+from tiltyard.types import Floats, Ints
 
 __all__ = [
     "CalibrationVerdicts",

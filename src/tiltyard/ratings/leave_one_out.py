@@ -14,19 +14,15 @@ nearly the same (for strengths alone to one more), so the correction is as large
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tiltyard.ratings.comparisons import Floats, Ints, sum_by
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from tiltyard.ratings.clusters import ClusteredRows
+from tiltyard.ratings.clusters import ClusteredRows
+from tiltyard.ratings.comparisons import sum_by
+from tiltyard.types import Floats, Ints
 
 SMALL_LEVERAGE = 0.02
 """Up to this trace a cluster's scores are divided by 1 − g: at most one percent more than the exact answer."""

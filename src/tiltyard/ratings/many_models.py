@@ -25,7 +25,7 @@ from tiltyard.errors import NotConverged
 from tiltyard.ratings.battle_derivatives import BattleDerivatives, tie_places
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, border
 from tiltyard.ratings.clusters import ClusteredRows, ModelClusters, model_clusters
-from tiltyard.ratings.comparisons import Comparisons, Counted, Floats, Ints, sum_by
+from tiltyard.ratings.comparisons import Comparisons, Counted, sum_by
 from tiltyard.ratings.intervals import (
     FEW,
     Clustering,
@@ -38,11 +38,11 @@ from tiltyard.ratings.intervals import (
     well_known,
 )
 from tiltyard.ratings.leave_one_out import leave_one_out_by_diagonal
+from tiltyard.ratings.tie_models import Curvature
+from tiltyard.types import Floats, Ints
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array, csr_array
-
-    from tiltyard.ratings.tie_models import Curvature
 
 MANY_MODELS = 2_000
 """Above this many models variances are drawn; up to it the whole covariance is held."""

@@ -14,15 +14,15 @@ some voters, is not misfit: such effects move strengths cluster by cluster, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.ratings.added_parameters import ScoredBattles, own_times, sample, sum_up
 from tiltyard.ratings.battle_derivatives import tie_places
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, assemble, invert_centred
 from tiltyard.ratings.bradley_terry import fit as refit
-from tiltyard.ratings.comparisons import FIRST_WON, TIED, Comparisons, Counted, Floats, Ints, sum_by
+from tiltyard.ratings.comparisons import FIRST_WON, TIED, Comparisons, Counted, sum_by
 from tiltyard.ratings.sign_flips import (
     Family,
     Tested,
@@ -33,9 +33,7 @@ from tiltyard.ratings.sign_flips import (
     test_scores,
 )
 from tiltyard.ratings.tie_models import Curvature
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from tiltyard.types import Floats, Ints
 
 MOST_MODELS = 300
 """Above this many models nothing is checked: the tables would take longer than the fit."""

@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.errors import NotConverged, RatingError
 from tiltyard.ratings.bradley_terry import MAX_STEPS, STEP_TOLERANCE
-from tiltyard.ratings.comparisons import OWN_CLUSTER, TIED, Floats, Ints, sum_by
+from tiltyard.ratings.comparisons import OWN_CLUSTER, TIED, sum_by
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import FEW
 from tiltyard.ratings.quantiles import normal_quantile, studentized_range_quantile, t_quantile
 from tiltyard.ratings.tie_models import HALF, CellSums, Evaluation, TieModel
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from tiltyard.types import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

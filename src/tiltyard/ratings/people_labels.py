@@ -17,23 +17,18 @@ how much is left, so a cluster's scores are measured from those means; the judge
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.errors import NotConverged
-from tiltyard.ratings.bradley_terry import assemble, bounded, fit, invert_centred
-from tiltyard.ratings.comparisons import OWN_CLUSTER, TIED, Floats, Ints, PairCells, sum_by
+from tiltyard.ratings.bradley_terry import BradleyTerryFit, assemble, bounded, fit, invert_centred
+from tiltyard.ratings.comparisons import OWN_CLUSTER, TIED, PairCells, sum_by
 from tiltyard.ratings.graph import ties_bounded
 from tiltyard.ratings.intervals import Clustering, Covariance, combine, in_both
 from tiltyard.ratings.leave_one_out import LARGEST_LEVERAGE, SMALL_LEVERAGE
-from tiltyard.ratings.tie_models import HALF, CellSums
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tiltyard.ratings.bradley_terry import BradleyTerryFit
-    from tiltyard.ratings.tie_models import TieModel
+from tiltyard.ratings.tie_models import HALF, CellSums, TieModel
+from tiltyard.types import Floats, Ints
 
 ROUNDING = 1e-16
 """A judge whose squared scores beyond the labels are below this part of people's says nothing beyond them."""

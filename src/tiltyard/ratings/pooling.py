@@ -13,22 +13,17 @@ the joint fit: a voter who votes in several categories is one voter.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, Parameters
-from tiltyard.ratings.comparisons import OWN_CLUSTER, TIED, Comparisons, Floats, Ints, PairCells, sum_by
+from tiltyard.ratings.comparisons import OWN_CLUSTER, TIED, Comparisons, Counted, PairCells, sum_by
 from tiltyard.ratings.graph import Reach, half_win_prior, reach
 from tiltyard.ratings.intervals import Clustering, Covariance, sandwich
 from tiltyard.ratings.shrinkage import ShrunkFit, fit_shrunk
-from tiltyard.ratings.tie_models import CellSums
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tiltyard.ratings.comparisons import Counted
-    from tiltyard.ratings.tie_models import TieModel
+from tiltyard.ratings.tie_models import CellSums, TieModel
+from tiltyard.types import Floats, Ints
 
 FEWEST_DEGREES = 0.5
 """A category in which all of a model's battles share one prompt or voter counts as having this many degrees."""

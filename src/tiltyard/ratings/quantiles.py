@@ -7,16 +7,13 @@ cost every command more time than rating a hundred thousand battles; the tests c
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-Floats = NDArray[np.float64]
+from tiltyard.types import Floats
 
 MANY_DEGREES = 1000.0
 """From here on Student's t is expanded around the normal, in powers of 1 / degrees (Fisher and Cornish 1960)."""

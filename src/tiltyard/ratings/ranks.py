@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.ratings.quantiles import studentized_range_quantile, t_quantile
-
-if TYPE_CHECKING:
-    from tiltyard.ratings.comparisons import Floats
+from tiltyard.types import Floats
 
 Places = NDArray[np.int64]
 

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     Floats = NDArray[np.float64]
     Votes = NDArray[np.int8]
 

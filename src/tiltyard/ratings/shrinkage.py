@@ -16,20 +16,16 @@ few models leave τ² itself uncertain.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from tiltyard.ratings.bradley_terry import BradleyTerryFit, NormalPrior, fit
+from tiltyard.ratings.bradley_terry import BradleyTerryFit, NormalPrior, Parameters, StrengthPrior, fit
+from tiltyard.ratings.comparisons import PairCells
 from tiltyard.ratings.many_models import MANY_MODELS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tiltyard.ratings.bradley_terry import Parameters, StrengthPrior
-    from tiltyard.ratings.comparisons import PairCells
-    from tiltyard.ratings.tie_models import TieModel
+from tiltyard.ratings.tie_models import TieModel
 
 SMALLEST_SD, LARGEST_SD = 0.02, 10.0
 """The standard deviations of strengths that are looked at, in logits: from 3 to 1,700 points."""

@@ -12,18 +12,15 @@ The variance of a score is the largest of: what the model says, what each kind o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.ratings.clusters import number_clusters
-from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Floats, Ints, sum_by
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
+from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, sum_by
+from tiltyard.types import Floats, Ints
 
 MOST_GROUPS = 1000
 """More clusters than this are put together at random: groups of independent clusters are independent too."""

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from tiltyard.types import Floats
 
 FAR = 600.0
 """Log-odds beyond this are read as this: e^600 can still be divided by, and no battle is that certain."""

@@ -6,6 +6,7 @@ tournaments, placements and everything below them (a tenth of a second of a work
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,6 @@ from tiltyard.files import write_text
 from tiltyard.report.site_map import MAIN, ONE_PAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tiltyard.report.page import render_run, render_site
     from tiltyard.report.placement import Placement, read_placement, render_placement, render_placement_site
     from tiltyard.report.run import Run, read_run

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
+from tiltyard.battles.table import BattleTable
 from tiltyard.boards.text import percent as level_text
+from tiltyard.decisions.prompts import PromptScore
+from tiltyard.decisions.records import Difference, EstimatedDifference
 from tiltyard.decisions.words import between, footnotes, share, side, signed, sureness
 from tiltyard.judging.run_folder import read_object, require
 from tiltyard.pages import document as pages
@@ -28,20 +32,11 @@ from tiltyard.report.grid import (
     most_telling,
     room_for,
 )
+from tiltyard.report.judged import JudgedBattle
 from tiltyard.report.page import own_file
-from tiltyard.report.run import read_run
+from tiltyard.report.run import Run, read_run
 from tiltyard.report.sections.battles import badge
 from tiltyard.report.sections.prompts import answer_block, expected, image_policy, pictures, verdict_blocks, words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from tiltyard.battles.table import BattleTable
-    from tiltyard.decisions.prompts import PromptScore
-    from tiltyard.decisions.records import Difference, EstimatedDifference
-    from tiltyard.report.judged import JudgedBattle
-    from tiltyard.report.run import Run
 
 NO_BREAK = "\u00a0"
 OTHERS = 8

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tiltyard.judging.records import VerdictLabel
 from tiltyard.ratings.quantiles import normal_quantile
-from tiltyard.report.judged import counted
-from tiltyard.report.run import wins_and_losses
+from tiltyard.report.judged import JudgedBattle, JudgedBattles, counted
+from tiltyard.report.run import Dimension, Run, wins_and_losses
 from tiltyard.validity.agreement import wilson
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from tiltyard.report.judged import JudgedBattle, JudgedBattles
-    from tiltyard.report.run import Dimension, Run
-
 
 LEVEL = 0.95
 

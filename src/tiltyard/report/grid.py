@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tiltyard.bank import Prompt
 from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.table import BattleTable
 from tiltyard.judging.records import prompt_columns
 from tiltyard.pages import figures
 from tiltyard.pages.markup import Html, el, join, link, shortened, table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.bank import Prompt
-    from tiltyard.battles.table import BattleTable
 
 PROMPT = "question_id"
 MOST_CELLS = 40_000

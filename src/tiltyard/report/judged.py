@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from pathlib import Path
+from typing import Any, TypeVar, overload
 
 import msgspec
 
-from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs
+from tiltyard.judging.records import Judgment, Verdict, VerdictLabel, in_pairs
 from tiltyard.judging.run_folder import RUN, LineSpan, decode, read_lines, require
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from tiltyard.judging.records import Verdict
 
 DECODER = msgspec.json.Decoder(Judgment)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from tiltyard.pages import document as pages
 from tiltyard.pages.markup import Html, el, link
 from tiltyard.report.counts import disagreements
+from tiltyard.report.run import Dimension, Run
 from tiltyard.report.sections.battles import battles_section, filter_form, pair_view
 from tiltyard.report.sections.board import (
     baseline_section,
@@ -34,11 +35,6 @@ from tiltyard.report.sections.run import (
     usage_section,
 )
 from tiltyard.report.site_map import MAIN, ONE_PAGE, Here, SiteMap
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tiltyard.report.run import Dimension, Run
 
 SIDE_BY_SIDE = 5
 """With at most this many entrants, two heatmaps fit side by side."""

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zipfile import BadZipFile
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from tiltyard.bank.images import count_images, is_image_type
+from tiltyard.bank import Prompt
+from tiltyard.bank.images import Image, count_images, is_image_type
 from tiltyard.boards import EloReport
 from tiltyard.errors import BankError, BattleError, RunFolderError
+from tiltyard.judging.records import Judgment
 from tiltyard.judging.run_folder import RUN, again, read_lines, read_object, require
 from tiltyard.report.judged import JudgedBattle, JudgedBattles, list_judged, read_judgment
 from tiltyard.tournament.artifacts import EloResults, MatchLine, calibrated_path
 from tiltyard.tournament.baseline import BaselineTable
 from tiltyard.tournament.ratings import EloLine, PairTally
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from tiltyard.bank import Prompt
-    from tiltyard.bank.images import Image
-    from tiltyard.judging.records import Judgment
-
-Floats = NDArray[np.float64]
+from tiltyard.types import Floats
 
 LARGEST_SHOWN, LARGEST_TOGETHER = 1_400_000, 16_000_000
 """Characters of one image on a page (1 MB), and of all images of a report."""

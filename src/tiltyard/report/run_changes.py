@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from tiltyard.bank import Prompt
 from tiltyard.boards.text import percent as level_text
+from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.run_words import run_footnotes
+from tiltyard.decisions.two_runs import EntrantChange, RunComparison
 from tiltyard.decisions.words import between, signed, sureness
 from tiltyard.pages import document as pages
 from tiltyard.pages import svg
@@ -13,17 +16,10 @@ from tiltyard.pages.figures import plural
 from tiltyard.pages.markup import Html, el, join, link, table
 from tiltyard.report.comparison import ROOM_FOR_TEXTS, battle_block
 from tiltyard.report.grid import ChangeCell, GridColumn, GridRow, grid, kinds_of, losses_first, most_telling, room_for
+from tiltyard.report.judged import JudgedBattle, JudgedBattles
 from tiltyard.report.page import own_file
+from tiltyard.report.run import Run
 from tiltyard.report.sections.prompts import answer_block, expected, image_policy, pictures, words
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.bank import Prompt
-    from tiltyard.decisions.prompts import PromptScore
-    from tiltyard.decisions.two_runs import EntrantChange, RunComparison
-    from tiltyard.report.judged import JudgedBattle, JudgedBattles
-    from tiltyard.report.run import Run
 
 COLUMNS = 12
 """Entrants that have a column: those with new answers, then those that moved most."""

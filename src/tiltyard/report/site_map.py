@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import posixpath
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.report.judged import JudgedBattle, JudgedBattles
-    from tiltyard.report.run import Run
+from tiltyard.report.judged import JudgedBattle, JudgedBattles
+from tiltyard.report.run import Run
 
 MAIN = "report.html"
 ONE_PAGE = 4_000

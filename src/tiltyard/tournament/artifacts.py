@@ -7,39 +7,32 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from tiltyard.bank import Prompt, responses_path
-from tiltyard.bank.images import Image  # noqa: TC001 - read at run time, with the struct
-from tiltyard.bank.prompts import EarlierTurn, PlainValue  # noqa: TC001
+from tiltyard.bank.images import Image
+from tiltyard.bank.prompts import EarlierTurn, PlainValue
+from tiltyard.battles import Battle
 from tiltyard.boards.inputs import origin
 from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, write_text
+from tiltyard.judging.judge import JudgingResult, PanelFindings
 from tiltyard.judging.panel import panel_members
+from tiltyard.judging.plan import Case
 from tiltyard.judging.questions import TEMPLATE_VERSION, prompt_template
-from tiltyard.judging.records import to_battle
+from tiltyard.judging.records import Judgment, to_battle
 from tiltyard.judging.run_folder import versions
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.tournament.config import Mode, OpponentSettings
-from tiltyard.tournament.more_than_text import TranscriptCounts  # noqa: TC001
-from tiltyard.tournament.ratings import EloLine, PairTally
+from tiltyard.tournament.more_than_text import TranscriptCounts
+from tiltyard.tournament.plan import MatchList, RunPlan
+from tiltyard.tournament.ratings import DimensionRatings, EloLine, PairTally
 from tiltyard.tournament.summary import failed_questions, own_counts
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from tiltyard.battles import Battle
-    from tiltyard.judging.judge import JudgingResult, PanelFindings
-    from tiltyard.judging.plan import Case
-    from tiltyard.judging.records import Judgment
-    from tiltyard.tournament.plan import MatchList, RunPlan
-    from tiltyard.tournament.ratings import DimensionRatings
-
 
 JUDGE_PROMPTS = "judge_prompts.json"
 """The file with the texts that judges were sent."""

@@ -7,28 +7,21 @@ result that the fit expects of answers that do not differ in style.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.bank.style import STYLE
-from tiltyard.battles import Outcome
+from tiltyard.battles import BattleTable, Outcome
 from tiltyard.boards import BradleyTerry
-from tiltyard.boards.certainty import coefficients
+from tiltyard.boards.certainty import Solved, coefficients
 from tiltyard.decisions.contrast import contrast
 from tiltyard.decisions.prompts import scores
 from tiltyard.decisions.two_models import mean_result
 from tiltyard.errors import TiltyardError
 from tiltyard.validity.agreement import win_rate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from tiltyard.battles import BattleTable
-    from tiltyard.boards.certainty import Solved
 
 LEVEL = 0.95
 

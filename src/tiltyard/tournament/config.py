@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import msgspec
 
 from tiltyard.bank import PILOT_SEED, PILOT_SIZE
 from tiltyard.errors import ConfigError
 from tiltyard.judging.panel import PanelMember, panel_name
-from tiltyard.llm.prices import StatedPrice  # noqa: TC001 - read at run time, with the file
+from tiltyard.llm.prices import StatedPrice
 from tiltyard.llm.provider import TIMEOUT_SECONDS
 from tiltyard.tournament.config_problems import Problems, check_values, wrong_values
 from tiltyard.tournament.round_settings import RoundsSection
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Mode = Literal["pilot", "headline"]
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tiltyard.judging.judge import JudgingResult
+from tiltyard.tournament.plan import RunPlan
 from tiltyard.tournament.summary import own_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.judging.judge import JudgingResult
-    from tiltyard.tournament.plan import RunPlan
     from tiltyard.tournament.ratings import DimensionRatings
 
 MOST_FAILED = 0.05

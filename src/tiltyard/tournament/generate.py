@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tiltyard.bank import Prompt, read_prompts, read_responses, responses_path
 from tiltyard.errors import BudgetReached, ConfigError, MissingExtra, ModelError, OptionError, TiltyardError
-from tiltyard.llm.asking import plural
+from tiltyard.llm.asking import Watch, plural
 from tiltyard.llm.generation import EntrantSettings, Generated, generate
 from tiltyard.llm.keys import load_env
-from tiltyard.llm.provider import TAKES_IMAGES, parse_model_name
+from tiltyard.llm.provider import TAKES_IMAGES, Provider, parse_model_name
 from tiltyard.llm.providers import make_provider
+from tiltyard.tournament.config import Entrant, Setup
 from tiltyard.tournament.more_than_text import PlanImages
 from tiltyard.tournament.run import asking_parts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tiltyard.llm.asking import Watch
-    from tiltyard.llm.provider import Provider
-    from tiltyard.tournament.config import Entrant, Setup
 
 
 async def generate_missing(

@@ -6,18 +6,14 @@ The counts take five bytes a verdict, so that a million judgments need no more m
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tiltyard.judging.records import VerdictLabel, in_pairs, repeated
+from tiltyard.judging.plan import Case
+from tiltyard.judging.records import Judgment, Verdict, VerdictLabel, in_pairs, repeated
 from tiltyard.tournament.gate import MOST_INCONSISTENT
 from tiltyard.validity.agreement import NO_ESTIMATE, Estimate, share
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from tiltyard.judging.plan import Case
-    from tiltyard.judging.records import Judgment, Verdict
 
 EVEN = 0.5
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from tiltyard.bank import Response
-from tiltyard.bank.images import ImageFinder
+from tiltyard.bank import Prompt, Response
+from tiltyard.bank.images import Image, ImageFinder
 from tiltyard.bank.transcripts import LEAST_CHARACTERS, render_transcript
 from tiltyard.errors import ConfigError
 from tiltyard.judging.plan import CaseImages
 from tiltyard.llm.prices import IMAGE_TOKENS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.bank import Prompt
-    from tiltyard.bank.images import Image
-    from tiltyard.tournament.config import Setup
+from tiltyard.tournament.config import Setup
 
 Answers = Mapping[str, Mapping[str, Response]]
 """Responses by entrant and prompt."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -30,10 +32,6 @@ from tiltyard.errors import BadRow, NoBattles, OptionError, TiltyardError
 from tiltyard.files import write_lines, write_text
 from tiltyard.judging.run_folder import read_lines, require
 from tiltyard.tournament.artifacts import MatchLine, calibrated_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 SPREADSHEET_CODE = ("=", "+", "-", "@", "\t", "\r")
 """How a text begins that spreadsheets take for a formula."""

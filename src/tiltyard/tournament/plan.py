@@ -6,28 +6,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, TypeVar, overload
+from pathlib import Path
+from typing import TypeVar, overload
 
 import msgspec
 
 from tiltyard.bank import AnswerKind, Prompt, Response, read_prompts, read_responses, responses_path, stratified_subset
 from tiltyard.errors import BankError, ConfigError, OptionError, TiltyardError
-from tiltyard.judging.panel import panel_members
+from tiltyard.judging.adaptive import RoundSettings
+from tiltyard.judging.panel import Combine, panel_members
 from tiltyard.judging.plan import NO_IMAGES, Case
 from tiltyard.judging.records import Matchup
 from tiltyard.judging.rubric import Rubric
 from tiltyard.llm.provider import parse_model_name
+from tiltyard.tournament.config import EloSettings, Mode, PromptSettings, Setup
 from tiltyard.tournament.config_problems import N_PERMS_MAX
-from tiltyard.tournament.more_than_text import PlanImages, show_transcripts
+from tiltyard.tournament.more_than_text import Answers, PlanImages, TranscriptCounts, show_transcripts
 from tiltyard.tournament.round_settings import round_settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiltyard.judging.adaptive import RoundSettings
-    from tiltyard.judging.panel import Combine
-    from tiltyard.tournament.config import EloSettings, Mode, PromptSettings, Setup
-    from tiltyard.tournament.more_than_text import Answers, TranscriptCounts
 
 Found = TypeVar("Found")
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 import msgspec
 import numpy as np
@@ -17,23 +17,16 @@ from numpy.typing import NDArray
 
 from tiltyard.bank.style import STYLE, AnswerStyles
 from tiltyard.battles import Battle, BattleTable, Codes, Outcome, Source
-from tiltyard.boards import BradleyTerry, EloReport
+from tiltyard.boards import BradleyTerry, EloReport, Leaderboard
 from tiltyard.boards.bradley_terry import CENTRE
 from tiltyard.errors import TiltyardError
-from tiltyard.judging.records import to_battle
+from tiltyard.judging.plan import Case
+from tiltyard.judging.records import Judgment, to_battle
 from tiltyard.ratings import elo
-from tiltyard.tournament.baseline import rate_against
-from tiltyard.tournament.habits import HabitCounts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from tiltyard.boards import Leaderboard
-    from tiltyard.judging.plan import Case
-    from tiltyard.judging.records import Judgment
-    from tiltyard.tournament.baseline import BaselineTable
-    from tiltyard.tournament.config import EloSettings
-    from tiltyard.tournament.habits import JudgeHabits
+from tiltyard.tournament.baseline import BaselineTable, rate_against
+from tiltyard.tournament.config import EloSettings
+from tiltyard.tournament.habits import HabitCounts, JudgeHabits
+from tiltyard.types import Floats
 
 
 @dataclass(slots=True)
@@ -52,8 +45,6 @@ class _Texts:
     def column(self) -> NDArray[np.int32]:
         return np.array(self.codes, dtype=np.int32)
 
-
-Floats = NDArray[np.float64]
 
 _STYLE_COLUMNS = tuple(f"{name}_{side}" for name in STYLE for side in "ab")
 

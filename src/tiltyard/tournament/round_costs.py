@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tiltyard.errors import OptionError
 from tiltyard.judging.adaptive import FAILED, ImaginedWorld, estimate, forecast
-from tiltyard.judging.judge import judge
+from tiltyard.judging.judge import Judge, judge
 from tiltyard.judging.panel import panel_members
 from tiltyard.judging.plan import JudgingPlan
-from tiltyard.judging.round_choice import RoundGoal
+from tiltyard.judging.records import Judgment
+from tiltyard.judging.round_choice import Design, RoundGoal
 from tiltyard.judging.run_folder import read_object
+from tiltyard.llm.asking import AskingSettings
+from tiltyard.llm.prices import Quote
 from tiltyard.llm.provider import MAKERS, parse_model_name
+from tiltyard.tournament.plan import RunPlan
 from tiltyard.tournament.rounds import ROUNDS_FILE, calls_of_a_case, make_states, outcomes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.judging.judge import Judge
-    from tiltyard.judging.records import Judgment
-    from tiltyard.judging.round_choice import Design
-    from tiltyard.llm.asking import AskingSettings
-    from tiltyard.llm.prices import Quote
-    from tiltyard.tournament.plan import RunPlan
 
 ENOUGH_TO_FORECAST = 20
 """Battles of each entrant from which on a forecast goes by earlier verdicts."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import msgspec
 
 from tiltyard.errors import OptionError
 from tiltyard.judging.adaptive import RoundSettings
 from tiltyard.judging.round_choice import RoundGoal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class RoundsSection(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,31 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tiltyard.battles import Outcome
+from tiltyard.boards import Leaderboard
 from tiltyard.boards.text import percent
 from tiltyard.errors import OptionError
 from tiltyard.files import write_json
-from tiltyard.judging.adaptive import FAILED, AdaptiveRounds
-from tiltyard.judging.judge import JudgingResult, JudgingStats, add_stats, judge
-from tiltyard.judging.plan import JudgingPlan, LazySequence
-from tiltyard.judging.records import to_battle
+from tiltyard.judging.adaptive import FAILED, AdaptiveRounds, RoundSettings
+from tiltyard.judging.judge import Judge, JudgingResult, JudgingStats, OnVerdict, add_stats, judge
+from tiltyard.judging.plan import Case, JudgingPlan, LazySequence
+from tiltyard.judging.records import Judgment, to_battle
 from tiltyard.judging.round_choice import Design, RoundGoal
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tiltyard.boards import Leaderboard
-    from tiltyard.judging.adaptive import RoundSettings
-    from tiltyard.judging.judge import Judge, OnVerdict
-    from tiltyard.judging.plan import Case
-    from tiltyard.judging.records import Judgment
-    from tiltyard.judging.round_choice import Floats, Ints
-    from tiltyard.llm.asking import Watch
-    from tiltyard.tournament.plan import RunPlan
+from tiltyard.llm.asking import Watch
+from tiltyard.tournament.plan import RunPlan
+from tiltyard.types import Floats, Ints
 
 ROUNDS_FILE = "rounds.json"
 LARGEST_DESIGN = 200_000_000

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tiltyard.bank.prompts import PlainValue
 from tiltyard.bank.style import AnswerStyles
 from tiltyard.errors import OptionError
 from tiltyard.files import remove_unfinished, write_json
 from tiltyard.judging.canaries import canary_cases, canary_report
-from tiltyard.judging.judge import Judge, JudgingResult, judge
+from tiltyard.judging.judge import Judge, JudgingResult, OnVerdict, judge
 from tiltyard.judging.judges import judge_by_name
 from tiltyard.judging.language_model import JudgeSettings
 from tiltyard.judging.panel import PanelJudge, PanelMember, panel_members
-from tiltyard.judging.panel_study import panel_results, study_panel
-from tiltyard.judging.plan import JudgingPlan, case_of_each
-from tiltyard.judging.records import prompt_columns
-from tiltyard.judging.run_folder import Clock, iso_time, new_folder, time_stamp, usage_report, utc_now
-from tiltyard.llm.asking import AskingSettings
+from tiltyard.judging.panel_study import PanelStudy, panel_results, study_panel
+from tiltyard.judging.plan import Case, JudgingPlan, case_of_each
+from tiltyard.judging.records import Judgment, prompt_columns
+from tiltyard.judging.run_folder import Clock, Finish, iso_time, new_folder, time_stamp, usage_report, utc_now
+from tiltyard.llm.asking import AskingSettings, Watch
+from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.runner import AskingParts
 from tiltyard.tournament.artifacts import (
@@ -34,32 +36,20 @@ from tiltyard.tournament.artifacts import (
     write_standings,
     write_verdicts,
 )
+from tiltyard.tournament.config import EloSettings, JudgeSection, Setup
 from tiltyard.tournament.gate import Check, gate
 from tiltyard.tournament.people import CalibratedBoard, calibrate_run
+from tiltyard.tournament.plan import RunPlan
 from tiltyard.tournament.ratings import DimensionRatings, rate_dimension
 from tiltyard.tournament.rounds import (
     ROUNDS_FILE,
+    OnRound,
     RoundsResult,
     board_after_rounds,
     interval_level,
     judge_in_rounds,
     matches_judged,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.bank.prompts import PlainValue
-    from tiltyard.judging.judge import OnVerdict
-    from tiltyard.judging.panel_study import PanelStudy
-    from tiltyard.judging.plan import Case
-    from tiltyard.judging.records import Judgment
-    from tiltyard.judging.run_folder import Finish
-    from tiltyard.llm.asking import Watch
-    from tiltyard.llm.prices import PriceTable
-    from tiltyard.tournament.config import EloSettings, JudgeSection, Setup
-    from tiltyard.tournament.plan import RunPlan
-    from tiltyard.tournament.rounds import OnRound
 
 Notice = Callable[[str], None]
 

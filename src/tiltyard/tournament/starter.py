@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from importlib import resources
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from tiltyard.bank.collecting import AnswerCollection
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.schemas import schema_file, schema_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tiltyard.bank.collecting import AnswerCollection
 
 CONFIG, RUBRICS = "tournament.yaml", "rubrics"
 DIMENSION = "quality"

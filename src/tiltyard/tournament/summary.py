@@ -6,21 +6,19 @@ Canaries are judged along with a dimension's matches; `own_counts` leaves them o
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.boards.text import as_table
-from tiltyard.judging.records import VerdictLabel
+from tiltyard.judging.judge import JudgingResult, JudgingStats
+from tiltyard.judging.records import Verdict, VerdictLabel
 from tiltyard.llm.prices import add_costs
 from tiltyard.llm.records import Usage
 from tiltyard.tournament.baseline import baseline_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from tiltyard.judging.judge import JudgingResult, JudgingStats
-    from tiltyard.judging.records import Verdict
     from tiltyard.tournament.ratings import DimensionRatings, EloLine
 
 _LONGEST_WORDS = 300

@@ -7,18 +7,16 @@ common (linearization: Kish 1965 for shares; for kappa it equals Fleiss, Cohen a
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from numpy.typing import NDArray
-
     Floats = NDArray[np.float64]
 
 

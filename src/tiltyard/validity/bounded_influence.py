@@ -12,18 +12,12 @@ no linear algebra library is involved: the same votes give the same bits, whatev
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from tiltyard.types import Bools, Floats, Ints
 
 DECIMALS = 6
 LEAST_WEIGHT = 10.0**-DECIMALS

@@ -7,15 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.ratings.glicko2 import SCALE, Glicko2History, Glicko2Settings, rate_battles_history
 from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.types import Bools, Floats, Ints
 from tiltyard.validity.agreement import wilson
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 BINS = 10
 

@@ -6,21 +6,14 @@ Decisive means A or B, here as everywhere.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-Floats = NDArray[np.float64]
-
+from tiltyard.types import Bools, Floats
 
 Ints = NDArray[np.int32] | NDArray[np.int64]
-
-
-Bools = NDArray[np.bool_]
 
 
 def prompt_coverage(decisive_on: Ints, active: Bools, floor: int) -> Floats:

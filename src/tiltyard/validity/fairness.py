@@ -7,18 +7,12 @@ lane alone shows contenders more often, which other lanes cannot take back. `exp
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from tiltyard.types import Bools, Floats, Ints
 
 THREE_SIGMA = 3.0
 CHANCE_BEYOND_THREE_SIGMA = 0.0026997960632601866

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from ipaddress import IPv4Network, IPv6Network
 
 Address = IPv4Address | IPv6Address

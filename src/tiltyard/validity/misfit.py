@@ -6,10 +6,8 @@ figures, those that found nothing too, and what was not checked and why.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Any
 
 MEANINGS = {
     "pairs": "Ratings are averages over the opponents met; do not use them to predict single pairs.",

@@ -7,18 +7,13 @@ prompt by prompt, and a model that is found has its matchups set aside before th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from tiltyard.types import Bools, Floats, Ints
 
 ALPHA = 0.01
 """How often a report without any change may name a model: the chance over all models together."""

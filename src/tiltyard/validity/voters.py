@@ -22,12 +22,7 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import Outcome
 from tiltyard.ratings import LOGITS_PER_POINT
-
-Floats = NDArray[np.float64]
-
-
-Ints = NDArray[np.int64]
-
+from tiltyard.types import Floats, Ints
 
 Codes = NDArray[np.int8]
 

@@ -9,7 +9,8 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
@@ -19,19 +20,14 @@ from tiltyard.arena import events as e
 from tiltyard.arena.blindness import lost_blindness
 from tiltyard.arena.commands import AppendEvents
 from tiltyard.arena.importing import in_parts
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.reading import latest_events, prompt_texts
 from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.web import admin_views, health
-from tiltyard.web.admin_cases import CaseKind, Screener
+from tiltyard.web.admin_cases import CaseKind, ReviewItem, Screener
 from tiltyard.web.admin_gate import COOKIE, GUESS_SECONDS, GUESSES, SESSION_SECONDS, Gate, Login
 from tiltyard.web.bodies import choice_of, form_of
 from tiltyard.web.site import Site, site_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.web.admin_cases import ReviewItem
 
 router = APIRouter(prefix="/admin", include_in_schema=False)
 

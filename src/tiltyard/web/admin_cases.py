@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from tiltyard.arena import events as e
+from tiltyard.arena.integrity import AnswerFlag
 from tiltyard.arena.screening import (
     Effects,
     ScreenedAnswers,
@@ -16,16 +18,10 @@ from tiltyard.arena.screening import (
     effects_of,
     screen,
 )
-from tiltyard.arena.state import VoteStanding
+from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
 from tiltyard.arena.store.reading import LoggedEvent, latest_events
 from tiltyard.errors import ArenaError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from tiltyard.arena.integrity import AnswerFlag
-    from tiltyard.arena.state import ArenaState, CastVote
-    from tiltyard.web.site import Site
+from tiltyard.web.site import Site
 
 CaseKind = Literal["session", "answers", "exclusion"]
 

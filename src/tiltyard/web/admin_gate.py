@@ -10,19 +10,15 @@ import hashlib
 import hmac
 import re
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tiltyard.arena.integrity import limit_key
 from tiltyard.arena.service import clock
+from tiltyard.arena.store import Store
 from tiltyard.arena.store.visitors import Quota, QuotaCounter, end_session, is_ended
 from tiltyard.arena.voting import TooMany
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tiltyard.arena.store import Store
-    from tiltyard.web.settings import SiteSettings
+from tiltyard.web.settings import SiteSettings
 
 COOKIE = "tiltyard_admin"
 SESSION_SECONDS = 12 * 3600

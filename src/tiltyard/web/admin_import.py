@@ -9,6 +9,7 @@ import re
 import secrets
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +19,9 @@ from fastapi import APIRouter, Request
 
 from tiltyard.arena.events import ResponseAdded
 from tiltyard.arena.import_source import opened_source
-from tiltyard.arena.importing import carry_out, prepare_import
+from tiltyard.arena.importing import Import, carry_out, prepare_import
 from tiltyard.arena.screening import hide_self_naming
+from tiltyard.arena.service import Arena
 from tiltyard.errors import BankError, TiltyardError
 from tiltyard.files import write_text
 from tiltyard.web.admin import HOME, admin_page, entered, followed, posted, purpose_of, refused
@@ -27,12 +29,7 @@ from tiltyard.web.bodies import multipart_of
 from tiltyard.web.site import site_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from starlette.responses import Response
-
-    from tiltyard.arena.importing import Import
-    from tiltyard.arena.service import Arena
 
 router = APIRouter(prefix=HOME, include_in_schema=False)
 

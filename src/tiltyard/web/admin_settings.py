@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -18,6 +19,7 @@ from fastapi import APIRouter, Request
 
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import PHASES, Policy
+from tiltyard.arena.visitor_rules import Limits
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.web import admin_views
 from tiltyard.web.admin import HOME, admin_page, append, entered, followed, posted, redirect, refused
@@ -25,11 +27,7 @@ from tiltyard.web.methods import written
 from tiltyard.web.site import site_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from starlette.responses import Response
-
-    from tiltyard.arena.visitor_rules import Limits
 
 router = APIRouter(prefix="/admin", include_in_schema=False)
 

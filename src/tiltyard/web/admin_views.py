@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,21 +11,15 @@ from tiltyard.arena import events as e
 from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.board import counted_votes
 from tiltyard.arena.policy import TextsPublic
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.store import Store
 from tiltyard.arena.store.explanations import delete_comment, latest_comments
 from tiltyard.arena.store.files import files_of
-from tiltyard.arena.store.reports import answers_by_id, reported_answers, settle_reports
+from tiltyard.arena.store.reports import ReportedAnswer, answers_by_id, reported_answers, settle_reports
 from tiltyard.arena.visitor_rules import Limits
 from tiltyard.errors import OptionError
-from tiltyard.web.shown import PublicAnswer
+from tiltyard.web.shown import PublicAnswer, ShownLinks
 from tiltyard.web.text import rendered_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.reports import ReportedAnswer
-    from tiltyard.web.shown import ShownLinks
 
 EXCERPT = 160
 LIMIT_MOST = 1_000_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -17,10 +18,14 @@ from starlette.datastructures import Headers
 from starlette.responses import Response, StreamingResponse
 
 from tiltyard.arena.catalog import Catalog
-from tiltyard.arena.commands import AppendEvents, RevealNames, SkipMatchup, SubmitVote, UndoVote
-from tiltyard.arena.events import Choice  # noqa: TC001 - msgspec resolves it
+from tiltyard.arena.commands import AppendEvents, Receipt, RevealNames, SkipMatchup, SubmitVote, UndoVote
+from tiltyard.arena.events import Choice
 from tiltyard.arena.following.parts import day_end
 from tiltyard.arena.following.replay import DAY
+from tiltyard.arena.following.snapshots import Snapshot
+from tiltyard.arena.policy import DefenceRules
+from tiltyard.arena.service import Arena
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.explanations import tags_by_matchup
 from tiltyard.arena.store.reading import final_votes
 from tiltyard.arena.votes import battle_rows
@@ -41,15 +46,7 @@ from tiltyard.web.validity import kept_values, validity_values
 from tiltyard.web.visitors import check_origin
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-
     from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from tiltyard.arena.commands import Receipt
-    from tiltyard.arena.following.snapshots import Snapshot
-    from tiltyard.arena.policy import DefenceRules
-    from tiltyard.arena.service import Arena
-    from tiltyard.arena.state import ArenaState
 
     ErrorAnswer = Callable[[Request, Exception], Response]
 

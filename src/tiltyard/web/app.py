@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -43,17 +44,14 @@ from tiltyard.web.guard import Guard
 from tiltyard.web.page_cache import FITS_OF_ONE, FITS_WAITING, PageCache
 from tiltyard.web.probing import Probes
 from tiltyard.web.rendering import SiteFacts, render, static_files
+from tiltyard.web.settings import SiteSettings
 from tiltyard.web.shedding import BoundedPages
 from tiltyard.web.shown import ShownLinks
 from tiltyard.web.site import Site
 from tiltyard.web.visitors import Visitors
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from starlette.types import ASGIApp, Scope
-
-    from tiltyard.web.settings import SiteSettings
 
 _log = logging.getLogger("tiltyard.web")
 

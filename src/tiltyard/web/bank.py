@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 
-from tiltyard.arena.rotation import OFTEN, bank_exposure
+from tiltyard.arena.following.snapshots import Snapshot
+from tiltyard.arena.rotation import OFTEN, BankExposure, bank_exposure
 from tiltyard.web.pages import CHECKED, prepared
 from tiltyard.web.rendering import render
 from tiltyard.web.site import Site, site_of
 
 if TYPE_CHECKING:
     from starlette.responses import Response
-
-    from tiltyard.arena.following.snapshots import Snapshot
-    from tiltyard.arena.rotation import BankExposure
 
 router = APIRouter(include_in_schema=False)
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from tiltyard.arena.following.parts import History
 from tiltyard.pages.figures import plural
 from tiltyard.pages.markup import Html, el
 from tiltyard.web.charts import BROAD, Plot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tiltyard.arena.following.parts import History
-    from tiltyard.web.leaderboard import BoardLine
+from tiltyard.web.leaderboard import BoardLine
 
 NAMES_WIDTH = 190
 LINES = 10

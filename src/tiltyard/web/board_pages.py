@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
-from tiltyard.arena.following.parts import History, history
+from tiltyard.arena.following.parts import History, PartBoard, history
+from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.boards.text import json_text
 from tiltyard.pages.figures import plural
+from tiltyard.pages.markup import Html
 from tiltyard.report.weekly.text import worth_knowing
 from tiltyard.web import board_charts, charts
 from tiltyard.web.board_query import (
@@ -32,15 +34,10 @@ from tiltyard.web.leaderboard import (
     said_of,
 )
 from tiltyard.web.pages import CHECKED, names_of, prepared, public_page, rules_of
-from tiltyard.web.site import site_of
+from tiltyard.web.site import Site, site_of
 
 if TYPE_CHECKING:
     from starlette.responses import Response
-
-    from tiltyard.arena.following.parts import PartBoard
-    from tiltyard.arena.following.snapshots import Snapshot
-    from tiltyard.pages.markup import Html
-    from tiltyard.web.site import Site
 
 router = APIRouter(include_in_schema=False)
 

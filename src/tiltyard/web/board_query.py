@@ -5,19 +5,17 @@ Everything is in the address, so any view is a permalink, is remembered without 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from tiltyard.arena.board import SHADOW_PHASE
+from tiltyard.arena.board import SHADOW_PHASE, BoardRow
 from tiltyard.arena.following.parts import VotePart, day_end, day_of
+from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.validity.publication import Badge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tiltyard.arena.board import BoardRow
-    from tiltyard.arena.following.snapshots import Snapshot
     from tiltyard.web.leaderboard import BoardLine
 
 MOST_ASKED = 200

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qsl
 
@@ -14,9 +16,6 @@ from starlette.requests import ClientDisconnect
 from tiltyard.web.failures import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from starlette.requests import Request
 
 R = TypeVar("R")

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.arena.model_detail import results_by_prompt_and_opponent
+from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
+from tiltyard.arena.model_detail import BothBadPiece, RatingPath, results_by_prompt_and_opponent
 from tiltyard.pages.figures import plural
 from tiltyard.pages.markup import Html, el, join
 from tiltyard.pages.svg import Scale, axis
+from tiltyard.validity.calibration import CalibrationCurve
 from tiltyard.web.addresses import compare_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
-    from tiltyard.arena.model_detail import BothBadPiece, RatingPath
-    from tiltyard.validity.calibration import CalibrationCurve
     from tiltyard.web.leaderboard import BoardLine
     from tiltyard.web.model import ModelPage
 

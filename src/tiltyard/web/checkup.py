@@ -13,6 +13,7 @@ import shutil
 import ssl
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from http.client import HTTPException
@@ -27,15 +28,12 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 import msgspec
 
 from tiltyard.arena.policy import Policy
+from tiltyard.arena.store import Store
 from tiltyard.arena.store.reading import backlog, latest_blocks, server_time
 from tiltyard.validity.limits import shared_block
 from tiltyard.web.settings import ADMIN_SECRET_VARIABLE, SECRET_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from tiltyard.arena.store import Store
-
     Answered = tuple[int, dict[str, str], dict[str, Any]]
 
 Found = TypeVar("Found")

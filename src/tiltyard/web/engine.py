@@ -5,21 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-from tiltyard.arena.commands import SAFE_ID, EnterVoter, ReadState
+from tiltyard.arena.commands import SAFE_ID, Command, EnterVoter, ReadState
 from tiltyard.arena.group_commit import SHORT_LINE
-from tiltyard.arena.service import clock
+from tiltyard.arena.service import Arena, clock
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import matchup_table
+from tiltyard.arena.store.matchup_table import ShownMatchup
 from tiltyard.web.shedding import LONGEST_WAIT_SECONDS, admit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tiltyard.arena.commands import Command
-    from tiltyard.arena.service import Arena
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store.matchup_table import ShownMatchup
 
 R = TypeVar("R")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tiltyard.arena.reasons import BadReason
 from tiltyard.arena.voting import (
@@ -18,9 +18,6 @@ from tiltyard.arena.voting import (
     TooMany,
 )
 from tiltyard.errors import ArenaError, StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 RETRY_SECONDS = 5
 """Retry-After for a failed database."""

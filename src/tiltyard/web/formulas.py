@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from latex2mathml.converter import convert_to_element
@@ -16,7 +17,6 @@ from latex2mathml.converter import convert_to_element
 from tiltyard.pages.markup import Html, el
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from xml.etree.ElementTree import Element
 
     from markdown_it import MarkdownIt

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +18,12 @@ from starlette.requests import ClientDisconnect
 
 from tiltyard.validity.limits import client_address
 from tiltyard.web.cookies import COOKIE
+from tiltyard.web.settings import SiteSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from ipaddress import IPv4Network, IPv6Network
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from tiltyard.web.settings import SiteSettings
 
     ErrorAnswer = Callable[[Scope, BaseException], ASGIApp]
     Counts = Counter[tuple[str, str, int]]

@@ -7,11 +7,12 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
+from tiltyard.arena.service import Arena
 from tiltyard.arena.store.witnessing import PublishedHead, head_history, published_head, witness_lines
 from tiltyard.arena.witness import WitnessHeader
 from tiltyard.boards.text import json_text
@@ -19,9 +20,6 @@ from tiltyard.files import json_line
 from tiltyard.web.api import pieces, written
 from tiltyard.web.api_schema import body, described
 from tiltyard.web.site import Site, site_of
-
-if TYPE_CHECKING:
-    from tiltyard.arena.service import Arena
 
 router = APIRouter()
 

@@ -7,9 +7,10 @@ import os
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from fastapi import APIRouter, FastAPI, Request
@@ -17,7 +18,9 @@ from starlette.responses import Response
 
 from tiltyard import __version__
 from tiltyard.arena.service import clock
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.reading import Backlog, KindCounts, backlog, latest_blocks
+from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.validity.limits import SharedBlock, shared_block
 from tiltyard.web.checkup import TOKEN_HEADER, is_doctor
@@ -25,12 +28,6 @@ from tiltyard.web.failures import RETRY_SECONDS
 from tiltyard.web.probing import PATIENCE_SECONDS, Writer
 from tiltyard.web.shedding import KINDS, WAITED_FOR, refused, timed_out
 from tiltyard.web.site import Site
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.thread_health import ThreadHealth
 
 router = APIRouter(include_in_schema=False)
 

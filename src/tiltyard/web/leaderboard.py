@@ -7,27 +7,22 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, publication_values
+from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, BoardRow, LiveBoard, publication_values
+from tiltyard.arena.following.parts import PartBoard, ThenRow
+from tiltyard.arena.following.replay import Movement
+from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
+from tiltyard.arena.offline import OfflineBoard, OfflineRow
 from tiltyard.arena.verdict import MODEL_VOTES, BoardVerdict, Standing, board_verdict, verdict
 from tiltyard.pages.markup import Html
 from tiltyard.pages.svg import Scale
 from tiltyard.validity.publication import Badge
 from tiltyard.web.board_query import COLUMNS, NOT_THERE, PART_KEYS, BoardQuery, as_public
 from tiltyard.web.rendering import environment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from tiltyard.arena.board import BoardRow, LiveBoard
-    from tiltyard.arena.following.parts import PartBoard, ThenRow
-    from tiltyard.arena.following.replay import Movement
-    from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
-    from tiltyard.arena.offline import OfflineBoard, OfflineRow
-
 
 LEGACY_UNTIL = 3
 """The last phase in which legacy Elo is shown."""

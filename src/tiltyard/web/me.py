@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from tiltyard.arena.events import Choice
-from tiltyard.arena.state import VoteStanding
-from tiltyard.arena.store.matchup_table import voted_matchups
+from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
+from tiltyard.arena.state import CastVote, VoteStanding
+from tiltyard.arena.store.matchup_table import ShownMatchup, voted_matchups
 from tiltyard.bank import AnswerKind
+from tiltyard.pages.markup import Html
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.validity.agreement import wilson
 from tiltyard.validity.voters import expected_scores
 from tiltyard.web.model import result_for
 from tiltyard.web.shown import PublicAnswer
+from tiltyard.web.site import Site
 from tiltyard.web.text import rendered, rendered_answer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
-    from tiltyard.arena.state import CastVote
-    from tiltyard.arena.store.matchup_table import ShownMatchup
-    from tiltyard.pages.markup import Html
-    from tiltyard.web.site import Site
 
 ENOUGH = 20
 """Votes from which a visitor's own board is shown."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tiltyard.arena.policy import Policy
+from tiltyard.arena.policy import Policy
 
 
 def settings_values(policy: Policy) -> Mapping[str, str]:

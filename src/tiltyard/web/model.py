@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tiltyard.arena.blindness import public_prompts
-from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, completeness, live_board
+from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, BoardRow, completeness, live_board
 from tiltyard.arena.events import Choice
+from tiltyard.arena.following.followed_votes import FollowedVotes
+from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
 from tiltyard.arena.model_detail import (
     RECENT,
+    BothBadPiece,
+    Leanings,
+    ModelDetail,
+    RatingPath,
+    RecentForm,
     Record,
     against,
     both_bad_trend,
@@ -20,31 +28,20 @@ from tiltyard.arena.model_detail import (
     model_detail,
     recent_form,
 )
-from tiltyard.arena.offline import published_estimator
-from tiltyard.arena.state import VoteStanding
+from tiltyard.arena.offline import OfflineRow, published_estimator
+from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
+from tiltyard.arena.votes import VoteTable
 from tiltyard.battles.outcome import Outcome
+from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.decisions.two_models import compare_in
 from tiltyard.errors import TiltyardError
 from tiltyard.pages.figures import plural
+from tiltyard.pages.markup import Html
 from tiltyard.report.grid import GridCell, GridColumn, GridRow, grid, losses_first, most_telling
+from tiltyard.validity.calibration import CalibrationCurve
 from tiltyard.validity.voters import expected_scores
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.leaderboard import public_row
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.arena.board import BoardRow
-    from tiltyard.arena.following.followed_votes import FollowedVotes
-    from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
-    from tiltyard.arena.model_detail import BothBadPiece, Leanings, ModelDetail, RatingPath, RecentForm
-    from tiltyard.arena.offline import OfflineRow
-    from tiltyard.arena.state import ArenaState, CastVote
-    from tiltyard.arena.votes import VoteTable
-    from tiltyard.decisions.records import EstimatedDifference
-    from tiltyard.pages.markup import Html
-    from tiltyard.validity.calibration import CalibrationCurve
-
 
 LATEST = 15
 """Votes that the page lists."""

@@ -6,14 +6,13 @@ import asyncio
 import hashlib
 import threading
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from tiltyard.web.shedding import busy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.requests import Request
 
 Key = tuple[object, ...]

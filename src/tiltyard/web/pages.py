@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from tiltyard.arena.board import SHADOW_PHASE
+from tiltyard.arena.board import SHADOW_PHASE, LiveBoard
+from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.offline import rate_options
+from tiltyard.arena.reasons import ModelReasons
 from tiltyard.arena.store.explanations import model_reasons
 from tiltyard.arena.store.files import files_of
 from tiltyard.arena.store.reading import AnswerDates
-from tiltyard.arena.store.weeks import kept_weeks, week_texts
+from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, kept_weeks, week_texts
+from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.decisions.words import between, side, signed, sureness
 from tiltyard.errors import ArenaError
 from tiltyard.pages.markup import Html, shortened
@@ -40,15 +44,6 @@ from tiltyard.web.shown import PublicAnswer
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import rendered_answer
 from tiltyard.web.validity import validity_view
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tiltyard.arena.board import LiveBoard
-    from tiltyard.arena.following.snapshots import Snapshot
-    from tiltyard.arena.reasons import ModelReasons
-    from tiltyard.arena.store.weeks import KeptWeek, WeekTexts
-    from tiltyard.decisions.records import EstimatedDifference
 
 router = APIRouter(include_in_schema=False)
 

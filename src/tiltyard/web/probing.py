@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.commands import ProbeWriter
+from tiltyard.arena.group_commit import Load
+from tiltyard.arena.service import Arena
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-
-    from tiltyard.arena.group_commit import Load
-    from tiltyard.arena.service import Arena
 
 PATIENCE_SECONDS = 3.0
 """How long an answer of `/healthz` waits for the writer and the database."""

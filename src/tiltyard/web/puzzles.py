@@ -13,13 +13,10 @@ import hmac
 import re
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from tiltyard.arena.visitor_rules import EntryRules
 from tiltyard.web.cookies import derived_key
 from tiltyard.web.failures import Failure
-
-if TYPE_CHECKING:
-    from tiltyard.arena.visitor_rules import EntryRules
 
 SECOND = 1_000_000
 GOOD_SECONDS = 900

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -16,9 +17,6 @@ from tiltyard.pages.figures import count, day, percent, plural, points, signed
 from tiltyard.pages.markup import Html
 from tiltyard.web.addresses import compare_address, model_address, share_address
 from tiltyard.web.charts import interval_bar
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HERE = Path(__file__).parent
 REPORT = HERE.parent / "report"

@@ -10,6 +10,7 @@ import os
 import resource
 import socket
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,6 @@ from tiltyard.web.settings import SECRET_VARIABLE, SiteSettings, secrets_of
 from tiltyard.web.workers import BEAT, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from multiprocessing.connection import Connection
 
 SETTINGS_VARIABLE = "TILTYARD_SITE_SETTINGS"

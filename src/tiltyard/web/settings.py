@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -12,7 +13,6 @@ from tiltyard.validity.limits import trusted_networks
 from tiltyard.web.shedding import LONGEST_WAIT_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from ipaddress import IPv4Network, IPv6Network
 
 SECRET_VARIABLE = "TILTYARD_SECRET"  # noqa: S105 - the name of a variable

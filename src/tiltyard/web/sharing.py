@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
@@ -10,23 +11,19 @@ from xml.sax.saxutils import escape, quoteattr
 from fastapi import APIRouter, Request
 
 from tiltyard.arena.board import SHADOW_PHASE
+from tiltyard.arena.following.snapshots import Snapshot
+from tiltyard.arena.store.weeks import KeptWeek
 from tiltyard.pages.figures import count, points
 from tiltyard.pages.share_card import ACCENT, INK, INSET, LINE, MUTED, WIDTH, ShareCard, legible
 from tiltyard.web import charts
 from tiltyard.web.board_query import BoardQuery
 from tiltyard.web.failures import Failure
-from tiltyard.web.leaderboard import board_lines, said_of
+from tiltyard.web.leaderboard import BoardLine, board_lines, said_of
 from tiltyard.web.pages import prepared, public_page, public_weeks
 from tiltyard.web.site import site_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from starlette.responses import Response
-
-    from tiltyard.arena.following.snapshots import Snapshot
-    from tiltyard.arena.store.weeks import KeptWeek
-    from tiltyard.web.leaderboard import BoardLine
 
 router = APIRouter(include_in_schema=False)
 

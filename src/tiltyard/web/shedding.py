@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
-from tiltyard.arena.commands import AppendEvents, EnterVoter, MatchupCommand, ServeMatchup
+from tiltyard.arena.commands import AppendEvents, Command, EnterVoter, MatchupCommand, ServeMatchup
+from tiltyard.arena.group_commit import Load
 from tiltyard.web.failures import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from tiltyard.arena.commands import Command
-    from tiltyard.arena.group_commit import Load
 
 LONGEST_WAIT_SECONDS = 2.0
 """The default of the setting: a new matchup that would wait longer for the writer is refused."""

@@ -12,26 +12,22 @@ import hashlib
 import hmac
 import re
 import zlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
-from tiltyard.arena.store.files import PART_BYTES, files_of, read_part, shown_file
+from tiltyard.arena.store import Store
+from tiltyard.arena.store.files import PART_BYTES, StoredFile, files_of, read_part, shown_file
 from tiltyard.bank import AnswerKind
+from tiltyard.pages.markup import Html
 from tiltyard.web.cookies import derived_key
 from tiltyard.web.failures import Failure
 from tiltyard.web.rendering import static_files
 from tiltyard.web.site import site_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.files import StoredFile
-    from tiltyard.pages.markup import Html
 
 router = APIRouter(include_in_schema=False)
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse
 
+from tiltyard.arena.following.observatory import Observatory
+from tiltyard.arena.vote_effect import FirstEffects
 from tiltyard.errors import ArenaError
+from tiltyard.web.engine import Engine
+from tiltyard.web.page_cache import PageCache
+from tiltyard.web.probing import Probes
 from tiltyard.web.rendering import SiteFacts, render
+from tiltyard.web.settings import SiteSettings
+from tiltyard.web.visitors import Visitors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.requests import Request
 
-    from tiltyard.arena.following.observatory import Observatory
-    from tiltyard.arena.vote_effect import FirstEffects
-    from tiltyard.web.engine import Engine
-    from tiltyard.web.page_cache import PageCache
-    from tiltyard.web.probing import Probes
-    from tiltyard.web.settings import SiteSettings
     from tiltyard.web.shown import ShownLinks
-    from tiltyard.web.visitors import Visitors
 
 
 @dataclass(frozen=True, slots=True)

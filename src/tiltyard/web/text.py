@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from itertools import islice
@@ -27,8 +28,6 @@ from tiltyard.pages.markup import Html, el
 from tiltyard.web import formulas
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from markdown_it.renderer import RendererHTML
     from markdown_it.token import Token
     from markdown_it.utils import EnvType, OptionsDict

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiltyard.arena.board import SHADOW_PHASE
+from tiltyard.arena.following.snapshots import Study
+from tiltyard.arena.weekly import WeeklyReport
 from tiltyard.pages.markup import Html, el, join, link
 from tiltyard.report.weekly.page import Labels, bands, section, tiles, weekly_sections
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.leaderboard import public_board, public_row
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.arena.following.snapshots import Study
-    from tiltyard.arena.weekly import WeeklyReport
 
 
 def validity_view(report: WeeklyReport, names: Mapping[str, str]) -> dict[str, Any]:

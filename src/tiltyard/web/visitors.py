@@ -5,33 +5,28 @@ from __future__ import annotations
 import hmac
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tiltyard.arena.admission import session_quotas
-from tiltyard.arena.commands import EnterVoter, ServeMatchup, SpendPuzzle
-from tiltyard.arena.integrity import MICROSECONDS, limits_of
+from tiltyard.arena.commands import EnterVoter, ServedMatchup, ServeMatchup, SpendPuzzle
+from tiltyard.arena.integrity import MICROSECONDS, Act, limits_of
+from tiltyard.arena.policy import Policy
 from tiltyard.arena.service import clock
 from tiltyard.arena.store.invitations import hashed
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.voting import NotYours, PuzzleNeeded
 from tiltyard.validity.limits import networks_of
 from tiltyard.web.cookies import Cookies, cookie_hash, derived_key
+from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure
-from tiltyard.web.puzzles import Puzzles
+from tiltyard.web.puzzles import Puzzle, Puzzles
+from tiltyard.web.settings import SiteSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.requests import Request
-
-    from tiltyard.arena.commands import ServedMatchup
-    from tiltyard.arena.integrity import Act
-    from tiltyard.arena.policy import Policy
-    from tiltyard.web.engine import Engine
-    from tiltyard.web.puzzles import Puzzle
-    from tiltyard.web.settings import SiteSettings
 
 KNOWN_VISITORS = 50_000
 KNOWN_ADDRESSES = 4_096

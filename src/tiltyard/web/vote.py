@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from tiltyard.arena.commands import SAFE_ID, ExplainVote, ReportAnswer, RevealNames, SkipMatchup, SubmitVote, UndoVote
+from tiltyard.arena.commands import (
+    SAFE_ID,
+    ExplainVote,
+    ReportAnswer,
+    RevealNames,
+    ServedMatchup,
+    SkipMatchup,
+    SubmitVote,
+    UndoVote,
+)
 from tiltyard.arena.events import Choice
+from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.reasons import CHANGES_PER_VOTE, checked_comment, checked_tags
 from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store.explanations import own_explanation
-from tiltyard.arena.store.reports import add_report
+from tiltyard.arena.store.matchup_table import ShownMatchup
+from tiltyard.arena.store.reports import Answered, add_report
 from tiltyard.arena.store.visitors import DAY_SECONDS, Quota
-from tiltyard.arena.vote_effect import PairVotes, effect_of, pair_votes
+from tiltyard.arena.vote_effect import Effect, PairVotes, effect_of, pair_votes
 from tiltyard.arena.voting import SECOND, Gone, MatchupStatus, NotInvited, NotYours, PuzzleNeeded, shows_names
 from tiltyard.bank import AnswerKind
+from tiltyard.pages.markup import Html
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
-from tiltyard.web.site import site_of
+from tiltyard.web.puzzles import Puzzle
+from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import count_words, is_plain, is_quick, rendered, split_reasoning
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.arena.commands import ServedMatchup
-    from tiltyard.arena.following.snapshots import Snapshot
-    from tiltyard.arena.store.matchup_table import ShownMatchup
-    from tiltyard.arena.store.reports import Answered
-    from tiltyard.arena.vote_effect import Effect
-    from tiltyard.pages.markup import Html
-    from tiltyard.web.puzzles import Puzzle
-    from tiltyard.web.site import Site
-    from tiltyard.web.visitors import Visitor
+from tiltyard.web.visitors import Visitor
 
 router = APIRouter(include_in_schema=False)
 

@@ -13,19 +13,19 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import connection
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.errors import ArenaError, TiltyardError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
     from socket import socket
-    from types import FrameType
 
 TRIES = 3
 """Starts that may fail one after the other while no worker serves."""

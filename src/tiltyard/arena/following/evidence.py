@@ -6,32 +6,24 @@ board uses the evidence of the last one, and before the first nothing is Stable.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.arena.board import OFFICIAL_FROM, Evidence, raw_ratings
-from tiltyard.arena.following.replay import replay
+from tiltyard.arena.following.replay import Replay, replay
 from tiltyard.arena.following.snapshots import rated
-from tiltyard.arena.offline import on_scale
+from tiltyard.arena.offline import OfflineBoard, on_scale
+from tiltyard.arena.policy import Policy
 from tiltyard.arena.rating_track import FAILED_BOTH
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.votes import VoteTable
 from tiltyard.arena.weekly import Findings
 from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.ratings.elo_kernels import rate_with_baseline
+from tiltyard.types import Floats
 from tiltyard.validity.calibration import ConfidenceBin, calibration, confidence_bins
 from tiltyard.validity.publication import CONFIDENCE_POINTS, within_points
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from tiltyard.arena.following.replay import Replay
-    from tiltyard.arena.offline import OfflineBoard
-    from tiltyard.arena.policy import Policy
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.votes import VoteTable
-
-Floats = NDArray[np.float64]
 
 ORDER_LOOKS = 4
 """How often within the window the order is looked at, the first time at its beginning."""

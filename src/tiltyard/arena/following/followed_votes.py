@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.arena import events as e
+from tiltyard.arena.catalog import Catalog
+from tiltyard.arena.state import ArenaState, CastVote
+from tiltyard.arena.store import Store
+from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.reading import cast_votes, contender_votes
 from tiltyard.arena.store.vote_book import votes_as_of
 from tiltyard.arena.vote_columns import NumberedTexts, VoteColumns, view_of
 from tiltyard.arena.weekly import Note, ServedPairs, closed_only, note_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.state import ArenaState, CastVote
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.database import Connection
 
 LANES_READ = 20_000
 """Exposure is looked at over a window of the latest votes, some of which may be excluded."""

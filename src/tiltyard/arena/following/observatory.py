@@ -13,16 +13,18 @@ import contextlib
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from types import TracebackType
+from typing import Self, TypeVar
 
 from tiltyard.arena.board import raw_ratings
 from tiltyard.arena.events import Event, Excluded, PhaseChanged, Restored, SettingsChanged, decode_body
 from tiltyard.arena.folding import give_back_memory
 from tiltyard.arena.following.evidence import findings_of
 from tiltyard.arena.following.followed_votes import FollowedVotes, RecentEvents
-from tiltyard.arena.following.parts import KeptParts, counts_by
+from tiltyard.arena.following.parts import KeptParts, PartBoard, VotePart, counts_by
 from tiltyard.arena.following.replay import DAY, movements, published_ratings, replay
 from tiltyard.arena.following.snapshots import (
     WEEK_DAYS,
@@ -35,9 +37,18 @@ from tiltyard.arena.following.snapshots import (
     weekly_of,
     with_swaps,
 )
+from tiltyard.arena.policy import Policy
+from tiltyard.arena.rating_track import Ratings
 from tiltyard.arena.service import clock
+from tiltyard.arena.state import ArenaState, CastVote
 from tiltyard.arena.store import Store, log
-from tiltyard.arena.store.publications import latest_publication, policy_at, publication_of, record_publication
+from tiltyard.arena.store.publications import (
+    PublishedState,
+    latest_publication,
+    policy_at,
+    publication_of,
+    record_publication,
+)
 from tiltyard.arena.store.publishing import published_until
 from tiltyard.arena.store.replica import Replica
 from tiltyard.arena.store.texts import TextCache
@@ -45,17 +56,6 @@ from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.weights import blocks_to_swap, contested_models, weighed
 from tiltyard.bank.style import measure_style
 from tiltyard.errors import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from types import TracebackType
-    from typing import Self
-
-    from tiltyard.arena.following.parts import PartBoard, VotePart
-    from tiltyard.arena.policy import Policy
-    from tiltyard.arena.rating_track import Ratings
-    from tiltyard.arena.state import ArenaState, CastVote
-    from tiltyard.arena.store.publications import PublishedState
 
 __all__ = ["Observatory", "Pace", "Snapshot", "Study"]
 

@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -20,21 +21,17 @@ from numpy.typing import NDArray
 from tiltyard.arena.board import OFFICIAL_FROM
 from tiltyard.arena.following.evidence import scores_after
 from tiltyard.arena.following.replay import DAY
-from tiltyard.arena.offline import offline_board, on_scale
+from tiltyard.arena.following.snapshots import Snapshot
+from tiltyard.arena.offline import OfflineBoard, offline_board, on_scale
+from tiltyard.arena.votes import VoteTable
 from tiltyard.bank.style import STYLE
 from tiltyard.errors import TiltyardError
+from tiltyard.types import Floats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tiltyard.arena.following.snapshots import Snapshot
-    from tiltyard.arena.offline import OfflineBoard
-    from tiltyard.arena.votes import VoteTable
-
     Styles = Mapping[tuple[int, int], tuple[int, ...]]
     """The style of current answers in the order of `STYLE`, by model and prompt number."""
 
-Floats = NDArray[np.float64]
 
 KEPT_PARTS = 32
 """Boards of parts of the votes that are kept, the latest asked for."""

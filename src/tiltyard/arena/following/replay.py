@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tiltyard.arena.board import OFFICIAL_FROM
+from tiltyard.arena.board import OFFICIAL_FROM, LiveBoard
 from tiltyard.arena.model_detail import RatingPath
+from tiltyard.arena.policy import Policy
 from tiltyard.arena.rating_track import Ratings
-from tiltyard.arena.weekly import BoardAt
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.votes import VoteTable
+from tiltyard.arena.weekly import BoardAt, Period
 from tiltyard.arena.weights import are_weighed, weighed
-from tiltyard.ratings.glicko2 import rate_battles_history
+from tiltyard.ratings.glicko2 import Glicko2State, rate_battles_history
+from tiltyard.types import Floats, Ints
 from tiltyard.validity.calibration import CalibrationCurve, calibration, predictions
 from tiltyard.validity.churn import BAND, Known
 from tiltyard.validity.publication import Badge
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from tiltyard.arena.board import LiveBoard
-    from tiltyard.arena.policy import Policy
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.votes import VoteTable
-    from tiltyard.arena.weekly import Period
-    from tiltyard.ratings.glicko2 import Glicko2State
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 DAY = 86_400 * 1_000_000
 

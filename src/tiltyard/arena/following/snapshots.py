@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.arena.blindness import is_blind
-from tiltyard.arena.board import live_board
-from tiltyard.arena.following.replay import DAY
+from tiltyard.arena.board import Evidence, LiveBoard, live_board
+from tiltyard.arena.following.followed_votes import RecentEvents
+from tiltyard.arena.following.replay import DAY, Movement, Replay
 from tiltyard.arena.offline import OfflineBoard, offline_board
+from tiltyard.arena.policy import IntervalRules, Policy
 from tiltyard.arena.rating_track import Ratings
-from tiltyard.arena.weekly import Period, WeeklyReport, weekly_report
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.vote_columns import VoteColumns
+from tiltyard.arena.votes import VoteTable
+from tiltyard.arena.weekly import BoardAt, Findings, Period, WeeklyReport, weekly_report
+from tiltyard.arena.weights import ContestedModel
 from tiltyard.errors import ArenaError, TiltyardError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.arena.board import Evidence, LiveBoard
-    from tiltyard.arena.following.followed_votes import RecentEvents
-    from tiltyard.arena.following.replay import Movement, Replay
-    from tiltyard.arena.policy import IntervalRules, Policy
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.vote_columns import VoteColumns
-    from tiltyard.arena.votes import VoteTable
-    from tiltyard.arena.weekly import BoardAt, Findings
-    from tiltyard.arena.weights import ContestedModel
 
 Ints = NDArray[np.int32]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Collection
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -13,14 +14,9 @@ from tiltyard.arena.matchmaking.draws import draw_few, draw_one
 from tiltyard.arena.matchmaking.matchup import ChosenMatchup, Pick, Seen, SeenMatchups
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView, draw_prompt, least_met, most_lacking
-from tiltyard.arena.tallies import pair_of
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.tallies import Pair, pair_of
 from tiltyard.errors import ArenaError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.tallies import Pair
 
 
 class LaneRule(Protocol):

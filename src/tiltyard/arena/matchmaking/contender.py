@@ -8,6 +8,7 @@ last place that the publication rules look at. Beyond the band that makes anchor
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -15,14 +16,10 @@ import numpy as np
 
 from tiltyard.arena.matchmaking.draws import LEVEL, draw_few
 from tiltyard.arena.matchmaking.matchup import Pick
-from tiltyard.arena.matchmaking.voter_view import draw_prompt, least_met
+from tiltyard.arena.matchmaking.voter_view import VoterView, draw_prompt, least_met
 from tiltyard.arena.tallies import pair_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
-    from tiltyard.arena.matchmaking.voter_view import VoterView
-
     Places = list[int]
 
 Kind = Literal["neighbour", "close", "challenger"]

@@ -10,16 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.arena.matchmaking.draws import LEVEL, draw_one, tied_best
 from tiltyard.arena.matchmaking.matchup import Pick
-from tiltyard.arena.matchmaking.voter_view import NEVER, draw_prompt, most_lacking, servable_scores
+from tiltyard.arena.matchmaking.voter_view import NEVER, VoterView, draw_prompt, most_lacking, servable_scores
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tiltyard.arena.matchmaking.voter_view import VoterView
-
     Floats = NDArray[np.float64]
     Positions = NDArray[np.intp]
 

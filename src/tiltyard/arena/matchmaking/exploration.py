@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tiltyard.arena.matchmaking.draws import draw
 from tiltyard.arena.matchmaking.matchup import Pick
-from tiltyard.arena.matchmaking.voter_view import draw_prompt, under_covered
+from tiltyard.arena.matchmaking.voter_view import VoterView, draw_prompt, under_covered
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from tiltyard.arena.matchmaking.voter_view import VoterView
-
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 

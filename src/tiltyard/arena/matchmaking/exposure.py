@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.arena.policy import Policy
+from tiltyard.arena.schedule import Schedule
+from tiltyard.arena.state import ArenaState
+from tiltyard.types import Floats
 from tiltyard.validity import fairness
 
-if TYPE_CHECKING:
-    from tiltyard.arena.policy import Policy
-    from tiltyard.arena.schedule import Schedule
-    from tiltyard.arena.state import ArenaState
-
-Floats = NDArray[np.float64]
 Numbers = NDArray[np.intp]
 
 RISES_OUTSIDE = 4.0

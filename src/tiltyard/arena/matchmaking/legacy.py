@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from tiltyard.arena.matchmaking.draws import draw_one
 from tiltyard.arena.matchmaking.exploration import draw_pair
-from tiltyard.arena.matchmaking.matchup import Pick
-
-if TYPE_CHECKING:
-    from tiltyard.arena.matchmaking.matchup import SeenMatchups
-    from tiltyard.arena.matchmaking.tables import Mask, Servable
-    from tiltyard.arena.state import ArenaState
+from tiltyard.arena.matchmaking.matchup import Pick, SeenMatchups
+from tiltyard.arena.matchmaking.tables import Servable
+from tiltyard.arena.state import ArenaState
+from tiltyard.types import Bools
 
 
 def pick(state: ArenaState, servable: Servable, seen: SeenMatchups, rng: np.random.Generator) -> Pick | None:
@@ -33,7 +29,7 @@ def pick(state: ArenaState, servable: Servable, seen: SeenMatchups, rng: np.rand
     return Pick(first, second, prompt, chance / len(left), "any prompt; models little shown")
 
 
-def _partners(servable: Servable, prompt: int, seen: list[tuple[int, int]]) -> Mask:
+def _partners(servable: Servable, prompt: int, seen: list[tuple[int, int]]) -> Bools:
     answered = servable.cells[:, prompt]
     partners = answered[:, None] & answered[None, :]
     np.fill_diagonal(partners, val=False)

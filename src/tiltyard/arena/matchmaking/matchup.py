@@ -5,18 +5,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.arena.events import MatchupServed
+from tiltyard.arena.events import Lane, MatchupServed
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.tallies import Pair  # noqa: TC001 - it is part of a type that others import
+from tiltyard.arena.tallies import Pair
 from tiltyard.arena.voting import SECOND
-
-if TYPE_CHECKING:
-    from tiltyard.arena.events import Lane
-
 
 Triple = tuple[int, int, int]
 """Smaller model, larger model, prompt."""

@@ -7,23 +7,19 @@ changed since the last choice; tests compare them with tables computed from scra
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.matchmaking.exposure import conservative_order, lane_opens, targets
+from tiltyard.arena.policy import Policy
+from tiltyard.arena.rating_track import Ratings
+from tiltyard.arena.state import ArenaState
+from tiltyard.types import Bools, Floats
 
-if TYPE_CHECKING:
-    from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.policy import Policy
-    from tiltyard.arena.rating_track import Ratings
-    from tiltyard.arena.state import ArenaState
-
-Floats = NDArray[np.float64]
 Narrow = NDArray[np.float32]
 Counts = NDArray[np.int32]
-Mask = NDArray[np.bool_]
 
 ONE, HALF, NOTHING = np.float32(1.0), np.float32(0.5), np.float32(0.0)
 
@@ -42,10 +38,10 @@ class Servable:
     prompt.
     """
 
-    cells: Mask
+    cells: Bools
     shared: NDArray[np.int32]
-    partners: Mask
-    players: Mask
+    partners: Bools
+    players: Bools
     numbers: NDArray[np.intp]
     prompts_of: NDArray[np.int32]
     partners_of: NDArray[np.intp]

@@ -9,17 +9,14 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.arena.matchmaking.draws import draw, draw_one, tied_best
 from tiltyard.arena.matchmaking.matchup import Pick
-from tiltyard.arena.matchmaking.voter_view import NEVER, draw_prompt, most_lacking
+from tiltyard.arena.matchmaking.voter_view import NEVER, VoterView, draw_prompt, most_lacking
 from tiltyard.ratings import LOGITS_PER_POINT
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tiltyard.arena.matchmaking.voter_view import VoterView
-
     Floats = NDArray[np.float64]
 
 

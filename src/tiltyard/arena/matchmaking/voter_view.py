@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.arena.matchmaking.draws import draw_one, tied_best
 from tiltyard.arena.matchmaking.exposure import TrafficCap, deviations, leaning, urgency
+from tiltyard.arena.matchmaking.matchup import SeenMatchups
+from tiltyard.arena.matchmaking.tables import Deficits, WorkingTables
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair, pair_of
+from tiltyard.types import Bools, Floats
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from tiltyard.arena.matchmaking.matchup import SeenMatchups
-    from tiltyard.arena.matchmaking.tables import Deficits, Mask, WorkingTables
-    from tiltyard.arena.state import ArenaState
-
-Floats = NDArray[np.float64]
 Narrow = NDArray[np.float32]
 Counts = NDArray[np.int32]
 Numbers = NDArray[np.intp]
@@ -72,7 +68,7 @@ class VoterView:
     def _deficits(self) -> Deficits:
         return self._tables.deficits(self.state, self.rank_order, self.servable)
 
-    def under_floor(self, model: int) -> Mask:
+    def under_floor(self, model: int) -> Bools:
         """By prompt: whether a model has fewer decisive votes than it should."""
         have = self.state.tallies.decisive_on.view[model] + self.state.schedule.in_flight_on.view[model]
         return np.asarray(have < self.rank_order.floors[model])
@@ -115,7 +111,7 @@ class VoterView:
         pair = pair_of(first, second)
         return pair not in self.state.schedule.meetings and not self._seen.prompts(pair)
 
-    def open_prompts(self, first: int, second: int) -> Mask:
+    def open_prompts(self, first: int, second: int) -> Bools:
         """The prompts on which the pair may be shown to this voter now: answered, diverse, and not seen before."""
         pair = pair_of(first, second)
         allowed = self.diverse_prompts(pair)
@@ -124,7 +120,7 @@ class VoterView:
             allowed[seen] = False
         return allowed
 
-    def again_prompts(self, first: int, second: int, among: Collection[int]) -> Mask:
+    def again_prompts(self, first: int, second: int, among: Collection[int]) -> Bools:
         """Those of the given prompts that the pair has not been shown on to this voter; diversity does not matter."""
         cells = self.servable.cells
         allowed = np.zeros(cells.shape[1], dtype=bool)
@@ -148,11 +144,11 @@ class VoterView:
         return np.flatnonzero(fresh & self.open_prompts(first, second) & (self.in_flight(first, second) == 0))
 
     @cached_property
-    def _fresh(self) -> Mask | None:
+    def _fresh(self) -> Bools | None:
         rules = self.policy.bank
         return self.state.catalog.fresh(rules.fresh_until) if rules.fresh_share > 0.0 else None
 
-    def diverse_prompts(self, pair: Pair) -> Mask:
+    def diverse_prompts(self, pair: Pair) -> Bools:
         """The prompts that both have answered and that the pair has not met on too often recently."""
         cells = self.servable.cells
         allowed = np.asarray(cells[pair[0]] & cells[pair[1]])
@@ -180,7 +176,7 @@ class VoterView:
                     in_flight[prompt] = count
         return in_flight
 
-    def _who_may_meet(self, *, capped: bool) -> tuple[Mask, Mask]:
+    def _who_may_meet(self, *, capped: bool) -> tuple[Bools, Bools]:
         over = TrafficCap.of(self.policy, len(self.servable.numbers)).reached(self.state.schedule) if capped else ()
         used_up = self._used_up()
         if not len(over) and not used_up:
@@ -213,20 +209,20 @@ def diversity_most(last: int, most: int, prompts: int) -> int:
     return max(most, -(-last // max(prompts, 1)))
 
 
-def servable_scores(view: VoterView, first: int, second: int, base: Floats, allowed: Mask | None = None) -> Floats:
+def servable_scores(view: VoterView, first: int, second: int, base: Floats, allowed: Bools | None = None) -> Floats:
     """By prompt: `base`, less what is in flight, and `NEVER` where the pair may not be shown, or is not `allowed`."""
     scores = base - IN_FLIGHT_COST * view.in_flight(first, second)
     scores[~(view.open_prompts(first, second) if allowed is None else allowed)] = NEVER
     return np.asarray(scores)
 
 
-def most_lacking(view: VoterView, first: int, second: int, allowed: Mask | None = None) -> Numbers:
+def most_lacking(view: VoterView, first: int, second: int, allowed: Bools | None = None) -> Numbers:
     """The prompts on which the two models together lack most."""
     base = view.prompt_deficit(first) + view.prompt_deficit(second)
     return tied_best(servable_scores(view, first, second, base, allowed))
 
 
-def least_met(view: VoterView, first: int, second: int, allowed: Mask | None = None) -> Numbers:
+def least_met(view: VoterView, first: int, second: int, allowed: Bools | None = None) -> Numbers:
     """The prompts with the fewest decisive votes of the pair; among those, where the two together lack most."""
     base = 0.25 * (view.prompt_deficit(first) + view.prompt_deficit(second))
     for prompt, votes in view.state.tallies.pair_prompts.get(pair_of(first, second), {}).items():

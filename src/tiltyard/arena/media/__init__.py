@@ -7,7 +7,8 @@ for answers that name their author reads.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from tiltyard.arena.media.images import WEBP, clean_image, one_file
 from tiltyard.arena.media.markup import clean_html, clean_svg
@@ -15,9 +16,6 @@ from tiltyard.arena.media.shapes import clean_glb, clean_voxel
 from tiltyard.arena.media.streams import FLAC, READERS, WEBM, clean_stream
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import BankError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["Cleaned", "clean", "format_of"]
 

@@ -11,14 +11,11 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from tiltyard.arena.media.scripts import without_css_comments
 from tiltyard.errors import BankError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 MOST_COST = 3000.0
 MOST_COST_ANIMATED = 600.0

@@ -5,16 +5,14 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PIL import Image, ImageCms, ImageOps, ImageSequence
 
 from tiltyard.errors import BankError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WEBP = "image/webp"
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Callable
 from html import escape as escaped
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
@@ -15,9 +15,6 @@ from tiltyard.arena.media.drawing_cost import FILTER_VALUES, Element, check_cost
 from tiltyard.arena.media.images import WEBP, clean_image
 from tiltyard.arena.media.scripts import without_comments, without_css_comments
 from tiltyard.errors import BankError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "http://www.w3.org/1999/xlink"

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tiltyard.arena.media.block_colours import block_colour
 from tiltyard.arena.media.images import clean_texture
 from tiltyard.errors import BankError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MOST_BLOCKS = 1_000_000
 WIDEST = 1000

@@ -7,6 +7,7 @@ inside the compressed data. None is looked for here, because nothing but decoded
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,8 +16,6 @@ import numpy as np
 from tiltyard.errors import BankError, MissingExtra
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import av
     from av.audio import AudioStream
     from av.container import InputContainer, OutputContainer

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tiltyard.arena.integrity import flag_voters
+from tiltyard.arena.population import Attack, World
+from tiltyard.arena.state import ArenaState, CastVote
 from tiltyard.arena.votes import vote_table
 from tiltyard.boards.bradley_terry import BradleyTerry
-
-if TYPE_CHECKING:
-    from tiltyard.arena.population import Attack, World
-    from tiltyard.arena.state import ArenaState, CastVote
 
 Defence = Callable[["Sequence[CastVote]", "ArenaState"], Collection[str]]
 """A defence: returns the voters to leave out, given all votes and the state after them."""

@@ -9,36 +9,29 @@ the attack gets is found by leaving out its later votes.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.arena import events as e
 from tiltyard.arena.events import Choice
 from tiltyard.arena.offline import published_estimator
 from tiltyard.arena.policy import DefenceRules, Policy
 from tiltyard.arena.population import World
+from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.simulation.attack_cost import RANKS, fewest
 from tiltyard.arena.simulation.learning import learn
 from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.visitor_rules import WaitingRules
-from tiltyard.arena.votes import vote_table
+from tiltyard.arena.votes import VoteTable, vote_table
 from tiltyard.arena.weights import DAY, blocks_to_swap, weighed
 from tiltyard.errors import OptionError
 from tiltyard.ratings import LOGITS_PER_POINT
+from tiltyard.types import Bools, Floats
 from tiltyard.validity.bounded_influence import expected_strengths
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tiltyard.arena.schedule import Reserved
-    from tiltyard.arena.votes import VoteTable
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 LabAttack = Literal["hunter", "hunter-long", "undo-filter", "carrier", "crowd-like", "dictionary", "rival", "random"]
 """`hunter` leaves every pair without the target and comes back as somebody new; `hunter-long` skips in one session;

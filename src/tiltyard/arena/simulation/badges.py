@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.arena.board import Evidence, live_board, official_order
 from tiltyard.arena.following.evidence import evidence_of
 from tiltyard.arena.following.replay import replay
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.votes import VoteTable
+from tiltyard.boards.leaderboard import Leaderboard
+from tiltyard.types import Floats
 from tiltyard.validity.publication import Badge
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.votes import VoteTable
-    from tiltyard.boards.leaderboard import Leaderboard
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,22 +9,17 @@ from every pair they were shown, voted on or not.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.arena.events import Choice
+from tiltyard.arena.events import AnyBody, Choice
 from tiltyard.arena.rotation import LEARNED
+from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.weights import DAY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tiltyard.arena.events import AnyBody
-    from tiltyard.arena.schedule import Reserved
 
 SECOND = 1_000_000
 OTHERS_A_DAY = 200

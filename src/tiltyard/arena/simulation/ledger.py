@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import numpy as np
 
 from tiltyard.arena import events as e
-from tiltyard.arena.events import Event, MatchupServed
+from tiltyard.arena.events import AnyBody, Event, MatchupServed
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, served_event
 from tiltyard.arena.state import ArenaState, CastVote
 from tiltyard.arena.store import Store, log
@@ -17,9 +18,6 @@ from tiltyard.arena.votes import MemoryVoteBook
 from tiltyard.arena.waiting_pairs import WaitingPairs, again_for, shown_pair
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tiltyard.arena.events import AnyBody
     from tiltyard.arena.simulation.run import SimulationSettings
 
 AT_ONCE = 5_000

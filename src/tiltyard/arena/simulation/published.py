@@ -7,33 +7,26 @@ here: people of different tastes make differences look smaller than they are to 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.offline import published_estimator
+from tiltyard.arena.policy import IntervalRules, SpeakFor
+from tiltyard.arena.population import World
 from tiltyard.arena.simulation.badges import BadgeCheck, check_badges
-from tiltyard.arena.votes import vote_table
+from tiltyard.arena.state import ArenaState, CastVote
+from tiltyard.arena.votes import VoteTable, vote_table
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.ratings.ranks import kendall_tau
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.policy import IntervalRules, SpeakFor
-    from tiltyard.arena.population import World
-    from tiltyard.arena.state import ArenaState, CastVote
-    from tiltyard.arena.votes import VoteTable
-    from tiltyard.boards.leaderboard import Leaderboard
-
-Floats = NDArray[np.float64]
+from tiltyard.types import Floats
 
 SAME = 1e-4
 """Models whose true ratings differ by less than this many points are equal: neither is to be ranked above the other."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,26 +17,21 @@ from tiltyard.arena.matchmaking.contender import ContenderMeeting
 from tiltyard.arena.matchmaking.exposure import conservative_order, lane_opens
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import diversity_most
+from tiltyard.arena.policy import Policy
+from tiltyard.arena.population import World
+from tiltyard.arena.schedule import Reserved
+from tiltyard.arena.simulation.attack_cost import AttackReport
 from tiltyard.arena.simulation.badges import BadgeSummary, badge_summary
-from tiltyard.arena.tallies import pair_of
+from tiltyard.arena.simulation.published import PublishedCheck
+from tiltyard.arena.state import ArenaState, CastVote
+from tiltyard.arena.tallies import Pair, pair_of
 from tiltyard.ratings.ranks import kendall_tau
+from tiltyard.types import Floats
 from tiltyard.validity.fairness import ExposureFairness, exposure_fairness
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.arena.policy import Policy
-    from tiltyard.arena.population import World
-    from tiltyard.arena.schedule import Reserved
-    from tiltyard.arena.simulation.attack_cost import AttackReport
-    from tiltyard.arena.simulation.published import PublishedCheck
-    from tiltyard.arena.state import ArenaState, CastVote
-    from tiltyard.arena.tallies import Pair
 
 TRAFFIC_SPAN = 200
 """A model's share of the traffic is measured over this many consecutive matchups."""
 
-Floats = NDArray[np.float64]
 
 NORMAL_95 = 1.959963984540054
 

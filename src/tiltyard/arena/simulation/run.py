@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -21,19 +22,19 @@ from tiltyard.arena.population import (
     VoterSession,
     World,
 )
-from tiltyard.arena.simulation.attack_cost import attack_report, flagged_voters
-from tiltyard.arena.simulation.ledger import MemoryArena
-from tiltyard.arena.simulation.published import check_published
-from tiltyard.arena.simulation.result import CurvePoint, LateModel, Monitor, established, official_tau, summary
+from tiltyard.arena.simulation.attack_cost import Defence, attack_report, flagged_voters
+from tiltyard.arena.simulation.ledger import MemoryArena, SimulatedArena
+from tiltyard.arena.simulation.published import PublishedCheck, check_published
+from tiltyard.arena.simulation.result import (
+    CurvePoint,
+    LateModel,
+    Monitor,
+    SimulationResult,
+    established,
+    official_tau,
+    summary,
+)
 from tiltyard.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tiltyard.arena.simulation.attack_cost import Defence
-    from tiltyard.arena.simulation.ledger import SimulatedArena
-    from tiltyard.arena.simulation.published import PublishedCheck
-    from tiltyard.arena.simulation.result import SimulationResult
 
 MICROSECONDS = 1_000_000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from tiltyard.arena.store.visitors import forget_voter, known_voter, may_renew, 
 from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import sqlalchemy as sa
 
     from tiltyard.arena.events import AnyBody

@@ -6,17 +6,15 @@ which is the cheapest way. There are few distinct statement texts, so drivers ca
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 Row = tuple[Any, ...]
 

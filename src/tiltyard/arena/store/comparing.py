@@ -7,12 +7,14 @@ database and compared as a whole.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
 from tiltyard.arena.chain import label_of
+from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.store.bulk import Row, fetch, insert_rows, one_of, ordered_rows
 from tiltyard.arena.store.rebuild import COLUMNS
 from tiltyard.arena.store.state_bytes import is_of_another_version
@@ -29,12 +31,6 @@ from tiltyard.arena.store.tables import (
     votes,
 )
 from tiltyard.arena.store.vote_book import SqlVoteBook
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tiltyard.arena.state import CastVote, VoteStanding
-
 
 KEPT_DIFFERENCES = 100_000
 """Rows that may differ at a time and be found equal later; in a table with more of them, the rest are not looked at."""

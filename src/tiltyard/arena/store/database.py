@@ -8,9 +8,10 @@ secret.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError
@@ -18,9 +19,6 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from tiltyard.arena.store.bulk import fetch
 from tiltyard.errors import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 BUSY_SECONDS = 5.0
 """How long a write waits for another program's write on SQLite, and a request for a free connection in the pool."""

@@ -6,25 +6,21 @@ stays valid and says only that there was a comment.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tiltyard.arena.commands import ExplainVote
 from tiltyard.arena.events import Choice
-from tiltyard.arena.reasons import comment_digest, reasons_of_models
+from tiltyard.arena.reasons import ModelReasons, comment_digest, reasons_of_models
 from tiltyard.arena.state import VoteStanding
+from tiltyard.arena.store import Store
 from tiltyard.arena.store.bulk import fetch, one_of
 from tiltyard.arena.store.maintenance import require_programs_from
 from tiltyard.arena.store.tables import chain, comments, events, matchups, models, prompts, votes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.arena.commands import ExplainVote
-    from tiltyard.arena.reasons import ModelReasons
-    from tiltyard.arena.store import Store
 
 COUNTED_MOST = 50_000
 """Of how many explained votes, the latest, a model's page counts the reasons."""

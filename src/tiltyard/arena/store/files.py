@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tiltyard.arena.store import Store
 from tiltyard.arena.store.bulk import fetch, one_of
 from tiltyard.arena.store.maintenance import require_programs_from
 from tiltyard.arena.store.tables import file_parts, files, matchups, responses
 from tiltyard.errors import ArenaError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from tiltyard.arena.store import Store
 
 PART_BYTES = 1 << 18
 """The length of a piece; the last one of a file may be shorter."""

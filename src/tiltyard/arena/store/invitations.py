@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from tiltyard.arena.store import Store
 from tiltyard.arena.store.bulk import fetch, one_of
 from tiltyard.arena.store.tables import invitations, voters
 from tiltyard.arena.store.visitors import Quota, enter_voter
 from tiltyard.arena.voting import NotInvited
 from tiltyard.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from tiltyard.arena.store import Store
 
 SHOWN_LETTERS = 12
 """How much of an invitation's hash names it to its operator."""

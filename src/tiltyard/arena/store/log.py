@@ -15,20 +15,16 @@ one already chained, is not its cause and simply comes after it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from tiltyard.arena.chain import FIRST_HASH, chain_hash, link_event, link_events, new_salts
+from tiltyard.arena.chain import FIRST_HASH, Version, chain_hash, link_event, link_events, new_salts
 from tiltyard.arena.events import Event, decode_body, decode_events, encode_body
 from tiltyard.arena.store.bulk import fetch, insert_numbered, insert_rows
 from tiltyard.arena.store.tables import chain, events, pending
 from tiltyard.errors import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tiltyard.arena.chain import Version
 
 PAGE = 20_000
 """How many events are read at once when a log is folded."""

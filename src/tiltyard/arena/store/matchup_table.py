@@ -7,30 +7,28 @@ read. However many clients send one ballot to however many workers, only one of 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
 
-from tiltyard.arena.events import Choice
+from tiltyard.arena.catalog import Catalog
+from tiltyard.arena.events import Choice, MatchupServed
 from tiltyard.arena.shown_pairs import PastMatchup, ShownPair
-from tiltyard.arena.state import VoteStanding  # noqa: TC001 - msgspec resolves it
+from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store.bulk import Row, fetch, insert_rows, one_of, update_rows
 from tiltyard.arena.store.tables import matchups, models, prompts, responses, votes
 from tiltyard.arena.store.visitors import VOTER_LOCKS, lock_names
 from tiltyard.arena.tallies import pair_of
+from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.arena.voting import CLOCK_MARGIN, Ballot, MatchupStatus
+from tiltyard.arena.waiting_pairs import WaitingPairs
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.events import MatchupServed
     from tiltyard.arena.store import Store
-    from tiltyard.arena.visitor_rules import WaitingRules
-    from tiltyard.arena.waiting_pairs import WaitingPairs
 
 _a, _b = responses.alias("answer_a"), responses.alias("answer_b")
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
 import sqlalchemy as sa
 
 from tiltyard.arena import events as e
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.bulk import Row, insert_rows, update_rows
 from tiltyard.arena.store.state_bytes import encode_ratings, encode_state
 from tiltyard.arena.store.tables import checkpoints, marks, models, prompts, responses, snapshots, standings
-
-if TYPE_CHECKING:
-    from tiltyard.arena.state import ArenaState
 
 CHECKPOINT_EVERY = 20_000
 """Events between checkpoints: start-up folds fewer than this, and writing a checkpoint is cheap in comparison."""

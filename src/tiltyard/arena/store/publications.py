@@ -7,24 +7,19 @@ visitors saw is what follows from it, and let servers that start in between show
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.events import SettingsChanged, decode_body
 from tiltyard.arena.policy import Policy
+from tiltyard.arena.store import Store
 from tiltyard.arena.store.reading import cast_votes
 from tiltyard.arena.store.tables import chain, events, publications
-from tiltyard.arena.votes import vote_table
+from tiltyard.arena.votes import VoteTable, vote_table
 from tiltyard.arena.weights import fingerprint, weighed
-from tiltyard.ratings.glicko2 import rate_battles
-
-if TYPE_CHECKING:
-    from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.votes import VoteTable
-    from tiltyard.ratings.glicko2 import Glicko2State
+from tiltyard.ratings.glicko2 import Glicko2State, rate_battles
 
 KEPT = 100
 """Publications that are kept: the last hour and a half."""

@@ -6,7 +6,7 @@ figures of someone else's vote would learn them anyway, and could undo the vote 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import sqlalchemy as sa
 
@@ -16,9 +16,6 @@ from tiltyard.arena.store import log
 from tiltyard.arena.store.bulk import fetch, one_of
 from tiltyard.arena.store.tables import changes, events, matchups, pending, votes
 from tiltyard.arena.voting import CLOCK_MARGIN, MatchupStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _recent = (
     sa.select(votes.c.seq, changes.c.seq)

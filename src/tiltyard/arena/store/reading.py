@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from sys import intern
-from typing import TYPE_CHECKING
 
 import msgspec
 import sqlalchemy as sa
 
-from tiltyard.arena.events import Choice, Event, Flagged, decode_body
+from tiltyard.arena.events import AnyBody, Choice, Event, Flagged, decode_body
 from tiltyard.arena.state import CastVote, VoteStanding
-from tiltyard.arena.store import log
+from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.bulk import fetch, one_of
 from tiltyard.arena.store.files import read_file
 from tiltyard.arena.store.publishing import pending_votes
@@ -32,12 +32,6 @@ from tiltyard.arena.store.tables import (
 )
 from tiltyard.arena.voting import MatchupStatus
 from tiltyard.validity.voters import SessionActs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tiltyard.arena.events import AnyBody
-    from tiltyard.arena.store import Store
 
 _added = (
     sa.select(chain.c.seq, events.c.at, events.c.body)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import sqlalchemy as sa
 
 from tiltyard.arena import events as e
+from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.folding import IN_RUNS, apply_all
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.bulk import Row, fetch, insert_rows
@@ -17,11 +19,6 @@ from tiltyard.arena.store.projections import Projections
 from tiltyard.arena.store.tables import PROJECTIONS, chain, events, matchups, pending
 from tiltyard.arena.store.vote_book import SqlVoteBook
 from tiltyard.arena.voting import MatchupStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tiltyard.arena.catalog import Catalog
 
 
 class Link(NamedTuple):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import sqlalchemy as sa
 
+from tiltyard.arena.chain import Version
 from tiltyard.arena.events import OF_MATCHUPS, ChainUpgraded, Event
 from tiltyard.arena.folding import IN_RUNS, apply_all, rare_collection
 from tiltyard.arena.state import ArenaState
@@ -15,11 +16,6 @@ from tiltyard.arena.store.state_bytes import decode_state
 from tiltyard.arena.store.tables import checkpoints
 from tiltyard.arena.store.vote_book import SqlVoteBook
 from tiltyard.errors import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tiltyard.arena.chain import Version
 
 
 class Replica:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tiltyard.arena.store import Store
 from tiltyard.arena.store.tables import matchups, models, prompts, reports, responses
-
-if TYPE_CHECKING:
-    from tiltyard.arena.store import Store
 
 Answered = Literal["A", "B"]
 

@@ -13,22 +13,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
 import msgspec
 import numpy as np
 
+from tiltyard.arena.events import Event
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.store.comparing import Finder
 from tiltyard.arena.store.state_bytes import encode_state, is_of_another_version
 from tiltyard.errors import ArenaError
 from tiltyard.files import write_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tiltyard.arena.events import Event
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store.comparing import Finder
 
 KIND: Final = "tiltyard arena seal 1"
 

@@ -6,16 +6,14 @@ Nothing here is evidence, and no rating is computed from it. Read a text by its 
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tiltyard.arena.store import Store
 from tiltyard.arena.store.tables import site_texts
 from tiltyard.errors import OptionError
-
-if TYPE_CHECKING:
-    from tiltyard.arena.store import Store
 
 Shown = Literal["notice", "consent", "privacy"]
 """What an operator may say: on every page, beside the start button, and on the privacy page."""

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter, deque
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from tiltyard.arena.events import ModelAdded, PromptAdded  # noqa: TC001 - msgspec resolves them
-from tiltyard.arena.policy import Policy  # noqa: TC001
+from tiltyard.arena.catalog import Catalog
+from tiltyard.arena.events import ModelAdded, PromptAdded
+from tiltyard.arena.policy import Policy
 from tiltyard.arena.rating_track import Ratings
-from tiltyard.arena.schedule import Reserved  # noqa: TC001
-from tiltyard.arena.state import ArenaState
-
-if TYPE_CHECKING:
-    from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.schedule import Schedule
-    from tiltyard.arena.state import VoteBook
-    from tiltyard.arena.tallies import Grid, Tallies
+from tiltyard.arena.schedule import (
+    Reserved,
+    Schedule,
+)
+from tiltyard.arena.state import ArenaState, VoteBook
+from tiltyard.arena.tallies import Grid, Tallies
 
 VERSION = 5
 """Incremented when the fold or this format changes: older checkpoints are then ignored, and the log is folded again."""

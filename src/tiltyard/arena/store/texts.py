@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import sqlalchemy as sa
 
+from tiltyard.arena.events import ResponseAdded
 from tiltyard.arena.store.bulk import fetch, one_of
 from tiltyard.arena.store.tables import prompts, responses
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tiltyard.arena.events import ResponseAdded
 
 KEPT_CHARACTERS = 32_000_000
 

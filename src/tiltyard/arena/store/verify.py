@@ -7,39 +7,33 @@ derived from it, or that all of it was written anew: keep `Verification.head` el
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import sqlalchemy as sa
 
-from tiltyard.arena.chain import FIRST_HASH, chain_hash, link_event, link_events
+from tiltyard.arena.catalog import Catalog
+from tiltyard.arena.chain import FIRST_HASH, Version, chain_hash, link_event, link_events
 from tiltyard.arena.events import ChainUpgraded, Event, decode_body, decode_events
 from tiltyard.arena.folding import rare_collection
 from tiltyard.arena.heads import Head
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, log
-from tiltyard.arena.store.bulk import fetch, insert_rows
+from tiltyard.arena.store.bulk import Row, fetch, insert_rows
 from tiltyard.arena.store.comparing import ComparedMatchups, ComparedVotes, compare_tables
 from tiltyard.arena.store.explanations import changed_comments
 from tiltyard.arena.store.files import damaged_files
 from tiltyard.arena.store.projections import CHECKPOINT_EVERY
 from tiltyard.arena.store.publications import latest_publication, recomputed
 from tiltyard.arena.store.rebuild import Link, TableRebuild, empty_projections, link_rows, tail
+from tiltyard.arena.store.seals import Seal, Seals
 from tiltyard.arena.store.state_bytes import decode_state
 from tiltyard.arena.store.tables import chain, metadata, pending
 from tiltyard.arena.store.tables import heads as head_table
 from tiltyard.errors import ArenaError, StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from tiltyard.arena.catalog import Catalog
-    from tiltyard.arena.chain import Version
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store.bulk import Row
-    from tiltyard.arena.store.seals import Seal, Seals
 
 NAMED_PER_TABLE = 20
 """How many differences are listed individually; the rest are counted."""

@@ -6,8 +6,9 @@ import hashlib
 import hmac
 import secrets
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -22,9 +23,6 @@ from tiltyard.arena.store.tables import (
     rate_limits,
     voters,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 SLOTS = 12
 """A rolling window is counted in this many parts plus the current one, so it is never shorter than stated."""

@@ -7,23 +7,18 @@ number `seq`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
-from typing import TYPE_CHECKING
 
 import numpy as np
 import sqlalchemy as sa
 
 from tiltyard.arena.events import Choice
 from tiltyard.arena.rating_track import SCORES, Ratings, Votes
-from tiltyard.arena.state import CastVote, VoteStanding
+from tiltyard.arena.state import CastRun, CastVote, VoteStanding
 from tiltyard.arena.store.bulk import Row, fetch, insert_rows, one_of
 from tiltyard.arena.store.state_bytes import decode_ratings
 from tiltyard.arena.store.tables import changes, marks, votes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from tiltyard.arena.state import CastRun
 
 PAGE = 100_000
 

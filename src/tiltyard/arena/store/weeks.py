@@ -9,16 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tiltyard.arena.store import Store
 from tiltyard.arena.store.tables import votes, weekly_reports
 from tiltyard.errors import OptionError
-
-if TYPE_CHECKING:
-    from tiltyard.arena.store import Store
 
 SECOND = 1_000_000
 GRACE = 3600 * SECOND

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -14,22 +15,16 @@ from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
 from tiltyard.arena.chain import HOUR, label_of, leaf_of
 from tiltyard.arena.heads import Head, HeadFile, Statement, signed
-from tiltyard.arena.state import VoteStanding
-from tiltyard.arena.store import log
+from tiltyard.arena.state import ArenaState, VoteStanding
+from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.bulk import fetch, one_of
+from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.publishing import published_until
 from tiltyard.arena.store.reading import cast_votes
 from tiltyard.arena.store.replica import Replica
 from tiltyard.arena.store.tables import chain, events, heads, matchups, votes
 from tiltyard.arena.witness import FORMAT, WitnessHeader, WitnessLine, published_board
 from tiltyard.errors import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.database import Connection
 
 PAGE = 5_000
 

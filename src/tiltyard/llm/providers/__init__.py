@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -13,8 +14,6 @@ from tiltyard.llm.providers import in_process
 from tiltyard.llm.providers.scripted import read_script
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from tiltyard.llm.presets import ServerPreset
     from tiltyard.llm.provider import ModelName, Provider
 

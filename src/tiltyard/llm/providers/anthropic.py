@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import anthropic
 import msgspec
 from anthropic.types.messages import MessageBatch
 
+from tiltyard.bank.images import Image
 from tiltyard.errors import ModelError, Refused, TryLater
 from tiltyard.llm.asking import plural
 from tiltyard.llm.keys import keep_secret
@@ -35,13 +37,7 @@ from tiltyard.llm.providers.received import (
     joined_texts,
     one_line,
 )
-from tiltyard.llm.records import Reply, Request, Stop, ToolCall, Usage
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-
-    from tiltyard.bank.images import Image
-    from tiltyard.llm.records import ReplySchema
+from tiltyard.llm.records import Reply, ReplySchema, Request, Stop, ToolCall, Usage
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 DEFAULT_BASE_URL = "https://api.anthropic.com"

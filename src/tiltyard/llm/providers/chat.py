@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from tiltyard.bank.images import Image
 from tiltyard.llm.providers.received import (
     a_count,
     a_list,
@@ -18,13 +20,7 @@ from tiltyard.llm.providers.received import (
     joined_texts,
     one_line,
 )
-from tiltyard.llm.records import Reply, Stop, ToolCall, Usage, answer_start
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tiltyard.bank.images import Image
-    from tiltyard.llm.records import ReplySchema, Request
+from tiltyard.llm.records import Reply, ReplySchema, Request, Stop, ToolCall, Usage, answer_start
 
 _TOP_LOGPROBS = 20
 _STOPS = {"length": Stop.LENGTH, "content_filter": Stop.REFUSAL}

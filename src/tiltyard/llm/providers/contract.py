@@ -8,16 +8,12 @@ The checks send real requests: a handful of short ones, and one batch of three.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from tiltyard.errors import Refused
-from tiltyard.llm.provider import BatchProvider
+from tiltyard.llm.provider import BatchProvider, BatchState, Provider
 from tiltyard.llm.records import Reply, Request, Stop
-
-if TYPE_CHECKING:
-    from tiltyard.llm.provider import BatchState, Provider
 
 _SIZE = 3
 _AWKWARD = (

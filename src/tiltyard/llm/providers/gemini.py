@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import io
 import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 from google import genai
@@ -41,11 +42,7 @@ from tiltyard.llm.providers.http import (
     streamed,
 )
 from tiltyard.llm.providers.received import NotJSON, UnreadableLine, a_list, a_text, an_object, decode, decode_lines
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
-
-    from tiltyard.llm.records import Reply, Request
+from tiltyard.llm.records import Reply, Request
 
 KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 """Where the key is looked for, in this order."""

@@ -6,10 +6,12 @@ import datetime
 import math
 import mimetypes
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
+from tiltyard.bank.images import Image
 from tiltyard.llm.provider import BatchState
 from tiltyard.llm.providers.chat import choice_probabilities
 from tiltyard.llm.providers.received import (
@@ -23,13 +25,7 @@ from tiltyard.llm.providers.received import (
     encodable,
     one_line,
 )
-from tiltyard.llm.records import Reply, Stop, ToolCall, Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.bank.images import Image
-    from tiltyard.llm.records import ReplySchema, Request
+from tiltyard.llm.records import Reply, ReplySchema, Request, Stop, ToolCall, Usage
 
 _TOP_LOGPROBS = 20
 _TOP_LEVEL = frozenset(

@@ -12,7 +12,8 @@ import os
 import re
 import socket
 import time
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,13 +24,10 @@ import httpx2
 from tiltyard.errors import ModelError, OptionError, QuestionRefused, Refused, TryLater
 from tiltyard.llm.provider import TIMEOUT_SECONDS
 from tiltyard.llm.providers.received import NotJSON, decode, one_line
+from tiltyard.llm.records import Request
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-    from contextlib import AbstractAsyncContextManager
-
-    from tiltyard.llm.records import Request
 
 Answer = TypeVar("Answer")
 

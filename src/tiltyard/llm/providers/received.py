@@ -9,17 +9,14 @@ import json
 import math
 import re
 import unicodedata
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tiltyard.llm.keys import redact
 from tiltyard.llm.records import UNREADABLE, Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 
 _LARGEST_COUNT = 2**53
 _LONGEST_NAME = 80

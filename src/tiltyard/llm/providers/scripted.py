@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,9 +19,6 @@ from tiltyard.llm.providers.received import encodable
 from tiltyard.llm.records import Reply, Request, Stop, ToolCall, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-    from pathlib import Path
-
     Answer = Callable[[Request], Reply | str]
 
 _CHARACTERS_PER_TOKEN = 4

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.report.counts import behaviour, share_interval
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from tiltyard.report.judged import JudgedBattle
-    from tiltyard.report.placement.folder import Placement
-
+from tiltyard.report.judged import JudgedBattle
+from tiltyard.report.placement.folder import Placement
 
 OUTCOMES = ("won", "lost", "tie", "inconsistent", "failed")
 

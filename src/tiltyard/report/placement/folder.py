@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from tiltyard.bank import Prompt
 from tiltyard.battles import Outcome
+from tiltyard.boards import EloReport, Leaderboard, RatingEntry
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging.records import Judgment
 from tiltyard.judging.run_folder import again, read_lines, read_object, require
@@ -21,11 +23,6 @@ from tiltyard.placement.panel import Panel
 from tiltyard.report.judged import JudgedBattle, read_judged
 from tiltyard.report.run import Dimension, Run, check_texts, keep_answers, read_board
 from tiltyard.report.sections.board import as_leaderboard
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.boards import EloReport, Leaderboard, RatingEntry
 
 PLACE = "tiltyard place"
 """The command that writes such a folder."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tiltyard.pages.markup import Html, el, link
 from tiltyard.report.page import ReportKind, document, own_file, sibling_files, views_on_page
 from tiltyard.report.placement.counts import disagreements
+from tiltyard.report.placement.folder import Placement
 from tiltyard.report.placement.sections.battles import battle_filter, battles_section, examples_section, opponent_view
 from tiltyard.report.placement.sections.judge import (
     calibration_section,
@@ -24,11 +25,6 @@ from tiltyard.report.sections.header import disagreeing, first_warnings, warning
 from tiltyard.report.sections.prompts import prompt_index
 from tiltyard.report.sections.run import usage_section
 from tiltyard.report.site_map import MAIN, ONE_PAGE, Here, SiteMap
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tiltyard.report.placement.folder import Placement
 
 NAMES = {
     "meaning": "Meaning",

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from tiltyard.boards import RatingEntry
 from tiltyard.boards.text import rank_text
 from tiltyard.pages.markup import Html, el, join, link, number, percent, rating, shortened, table
-from tiltyard.report.judged import counted
+from tiltyard.report.judged import JudgedBattle, counted
+from tiltyard.report.run import Dimension
 from tiltyard.report.sections.board import order
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.boards import RatingEntry
-    from tiltyard.report.judged import JudgedBattle
-    from tiltyard.report.run import Dimension
-    from tiltyard.report.site_map import Here
+from tiltyard.report.site_map import Here
 
 OUTCOMES = ("decisive", "tie", "inconsistent", "failed")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -10,18 +10,12 @@ from tiltyard.boards import EloReport, Leaderboard, RatingEntry
 from tiltyard.boards.text import footnotes, headline, interval_text, rank_text
 from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, link, number, percent, rating, table
-from tiltyard.report.run import met, wins_and_losses
+from tiltyard.report.run import Dimension, met, wins_and_losses
 from tiltyard.report.sections.header import why_no_board
+from tiltyard.report.site_map import Here
 from tiltyard.tournament.baseline import control_notes, controlled_text
 from tiltyard.tournament.baseline import interval_text as interval_in_percent
 from tiltyard.validity.misfit import fit_sentences, fit_verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tiltyard.report.run import Dimension
-    from tiltyard.report.site_map import Here
-
 
 BINS = 101
 

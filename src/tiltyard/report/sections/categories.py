@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 
 from tiltyard.battles.reading import read_battles
-from tiltyard.boards import BradleyTerry
+from tiltyard.boards import BradleyTerry, RatingEntry
 from tiltyard.boards.bradley_terry import CENTRE
 from tiltyard.errors import TiltyardError
 from tiltyard.judging.run_folder import require
 from tiltyard.pages.markup import Html, el, join, number, rating, table
 from tiltyard.report.grid import kind_column
+from tiltyard.report.run import Dimension
 from tiltyard.report.sections.board import order, span
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.boards import RatingEntry
-    from tiltyard.report.run import Dimension
-    from tiltyard.report.site_map import Here
+from tiltyard.report.site_map import Here
 
 MOST_CATEGORIES = 40
 """With more values than this, a column names prompts rather than kinds of prompts."""

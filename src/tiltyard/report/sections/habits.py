@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, link, number, percent, table
 from tiltyard.report.counts import Behaviour, Share, behaviour, behaviour_by, verdict_counts
+from tiltyard.report.judged import JudgedBattle, JudgedBattles
+from tiltyard.report.run import Dimension, Run
+from tiltyard.report.site_map import Here
 from tiltyard.tournament.habits import JudgeHabits
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.report.judged import JudgedBattle, JudgedBattles
-    from tiltyard.report.run import Dimension, Run
-    from tiltyard.report.site_map import Here
 
 SCALE = svg.Scale(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
 MOST_LINKS = 200

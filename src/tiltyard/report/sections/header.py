@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from tiltyard.battles.missing_verdicts import read_missing
 from tiltyard.boards.text import rank_text
 from tiltyard.judging.panel import judge_in_words
 from tiltyard.pages.markup import Html, el, join, link, number, pairs, percent, rating, table
 from tiltyard.report.counts import behaviour, verdict_counts
+from tiltyard.report.run import Dimension, Run
 from tiltyard.report.sections.run import verdicts_cost
+from tiltyard.report.site_map import Here
 from tiltyard.tournament.habits import JudgeHabits
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tiltyard.report.run import Dimension, Run
-    from tiltyard.report.site_map import Here
 
 
 def header(here: Here) -> Html:

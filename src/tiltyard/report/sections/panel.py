@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, link, number, percent, table
+from tiltyard.report.site_map import Here
 from tiltyard.tournament.habits import panel_warnings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tiltyard.report.site_map import Here
 
 SCALE = svg.Scale(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
 

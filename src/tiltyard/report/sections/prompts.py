@@ -8,23 +8,19 @@ and judgments, so no text has to be on the page twice.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from tiltyard.bank import Prompt
+from tiltyard.judging.records import Judgment, Verdict
+from tiltyard.llm.records import Usage
 from tiltyard.pages.figures import plural
 from tiltyard.pages.markup import Html, el, join, link, number, shortened
 from tiltyard.report.grid import GridCell, GridColumn, GridRow, grid, kinds_of, most_telling, room_for, spread
+from tiltyard.report.judged import JudgedBattle
+from tiltyard.report.run import Dimension, Run
 from tiltyard.report.sections.battles import badge
 from tiltyard.report.sections.board import order
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.bank import Prompt
-    from tiltyard.judging.records import Judgment, Verdict
-    from tiltyard.llm.records import Usage
-    from tiltyard.report.judged import JudgedBattle
-    from tiltyard.report.run import Dimension, Run
-    from tiltyard.report.site_map import Here
+from tiltyard.report.site_map import Here
 
 
 def results_section(here: Here) -> Html:

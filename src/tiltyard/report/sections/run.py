@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from tiltyard.judging.panel import judge_in_words
 from tiltyard.judging.run_folder import read_object
 from tiltyard.pages.markup import Html, el, join, number, pairs, table
+from tiltyard.report.site_map import Here
 from tiltyard.tournament.artifacts import JUDGE_PROMPTS
 from tiltyard.tournament.rounds import ROUNDS_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tiltyard.report.site_map import Here
-
 
 FIRST = (
     "mode",

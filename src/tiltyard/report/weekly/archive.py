@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tiltyard.arena.following.evidence import study_of
 from tiltyard.arena.following.replay import as_published
+from tiltyard.arena.store import Store
 from tiltyard.arena.store.reading import events_in_order
-from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, keep_week, kept_weeks, week_texts, weeks_with_votes
-from tiltyard.arena.weekly import period_of_log, weekly_report
+from tiltyard.arena.store.weeks import KeptWeek, Week, WeekTexts, keep_week, kept_weeks, week_texts, weeks_with_votes
+from tiltyard.arena.weekly import WeeklyReport, period_of_log, weekly_report
 from tiltyard.files import write_text
 from tiltyard.pages.document import document, package_text
 from tiltyard.pages.figures import day
 from tiltyard.pages.markup import Html, el, join, link, number, table
 from tiltyard.report.weekly.page import STYLE, Labels, section, tiles, weekly_page, weekly_sections
 from tiltyard.report.weekly.text import status_sentence, weekly_json, weekly_markdown
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.weeks import Week
-    from tiltyard.arena.weekly import WeeklyReport
 
 
 def keep_finished_weeks(store: Store, now: int | None = None, *, again: bool = False) -> list[str]:

@@ -6,11 +6,13 @@ The file has no script and loads nothing; it works in light and dark, and in pri
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiltyard.arena.blindness import NOT_BLIND
+from tiltyard.arena.board import BoardRow
+from tiltyard.arena.weekly import WeeklyReport
 from tiltyard.pages.document import document, package_text
 from tiltyard.pages.figures import day, points, signed, signed_percent
 from tiltyard.pages.markup import Html, el, join, number, pairs, percent, plain, rating, table
@@ -43,13 +45,7 @@ from tiltyard.report.weekly.text import (
     status_sentence,
     worth_knowing,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from tiltyard.arena.board import BoardRow
-    from tiltyard.arena.weekly import WeeklyReport
-    from tiltyard.validity.churn import Known
+from tiltyard.validity.churn import Known
 
 Head = list[str | tuple[str, str]]
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
+from tiltyard.arena.weekly import BoardAt, WeeklyReport
 from tiltyard.pages.markup import Html, el
 from tiltyard.pages.svg import HEIGHT, MARGIN, WIDTH, Scale, grid, interval, picture
+from tiltyard.validity.calibration import CalibrationBin
 from tiltyard.validity.churn import Known, top_order
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.arena.weekly import BoardAt, WeeklyReport
-    from tiltyard.validity.calibration import CalibrationBin
 
 ROW = 26
 CHART_WIDTH = 900

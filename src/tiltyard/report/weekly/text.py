@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from tiltyard.arena.blindness import NOT_BLIND
+from tiltyard.arena.weekly import Note, WeeklyReport
 from tiltyard.pages.figures import day, plural, signed_percent
 from tiltyard.validity.fairness import THREE_SIGMA
 from tiltyard.validity.misfit import fit_sentences, fit_verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tiltyard.arena.weekly import Note, WeeklyReport
-    from tiltyard.validity.publication import Publication, Rule
-    from tiltyard.validity.quality import QualityFlag
-
+from tiltyard.validity.publication import Publication, Rule
+from tiltyard.validity.quality import QualityFlag
 
 QUALITY_FINE = "No both-bad rate rose or is high."
 LANES_OFF = "Lanes are off in phase 1: the legacy matchmaking is in use."

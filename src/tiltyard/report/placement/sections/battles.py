@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from tiltyard.judging.records import Verdict
 from tiltyard.pages.markup import Html, el, join, link, number, rating, shortened
+from tiltyard.report.judged import JudgedBattle
 from tiltyard.report.placement.counts import OUTCOMES, count_results, expected_score, outcome
+from tiltyard.report.placement.folder import Placement
 from tiltyard.report.sections.battles import filter_form
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.judging.records import Verdict
-    from tiltyard.report.judged import JudgedBattle
-    from tiltyard.report.placement.folder import Placement
-    from tiltyard.report.site_map import Here
-
+from tiltyard.report.site_map import Here
 
 BADGES = {"won": "decisive", "lost": "decisive beaten"}
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, number, pairs, percent, table
-from tiltyard.report.counts import behaviour, behaviour_by
+from tiltyard.placement.manifest import JudgeAgainstPeople, LeaveOneOut
+from tiltyard.report.counts import Behaviour, behaviour, behaviour_by
+from tiltyard.report.placement.folder import Placement
 from tiltyard.report.placement.sections.standing import Reading, readings
 from tiltyard.report.sections.habits import habits_table
-
-if TYPE_CHECKING:
-    from tiltyard.placement.manifest import JudgeAgainstPeople, LeaveOneOut
-    from tiltyard.report.counts import Behaviour
-    from tiltyard.report.placement.folder import Placement
 
 VARIANCE = {
     "sampling": "sampling: which questions and battles were judged",

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, link, number, percent, rating, table
 from tiltyard.report.counts import behaviour
+from tiltyard.report.judged import JudgedBattle
 from tiltyard.report.placement.counts import Results, count_results
-from tiltyard.report.placement.folder import UNKNOWN_LANGUAGE
+from tiltyard.report.placement.folder import UNKNOWN_LANGUAGE, Placement
 from tiltyard.report.sections.habits import SCALE, source_anchor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.report.judged import JudgedBattle
-    from tiltyard.report.placement.folder import Placement
-    from tiltyard.report.site_map import Here
+from tiltyard.report.site_map import Here
 
 
 def opponents_section(here: Here, placed: Placement) -> Html:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, number, rating, table
+from tiltyard.placement.manifest import Round
+from tiltyard.report.placement.folder import Placement
 from tiltyard.report.sections.board import span
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.placement.manifest import Round
-    from tiltyard.report.placement.folder import Placement
 
 MOST_ROUNDS = 24
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tiltyard.boards.text import count_text
 from tiltyard.pages.markup import Html, el, pairs
+from tiltyard.report.placement.folder import Placement
 from tiltyard.report.sections.run import fact, words
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tiltyard.report.placement.folder import Placement
 
 ELSEWHERE = (
     *("kind", "looks", "rounds", "stopped", "judged", "flips", "calibration", "leave_one_out", "information"),

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from tiltyard.boards import RatingEntry
 from tiltyard.boards.text import footnotes, headline
 from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, link, number, percent, rating, table
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.report.counts import behaviour
 from tiltyard.report.placement.counts import count_results
+from tiltyard.report.placement.folder import Placement
 from tiltyard.report.sections.board import rating_row, rating_scale, ratings_table, span
 from tiltyard.report.sections.header import cost_tile, share_of, tiles, when
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tiltyard.boards import RatingEntry
-    from tiltyard.report.placement.folder import Placement
-    from tiltyard.report.site_map import Here
-
+from tiltyard.report.site_map import Here
 
 AROUND = 8
 """Places above and below the model that the picture shows."""
