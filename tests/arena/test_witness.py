@@ -83,9 +83,9 @@ def test_anybody_gets_the_head_and_the_board_from_the_file_alone(arena_url: str,
     assert found.problems == []
     assert found.head == head == Head(*verify(arena_url).head)
     assert running == (list(found.state.track.now.rating), list(found.state.track.now.deviation))
-    assert list(file.said.board) == shown, "a head states the numbers that pages show, in their order"
+    assert list(file.stated.board) == shown, "a head states the numbers that pages show, in their order"
     assert shown == [msgspec.structs.astuple(row) for row in published_board(found.state, found.book.votes)]
-    assert file.said.ordered_by == ("legacy_elo" if phase == 2 else "conservative")
+    assert file.stated.ordered_by == ("legacy_elo" if phase == 2 else "conservative")
 
 
 def test_in_phase_1_a_head_states_nothing_of_the_new_ratings(sqlite_url: str) -> None:
@@ -95,7 +95,7 @@ def test_in_phase_1_a_head_states_nothing_of_the_new_ratings(sqlite_url: str) ->
         _, file = state_head(arena.store, arena.now())
         legacy = [(row.model, row.legacy_elo, None) for row in arena.read(live_board).rows]
         found = read(lines_of(arena))
-    assert (file.said.board, file.said.ordered_by) == ((), "")
+    assert (file.stated.board, file.stated.ordered_by) == ((), "")
     assert legacy == [msgspec.structs.astuple(row) for row in found.boards[found.head.seq]]
 
 
@@ -114,7 +114,7 @@ def test_the_weights_of_votes_are_recomputed_from_the_file(sqlite_url: str) -> N
         running = arena.read(lambda state: sorted(state.track.now.rating))
     found = read(lines)
     board = published_board(found.state, found.book.votes)
-    assert [msgspec.structs.astuple(row) for row in board] == [tuple(row) for row in file.said.board]
+    assert [msgspec.structs.astuple(row) for row in board] == [tuple(row) for row in file.stated.board]
     assert sorted(found.state.track.now.rating) == running
     unweighed = found.state.track.now.rating - 2.0 * found.state.track.now.deviation
     assert sorted(row.rating for row in board) != sorted(unweighed), "some votes weigh less than 1"

@@ -53,7 +53,7 @@ def arena(sqlite_url: str) -> Iterator[Arena]:
     ("proxies", "public_url", "need", "said"),
     [
         ((), None, Need.GOOD, "the site sees this machine as 127.0.0.1"),
-        (("127.0.0.1",), None, Need.MEND, "believes any address that a visitor claims"),
+        (("127.0.0.1",), None, Need.REPAIR, "believes any address that a visitor claims"),
     ],
 )
 def test_as_whom_the_site_sees_visitors_tells_what_its_proxy_does(
@@ -72,18 +72,18 @@ def test_as_whom_the_site_sees_visitors_tells_what_its_proxy_does(
     assert needs(found, "clock") == [Need.GOOD]
     (proxy,) = [line for line in found if line.part == "proxy"]
     assert proxy.need is need
-    assert said in proxy.said
+    assert said in proxy.message
     (proxy,) = [line for line in stranger if line.part == "proxy"]
-    assert "did not know this doctor" in proxy.said
+    assert "did not know this doctor" in proxy.message
 
 
 @pytest.mark.parametrize(
     ("seen", "scheme", "host", "wanted"),
     [
         ({"address": "8.8.8.8", "https": True}, "https", "arena.example.org", [Need.GOOD]),
-        ({"address": "10.0.0.1", "https": True}, "https", "arena.example.org", [Need.MEND]),
-        ({"address": "8.8.8.8", "https": False}, "https", "arena.example.org", [Need.GOOD, Need.MEND]),
-        ({"address": checkup.CLAIMED, "https": True}, "https", "arena.example.org", [Need.MEND]),
+        ({"address": "10.0.0.1", "https": True}, "https", "arena.example.org", [Need.REPAIR]),
+        ({"address": "8.8.8.8", "https": False}, "https", "arena.example.org", [Need.GOOD, Need.REPAIR]),
+        ({"address": checkup.CLAIMED, "https": True}, "https", "arena.example.org", [Need.REPAIR]),
         ({"address": "127.0.0.1", "https": False}, "http", "localhost", [Need.GOOD]),
         (None, "https", "arena.example.org", [Need.LOOK]),
     ],
@@ -107,14 +107,14 @@ def test_a_token_is_good_for_five_minutes_and_for_one_secret() -> None:
 
 def test_heads_are_wanted_fresh_and_signed(arena: Arena) -> None:
     now = time.time()
-    assert needs(checkup.check_store(arena.store, Policy(), now), "heads") == [Need.MEND]
+    assert needs(checkup.check_store(arena.store, Policy(), now), "heads") == [Need.REPAIR]
     head, _ = state_head(arena.store, arena.now())
     record_head(arena.store, head, arena.now())
     assert needs(checkup.check_store(arena.store, Policy(), now), "heads") == [Need.LOOK]
     head, file = state_head(arena.store, arena.now(), pem=new_key()[0])
     record_head(arena.store, head, arena.now(), file)
     assert needs(checkup.check_store(arena.store, Policy(), now), "heads") == [Need.GOOD]
-    assert needs(checkup.check_store(arena.store, Policy(), now + 3 * 86_400), "heads") == [Need.MEND]
+    assert needs(checkup.check_store(arena.store, Policy(), now + 3 * 86_400), "heads") == [Need.REPAIR]
 
 
 def test_rights_room_and_clock(arena: Arena, sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,8 +127,9 @@ def test_rights_room_and_clock(arena: Arena, sqlite_url: str, monkeypatch: pytes
     monkeypatch.setattr(checkup, "ROOM", 1 << 60)
     found = list(checkup.check_store(arena.store, Policy(), NOW))
     assert needs(found, "database") == [Need.GOOD, Need.LOOK]
-    assert needs(found, "disk") == [Need.MEND]
-    assert [checkup._clock("clock", "it", ahead).need for ahead in (-1.9, 1.9, -60, 60)] == ["ok", "ok", "mend", "mend"]
+    assert needs(found, "disk") == [Need.REPAIR]
+    clocks = [checkup._clock("clock", "it", ahead).need for ahead in (-1.9, 1.9, -60, 60)]
+    assert clocks == ["ok", "ok", "repair", "repair"]
 
 
 def test_a_slow_answer_is_no_wrong_clock() -> None:
@@ -145,20 +146,20 @@ def test_weaker_limits_are_named() -> None:
     weaker = read_policy({"limits": {"session_votes_per_day": 5000}, "waiting": {"pairs_wait": False}})
     (line,) = checkup._check_limits(weaker)
     assert line.need is Need.LOOK
-    assert "limits.session_votes_per_day 5000 (1000)" in line.said
-    assert "waiting.pairs_wait" in line.said
+    assert "limits.session_votes_per_day 5000 (1000)" in line.message
+    assert "waiting.pairs_wait" in line.message
 
 
 def test_backups_are_wanted_fresh_and_full(tmp_path: Path) -> None:
-    assert checkup.check_backups(tmp_path / "none", NOW).need is Need.MEND
+    assert checkup.check_backups(tmp_path / "none", NOW).need is Need.REPAIR
     copy = tmp_path / "arena-2027-01-15.db"
     copy.write_bytes(b"something")
     os.utime(copy, (NOW - 3600, NOW - 3600))
     assert checkup.check_backups(tmp_path, NOW).need is Need.GOOD
-    assert checkup.check_backups(tmp_path, NOW + 3 * 86_400).need is Need.MEND
+    assert checkup.check_backups(tmp_path, NOW + 3 * 86_400).need is Need.REPAIR
     copy.write_bytes(b"")
     os.utime(copy, (NOW - 3600, NOW - 3600))
-    assert "empty" in checkup.check_backups(tmp_path, NOW).said
+    assert "empty" in checkup.check_backups(tmp_path, NOW).message
 
 
 def reply(body: str = "", status: str = "200 OK", **headers: str) -> bytes:
@@ -230,9 +231,9 @@ def test_whoever_answers_instead_of_the_site_gets_one_line(answer: bytes, part: 
     with strange_server(answer) as port:
         found = list(checkup.check_site(f"http://127.0.0.1:{port}", SECRET, time.time()))
     (line,) = [line for line in found if line.part == part]
-    assert line.need is (Need.LOOK if answer.find(b"Date") > 0 else Need.MEND)
-    assert said in line.said
-    assert line.said.isprintable()
+    assert line.need is (Need.LOOK if answer.find(b"Date") > 0 else Need.REPAIR)
+    assert said in line.message
+    assert line.message.isprintable()
 
 
 def test_a_redirect_is_not_followed_so_the_token_stays_here(arena: Arena) -> None:
@@ -240,7 +241,7 @@ def test_a_redirect_is_not_followed_so_the_token_stays_here(arena: Arena) -> Non
         there = reply(status="301 Moved", Location=f"http://127.0.0.1:{aim}/")
         with strange_server(there) as port:
             (line,) = checkup.check_site(f"http://127.0.0.1:{port}", SECRET, time.time())
-    assert line.said.endswith(f"leads on to http://127.0.0.1:{aim}/")
+    assert line.message.endswith(f"leads on to http://127.0.0.1:{aim}/")
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.0 200 OK\r\nX-"], ids=["silence", "letters now and then"])
@@ -248,18 +249,18 @@ def test_a_server_that_never_ends_its_answer_is_left(answer: bytes, monkeypatch:
     monkeypatch.setattr(checkup, "ASK_SECONDS", 0.3)
     with strange_server(answer, again=b"x") as port:
         (line,) = checkup.check_site(f"http://127.0.0.1:{port}", SECRET, time.time())
-    assert line.need is Need.MEND
-    assert "no whole answer within 0.3 s" in line.said
+    assert line.need is Need.REPAIR
+    assert "no whole answer within 0.3 s" in line.message
 
 
-@pytest.mark.parametrize(("hours", "need"), [(-1, Need.MEND), (1, Need.MEND), (0, Need.GOOD)])
+@pytest.mark.parametrize(("hours", "need"), [(-1, Need.REPAIR), (1, Need.REPAIR), (0, Need.GOOD)])
 def test_a_clock_that_is_off_is_named_and_not_blamed_on_the_secret(hours: int, need: Need) -> None:
     date = formatdate(time.time() + 3600 * hours, usegmt=True)
     with strange_server(reply(READY, Date=date)) as port:
         found = list(checkup.check_site(f"http://127.0.0.1:{port}", SECRET, time.time()))
     assert needs(found, "clock") == [need]
     (proxy,) = [line for line in found if line.part == "proxy"]
-    assert ("clocks so far apart" in proxy.said) == (hours != 0)
+    assert ("clocks so far apart" in proxy.message) == (hours != 0)
 
 
 def certificate(folder: Path) -> Path:
@@ -279,16 +280,16 @@ def certificate(folder: Path) -> Path:
 def test_tls_that_is_none_or_not_trusted_or_away_is_one_line_each(tmp_path: Path) -> None:
     with strange_server(b"HTTP/1.0 400 Bad\r\n\r\n") as port:
         (plain,) = checkup.check_site(f"https://127.0.0.1:{port}", SECRET, NOW)
-    assert (plain.part, plain.need) == ("tls", Need.MEND)
-    assert "does not speak TLS (WRONG_VERSION_NUMBER)" in plain.said
+    assert (plain.part, plain.need) == ("tls", Need.REPAIR)
+    assert "does not speak TLS (WRONG_VERSION_NUMBER)" in plain.message
     with strange_server(reply(READY), certificate=certificate(tmp_path)) as port:
         (own,) = checkup.check_site(f"https://127.0.0.1:{port}", SECRET, NOW)
-    assert (own.part, own.need) == ("tls", Need.MEND)
-    assert own.said.endswith("is not trusted: self-signed certificate")
+    assert (own.part, own.need) == ("tls", Need.REPAIR)
+    assert own.message.endswith("is not trusted: self-signed certificate")
     (away,) = checkup.check_site("https://127.0.0.1:9", SECRET, NOW)
-    assert (away.part, away.need) == ("site", Need.MEND)
+    assert (away.part, away.need) == ("site", Need.REPAIR)
     (tls, _) = checkup.check_site("http://192.0.2.1.example.invalid", SECRET, NOW)
-    assert "not https" in tls.said
+    assert "not https" in tls.message
 
 
 def test_a_folder_of_backups_that_cannot_be_read_or_is_from_the_future_is_named(
@@ -296,31 +297,31 @@ def test_a_folder_of_backups_that_cannot_be_read_or_is_from_the_future_is_named(
 ) -> None:
     (tmp_path / "arena-1.db").write_bytes(b"x")
     os.utime(tmp_path / "arena-1.db", (NOW + 7200, NOW + 7200))
-    assert "2.0 hours from now" in checkup.check_backups(tmp_path, NOW).said
-    assert "cannot be read (Not a directory)" in checkup.check_backups(tmp_path / "arena-1.db", NOW).said
+    assert "2.0 hours from now" in checkup.check_backups(tmp_path, NOW).message
+    assert "cannot be read (Not a directory)" in checkup.check_backups(tmp_path / "arena-1.db", NOW).message
 
     def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "scandir", refuse)
     found = checkup.check_backups(tmp_path, NOW)
-    assert found.need is Need.MEND
-    assert found.said == f"{tmp_path} cannot be read (Permission denied)"
+    assert found.need is Need.REPAIR
+    assert found.message == f"{tmp_path} cannot be read (Permission denied)"
 
 
-def test_the_command_says_what_to_mend_and_no_secret(
+def test_the_command_says_what_to_repair_and_no_secret(
     sqlite_url: str, tiltyard: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TILTYARD_SECRET", "x" * 30 + "hidden")
     done = tiltyard("arena", "doctor", "--db", sqlite_url)
     assert done.returncode == 3, done.stderr
-    assert "mend  heads     none was ever published" in done.stdout
+    assert "repair  heads     none was ever published" in done.stdout
     assert "→ Run deploy/backup.sh nightly" in done.stdout
-    assert done.stdout.endswith("1 to mend\n")
+    assert done.stdout.endswith("1 to repair\n")
     assert "hidden" not in done.stdout + done.stderr
     done = tiltyard("arena", "doctor", "--db", sqlite_url + ".none")
     assert done.returncode == 3
-    assert "mend  database  there is no arena at" in done.stdout
+    assert "repair  database  there is no arena at" in done.stdout
 
 
 def test_a_database_that_may_not_be_opened_is_one_line(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,5 +330,5 @@ def test_a_database_that_may_not_be_opened_is_one_line(sqlite_url: str, monkeypa
 
     monkeypatch.setattr(Path, "is_file", refuse)
     (line,) = [line for line in _findings(sqlite_url, None, None) if line.part == "database"]
-    assert line.need is Need.MEND
-    assert line.said.startswith("[Errno 13] Permission denied")
+    assert line.need is Need.REPAIR
+    assert line.message.startswith("[Errno 13] Permission denied")

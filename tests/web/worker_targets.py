@@ -18,13 +18,13 @@ def _note(word: str) -> None:
         file.write(f"{word} {os.getpid()}\n")
 
 
-def serve(mouth: Connection, _sockets: Any) -> None:
+def serve(sender: Connection, _sockets: Any) -> None:
     """Serves until it is told to stop, or nobody listens."""
     signal.signal(signal.SIGTERM, _end)
     _note("started")
     while True:
         try:
-            mouth.send_bytes(BEAT)
+            sender.send_bytes(BEAT)
         except OSError:
             _note("orphaned")
             return
@@ -36,44 +36,44 @@ def _end(*_: object) -> None:
     raise SystemExit(0)
 
 
-def start_slowly(mouth: Connection, sockets: Any) -> None:
+def start_slowly(sender: Connection, sockets: Any) -> None:
     """Takes its time: until there is a file `go` beside the notes, or a minute."""
     go, until = Path(os.environ["WORKER_NOTES"]).with_name("go"), time.monotonic() + 60.0
     while not go.exists():
         assert time.monotonic() < until
         time.sleep(0.02)
-    serve(mouth, sockets)
+    serve(sender, sockets)
 
 
-def fall_silent(mouth: Connection, _sockets: Any) -> None:
+def fall_silent(sender: Connection, _sockets: Any) -> None:
     """Serves, then hangs."""
     _note("started")
-    mouth.send_bytes(BEAT)
+    sender.send_bytes(BEAT)
     time.sleep(600)
 
 
-def cannot_start(_mouth: Connection, _sockets: Any) -> None:
+def cannot_start(_sender: Connection, _sockets: Any) -> None:
     """Has no database."""
     _note("tried")
     raise ArenaError("the database is gone. Start it.")
 
 
-def breaks(_mouth: Connection, _sockets: Any) -> None:
+def breaks(_sender: Connection, _sockets: Any) -> None:
     """Has a mistake in it."""
     _note("tried")
     raise KeyError("never\nthere")
 
 
-def is_killed(_mouth: Connection, _sockets: Any) -> None:
+def is_killed(_sender: Connection, _sockets: Any) -> None:
     """Runs out of memory, say."""
     _note("tried")
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def cannot_start_again(mouth: Connection, sockets: Any) -> None:
+def cannot_start_again(sender: Connection, sockets: Any) -> None:
     """The first serves; whoever comes later cannot start."""
     try:
         Path(os.environ["WORKER_NOTES"]).with_name("first").touch(exist_ok=False)  # also where both start at once
     except FileExistsError:
-        cannot_start(mouth, sockets)
-    serve(mouth, sockets)
+        cannot_start(sender, sockets)
+    serve(sender, sockets)

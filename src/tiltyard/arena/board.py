@@ -294,17 +294,17 @@ def board_publication(state: ArenaState, rows: Sequence[BoardRow], evidence: Evi
 def _own_rules(state: ArenaState, rows: Sequence[BoardRow], evidence: Evidence | None) -> list[Rule]:
     """The rules beyond the policy's three that are switched on."""
     rules, top = state.policy.publication, rows[: state.policy.publication.top]
-    found = []
+    result = []
     if rules.largest_voter < 1.0:
-        found.append(voter_rule(None if evidence is None else evidence.largest_voter, rules.largest_voter))
+        result.append(voter_rule(None if evidence is None else evidence.largest_voter, rules.largest_voter))
     if rules.median_places:
         widths = None if evidence is None else [row.places or len(rows) for row in top]
-        found.append(places_rule(widths, rules.median_places))
+        result.append(places_rule(widths, rules.median_places))
     if rules.order_kept:
         ranges = {row.model: (row.rank_low, row.rank_high) for row in top if row.rank_low and row.rank_high}
         earlier = None if evidence is None else evidence.earlier
-        found.append(order_rule([row.model for row in top], ranges, earlier, state.policy.window_matchups))
-    return found
+        result.append(order_rule([row.model for row in top], ranges, earlier, state.policy.window_matchups))
+    return result
 
 
 def publication_values(status: Publication) -> dict[str, Any]:

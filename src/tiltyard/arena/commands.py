@@ -387,9 +387,9 @@ def check_content(body: e.AnyBody) -> None:
         case e.PhaseChanged() if body.phase not in PHASES:
             raise ArenaError(f"there is no phase {body.phase}; the phases are 1 to {PHASES[-1]}.")
         case e.ModelAdded():
-            said = (body.model, body.display_name, body.provider, body.licence, body.link)
-            _check_texts(f"model {body.model!r}", *said)
-            _check_seen(f"model {body.model!r}", said)
+            facts = (body.model, body.display_name, body.provider, body.licence, body.link)
+            _check_texts(f"model {body.model!r}", *facts)
+            _check_seen(f"model {body.model!r}", facts)
         case e.PromptAdded():
             _check_texts(
                 f"prompt {body.prompt_id!r}", body.prompt_id, body.text, body.subject or "", body.language, *body.tags

@@ -231,14 +231,14 @@ class Executor:
         if not asked:
             return
         known: dict[str, list[OpenMatchup | ServeMatchup]] = {
-            voter: [*found] for voter, found in open_of(connection, [command.voter for command in asked], now).items()
+            voter: [*result] for voter, result in open_of(connection, [command.voter for command in asked], now).items()
         }
         for command in asked:
-            found = known[command.voter]
-            if len(found) >= command.open_at_most:
-                command.same_as = found[-1]
+            result = known[command.voter]
+            if len(result) >= command.open_at_most:
+                command.same_as = result[-1]
             else:
-                found.append(command)
+                result.append(command)
 
     def _serve(
         self, connection: Connection, replica: Replica, group: Sequence[Command[object]], now: int, *, locked: bool

@@ -142,5 +142,5 @@ def words_of(markup: str) -> str:
     if not markup:
         return ""
     plain = _INVISIBLE.sub("", unescape(unquote(markup)))
-    spelled = _CSS_LETTER.sub(lambda found: chr(min(int(found[1], 16), 0x10FFFF)), plain)
+    spelled = _CSS_LETTER.sub(lambda match: chr(min(int(match[1], 16), 0x10FFFF)), plain)
     return "\n".join((markup, plain, spelled, _TAG.sub(" ", plain), _TAG.sub("", plain)))

@@ -61,10 +61,10 @@ rare_collection = RareCollection()
 @cache
 def _trim() -> Callable[[int], int] | None:
     try:
-        found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+        result: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):  # another C library than glibc
         return None
-    return found
+    return result
 
 
 def give_back_memory() -> None:

@@ -37,12 +37,12 @@ class Head:
     @classmethod
     def parse(cls, text: str) -> Head:
         """A head from its text: `HASH@SEQ` of a public log, or as `arena verify` and `arena backup` print it."""
-        found = _WRITTEN.match(text)
-        if found is not None:
-            return cls(int(found[2]), found[1])
-        found = _PRINTED.match(text)
-        if found is not None:
-            return cls(int(found[1]), found[2], published=False)
+        result = _WRITTEN.match(text)
+        if result is not None:
+            return cls(int(result[2]), result[1])
+        result = _PRINTED.match(text)
+        if result is not None:
+            return cls(int(result[1]), result[2], published=False)
         raise OptionError(f"{text.strip()[:80]!r} is not a head. Write HASH@SEQ: 64 hex digits, @, and a number.")
 
 
@@ -76,7 +76,7 @@ class HeadFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The signature in base64."""
 
     @property
-    def said(self) -> Statement:
+    def stated(self) -> Statement:
         """What it states."""
         try:
             return msgspec.json.decode(self.statement, type=Statement)
@@ -110,28 +110,28 @@ def read_heads(path: Path) -> list[Head | HeadFile]:
 
 def parse_heads(text: str, source: str) -> list[Head | HeadFile]:
     """The heads in a text; `source` names it in errors."""
-    found: list[Head | HeadFile] = []
+    result: list[Head | HeadFile] = []
     for line in text.splitlines() if not text.lstrip().startswith("{\n") else [text]:
         if line.lstrip().startswith("{"):
             try:
-                found.append(msgspec.json.decode(line, type=HeadFile))
+                result.append(msgspec.json.decode(line, type=HeadFile))
             except msgspec.MsgspecError as error:
                 advice = "`tiltyard arena head --out` writes one"
                 raise OptionError(f"{source}: not a head file ({error}): {advice}.") from None
         elif _WRITTEN.match(line) or _PRINTED.match(line):
-            found.append(Head.parse(line))
-    if not found:
+            result.append(Head.parse(line))
+    if not result:
         raise OptionError(f"{source} holds no head. Write one HASH@SEQ a line, or name a file of `arena head --out`.")
-    return found
+    return result
 
 
-def plain(found: Iterable[Head | HeadFile], keys: Iterable[str] = ()) -> list[Head]:
+def plain(result: Iterable[Head | HeadFile], keys: Iterable[str] = ()) -> list[Head]:
     """The heads alone, after checking the signatures of those that have one."""
     trusted, heads = list(keys), list[Head]()
-    for head in found:
+    for head in result:
         if isinstance(head, HeadFile):
             head.check(trusted)
-            heads.append(Head.parse(head.said.head))
+            heads.append(Head.parse(head.stated.head))
         else:
             heads.append(head)
     return heads

@@ -167,13 +167,13 @@ def read_answers(folder: Path, model: str) -> dict[str, Response]:
     """A model's answers by prompt: the rows of its file, or the files of its folder, named after their prompts."""
     if responses_path(folder, model).exists() or not (folder / model).is_dir():
         return read_responses(folder, model)
-    found: dict[str, Response] = {}
+    result: dict[str, Response] = {}
     for path in _answers_in(folder / model, folder):
         name = unicodedata.normalize("NFC", path.stem)  # some systems write accents apart
-        if name in found:
+        if name in result:
             raise BankError(f"{path}: there are two answers to {name!r} in this folder. Keep one.")
-        found[name] = _response(path, model, name)
-    return found
+        result[name] = _response(path, model, name)
+    return result
 
 
 def code_of(text: str, kind: AnswerKind) -> bytes | None:
@@ -183,24 +183,24 @@ def code_of(text: str, kind: AnswerKind) -> bytes | None:
         text: What a model wrote.
         kind: One of `CODE`.
     """
-    said = _THOUGHTS.sub("", text)
-    found = [block[2] for block in _FENCED.finditer(said)]
+    answer = _THOUGHTS.sub("", text)
+    result = [block[2] for block in _FENCED.finditer(answer)]
     opening, closing = _ENDS[kind]
-    if (begun := opening.search(said)) and (end := said.lower().rfind(closing)) > begun.end() and not found:
-        found.append(said[begun.start() : end + len(closing)])
-    fitting = [code.strip().encode() for code in found if format_of(code.strip().encode()) == CODE[kind]]
+    if (begun := opening.search(answer)) and (end := answer.lower().rfind(closing)) > begun.end() and not result:
+        result.append(answer[begun.start() : end + len(closing)])
+    fitting = [code.strip().encode() for code in result if format_of(code.strip().encode()) == CODE[kind]]
     return max(fitting, key=len, default=None)
 
 
 def _answers_in(place: Path, folder: Path) -> list[Path]:
     """The files of a model's folder, which are all in the folder that is imported, also where links lead."""
-    found = _seen(place)
-    for path in (place, *found):
+    result = _seen(place)
+    for path in (place, *result):
         if not path.resolve().is_relative_to(folder.resolve()):
             raise BankError(f"{path}: is a link that leads out of {folder}. Put the file itself there.")
         if path != place and not path.is_file():
             raise BankError(f"{path}: is not a file, and a model's folder holds nothing else. Take it out.")
-    return found
+    return result
 
 
 def _seen(place: Path) -> list[Path]:

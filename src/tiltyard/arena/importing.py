@@ -183,10 +183,10 @@ def response_files(path: Path) -> dict[str, Path]:
         if not (path.name.startswith(PREFIX) and path.name.endswith(SUFFIX)):
             raise BankError(f"{path}: a response file is called responses_<model>.jsonl. Rename it.")
         return {path.name[len(PREFIX) : -len(SUFFIX)]: path.parent}
-    found = models_in(path) if path.is_dir() else []
-    if not found:
+    result = models_in(path) if path.is_dir() else []
+    if not result:
         raise BankError(f"{path} has no responses_<model>.jsonl. Check the path, or fill it with `tiltyard generate`.")
-    return dict.fromkeys(found, path)
+    return dict.fromkeys(result, path)
 
 
 def _plan_prompts(

@@ -177,8 +177,8 @@ def flag_voters(
                 expected[rows],
                 votes.models,
             )
-            found = session_flags(session, session_rules)
-            flags += [VoterFlag(name, flag.flag, flag.detail, sure=True) for flag in found]
+            result = session_flags(session, session_rules)
+            flags += [VoterFlag(name, flag.flag, flag.detail, sure=True) for flag in result]
         flags += _anomaly_flags(name, anomalies.get(voter), rules)
     return flags + [flag for voter, counts in (acts or {}).items() for flag in _flags_of_acts(voter, counts, rules)]
 
@@ -233,9 +233,9 @@ def flag_answers(answers: Iterable[tuple[str, ModelAdded, str, str]]) -> list[An
     flags = []
     for response_id, model, prompt, text in answers:
         names = author_names(model.model, model.display_name, model.provider, model.aliases)
-        found = find_name(text, prompt, names)
-        if found is not None:
-            flags.append(AnswerFlag(response_id, model.model, found.name, found.phrase, found.telling))
+        result = find_name(text, prompt, names)
+        if result is not None:
+            flags.append(AnswerFlag(response_id, model.model, result.name, result.phrase, result.telling))
     return flags
 
 
@@ -274,8 +274,8 @@ def propose_exclusions(votes: VoteTable, flags: Iterable[VoterFlag]) -> list[Exc
             reasons.setdefault(flag.voter, []).append(f"{flag.flag} ({flag.detail})")
     rows = {votes.voters[voter]: rows for voter, rows in _rows_by_voter(votes)}
     return [
-        ExclusionProposal(tuple(votes.matchup_ids[row] for row in rows[voter]), "; ".join(found))
-        for voter, found in reasons.items()
+        ExclusionProposal(tuple(votes.matchup_ids[row] for row in rows[voter]), "; ".join(result))
+        for voter, result in reasons.items()
         if voter in rows
     ]
 

@@ -223,27 +223,27 @@ def _tallies_by_prompt(state: ArenaState, model: int) -> Floats:
 def _tallies_by_opponent(state: ArenaState, model: int) -> dict[str, Floats]:
     """The same for each opponent on the board."""
     wins, rating = state.tallies.wins.view, state.ratings.rating
-    found = {}
+    result = {}
     for rival, card in enumerate(state.catalog.models):
         if rival != model and state.catalog.model_enabled[rival]:
             n, chance = (
                 int(wins[model, rival] + wins[rival, model]),
                 float(expected_scores(rating[model], rating[rival])),
             )
-            found[card.model] = np.array([n, wins[model, rival], n * chance, n * chance * (1.0 - chance)])
-    return found
+            result[card.model] = np.array([n, wins[model, rival], n * chance, n * chance * (1.0 - chance)])
+    return result
 
 
 def _beyond_chance(tallies: Mapping[str, Floats]) -> tuple[Leaning, ...]:
     """Those of one kind whose votes chance does not explain, at one level for all of them together."""
     known = {name: one.tolist() for name, one in tallies.items() if one[0] >= LEANING_VOTES}
     cut = normal_quantile(1.0 - (1.0 - LEANING_LEVEL) / max(len(known), 1))
-    found = []
+    result = []
     for name, (n, won, due, information) in known.items():
         half, difference = cut * information**0.5 / n, (won - due) / n
         if abs(difference) > half:
-            found.append(Leaning(name, int(won), int(n), due, difference, difference - half, difference + half))
-    return tuple(sorted(found, key=lambda one: (-abs(one.difference), one.category)))
+            result.append(Leaning(name, int(won), int(n), due, difference, difference - half, difference + half))
+    return tuple(sorted(result, key=lambda one: (-abs(one.difference), one.category)))
 
 
 def results_by_prompt_and_opponent(votes: VoteTable, model: int) -> Ints:

@@ -154,12 +154,12 @@ def offline_board(
 def _worth(coefficients: Mapping[str, Mapping[str, float | None]]) -> list[str]:
     """What each control is worth, in words."""
     words = {"len": "longer answers", "headings": "more headings", "lists": "more list items", "bold": "more bold text"}
-    said = []
-    for name, found in coefficients.items():
-        points, low, high = (found[key] for key in ("points", "ci_low", "ci_high"))
+    remarks = []
+    for name, result in coefficients.items():
+        points, low, high = (result[key] for key in ("points", "ci_low", "ci_high"))
         around = "" if low is None or high is None else f" ({low:.0f} to {high:.0f})"
-        said.append(f"{words.get(name, name)}: {points:+.0f} points{around}".replace("-", "−"))
-    return said
+        remarks.append(f"{words.get(name, name)}: {points:+.0f} points{around}".replace("-", "−"))
+    return remarks
 
 
 def _even_pairs(votes: VoteTable, estimator: BradleyTerry) -> Leaderboard:

@@ -74,12 +74,12 @@ def checked_tags(tags: Iterable[str], rules: BallotRules) -> tuple[str, ...]:
 def checked_comment(comment: str, rules: BallotRules) -> str:
     """A comment in one line, without invisible characters; one that is too long is refused."""
     visible = (" " if unicodedata.category(letter)[0] == "C" else letter for letter in comment)
-    said = " ".join("".join(visible).split())
-    if len(said) > rules.comment_characters:
+    written = " ".join("".join(visible).split())
+    if len(written) > rules.comment_characters:
         raise BadReason(
-            f"the comment has {len(said):,} characters; {rules.comment_characters:,} are possible. Shorten it."
+            f"the comment has {len(written):,} characters; {rules.comment_characters:,} are possible. Shorten it."
         )
-    return said
+    return written
 
 
 def comment_digest(salt: str, comment: str) -> str:

@@ -155,8 +155,8 @@ def screen_answers(store: Store, catalog: Catalog) -> list[AnswerFlag]:
     """
     current = set(catalog.response_ids.values())
     known = reading.flags_raised(store)
-    found = _flags(store, catalog.models, sorted(current - {name for name, flag in known if flag == SELF_NAMING}))
-    return [flag for flag in found if flag.held or (flag.response_id, MAY_NAME) not in known]
+    result = _flags(store, catalog.models, sorted(current - {name for name, flag in known if flag == SELF_NAMING}))
+    return [flag for flag in result if flag.held or (flag.response_id, MAY_NAME) not in known]
 
 
 def _flags(store: Store, models: Sequence[ModelAdded], names: Iterable[str]) -> list[AnswerFlag]:
@@ -181,11 +181,11 @@ def hide_self_naming(arena: Arena) -> list[str]:
     digest = hashlib.sha256(seen.encode()).hexdigest()
     if site_texts.screened(arena.store) == digest:
         return []
-    found = screen_answers(arena.store, catalog)
-    if found:
-        arena.append([flag.event for flag in found])
+    result = screen_answers(arena.store, catalog)
+    if result:
+        arena.append([flag.event for flag in result])
     site_texts.set_screened(arena.store, digest)
-    return naming_lines(found, len(catalog.response_ids))
+    return naming_lines(result, len(catalog.response_ids))
 
 
 @dataclass(frozen=True, slots=True)

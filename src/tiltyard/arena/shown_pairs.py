@@ -143,10 +143,10 @@ class ShownRecord:
 
     def was_shown(self, pair: Pair, prompt: int) -> bool:
         """Whether this pair was shown on this prompt and not voted on since."""
-        found = self.unvoted.get(pair)
-        return found is not None and prompt in found.prompts
+        result = self.unvoted.get(pair)
+        return result is not None and prompt in result.prompts
 
     def waits(self, pair: Pair) -> bool:
         """Whether this pair waits."""
-        found = self.unvoted.get(pair)
-        return found is not None and found.waits
+        result = self.unvoted.get(pair)
+        return result is not None and result.waits

@@ -282,8 +282,8 @@ def _restored(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG
 
 def _change(state: ArenaState, matchup_ids: Iterable[str], standing: VoteStanding) -> None:
     """Change the status of votes, and recount and re-rate if needed."""
-    found = state.book.find(matchup_ids)
-    votes = [vote for vote in found if vote.standing not in (standing, VoteStanding.UNDONE)]
+    result = state.book.find(matchup_ids)
+    votes = [vote for vote in result if vote.standing not in (standing, VoteStanding.UNDONE)]
     if not votes:
         return
     state.book.change(votes, standing)

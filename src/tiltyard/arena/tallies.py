@@ -238,9 +238,9 @@ class Tallies:
             prompts = by_pair.get((low, high))
             if prompts is None:
                 prompts = by_pair[low, high] = Counter()
-            found = prompts.get(prompt, 0) + n
-            if found:
-                prompts[prompt] = found
+            result = prompts.get(prompt, 0) + n
+            if result:
+                prompts[prompt] = result
                 continue
             prompts.pop(prompt, None)
             if not prompts:

@@ -88,8 +88,8 @@ def _too_few(board: LiveBoard) -> BoardVerdict | None:
     if not needed:
         return None
     many = plural(len(board.rows), "model")
-    said = f"{plural(board.votes, 'vote')} so far: too few to rank {many}" if board.votes else "No votes yet"
-    return BoardVerdict(f"{said}.", None, too_few_votes=True, votes_needed=needed)
+    message = f"{plural(board.votes, 'vote')} so far: too few to rank {many}" if board.votes else "No votes yet"
+    return BoardVerdict(f"{message}.", None, too_few_votes=True, votes_needed=needed)
 
 
 def verdict(standings: Sequence[Standing], *, by: str = "") -> BoardVerdict:

@@ -42,11 +42,11 @@ class NumberedTexts:
 
     def number(self, text: str) -> int:
         """The number of a text, which is new if the text is."""
-        found = self.numbers.get(text)
-        if found is None:
-            found = self.numbers[text] = len(self.texts)
+        result = self.numbers.get(text)
+        if result is None:
+            result = self.numbers[text] = len(self.texts)
             self.texts.append(text)
-        return found
+        return result
 
 
 class VoteColumns:
@@ -104,8 +104,8 @@ class VoteColumns:
 
     def place(self, seq: int) -> int | None:
         """The place of the vote that is event `seq`; None if there is none."""
-        found = bisect_left(self._seq, seq)
-        return found if found < len(self._seq) and self._seq[found] == seq else None
+        result = bisect_left(self._seq, seq)
+        return result if result < len(self._seq) and self._seq[result] == seq else None
 
     def set_standing(self, place: int, standing: VoteStanding) -> None:
         """Change whether a vote counts."""
@@ -124,15 +124,15 @@ class VoteColumns:
 
     def of_model(self, model: int, most: int) -> list[CastVote]:
         """The latest votes on one model, newest first, without undone ones."""
-        found: list[CastVote] = []
+        result: list[CastVote] = []
         for place in range(len(self) - 1, -1, -1):
             if model in (self._a[place], self._b[place]):
                 vote = self[place]
                 if vote.standing is not VoteStanding.UNDONE:
-                    found.append(vote)
-                    if len(found) == most:
+                    result.append(vote)
+                    if len(result) == most:
                         break
-        return found
+        return result
 
     def named(self, matchup_ids: Collection[str]) -> list[CastVote]:
         """The votes on these matchups."""

@@ -119,9 +119,9 @@ class FirstEffects:
 
     def first(self, matchup_id: str, compute: Callable[[], Effect | None]) -> Effect | None:
         """The stored effect of this vote; else the result of `compute`, which is then stored."""
-        found = self._effects.get(matchup_id)
-        if found is None and (found := compute()) is not None:
-            self._effects[matchup_id] = found
+        result = self._effects.get(matchup_id)
+        if result is None and (result := compute()) is not None:
+            self._effects[matchup_id] = result
             while len(self._effects) > EFFECTS_KEPT:
                 self._effects.popitem(last=False)
-        return found
+        return result

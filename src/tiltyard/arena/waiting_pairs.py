@@ -196,8 +196,8 @@ class WaitingPairs:
         if here.full(len(waiting), rules):
             seen_by = Counter(here.open.values())
             pairs += sorted((pair for pair in waiting if pair not in pairs), key=lambda pair: seen_by[pair])
-        found = (self.shown_before(block, voter, pair, rules) for pair in pairs)
-        return Due(tuple(due for due in found if due is not None), may_open)
+        result = (self.shown_before(block, voter, pair, rules) for pair in pairs)
+        return Due(tuple(due for due in result if due is not None), may_open)
 
     def choose(
         self,
@@ -213,19 +213,19 @@ class WaitingPairs:
         be opened. Another pair that was shown before without a vote stays on the prompts that it was shown on.
         """
         due = self.due(*asked, rules, now)
-        found = next((found for pair in due.pairs if (found := again(pair)) is not None), None)
-        if found is None and not due.may_open:
-            found = next((found for pair in due.pairs if (found := again(pair, repeat=True)) is not None), None)
-        if found is not None:
-            return found
+        result = next((result for pair in due.pairs if (result := again(pair)) is not None), None)
+        if result is None and not due.may_open:
+            result = next((result for pair in due.pairs if (result := again(pair, repeat=True)) is not None), None)
+        if result is not None:
+            return result
         for _ in range(TRIES):
             chosen = another()
             before = self.shown_before(*asked, pair_of(chosen.a, chosen.b), rules)
             if before is None:
                 return chosen
             is_allowed = before.more or chosen.prompt in before.prompts
-            found = chosen if is_allowed else again(before) or again(before, repeat=True)
-        return found or chosen
+            result = chosen if is_allowed else again(before) or again(before, repeat=True)
+        return result or chosen
 
     def shown_before(self, block: str, voter: str, pair: Pair, rules: WaitingRules) -> DuePair | None:
         """On what a pair was shown to this voter or this block since the last vote on it; None if it was not.
@@ -311,8 +311,8 @@ class WaitingPairs:
     def _records(self, shown: ShownPair, cast_in: str = "") -> list[ShownRecord]:
         """What is known of the block and of the session that a pair was shown to, and of the block of its vote."""
         names = dict.fromkeys((shown.block, cast_in or shown.block))
-        found = (*(self._blocks.get(name) for name in names), self._sessions.get(shown.voter))
-        return [record for record in found if record is not None]
+        result = (*(self._blocks.get(name) for name in names), self._sessions.get(shown.voter))
+        return [record for record in result if record is not None]
 
 
 def _brought_along(shown: ShownPair, here: ShownRecord | None, own: ShownRecord | None) -> bool:
@@ -339,10 +339,10 @@ def again_for(
     """How to show this voter a pair again, by `prompt_for_pair` of the matchmaking."""
 
     def again(due: DuePair, *, repeat: bool = False) -> ChosenMatchup | None:
-        found = None
+        result = None
         if due.more and not repeat:
-            found = find(state, rng, seen, due.pair, lane=due.lane)
-        return found or find(state, rng, seen, due.pair, lane=due.lane, among=due.prompts, repeat=repeat)
+            result = find(state, rng, seen, due.pair, lane=due.lane)
+        return result or find(state, rng, seen, due.pair, lane=due.lane, among=due.prompts, repeat=repeat)
 
     return again
 

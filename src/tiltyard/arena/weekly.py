@@ -267,10 +267,10 @@ class WeeklyReport:
         return asdict(flag) | {"model": self.model_names[flag.model], "worst_prompts": worst}
 
 
-def weekly_report(state: ArenaState, period: Period, found: Findings | None = None) -> WeeklyReport:
+def weekly_report(state: ArenaState, period: Period, result: Findings | None = None) -> WeeklyReport:
     """The report over a period, of the state at its end; findings add intervals, badges' ranges and calibration."""
-    found = Findings() if found is None else found
-    board = live_board(state, evidence=found.evidence)
+    result = Findings() if result is None else result
+    board = live_board(state, evidence=result.evidence)
     order = [state.catalog.model(row.model) for row in board.rows]
     top = state.policy.publication.top
     looks = (*(look for look in period.looks if look.at < period.until), look_at(state, period.until))
@@ -299,9 +299,9 @@ def weekly_report(state: ArenaState, period: Period, found: Findings | None = No
         flags=period.flags,
         exclusions=period.exclusions,
         blind=is_blind(state),
-        offline=found.offline,
-        calibration=found.calibration,
-        confidence=found.confidence,
+        offline=result.offline,
+        calibration=result.calibration,
+        confidence=result.confidence,
         model_names=tuple(model.model for model in state.catalog.models),
     )
 

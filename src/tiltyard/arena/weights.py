@@ -101,16 +101,16 @@ def contested_models(votes: VoteTable, rules: DefenceRules, until: int) -> tuple
     if not (rules.on and rules.alarm_z and rated.any()):
         return ()
     a, b, score = votes.model_a[rated], votes.model_b[rated], votes.score_a()[rated]
-    found: dict[int, ContestedModel] = {}
+    result: dict[int, ContestedModel] = {}
     for days in ALARM_SPANS:
         recent = votes.at[rated] >= until - days * DAY
         shifts = recent_shifts(a, b, score, votes.voter[rated], recent, n_models=len(votes.models))
         for model in np.flatnonzero(np.abs(np.nan_to_num(shifts)) >= rules.alarm_z).tolist():
             own = int((recent & ((a == model) | (b == model))).sum())
             this = ContestedModel(votes.models[model], days, float(shifts[model]), own)
-            if model not in found or abs(this.z) > abs(found[model].z):
-                found[model] = this
-    return tuple(found[model] for model in sorted(found))
+            if model not in result or abs(this.z) > abs(result[model].z):
+                result[model] = this
+    return tuple(result[model] for model in sorted(result))
 
 
 def blocks_to_swap(votes: VoteTable, order: Sequence[str], rules: DefenceRules) -> tuple[int | None, ...]:
@@ -140,7 +140,7 @@ def blocks_to_swap(votes: VoteTable, order: Sequence[str], rules: DefenceRules) 
 
 def fingerprint(*columns: Floats) -> str:
     """SHA-256 over numbers, bit for bit: what `verify` compares of a publication."""
-    found = hashlib.sha256()
+    result = hashlib.sha256()
     for column in columns:
-        found.update(np.ascontiguousarray(column, dtype="<f8").tobytes())
-    return found.hexdigest()
+        result.update(np.ascontiguousarray(column, dtype="<f8").tobytes())
+    return result.hexdigest()

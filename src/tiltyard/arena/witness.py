@@ -130,11 +130,11 @@ def published_board(state: ArenaState, votes: Iterable[CastVote]) -> list[RatedM
     ]
 
 
-def differing(stated: Sequence[RatedModel], found: Sequence[RatedModel]) -> Iterator[str]:
+def differing(stated: Sequence[RatedModel], result: Sequence[RatedModel]) -> Iterator[str]:
     """Where two boards differ by more than computers differ."""
-    ours = {row.model: row for row in found}
-    if [row.model for row in stated] != [row.model for row in found]:
-        yield f"the order is {', '.join(row.model for row in found)}"
+    ours = {row.model: row for row in result}
+    if [row.model for row in stated] != [row.model for row in result]:
+        yield f"the order is {', '.join(row.model for row in result)}"
     for row in stated:
         other = ours.get(row.model)
         if other is None:
@@ -218,8 +218,8 @@ class MatchupCourse:
         if stage not in (_Stage.VOTED, _Stage.FINAL) or matchup_id not in self.votes:
             return None if stage is None else f"matchup {matchup_id} {stage.value}"
         cast = book.find([matchup_id])
-        said = f"{cast[0].choice.value}, {cast[0].standing.value}" if cast else "known by its hash alone"
-        return f"matchup {matchup_id} has the vote with number {self.votes[matchup_id][0]}: {said}"
+        meaning = f"{cast[0].choice.value}, {cast[0].standing.value}" if cast else "known by its hash alone"
+        return f"matchup {matchup_id} has the vote with number {self.votes[matchup_id][0]}: {meaning}"
 
     def left_out(self) -> Iterator[str]:
         """The votes that were not undone, and of which the file only gives the hash."""
@@ -281,32 +281,34 @@ def read_witness(
     """
     stream = iter(lines)
     header = read_header(next(stream, b""), source)
-    found, asked, looks = Witness(), frozenset(wanted), frozenset(boards)
+    result, asked, looks = Witness(), frozenset(wanted), frozenset(boards)
     for number, raw in enumerate(stream, start=2):
         try:
             line = _line(raw)
             twice = _doubled(raw)
         except (msgspec.MsgspecError, RecursionError) as error:  # what `WitnessLine` refuses comes as the first
             raise ArenaError(f"{source}, line {number}: not a line of a witness ({error}). Fetch it again.") from None
-        if line.seq != found.head.seq + 1:
-            found.problems.append(f"number {found.head.seq + 1} is missing; {line.seq} comes next")
+        if line.seq != result.head.seq + 1:
+            result.problems.append(f"number {result.head.seq + 1} is missing; {line.seq} comes next")
             break
-        if not _take(line, found, f"{source}, line {number}"):
+        if not _take(line, result, f"{source}, line {number}"):
             break
         twice = twice or (_doubled(line.body.encode()) if line.body else "")
         if twice:
-            found.problems.append(f"number {line.seq} says {twice!r} twice: some would read the first, others the last")
+            result.problems.append(
+                f"number {line.seq} says {twice!r} twice: some would read the first, others the last"
+            )
             break
         if line.seq in asked:
-            found.heads[line.seq] = found.head.hash
+            result.heads[line.seq] = result.head.hash
         if line.seq in looks:
-            found.boards[line.seq] = published_board(found.state, found.book.votes)
+            result.boards[line.seq] = published_board(result.state, result.book.votes)
     else:
-        found.problems += found.course.left_out()
-    found.boards[found.head.seq] = published_board(found.state, found.book.votes)
-    if not found.problems and Head.parse(header.head) != found.head:
-        found.problems.append(f"its lines lead to {found.head}, and its first line states {header.head}")
-    return header, found
+        result.problems += result.course.left_out()
+    result.boards[result.head.seq] = published_board(result.state, result.book.votes)
+    if not result.problems and Head.parse(header.head) != result.head:
+        result.problems.append(f"its lines lead to {result.head}, and its first line states {header.head}")
+    return header, result
 
 
 def is_witness(first_line: bytes) -> bool:
@@ -335,14 +337,14 @@ def _doubled(text: bytes) -> str:
     with suppress(msgspec.MsgspecError):  # numbers that only some can read
         if msgspec.json.encode(msgspec.json.decode(text)) == text.strip():
             return ""
-    found: list[str] = []
+    result: list[str] = []
 
     def look(pairs: list[tuple[str, object]]) -> None:
         keys = [key for key, _ in pairs]
-        found.extend(key for key in keys if keys.count(key) > 1)
+        result.extend(key for key in keys if keys.count(key) > 1)
 
     json.loads(text, object_pairs_hook=look, parse_int=str, parse_float=str)
-    return found[0] if found else ""
+    return result[0] if result else ""
 
 
 _line = msgspec.json.Decoder(WitnessLine).decode
@@ -350,34 +352,34 @@ _served = msgspec.json.Decoder(_Served).decode
 _SERVED = '{"kind":"matchup_served"'
 
 
-def _take(line: WitnessLine, found: Witness, where: str) -> bool:
+def _take(line: WitnessLine, result: Witness, where: str) -> bool:
     """Take in one line; False if the rest of the file cannot be understood."""
-    previous = found.head.hash
+    previous = result.head.hash
     try:
         label = line.label
         body = _body(line, label)
     except (msgspec.MsgspecError, KeyError, RecursionError) as error:
-        found.problems.append(f"number {line.seq} is no event that this version knows ({error})")
+        result.problems.append(f"number {line.seq} is no event that this version knows ({error})")
         return False
     if isinstance(body, e.ChainUpgraded):
-        if found.changed_after or body.until != line.seq - 1 or body.link != previous:
-            found.problems.append(
+        if result.changed_after or body.until != line.seq - 1 or body.link != previous:
+            result.problems.append(
                 f"number {line.seq} changes the version of the chain, and does not fit those before it"
             )
-        found.changed_after = body.until
+        result.changed_after = body.until
         previous = body.head
-    found.head = Head(line.seq, line.link(previous, label))
-    found.hidden += bool(line.leaf) and label.kind not in _TOLD_BY_LABEL
+    result.head = Head(line.seq, line.link(previous, label))
+    result.hidden += bool(line.leaf) and label.kind not in _TOLD_BY_LABEL
     if label.kind in OF_MATCHUPS:
-        wrong = found.course.take(line, label, found.state.policy.undo_seconds)
+        wrong = result.course.take(line, label, result.state.policy.undo_seconds)
         if wrong:
-            found.problems.append(f"number {line.seq}: {wrong}")
+            result.problems.append(f"number {line.seq}: {wrong}")
     elif line.leaf and label.kind in ALWAYS_OPEN:
-        found.problems.append(f"number {line.seq}: {label.kind} is known by its hash alone, and the board needs it")
+        result.problems.append(f"number {line.seq}: {label.kind} is known by its hash alone, and the board needs it")
     try:
-        found.state.apply(line.seq, e.Event(line.hour * HOUR, body))
+        result.state.apply(line.seq, e.Event(line.hour * HOUR, body))
     except ArenaError as error:
-        found.problems.append(f"{where}: the event does not follow from those before it: {error}")
+        result.problems.append(f"{where}: the event does not follow from those before it: {error}")
         return False
     return True
 
@@ -418,7 +420,7 @@ def _open_body(line: WitnessLine) -> e.AnyBody:
     )
 
 
-def check_heads(found: Witness, heads: Iterable[Head]) -> Iterator[str]:
+def check_heads(result: Witness, heads: Iterable[Head]) -> Iterator[str]:
     """What is wrong with the witness, given heads that were kept; nothing if it contains them all.
 
     In a head of the public log every vote is final: one that it contains is not undone later.
@@ -426,17 +428,17 @@ def check_heads(found: Witness, heads: Iterable[Head]) -> Iterator[str]:
     for head in sorted(heads):
         if head.seq == 0 and head.hash == FIRST_HASH:
             continue
-        if head.seq > found.head.seq:
-            yield f"the log ends with number {found.head.seq}, before the head that was kept ({head}): it was cut"
-        elif head.seq <= found.changed_after:
+        if head.seq > result.head.seq:
+            yield f"the log ends with number {result.head.seq}, before the head that was kept ({head}): it was cut"
+        elif head.seq <= result.changed_after:
             yield (
-                f"the head {head} is of the chain's version 1, which ended with number {found.changed_after}: only the "
-                "operator can compare it (tiltyard arena verify)"
+                f"the head {head} is of the chain's version 1, which ended with number {result.changed_after}: "
+                "only the operator can compare it (tiltyard arena verify)"
             )
-        elif found.heads.get(head.seq) != head.hash:
+        elif result.heads.get(head.seq) != head.hash:
             yield (
-                f"number {head.seq} has the hash {found.heads.get(head.seq)}, not that of the head that was kept "
+                f"number {head.seq} has the hash {result.heads.get(head.seq)}, not that of the head that was kept "
                 f"({head.hash}): something up to here was rewritten"
             )
         elif head.published:
-            yield from found.course.undone_after(head)
+            yield from result.course.undone_after(head)

@@ -247,20 +247,20 @@ BackupsOption = Annotated[
 def doctor_command(db: DbOption = DEFAULT_DB, url: UrlOption = None, backups: BackupsOption = None) -> None:
     """Look over a deployment: database, clock, disk, secrets, heads, backups, limits; with --url also TLS and proxy.
 
-    Every line says ok, look or mend, and what to do. Exit code 3 if something has to be mended.
+    Every line says ok, look or repair, and what to do. Exit code 3 if something has to be repaired.
     """
     need_arena()
     lines = _findings(db, url, backups)
     width = max(len(line.part) for line in lines)
     for line in lines:
-        say(f"{line.need:<4}  {line.part:<{width}}  {line.said}")
+        say(f"{line.need:<6}  {line.part:<{width}}  {line.message}")
         if line.todo:
-            say(f"{'':<4}  {'':<{width}}  → {as_options(line.todo)}")
-    wrong = sum(line.need == "mend" for line in lines)
+            say(f"{'':<6}  {'':<{width}}  → {as_options(line.todo)}")
+    wrong = sum(line.need == "repair" for line in lines)
     if wrong:
-        say(f"{wrong} to mend")
+        say(f"{wrong} to repair")
         raise typer.Exit(3)
-    say("nothing to mend")
+    say("nothing to repair")
 
 
 def _findings(db: str, url: str | None, backups: Path | None) -> list[CheckupLine]:
@@ -278,7 +278,7 @@ def _findings(db: str, url: str | None, backups: Path | None) -> list[CheckupLin
             secret = secrets_of()[0] or site_texts.secret(arena.store)
     except (TiltyardError, OSError) as error:
         lines, secret = (
-            [checkup.mend("database", str(error), "Check its disk, the rights of its folder, and --db.")],
+            [checkup.repair("database", str(error), "Check its disk, the rights of its folder, and --db.")],
             secrets_of()[0],
         )
     lines += checkup.check_secrets()

@@ -258,7 +258,7 @@ def _verify_witness(request: VerifyRequest) -> Finding:
     header = read_header(request.first, request.source)
     files = [*request.heads, *([header.statement] if header.statement else [])]
     kept = list(dict.fromkeys(plain(files, request.keys)))
-    stated = {Head.parse(file.said.head): file.said.board for file in files if isinstance(file, HeadFile)}
+    stated = {Head.parse(file.stated.head): file.stated.board for file in files if isinstance(file, HeadFile)}
     _, found = read_witness(
         chain([request.first], request.lines),
         request.source,

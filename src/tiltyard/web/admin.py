@@ -55,10 +55,10 @@ def _desk(request: Request) -> _Desk:
     site = site_of(request)
     if site.settings.admin_secret is None:
         raise HTTPException(404)
-    found = getattr(request.app.state, "admin_desk", None)
-    if not isinstance(found, _Desk):
-        found = request.app.state.admin_desk = _Desk(site)
-    return found
+    result = getattr(request.app.state, "admin_desk", None)
+    if not isinstance(result, _Desk):
+        result = request.app.state.admin_desk = _Desk(site)
+    return result
 
 
 async def _session(request: Request) -> Login | None:
@@ -119,9 +119,9 @@ async def followed(request: Request) -> None:
         await asyncio.sleep(0.05)
 
 
-def redirect(path: str, said: str = "") -> RedirectResponse:
+def redirect(path: str, done: str = "") -> RedirectResponse:
     """To another of these pages, which then says what was done."""
-    return RedirectResponse(f"{path}?said={said}" if said else path, status_code=303)
+    return RedirectResponse(f"{path}?said={done}" if done else path, status_code=303)
 
 
 def refused(request: Request, tab: str, error: TiltyardError, written: int = 0) -> Response:
@@ -159,8 +159,8 @@ async def login(request: Request) -> Response:
     session = await asyncio.to_thread(gate.enter, request.state.address, form.get("secret", ""))
     if session is None:
         _log.warning("administrator: a wrong secret from %s", request.state.address)
-        said = f"Wrong secret. After {GUESSES} wrong attempts there is a pause of {GUESS_SECONDS // 60} minutes."
-        return _login(request, said, 403)
+        message = f"Wrong secret. After {GUESSES} wrong attempts there is a pause of {GUESS_SECONDS // 60} minutes."
+        return _login(request, message, 403)
     answer = redirect(HOME)
     answer.set_cookie(
         COOKIE,
@@ -192,15 +192,15 @@ async def overview(request: Request) -> Response:
     """Health, backlog, size, and recent changes."""
     site = site_of(request)
     await entered(request)
-    found = await health.look_at(site)
-    totals = await site.engine.read(admin_views.arena_size) if found.well else None
+    result = await health.look_at(site)
+    totals = await site.engine.read(admin_views.arena_size) if result.well else None
     actions = []
-    if found.store is not None:
+    if result.store is not None:
         store = site.engine.arena.store
         written = await asyncio.to_thread(latest_events, store, admin_views.ACTIONS, 20)
         actions = [(event.at, event.seq, *admin_views.said_of(event.body)) for event in written]
-    board = site.observatory.snapshot.board if found.board_seq is not None else None
-    context = {"health": found, "totals": totals, "actions": actions, "board": board}
+    board = site.observatory.snapshot.board if result.board_seq is not None else None
+    context = {"health": result, "totals": totals, "actions": actions, "board": board}
     return admin_page(request, "overview", context, template="admin.html")
 
 
@@ -284,20 +284,20 @@ async def _switch(request: Request, tab: str, body: e.AnyBody, what: str, *, on:
 async def screening(request: Request) -> Response:
     """Sessions and answers that look odd, and what was excluded."""
     await entered(request)
-    found = await asyncio.to_thread(_desk(request).cases.findings)
+    result = await asyncio.to_thread(_desk(request).cases.findings)
     withheld = await site_of(request).engine.read(admin_views.withheld_answers)
-    return admin_page(request, "screening", {"found": found, "withheld": withheld, "listed": LISTED})
+    return admin_page(request, "screening", {"found": result, "withheld": withheld, "listed": LISTED})
 
 
 @router.post("/screening")
 async def write_flags(request: Request) -> Response:
     """Write what was found to the log. It excludes nothing."""
     await posted(request)
-    found = await asyncio.to_thread(_desk(request).cases.findings)
-    for part in in_parts(list(found.new_flags)):
+    result = await asyncio.to_thread(_desk(request).cases.findings)
+    for part in in_parts(list(result.new_flags)):
         await append(request, part)
     await followed(request)
-    return redirect(f"{HOME}/screening", "flags" if found.new_flags else "nothing")
+    return redirect(f"{HOME}/screening", "flags" if result.new_flags else "nothing")
 
 
 @router.post("/answers")

@@ -139,18 +139,18 @@ class Screener:
     def _found(self) -> ScreeningReport:
         store = self._site.engine.arena.store
         state, votes = self._site.observatory.look(lambda state, votes: (ScreenedState.of(state), votes.votes.copy()))
-        found = screen(store, state, votes=votes, answers=self._answers)
+        result = screen(store, state, votes=votes, answers=self._answers)
         flagged = latest_events(store, ["flagged"], FLAGS_READ)
         events = [event for event in latest_events(store, ["excluded"], EXCLUSIONS_SHOWN) if event.seq is not None]
         changed = votes.named({name for event in events for name in _names(event.body)})
         standing = {vote.matchup_id: vote.standing for vote in changed}
         return ScreeningReport(
             seq=state.seq,
-            sessions=tuple(_sessions(found, flagged, votes.standings())),
-            answers=tuple(found.answers),
-            unblinded=next((p.matchup_ids for p in found.proposals if p.reason == UNBLINDED), ()),
+            sessions=tuple(_sessions(result, flagged, votes.standings())),
+            answers=tuple(result.answers),
+            unblinded=next((p.matchup_ids for p in result.proposals if p.reason == UNBLINDED), ()),
             exclusions=tuple(_exclusion(event, standing) for event in events),
-            new_flags=tuple(event for event in found.events if isinstance(event, e.Flagged)),
+            new_flags=tuple(event for event in result.events if isinstance(event, e.Flagged)),
         )
 
 
@@ -163,7 +163,7 @@ def _case(kind: CaseKind, name: str, reasons: tuple[str, ...], votes: list[CastV
 
 
 def _sessions(
-    found: Screening, flagged: Iterable[LoggedEvent], standings: Mapping[str, Mapping[VoteStanding, int]]
+    result: Screening, flagged: Iterable[LoggedEvent], standings: Mapping[str, Mapping[VoteStanding, int]]
 ) -> list[FlaggedSession]:
     """Sessions with new flags first, then those flagged or excluded before; each group by number of votes."""
     reasons: dict[str, dict[str, str]] = {}
@@ -171,7 +171,7 @@ def _sessions(
         if isinstance(event.body, e.Flagged) and event.body.subject == "voter":
             reasons.setdefault(event.body.subject_id, {}).setdefault(event.body.flag, event.body.detail)
     sure: dict[str, bool] = {}
-    for flag in found.voters:
+    for flag in result.voters:
         reasons.setdefault(flag.voter, {})[flag.flag] = flag.detail
         sure[flag.voter] = sure.get(flag.voter, False) or flag.sure
     listed = {*reasons, *(voter for voter, counts in standings.items() if counts[VoteStanding.EXCLUDED])}

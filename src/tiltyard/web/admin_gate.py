@@ -75,11 +75,11 @@ class Gate:
 
         `left` tells whether it was logged out.
         """
-        found = SHAPE.match(cookie or "")
-        if found is None:
+        result = SHAPE.match(cookie or "")
+        if result is None:
             return None
-        session = Login(int(found[1]), found[2])
-        if not hmac.compare_digest(found[3], self._signature(session)):
+        session = Login(int(result[1]), result[2])
+        if not hmac.compare_digest(result[3], self._signature(session)):
             return None
         return None if session.expires <= self._now() // SECOND else session
 

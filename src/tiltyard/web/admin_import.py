@@ -134,8 +134,8 @@ async def import_upload(request: Request) -> Response:
 def _unzipped(arena: Arena, path: Path) -> Iterator[Import]:
     most = arena.read(lambda state: state.policy.media.most_bytes("total"))
     try:
-        with opened_source(path, most) as found:
-            yield prepare_import(arena, bank=found.prompts, responses=found.responses, cards=found.models)
+        with opened_source(path, most) as result:
+            yield prepare_import(arena, bank=result.prompts, responses=result.responses, cards=result.models)
     except BankError as error:
         raise BankError(str(error).replace(path.name, "the zip file")) from None
 

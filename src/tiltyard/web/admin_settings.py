@@ -89,7 +89,7 @@ def explanations(kind: type[msgspec.Struct]) -> Mapping[str, str]:
     """What each field of a part of the policy means; what the part is about under an empty name."""
     (node,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(node, ast.ClassDef)
-    found = {"": " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())}
+    result = {"": " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())}
     for field, text in pairwise(node.body):
         if (
             isinstance(field, ast.AnnAssign)
@@ -97,8 +97,8 @@ def explanations(kind: type[msgspec.Struct]) -> Mapping[str, str]:
             and isinstance(text, ast.Expr)
             and isinstance(text.value, ast.Constant)
         ):
-            found[field.target.id] = " ".join(str(text.value.value).split())
-    return found
+            result[field.target.id] = " ".join(str(text.value.value).split())
+    return result
 
 
 def policy_groups(policy: Policy) -> list[SettingGroup]:
@@ -111,17 +111,17 @@ def policy_groups(policy: Policy) -> list[SettingGroup]:
         if not isinstance(value, msgspec.Struct):
             single.append(_line(field.name, value, usual, explanations(Policy).get(field.name, "")))
             continue
-        said = explanations(type(value))
+        help_of = explanations(type(value))
         lines = tuple(
             _line(
                 f"{field.name}.{one.name}",
                 getattr(value, one.name),
                 getattr(usual, one.name),
-                said.get(one.name, ""),
+                help_of.get(one.name, ""),
             )
             for one in msgspec.structs.fields(type(value))
         )
-        groups.append(SettingGroup(field.name.replace("_", " "), said[""], lines))
+        groups.append(SettingGroup(field.name.replace("_", " "), help_of[""], lines))
     return [SettingGroup(OTHERS, "Who is served with whom, and what pages show.", tuple(single)), *groups]
 
 
@@ -154,11 +154,11 @@ LIMIT_GROUPS = {
 
 def limit_groups(limits: Limits) -> list[tuple[str, str, list[tuple[str, int, str, str]]]]:
     """The limits by whom they bind: title, explanation, and each with its value, unit and meaning."""
-    said, values = explanations(type(limits)), msgspec.structs.asdict(limits)
+    help_of, values = explanations(type(limits)), msgspec.structs.asdict(limits)
     groups: dict[str, list[tuple[str, int, str, str]]] = {who: [] for who in LIMIT_GROUPS}
     for name, value in values.items():
         who = next(who for who in LIMIT_GROUPS if name.startswith(who))
-        groups[who].append((name, value, unit_of(name, value), SECTION.sub("", said.get(name, ""))))
+        groups[who].append((name, value, unit_of(name, value), SECTION.sub("", help_of.get(name, ""))))
     return [(*LIMIT_GROUPS[who], lines) for who, lines in groups.items() if lines]
 
 
@@ -182,11 +182,11 @@ async def settings_page(request: Request) -> Response:
 async def change_phase(request: Request) -> Response:
     """Move the arena to another phase."""
     form = await posted(request)
-    said = form.get("phase", "")
+    phase = form.get("phase", "")
     try:
-        if said not in map(str, PHASES):
-            raise OptionError(f"there is no phase {said[:20]!r}; the phases are 1 to {PHASES[-1]}.")
-        await append(request, [e.PhaseChanged(phase=int(said))])
+        if phase not in map(str, PHASES):
+            raise OptionError(f"there is no phase {phase[:20]!r}; the phases are 1 to {PHASES[-1]}.")
+        await append(request, [e.PhaseChanged(phase=int(phase))])
     except TiltyardError as error:
         return refused(request, "settings", error)
     await followed(request)
@@ -207,7 +207,7 @@ async def change_texts_public(request: Request) -> Response:
     return await _change_policy(request, "texts", lambda: {"texts_public": admin_views.texts_public_from(form)})
 
 
-async def _change_policy(request: Request, said: str, read: Callable[[], dict[str, Any]]) -> Response:
+async def _change_policy(request: Request, done: str, read: Callable[[], dict[str, Any]]) -> Response:
     try:
         changes = read()
         policy = await site_of(request).engine.read(lambda state: state.policy)
@@ -215,4 +215,4 @@ async def _change_policy(request: Request, said: str, read: Callable[[], dict[st
     except TiltyardError as error:
         return refused(request, "settings", error)
     await followed(request)
-    return redirect(f"{HOME}/settings", said)
+    return redirect(f"{HOME}/settings", done)

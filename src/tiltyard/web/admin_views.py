@@ -126,10 +126,10 @@ def limits_from(form: Mapping[str, str]) -> Limits:
     """The limits in a form; anything but a number from 1 on is refused by name."""
     values: dict[str, int] = {}
     for name in Limits.__struct_fields__:
-        said = form.get(name, "").strip()
-        if not (said.isascii() and said.isdigit() and len(said) < 8 and 1 <= int(said) <= LIMIT_MOST):
-            raise OptionError(f"{name} is {said[:20]!r}; write a whole number from 1 to {LIMIT_MOST:,}.")
-        values[name] = int(said)
+        text = form.get(name, "").strip()
+        if not (text.isascii() and text.isdigit() and len(text) < 8 and 1 <= int(text) <= LIMIT_MOST):
+            raise OptionError(f"{name} is {text[:20]!r}; write a whole number from 1 to {LIMIT_MOST:,}.")
+        values[name] = int(text)
     return Limits(**values)
 
 
@@ -160,12 +160,12 @@ def report_lines(store: Store, off: list[str]) -> dict[str, object]:
 
 def one_answer(store: Store, links: ShownLinks, name: str) -> tuple[ReportedAnswer, PublicAnswer]:
     """An answer with its author, and as voters see it; an id that nothing has is an `OptionError`."""
-    found = [] if "\x00" in name else answers_by_id(store, [name])
-    if not found:
+    result = [] if "\x00" in name else answers_by_id(store, [name])
+    if not result:
         raise OptionError("there is no such answer. Open it from the list.")
-    said = PublicAnswer(rendered_answer(found[0].text))
+    answer = PublicAnswer(rendered_answer(result[0].text))
     file = files_of(store, [name]).get(name)
-    return found[0], said if file is None else replace(said, kind=file.kind, url=links.operator_url(name))
+    return result[0], answer if file is None else replace(answer, kind=file.kind, url=links.operator_url(name))
 
 
 def settle(store: Store, name: str, to: str, at: int) -> None:

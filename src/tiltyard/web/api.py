@@ -59,8 +59,8 @@ class PlainRoute(APIRoute):
         answer = self.endpoint
 
         async def handle(request: Request) -> Response:
-            found: Response = await answer(request, **request.path_params)
-            return found
+            result: Response = await answer(request, **request.path_params)
+            return result
 
         return handle
 
@@ -125,7 +125,7 @@ async def new_matchup(request: Request) -> Response:
         number = request.headers.get("x-puzzle-number", "")
         await site.visitors.solve(visitor, request.headers["x-puzzle"], number)
     served = await site.visitors.serve(visitor)
-    said = {
+    shown = {
         "matchup_id": served.matchup_id,
         "prompt": served.prompt,
         "response_a": served.response_a,
@@ -135,8 +135,8 @@ async def new_matchup(request: Request) -> Response:
     }
     if served.kind != AnswerKind.TEXT:
         links, name = site.shown_links, served.matchup_id
-        said |= {"url_a": links.url(name, "A"), "url_b": links.url(name, "B")}
-    return _json(said, 200 if served.again else 201)
+        shown |= {"url_a": links.url(name, "A"), "url_b": links.url(name, "B")}
+    return _json(shown, 200 if served.again else 201)
 
 
 @router.post(
@@ -210,10 +210,10 @@ async def matchup_status(request: Request, matchup_id: str) -> Response:
     """Whether a pair is open, voted, skipped, expired or undone. The answer to the vote names the models."""
     site = site_of(request)
     voter = await site.visitors.known(request)
-    found = None if voter is None else await site.engine.shown(matchup_id, voter)
-    if found is None:
+    result = None if voter is None else await site.engine.shown(matchup_id, voter)
+    if result is None:
         raise NotYours("there is no such matchup for this voter. Ask for one.")
-    return _json({"matchup_id": found.matchup_id, "status": found.status})
+    return _json({"matchup_id": result.matchup_id, "status": result.status})
 
 
 @router.get("/leaderboard", **described("The live board", 200, body("Board")))
@@ -326,12 +326,12 @@ class QuickRoutes:
         """Answer one request, or pass it on."""
         if scope["type"] == "http" and scope["method"] == "POST" and not scope.get("root_path"):
             for route, pattern, answer in self._routes:
-                found = pattern.match(scope["path"])
-                if found is not None:
+                result = pattern.match(scope["path"])
+                if result is not None:
                     scope["route"] = route
                     request = QuickRequest(scope, receive)
                     try:
-                        response: Response = await answer(request, **found.groupdict())
+                        response: Response = await answer(request, **result.groupdict())
                     except (Failure, ArenaError) as error:
                         response = self._answer_error(request, error)
                     await response(scope, receive, send)
@@ -357,11 +357,11 @@ def _json(value: Mapping[str, object], status: int = 200) -> Response:
 
 def _told(receipt: Receipt) -> dict[str, object]:
     """What a voter is told about the vote: the names if it is final, else until when it can be undone."""
-    said: dict[str, object] = {"matchup_id": receipt.matchup_id, "choice": receipt.choice}
+    body: dict[str, object] = {"matchup_id": receipt.matchup_id, "choice": receipt.choice}
     if receipt.names is None:
         assert receipt.undo_until is not None
-        return {**said, "final": False, "undo_until": written(receipt.undo_until)}
-    return {**said, "final": True, **msgspec.structs.asdict(receipt.names)}
+        return {**body, "final": False, "undo_until": written(receipt.undo_until)}
+    return {**body, "final": True, **msgspec.structs.asdict(receipt.names)}
 
 
 async def _whole(request: Request, asked: tuple[str, ...], values: Callable[[Snapshot], Mapping[str, Any]]) -> Response:

@@ -106,7 +106,7 @@ def choice_body() -> Schema:
     """The JSON that a vote sends."""
     reveal: Schema = {"type": "boolean", "default": True}
     schemas = [
-        _with_optional(_record(**said), reveal=reveal) for said in ({"choice": CHOICE}, {"unrendered": UNRENDERED})
+        _with_optional(_record(**answer), reveal=reveal) for answer in ({"choice": CHOICE}, {"unrendered": UNRENDERED})
     ]
     return {"required": True, "content": {"application/json": {"schema": {"oneOf": schemas}}}}
 
@@ -131,9 +131,11 @@ def described(
     also: dict[int, str] | None = None,
 ) -> dict[str, Any]:
     """What a route says of itself: its answer, what else the same answer may mean, and the errors it may give."""
-    found = content or {"application/x-ndjson" if rows else "text/plain": {"schema": TEXT}}
+    result = content or {"application/x-ndjson" if rows else "text/plain": {"schema": TEXT}}
     answers = {status: summary, **(also or {})}
-    responses: dict[int, Schema] = {code: {"description": said, "content": found} for code, said in answers.items()}
+    responses: dict[int, Schema] = {
+        code: {"description": message, "content": result} for code, message in answers.items()
+    }
     for code in sorted({*failures, *ALWAYS}):
         responses[code] = {"description": MEANINGS[code], "content": {"application/json": {"schema": FAILURE}}}
     return {

@@ -160,10 +160,10 @@ def _add_routes(app: FastAPI) -> None:
 
     @app.get("/static/{name}", include_in_schema=False)
     async def static_file(name: str) -> Response:
-        found = static_files().get(name)
-        if found is None:
+        result = static_files().get(name)
+        if result is None:
             raise HTTPException(404)
-        return Response(found.content, media_type=found.media_type, headers=FOR_EVER)
+        return Response(result.content, media_type=result.media_type, headers=FOR_EVER)
 
 
 async def _handle(request: Request, error: Exception) -> Response:

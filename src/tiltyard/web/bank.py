@@ -25,8 +25,8 @@ async def bank(request: Request) -> Response:
     facts = site.facts()
 
     def make(snapshot: Snapshot) -> bytes:
-        found = exposure_of(site)
-        view = {"bank": found, "groups": named_groups(found), "often": OFTEN, "rules": snapshot.policy.bank}
+        result = exposure_of(site)
+        view = {"bank": result, "groups": named_groups(result), "often": OFTEN, "rules": snapshot.policy.bank}
         return render("bank.html", facts, view, here="validity").encode()
 
     return await prepared(request, ("bank.html", facts), make, "text/html", CHECKED)
@@ -37,42 +37,42 @@ def exposure_of(site: Site) -> BankExposure:
     return site.observatory.look(lambda state, _: bank_exposure(state), "bank exposure")
 
 
-def named_groups(found: BankExposure) -> list[dict[str, Any]]:
+def named_groups(exposure: BankExposure) -> list[dict[str, Any]]:
     """How many answers were named how often, in groups: the last one has no end."""
-    ends = [start - 1 for start, _ in found.named_groups[1:]]
-    groups = zip(found.named_groups, [*ends, None], strict=True)
+    ends = [start - 1 for start, _ in exposure.named_groups[1:]]
+    groups = zip(exposure.named_groups, [*ends, None], strict=True)
     return [{"at_least": start, "at_most": end, "answers": answers} for (start, answers), end in groups]
 
 
 def bank_values(site: Site, snapshot: Snapshot) -> dict[str, Any]:
     """What the page shows, as plain values."""
-    found, rules = exposure_of(site), snapshot.policy.bank
+    result, rules = exposure_of(site), snapshot.policy.bank
     return {
         "seq": snapshot.seq,
-        "votes": found.votes,
+        "votes": result.votes,
         "prompts": {
-            "on": found.prompts_on,
-            "fresh": found.prompts_fresh,
-            "resting": found.prompts_resting,
-            "reserved": found.prompts_reserved,
-            "retired": found.prompts_retired,
+            "on": result.prompts_on,
+            "fresh": result.prompts_fresh,
+            "resting": result.prompts_resting,
+            "reserved": result.prompts_reserved,
+            "retired": result.prompts_retired,
         },
         "answers": {
-            "on": found.answers,
-            "never_named": found.answers_never_named,
-            "often_named": found.answers_often_named,
+            "on": result.answers,
+            "never_named": result.answers_never_named,
+            "often_named": result.answers_often_named,
             "often": OFTEN,
-            "exposed_share": found.exposed,
-            "median_named": found.median_named,
-            "most_named": found.most_named,
-            "self_naming": found.answers_telling,
-            "withheld": found.answers_withheld,
-            "named_by_a_vote": found.named_by_a_vote,
-            "named": named_groups(found),
+            "exposed_share": result.exposed,
+            "median_named": result.median_named,
+            "most_named": result.most_named,
+            "self_naming": result.answers_telling,
+            "withheld": result.answers_withheld,
+            "named_by_a_vote": result.named_by_a_vote,
+            "named": named_groups(result),
         },
         "learning": [
             {"share": share, "votes": one_block, "votes_from_50_blocks": many}
-            for share, one_block, many in found.learning
+            for share, one_block, many in result.learning
         ],
         "rules": {name: getattr(rules, name) for name in rules.__struct_fields__},
     }

@@ -65,11 +65,11 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
     shadow = snapshot.board.phase == SHADOW_PHASE
     lines = board_lines(snapshot, query, part)
     overall, columns = bool(lines) and query.whole, query.chosen(snapshot.board.phase)
-    said = said_of(snapshot, query, part)
+    message = said_of(snapshot, query, part)
     return {
         "query": query,
-        "verdict": said,
-        "young": said.too_few_votes and query.whole,
+        "verdict": message,
+        "young": message.too_few_votes and query.whole,
         "columns": columns,
         "column_of": COLUMNS,
         "policy_columns": ",".join(BoardQuery().chosen(snapshot.board.phase)),
@@ -173,26 +173,28 @@ async def history_page(request: Request) -> Response:
 
 def history_view(snapshot: Snapshot) -> dict[str, Any]:
     """What the template of the board over time shows."""
-    found, names = history(snapshot), names_of(snapshot)
-    days = range(len(found.days) - 1, -1, -1)
+    result, names = history(snapshot), names_of(snapshot)
+    days = range(len(result.days) - 1, -1, -1)
     return {
-        "found": found,
-        "ratings": board_charts.rating_history(found, names),
-        "places": board_charts.place_history(found, names),
+        "found": result,
+        "ratings": board_charts.rating_history(result, names),
+        "places": board_charts.place_history(result, names),
         "days": [
             {
-                "day": found.days[day],
-                "votes": found.votes[day] - (found.votes[day - 1] if day else 0),
-                "all_votes": found.votes[day],
-                "leader": next((name for name, at in zip(found.models, found.place[day], strict=True) if at == 1), ""),
-                "changes": found.changes(day),
+                "day": result.days[day],
+                "votes": result.votes[day] - (result.votes[day - 1] if day else 0),
+                "all_votes": result.votes[day],
+                "leader": next(
+                    (name for name, at in zip(result.models, result.place[day], strict=True) if at == 1), ""
+                ),
+                "changes": result.changes(day),
             }
             for day in days
         ],
         "names": names,
         "shadow": snapshot.board.phase == SHADOW_PHASE,
         "by_elo": snapshot.board.ordered_by == "legacy_elo",
-        "earlier": plural(found.left_out, "earlier day") if found.left_out else "",
+        "earlier": plural(result.left_out, "earlier day") if result.left_out else "",
     }
 
 
@@ -208,11 +210,11 @@ async def history_csv(request: Request) -> Response:
     )
 
 
-def _history_rows(found: History) -> str:
+def _history_rows(result: History) -> str:
     rows = [
-        (day, model, int(found.place[d, m]), float(found.rating[d, m]), found.votes[d])
-        for d, day in enumerate(found.days)
-        for m, model in enumerate(found.models)
-        if found.place[d, m]
+        (day, model, int(result.place[d, m]), float(result.rating[d, m]), result.votes[d])
+        for d, day in enumerate(result.days)
+        for m, model in enumerate(result.models)
+        if result.place[d, m]
     ]
     return csv_text(("day", "model", "place", "rating_shown", "votes"), rows)

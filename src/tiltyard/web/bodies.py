@@ -66,8 +66,8 @@ async def json_of(request: Request, kind: type[R]) -> R:
         if body.count(b":") > 1:  # otherwise there is no second key
             json.loads(body, object_pairs_hook=_no_doubles)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        said = str(error).splitlines()[0]
-        raise Failure(400, "bad_request", f"the JSON cannot be used: {said}.") from None
+        message = str(error).splitlines()[0]
+        raise Failure(400, "bad_request", f"the JSON cannot be used: {message}.") from None
     return value
 
 
@@ -89,13 +89,13 @@ async def multipart_of(request: Request, target: Path, most_bytes: int) -> dict[
 
     Only the first file counts, and an empty one is none.
     """
-    found = BOUNDARY.search(request.headers.get("content-type", ""))
-    if media_type(request) != "multipart/form-data" or found is None:
+    result = BOUNDARY.search(request.headers.get("content-type", ""))
+    if media_type(request) != "multipart/form-data" or result is None:
         raise Failure(415, "unsupported_media_type", "send a form with a file: content-type multipart/form-data.")
-    said = request.headers.get("content-length", "0")
-    if said.isdecimal() and int(said) > most_bytes:
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > most_bytes:
         raise _too_large(most_bytes)
-    reader = _Parts(b"\r\n--" + (found[1] or found[2]).encode("latin-1"), target)
+    reader = _Parts(b"\r\n--" + (result[1] or result[2]).encode("latin-1"), target)
     total = 0
     try:
         async for piece in request.stream():

@@ -60,7 +60,7 @@ class Need(StrEnum):
 
     GOOD = "ok"
     LOOK = "look"
-    MEND = "mend"
+    REPAIR = "repair"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +69,23 @@ class CheckupLine:
 
     part: str
     need: Need
-    said: str
+    message: str
     todo: str = ""
 
 
-def good(part: str, said: str) -> CheckupLine:
+def good(part: str, message: str) -> CheckupLine:
     """A part that needs nobody."""
-    return CheckupLine(part, Need.GOOD, said)
+    return CheckupLine(part, Need.GOOD, message)
 
 
-def look(part: str, said: str, todo: str) -> CheckupLine:
+def look(part: str, message: str, todo: str) -> CheckupLine:
     """A part that somebody should look at."""
-    return CheckupLine(part, Need.LOOK, said, todo)
+    return CheckupLine(part, Need.LOOK, message, todo)
 
 
-def mend(part: str, said: str, todo: str) -> CheckupLine:
+def repair(part: str, message: str, todo: str) -> CheckupLine:
     """A part that has to be mended."""
-    return CheckupLine(part, Need.MEND, said, todo)
+    return CheckupLine(part, Need.REPAIR, message, todo)
 
 
 # --- The database and what belongs to it -----------------------------------------------------------------------------
@@ -94,19 +94,19 @@ def mend(part: str, said: str, todo: str) -> CheckupLine:
 def check_store(store: Store, policy: Policy, now: float) -> Iterator[CheckupLine]:
     """The database, its disk and clock, heads, limits, and whose votes most of the latest are."""
     database = store.database
-    found = backlog(store)
-    yield good("database", f"{database.shown}: {found.head_seq:,} events, {found.unchained:,} not yet chained")
+    result = backlog(store)
+    yield good("database", f"{database.shown}: {result.head_seq:,} events, {result.unchained:,} not yet chained")
     if database.is_sqlite:
         yield from _check_file(Path(str(database.url.database)))
     else:
         asked = time.time()
         yield _clock("clock", "the database", _ahead(server_time(store), asked, time.time()))
-    yield from _check_heads(found.head_at, found.signed_head_at, now)
+    yield from _check_heads(result.head_at, result.signed_head_at, now)
     yield from _check_limits(policy)
     shared = shared_block(latest_blocks(store))
     if shared is not None:
-        said, _, todo = shared.question.partition(". ")
-        yield look("visitors", said, todo)
+        message, _, todo = shared.question.partition(". ")
+        yield look("visitors", message, todo)
 
 
 def _check_file(path: Path) -> Iterator[CheckupLine]:
@@ -114,11 +114,11 @@ def _check_file(path: Path) -> Iterator[CheckupLine]:
     if path.stat().st_mode & 0o077:
         yield look("database", f"{path} can be opened by other users of this machine", f"chmod 600 {path}")
     free, needed = shutil.disk_usage(path.parent).free, path.stat().st_size + ROOM
-    said = f"{free / 1e9:.1f} GB free beside a database of {path.stat().st_size / 1e9:.3f} GB"
+    message = f"{free / 1e9:.1f} GB free beside a database of {path.stat().st_size / 1e9:.3f} GB"
     if free < needed:
-        yield mend("disk", said, f"Free at least {needed / 1e9:.1f} GB: a full disk takes no votes.")
+        yield repair("disk", message, f"Free at least {needed / 1e9:.1f} GB: a full disk takes no votes.")
     else:
-        yield good("disk", said)
+        yield good("disk", message)
 
 
 def _ahead(told: float, asked: float, answered: float, grain: float = 0.0) -> float:
@@ -130,16 +130,16 @@ def _clock(part: str, whose: str, ahead: float) -> CheckupLine:
     if abs(ahead) <= CLOCK_SECONDS:
         return good(part, f"this machine and {whose} agree within {CLOCK_SECONDS:g} s")
     side = "ahead of" if ahead > 0 else "behind"
-    return mend(part, f"{whose} is {abs(ahead):.0f} s {side} this machine", "Let both follow a time server.")
+    return repair(part, f"{whose} is {abs(ahead):.0f} s {side} this machine", "Let both follow a time server.")
 
 
 def _check_heads(head_at: int | None, signed_at: int | None, now: float) -> Iterator[CheckupLine]:
     """Whether heads are published, and signed."""
     nightly = "Run deploy/backup.sh nightly (deploy/tiltyard-backup.timer)."
     if head_at is None:
-        yield mend("heads", "none was ever published", nightly)
+        yield repair("heads", "none was ever published", nightly)
     elif now - head_at / 1e6 > STALE_DAYS * DAY:
-        yield mend("heads", f"the latest is {(now - head_at / 1e6) / DAY:.0f} days old", nightly)
+        yield repair("heads", f"the latest is {(now - head_at / 1e6) / DAY:.0f} days old", nightly)
     elif signed_at is None:
         yield look("heads", "published, but not signed", "Make a key: tiltyard arena head --new-key KEY.pem")
     else:
@@ -181,22 +181,22 @@ def check_backups(folder: Path, now: float) -> CheckupLine:
     try:
         copies = [(entry.name, entry.stat()) for entry in os.scandir(folder) if entry.name.startswith("arena-")]
     except FileNotFoundError:
-        return mend("backups", f"there is no folder {folder}", todo)
+        return repair("backups", f"there is no folder {folder}", todo)
     except OSError as error:
-        said = f"{folder} cannot be read ({error.strerror or error})"
-        return mend("backups", said, "Run the doctor as the user that makes backups, or name their folder.")
-    files = [(name, found.st_mtime, found.st_size) for name, found in copies if S_ISREG(found.st_mode)]
+        message = f"{folder} cannot be read ({error.strerror or error})"
+        return repair("backups", message, "Run the doctor as the user that makes backups, or name their folder.")
+    files = [(name, result.st_mtime, result.st_size) for name, result in copies if S_ISREG(result.st_mode)]
     if not files:
-        return mend("backups", f"there is none in {folder}", todo)
+        return repair("backups", f"there is none in {folder}", todo)
     newest, made, size = max(files, key=lambda file: file[1])
     age = (now - made) / DAY
     if age > STALE_DAYS:
-        return mend("backups", f"the newest, {newest}, is {age:.0f} days old", todo)
+        return repair("backups", f"the newest, {newest}, is {age:.0f} days old", todo)
     if size == 0:
-        return mend("backups", f"the newest, {newest}, is empty", todo)
+        return repair("backups", f"the newest, {newest}, is empty", todo)
     if age * DAY < -CLOCK_SECONDS:
         clock = "Set this machine's clock, or that of the machine that makes backups."
-        return mend("backups", f"the newest, {newest}, was made {-age * 24:.1f} hours from now", clock)
+        return repair("backups", f"the newest, {newest}, was made {-age * 24:.1f} hours from now", clock)
     return good("backups", f"{len(files)}, the newest {max(age, 0.0) * 24:.0f} hours old ({size / 1e6:.1f} MB)")
 
 
@@ -221,7 +221,7 @@ def check_site(url: str, secret: str, now: float) -> Iterator[CheckupLine]:
     """What visitors meet at an address: health, TLS, clock, and as whom the site sees them."""
     parts = urlsplit(url)
     if parts.scheme != "https" and not _is_private(parts.hostname or ""):
-        yield mend(
+        yield repair(
             "tls", f"{url} is not https: cookies and votes can be read on the way", "Put a proxy with TLS in front."
         )
     try:
@@ -247,47 +247,47 @@ def check_site(url: str, secret: str, now: float) -> Iterator[CheckupLine]:
 
 def _in_time(ask: Callable[[], Found]) -> Found:
     """What a question gives, or TimeoutError: a server that sends a letter now and then would hold it for ever."""
-    found: list[Found | Exception] = []
+    result: list[Found | Exception] = []
 
     def run() -> None:
         try:
-            found.append(ask())
+            result.append(ask())
         except Exception as error:  # handed to the asker
-            found.append(error)
+            result.append(error)
 
     asked = threading.Thread(target=run, daemon=True)
     asked.start()
     asked.join(ASK_SECONDS)
-    if not found:
+    if not result:
         raise TimeoutError(f"no whole answer within {ASK_SECONDS:g} s")
-    if isinstance(found[0], Exception):
-        raise found[0]
-    return found[0]
+    if isinstance(result[0], Exception):
+        raise result[0]
+    return result[0]
 
 
 def _no_answer(url: str, error: Exception) -> CheckupLine:
     reason = _one_line(getattr(error, "reason", error)) or type(error).__name__
     if isinstance(error, HTTPException) and not isinstance(error, OSError):
-        said = f"{url} does not speak HTTP ({type(error).__name__}: {reason})"
-        return mend("site", said, "Check address and port: something else listens there.")
-    return mend("site", f"{url} does not answer ({reason})", "Start it: tiltyard arena serve; then ask again.")
+        message = f"{url} does not speak HTTP ({type(error).__name__}: {reason})"
+        return repair("site", message, "Check address and port: something else listens there.")
+    return repair("site", f"{url} does not answer ({reason})", "Start it: tiltyard arena serve; then ask again.")
 
 
 def _health(url: str, status: int, headers: Mapping[str, str], answer: Mapping[str, Any]) -> CheckupLine:
     """What `/healthz` says, whoever answers."""
     if 300 <= status < 400:
         aim = _one_line(headers.get("location", "nowhere"))
-        return mend("site", f"{url} leads on to {aim}", "Ask the doctor about the address at which visitors end.")
+        return repair("site", f"{url} leads on to {aim}", "Ask the doctor about the address at which visitors end.")
     health = answer.get("status")
     if not isinstance(health, str):
         todo = "Check that the proxy leads to the arena, and that nothing else listens there."
-        return mend("site", f"{url} answers (status {status}), but not as an arena does", todo)
+        return repair("site", f"{url} answers (status {status}), but not as an arena does", todo)
     if status == 200 and health in ("ready", "busy"):
         return good("site", f"{url} says {health}, version {_one_line(answer.get('version'))}")
     trouble = answer.get("trouble")
     named = ", ".join(_one_line(one) for one in trouble) if isinstance(trouble, list) else ""
     todo = "Read the server's log; /healthz names the part that fails."
-    return mend("site", f"{url} says {_one_line(health)} (status {status}){': ' if named else ''}{named}", todo)
+    return repair("site", f"{url} says {_one_line(health)} (status {status}){': ' if named else ''}{named}", todo)
 
 
 def _one_line(value: object) -> str:
@@ -316,8 +316,8 @@ def _ask(url: str, secret: str) -> Answered:
         values = json.loads(body)
     except (ValueError, RecursionError):
         values = {}
-    found = values if isinstance(values, dict) else {}
-    return status, {name.lower(): str(value) for name, value in headers.items()}, found
+    result = values if isinstance(values, dict) else {}
+    return status, {name.lower(): str(value) for name, value in headers.items()}, result
 
 
 def _check_seen(seen: Any, scheme: str, host: str, ahead: float = 0.0) -> Iterator[CheckupLine]:
@@ -332,15 +332,15 @@ def _check_seen(seen: Any, scheme: str, host: str, ahead: float = 0.0) -> Iterat
     address = _one_line(seen.get("address"))
     if address == CLAIMED:
         todo = "Let the proxy set X-Forwarded-For anew, as deploy/nginx.conf does, or trust no such proxy."
-        yield mend("proxy", "the site believes any address that a visitor claims: limits can be walked around", todo)
+        yield repair("proxy", "the site believes any address that a visitor claims: limits can be walked around", todo)
     elif _is_private(address) and not _is_private(host):
         todo = f'Start the site with trusted_proxy="{address}", if that is the proxy.'
-        yield mend("proxy", f"the site sees visitors as {address}: all of them share one limit", todo)
+        yield repair("proxy", f"the site sees visitors as {address}: all of them share one limit", todo)
     else:
         yield good("proxy", f"the site sees this machine as {address}")
     if scheme == "https" and not seen.get("https"):
         todo = "Let the proxy send X-Forwarded-Proto, or tell the site its public URL."
-        yield mend("proxy", "the site does not know that visitors use https: its cookies are not marked Secure", todo)
+        yield repair("proxy", "the site does not know that visitors use https: its cookies are not marked Secure", todo)
 
 
 def _is_private(host: str) -> bool:
@@ -366,10 +366,10 @@ def _seconds_of(date: str | None) -> float:
 def _broken_tls(host: str, error: ssl.SSLError) -> CheckupLine:
     """Why no trusted connection came about: the certificate, or no TLS at all."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        said = f"the certificate of {host} is not trusted: {_one_line(error.verify_message).rstrip('.')}"
-        return mend("tls", said, "Renew or replace the certificate; a clock that is wrong has the same effect.")
-    said = f"{host} does not speak TLS ({_one_line(error.reason or error)})"
-    return mend("tls", said, "Check the port: https needs one with TLS, usually 443.")
+        message = f"the certificate of {host} is not trusted: {_one_line(error.verify_message).rstrip('.')}"
+        return repair("tls", message, "Renew or replace the certificate; a clock that is wrong has the same effect.")
+    message = f"{host} does not speak TLS ({_one_line(error.reason or error)})"
+    return repair("tls", message, "Check the port: https needs one with TLS, usually 443.")
 
 
 def _check_certificate(host: str, port: int, now: float) -> CheckupLine:
@@ -383,5 +383,7 @@ def _check_certificate(host: str, port: int, now: float) -> CheckupLine:
         ends = str((wrapped.getpeercert() or {}).get("notAfter"))
     days = (ssl.cert_time_to_seconds(ends) - now) / DAY
     if days < CERTIFICATE_DAYS:
-        return mend("tls", f"the certificate of {host} ends in {days:.0f} days", "See why it is not renewed by itself.")
+        return repair(
+            "tls", f"the certificate of {host} ends in {days:.0f} days", "See why it is not renewed by itself."
+        )
     return good("tls", f"the certificate of {host} is good for {days:.0f} days")

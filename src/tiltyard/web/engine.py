@@ -84,11 +84,11 @@ class Engine:
         """Whether this voter has voted before."""
         if voter in self._have_voted:
             return True
-        if found := await asyncio.to_thread(matchup_table.has_voted, self.arena.store, voter):
+        if result := await asyncio.to_thread(matchup_table.has_voted, self.arena.store, voter):
             if len(self._have_voted) >= VOTERS_REMEMBERED:
                 self._have_voted.clear()
             self._have_voted.add(voter)
-        return found
+        return result
 
     async def open_matchup(self, voter: str, now: int) -> ShownMatchup | None:
         """The matchup that waits for this voter's vote."""

@@ -42,37 +42,37 @@ class Failure(Exception):
 
 def failure_of(error: ArenaError) -> Failure:
     """The HTTP error for an error of the arena. Database messages stay in the server's log."""
-    said = str(error)
+    message = str(error)
     match error:
         case NotYours():
-            return Failure(404, "not_yours", said)
+            return Failure(404, "not_yours", message)
         case NotInvited():
-            return Failure(403, "not_invited", said)
+            return Failure(403, "not_invited", message)
         case PuzzleNeeded():
-            return Failure(403, "puzzle_needed", said, error.headers)
+            return Failure(403, "puzzle_needed", message, error.headers)
         case ChoiceDiffers():
-            return Failure(409, "choice_differs", said)
+            return Failure(409, "choice_differs", message)
         case Gone():
-            return Failure(410, "gone", said)
+            return Failure(410, "gone", message)
         case TooLate():
-            return Failure(409, "too_late", said)
+            return Failure(409, "too_late", message)
         case NoVote():
-            return Failure(409, "no_vote", said)
+            return Failure(409, "no_vote", message)
         case NothingToRender() | BadReason():
-            return Failure(400, "bad_request", said)
+            return Failure(400, "bad_request", message)
         case TooMany():
-            return Failure(429, "too_many", said, {"retry-after": str(error.retry_seconds)})
+            return Failure(429, "too_many", message, {"retry-after": str(error.retry_seconds)})
         case StoreError():
             return unavailable()
-    if said.startswith("nothing to serve"):
+    if message.startswith("nothing to serve"):
         return Failure(503, "nothing_to_serve", "no two models have answered one prompt yet. Come back later.", _LATER)
     return unavailable()
 
 
 def unavailable() -> Failure:
     """The database did not confirm."""
-    said = "the arena's database did not answer, and nothing is confirmed. Send the same request again in a moment."
-    return Failure(503, "unavailable", said, {"retry-after": str(RETRY_SECONDS)})
+    message = "the arena's database did not answer, and nothing is confirmed. Send the same request again in a moment."
+    return Failure(503, "unavailable", message, {"retry-after": str(RETRY_SECONDS)})
 
 
 def failure_with(status: int) -> Failure:

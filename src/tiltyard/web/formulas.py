@@ -74,11 +74,11 @@ def formula(source: str, *, display: bool = False) -> Html | None:
     """A formula as MathML; None if it cannot be converted. `display` gives it a line of its own."""
     if not source.strip() or len(source) > FORMULA_CHARACTERS or _depth(source) > DEEPEST:
         return None
-    said = _PLAIN_FRAME.sub("", _NUMBERED.sub(r"\\\1{\2*}", source)).strip()
-    said = _PART.sub(lambda found: f"\\{found[1]}{{{_WHOLE[found[2]]}}}", said)
-    said = _RAISED.sub(lambda found: f"{{{found[0]}}}", said)
+    tex = _PLAIN_FRAME.sub("", _NUMBERED.sub(r"\\\1{\2*}", source)).strip()
+    tex = _PART.sub(lambda match: f"\\{match[1]}{{{_WHOLE[match[2]]}}}", tex)
+    tex = _RAISED.sub(lambda match: f"{{{match[0]}}}", tex)
     try:
-        made = _written(convert_to_element(said, display="block" if display else "inline"), 0)
+        made = _written(convert_to_element(tex, display="block" if display else "inline"), 0)
     except Exception:  # a converter fed with anything at all: whatever goes wrong, the source is shown
         return None
     return Html(made.replace("<math", f'<math alttext="{html.escape(source.strip())}"', 1))
@@ -123,10 +123,10 @@ def read_formulas(reader: MarkdownIt) -> None:
 
 
 def _inline(state: StateInline, silent: bool) -> bool:
-    found = _at(state.src, state.pos, state.posMax)
-    if found is None:
+    result = _at(state.src, state.pos, state.posMax)
+    if result is None:
         return False
-    source, end, display = found
+    source, end, display = result
     if not silent:
         token = state.push("formula", "", 0)
         token.content, token.markup, token.block = source, state.src[state.pos : end], display
@@ -144,10 +144,10 @@ def _at(text: str, start: int, end: int) -> tuple[str, int, bool] | None:
             return (inner, last + 2, begin != "\\(") if last >= 0 and inner.strip() else None
     if opening[:1] != "$" or (start and (text[start - 1].isalnum() or text[start - 1] == "$")):
         return None
-    found = _IN_DOLLARS.match(text, start, end)
-    if found is None or (_PROSE.match(found[1]) and not _TEX_MARKS.search(found[1])):
+    result = _IN_DOLLARS.match(text, start, end)
+    if result is None or (_PROSE.match(result[1]) and not _TEX_MARKS.search(result[1])):
         return None
-    return found[1], found.end(), False
+    return result[1], result.end(), False
 
 
 def _block(state: StateBlock, first: int, last: int, silent: bool) -> bool:

@@ -128,9 +128,9 @@ class Guard:
 
     def _scheme(self, scope: Scope, headers: dict[bytes, list[str]], peer: str) -> str:
         """The visitor's scheme and address: as stated by a trusted proxy, else those of the connection."""
-        said = headers.get(b"x-forwarded-proto", [])
-        if said and _address(peer, (SOMEBODY,), self._proxies) == SOMEBODY:
-            return said[-1].rpartition(",")[2].strip().lower()
+        scheme = headers.get(b"x-forwarded-proto", [])
+        if scheme and _address(peer, (SOMEBODY,), self._proxies) == SOMEBODY:
+            return scheme[-1].rpartition(",")[2].strip().lower()
         return str(scope["scheme"])
 
 
@@ -160,9 +160,9 @@ class _Answer:
         await self._send(message)
 
     def _headers(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        said = {name for name, _ in headers}
+        names = {name for name, _ in headers}
         ours = FRAMED_HEADERS if self._path == FRAMED else HEADERS
-        headers.extend(header for header in (NOT_KEPT, *ours) if header[0] not in said)
+        headers.extend(header for header in (NOT_KEPT, *ours) if header[0] not in names)
         if self._arrival["is_https"]:
             headers.append(TRANSPORT)
         if PERSONAL.match(self._path):
@@ -184,11 +184,11 @@ def _route(scope: Scope) -> str:
 
 def _by_name(scope: Scope) -> dict[bytes, list[str]]:
     """The few headers needed here."""
-    found: dict[bytes, list[str]] = {}
+    result: dict[bytes, list[str]] = {}
     for name, value in scope["headers"]:
         if name in (b"cookie", b"x-forwarded-for", b"x-forwarded-proto"):
-            found.setdefault(name, []).append(value.decode("latin-1"))
-    return found
+            result.setdefault(name, []).append(value.decode("latin-1"))
+    return result
 
 
 @lru_cache(maxsize=4096)

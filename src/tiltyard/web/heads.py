@@ -115,9 +115,9 @@ async def witness(request: Request) -> Response:
 
 
 def _files(request: Request) -> WitnessFiles:
-    found = request.app.state.witness_files
-    assert isinstance(found, WitnessFiles)
-    return found
+    result = request.app.state.witness_files
+    assert isinstance(result, WitnessFiles)
+    return result
 
 
 @router.get("/heads", include_in_schema=False)

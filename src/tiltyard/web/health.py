@@ -113,8 +113,8 @@ class Health:
     @property
     def trouble(self) -> str | None:
         """The error message of the failed part, for operators."""
-        said = (self.writer.trouble, *(failures.trouble for failures in self.failures))
-        return next((words for words in said if words is not None), None)
+        troubles = (self.writer.trouble, *(failures.trouble for failures in self.failures))
+        return next((words for words in troubles if words is not None), None)
 
     def values(self) -> dict[str, Any]:
         """What `/healthz` returns. It names the failed part; the error message stays in the server's log."""
@@ -157,14 +157,14 @@ async def _store(site: Site) -> tuple[Backlog | None, SharedBlock | None, bool]:
     """
     store = site.engine.arena.store
     try:
-        found = await asyncio.wait_for(
+        result = await asyncio.wait_for(
             asyncio.to_thread(lambda: (backlog(store), shared_block(latest_blocks(store)))), PATIENCE_SECONDS
         )
     except TimeoutError:
         return None, None, False
     except StoreError:
         return None, None, True
-    return *found, False
+    return *result, False
 
 
 @router.get("/healthz")
@@ -208,42 +208,42 @@ async def metrics(request: Request) -> Response:
 
 def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
     yield from _figure("tiltyard_up", "gauge", "1 while votes can be taken.", int(health.well))
-    said = "1 while requests wait long or are refused."
-    yield from _figure("tiltyard_busy", "gauge", said, int(health.status is Readiness.BUSY))
+    message = "1 while requests wait long or are refused."
+    yield from _figure("tiltyard_busy", "gauge", message, int(health.status is Readiness.BUSY))
     if kinds is not None:
-        for kind, (name, said) in COUNTED.items():
-            yield from _figure(name, "counter", said, kinds[kind])
+        for kind, (name, message) in COUNTED.items():
+            yield from _figure(name, "counter", message, kinds[kind])
     if health.store is not None:
         yield from _figure("tiltyard_log_events", "gauge", "Events in the chained log.", health.store.head_seq)
-        said = "Committed events not yet chained."
-        yield from _figure("tiltyard_unchained_events", "gauge", said, health.store.unchained)
-        said = "Matchups that wait for a vote."
-        yield from _figure("tiltyard_matchups_in_flight", "gauge", said, health.store.open_matchups)
+        message = "Committed events not yet chained."
+        yield from _figure("tiltyard_unchained_events", "gauge", message, health.store.unchained)
+        message = "Matchups that wait for a vote."
+        yield from _figure("tiltyard_matchups_in_flight", "gauge", message, health.store.open_matchups)
         share = 0.0 if health.shared is None else health.shared.votes / health.shared.of
-        said = "Share of the latest votes from one address block, if most are and several visitors cast them."
-        yield from _figure("tiltyard_shared_block_share", "gauge", said, round(share, 3))
+        message = "Share of the latest votes from one address block, if most are and several visitors cast them."
+        yield from _figure("tiltyard_shared_block_share", "gauge", message, round(share, 3))
         yield from _age(
             "tiltyard_head_age_seconds", "Age of the latest published head, in seconds.", health.store.head_at
         )
-        said = "Age of the latest signed head, in seconds."
-        yield from _age("tiltyard_signed_head_age_seconds", said, health.store.signed_head_at)
-        said = "Visitors' reports of answers that nobody has dealt with."
-        yield from _figure("tiltyard_open_reports", "gauge", said, health.store.open_reports)
-        said = "Answers that visitors reported and nobody has dealt with."
-        yield from _figure("tiltyard_reported_answers", "gauge", said, health.store.reported_answers)
+        message = "Age of the latest signed head, in seconds."
+        yield from _age("tiltyard_signed_head_age_seconds", message, health.store.signed_head_at)
+        message = "Visitors' reports of answers that nobody has dealt with."
+        yield from _figure("tiltyard_open_reports", "gauge", message, health.store.open_reports)
+        message = "Answers that visitors reported and nobody has dealt with."
+        yield from _figure("tiltyard_reported_answers", "gauge", message, health.store.reported_answers)
     load = health.writer.load
     yield from _figure("tiltyard_writer_waiting", "gauge", "Requests that wait for the writing thread.", load.waiting)
-    said = "How long a new request would wait for the writing thread."
-    yield from _figure("tiltyard_writer_wait_seconds", "gauge", said, round(load.wait_seconds, 6))
+    message = "How long a new request would wait for the writing thread."
+    yield from _figure("tiltyard_writer_wait_seconds", "gauge", message, round(load.wait_seconds, 6))
     if health.writer.seconds is not None:
-        said = "How long the latest trial write took, the commits before it included."
-        yield from _figure("tiltyard_writer_answer_seconds", "gauge", said, round(health.writer.seconds, 6))
+        message = "How long the latest trial write took, the commits before it included."
+        yield from _figure("tiltyard_writer_answer_seconds", "gauge", message, round(health.writer.seconds, 6))
     thread_failures = {failures.thread: failures.total for failures in health.failures}
-    said = "Failures that a thread of the site has survived."
-    yield from _by_label("tiltyard_thread_failures_total", said, "thread", thread_failures)
+    message = "Failures that a thread of the site has survived."
+    yield from _by_label("tiltyard_thread_failures_total", message, "thread", thread_failures)
     if health.board_age_seconds is not None:
-        said = "Age of the published board: 0 while it shows the end of the log."
-        yield from _figure("tiltyard_board_age_seconds", "gauge", said, health.board_age_seconds)
+        message = "Age of the published board: 0 while it shows the end of the log."
+        yield from _figure("tiltyard_board_age_seconds", "gauge", message, health.board_age_seconds)
 
 
 def _bank_counts(state: ArenaState, _votes: object) -> tuple[int, int]:
@@ -255,24 +255,24 @@ def _bank_counts(state: ArenaState, _votes: object) -> tuple[int, int]:
 def _bank_lines(counts: tuple[int, int]) -> Iterator[str]:
     telling, withheld = counts
     yield from _figure("tiltyard_self_naming_answers", "gauge", "Answers that say who wrote them.", telling)
-    said = "Answers that are not served: they say who wrote them, or were switched off."
-    yield from _figure("tiltyard_withheld_answers", "gauge", said, withheld)
+    message = "Answers that are not served: they say who wrote them, or were switched off."
+    yield from _figure("tiltyard_withheld_answers", "gauge", message, withheld)
 
 
-def _figure(name: str, kind: str, said: str, value: float) -> Iterator[str]:
-    yield f"# HELP {name} {said}"
+def _figure(name: str, kind: str, message: str, value: float) -> Iterator[str]:
+    yield f"# HELP {name} {message}"
     yield f"# TYPE {name} {kind}"
     yield f"{name} {value}"
 
 
-def _age(name: str, said: str, at: int | None) -> Iterator[str]:
+def _age(name: str, message: str, at: int | None) -> Iterator[str]:
     """An age in seconds; -1 if there was never such a thing."""
     age = -1.0 if at is None else max(0.0, round((clock() - at) / SECOND, 3))
-    yield from _figure(name, "gauge", f"{said} -1: there is none.", age)
+    yield from _figure(name, "gauge", f"{message} -1: there is none.", age)
 
 
-def _by_label(name: str, said: str, label: str, counts: Mapping[str, int]) -> Iterator[str]:
-    yield f"# HELP {name} {said}"
+def _by_label(name: str, message: str, label: str, counts: Mapping[str, int]) -> Iterator[str]:
+    yield f"# HELP {name} {message}"
     yield f"# TYPE {name} counter"
     for value, count in sorted(counts.items()):
         yield f'{name}{{worker="{os.getpid()}",{label}="{value}"}} {count}'
@@ -280,10 +280,10 @@ def _by_label(name: str, said: str, label: str, counts: Mapping[str, int]) -> It
 
 def _load_lines() -> Iterator[str]:
     """What this process refused or gave up waiting for."""
-    said = "Requests refused because the process was busy."
-    yield from _by_label("tiltyard_refused_total", said, "what", {kind: refused[kind] for kind in KINDS})
-    said = "Connections closed because a request was not sent, or an answer not taken, in time."
-    yield from _by_label("tiltyard_timeouts_total", said, "what", {kind: timed_out[kind] for kind in WAITED_FOR})
+    message = "Requests refused because the process was busy."
+    yield from _by_label("tiltyard_refused_total", message, "what", {kind: refused[kind] for kind in KINDS})
+    message = "Connections closed because a request was not sent, or an answer not taken, in time."
+    yield from _by_label("tiltyard_timeouts_total", message, "what", {kind: timed_out[kind] for kind in WAITED_FOR})
 
 
 def _request_lines(counts: Counter[tuple[str, str, int]]) -> Iterator[str]:

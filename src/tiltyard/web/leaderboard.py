@@ -182,13 +182,13 @@ def _of_part(query: BoardQuery) -> dict[str, str]:
 
 def part_words(query: BoardQuery) -> str:
     """Which votes a query asks for, in words: `prompts about “maths”, up to 2026-11-01`."""
-    said = (
+    message = (
         ("category", query.category, f"on prompts about “{query.category}”"),
         ("language", query.language, f"on prompts in {query.language}"),
         ("kind", query.kind, f"on answers of the kind {query.kind}"),
     )
     missing = "of a {} that this arena does not have"
-    parts = [missing.format(name) if value == NOT_THERE else words for name, value, words in said if value]
+    parts = [missing.format(name) if value == NOT_THERE else words for name, value, words in message if value]
     if query.on:
         parts.append(f"up to the end of {query.on}")
     return ", ".join(parts)
@@ -208,9 +208,9 @@ def public_publication(board: LiveBoard) -> dict[str, Any]:
 
 def _answers(line: BoardLine, query: BoardQuery) -> bool:
     facts = line.facts
-    said = f"{facts.display_name}\n{facts.model}\n{facts.provider}".casefold()
+    names = f"{facts.display_name}\n{facts.model}\n{facts.provider}".casefold()
     return (
-        all(word in said for word in query.q.casefold().split())
+        all(word in names for word in query.q.casefold().split())
         and query.provider in ("", facts.provider)
         and query.licence in ("", facts.licence)
         and query.stability.casefold() in ("", line.row.badge.value.casefold())

@@ -72,9 +72,9 @@ class OwnVote:
 def own_votes(site: Site, voter: str, page: int) -> tuple[tuple[OwnVote, ...], bool]:
     """A page of the visitor's votes, the latest first, and whether there are earlier ones."""
     arena = site.engine.arena
-    found = voted_matchups(arena.store, voter, arena.now(), VOTES_SHOWN + 1, page * VOTES_SHOWN)
+    result = voted_matchups(arena.store, voter, arena.now(), VOTES_SHOWN + 1, page * VOTES_SHOWN)
     models = site.observatory.snapshot.models
-    shown = [matchup for matchup in found[:VOTES_SHOWN] if max(matchup.a, matchup.b) < len(models)]
+    shown = [matchup for matchup in result[:VOTES_SHOWN] if max(matchup.a, matchup.b) < len(models)]
     votes = tuple(
         OwnVote(
             matchup,
@@ -86,13 +86,13 @@ def own_votes(site: Site, voter: str, page: int) -> tuple[tuple[OwnVote, ...], b
         )
         for matchup in shown
     )
-    return votes, len(found) > VOTES_SHOWN
+    return votes, len(result) > VOTES_SHOWN
 
 
-def _own_answer(site: Site, matchup: ShownMatchup, side: Literal["A", "B"], said: str) -> PublicAnswer:
+def _own_answer(site: Site, matchup: ShownMatchup, side: Literal["A", "B"], text: str) -> PublicAnswer:
     if matchup.kind == AnswerKind.TEXT:
-        return PublicAnswer(rendered_answer(said))
-    return PublicAnswer(rendered_answer(said), matchup.kind, site.shown_links.url(matchup.matchup_id, side))
+        return PublicAnswer(rendered_answer(text))
+    return PublicAnswer(rendered_answer(text), matchup.kind, site.shown_links.url(matchup.matchup_id, side))
 
 
 @dataclass(frozen=True, slots=True)

@@ -389,10 +389,10 @@ def estimated_difference(snapshot: Snapshot, a: str, b: str) -> EstimatedDiffere
         return None
     try:
         estimator = replace(published_estimator(rules), slot=False)  # as on the board; sides are drawn at random
-        found = compare_in(study.votes.battles(), a, b, estimator, by=(), anytime=rules.anytime)
+        result = compare_in(study.votes.battles(), a, b, estimator, by=(), anytime=rules.anytime)
     except TiltyardError:
         return None
-    slope, plain = study.offline.slope, found.estimate
+    slope, plain = study.offline.slope, result.estimate
     low, high = (None if end is None else slope * end for end in (plain.low, plain.high))
     return replace(plain, difference=slope * plain.difference, low=low, high=high)
 

@@ -124,5 +124,5 @@ def tag_of(*parts: object) -> str:
 
 def has_already(request: Request, tag: str) -> bool:
     """Whether the client says that it already has the response with this tag."""
-    said = request.headers.get("if-none-match", "")
-    return any(part.strip().removeprefix("W/") == tag.removeprefix("W/") for part in said.split(","))
+    known = request.headers.get("if-none-match", "")
+    return any(part.strip().removeprefix("W/") == tag.removeprefix("W/") for part in known.split(","))

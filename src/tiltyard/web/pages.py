@@ -129,9 +129,9 @@ def _answer_dates(request: Request) -> AnswerDates:
     state = request.app.state
     if not hasattr(state, "answer_dates"):
         state.answer_dates = AnswerDates()
-    found = state.answer_dates
-    assert isinstance(found, AnswerDates)
-    return found
+    result = state.answer_dates
+    assert isinstance(result, AnswerDates)
+    return result
 
 
 def page_of(site: Site, snapshot: Snapshot, name: str) -> ModelPage:
@@ -150,8 +150,8 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dat
     shown = page.facts.display_name
     prompt = chosen_prompt(page, asked)
     hidden = prompt is not None and not page.answers[prompt]
-    said = () if prompt is None or hidden else dates.of(site.engine.arena.store, name, prompt)[:PAST_ANSWERS]
-    text, answers = _texts(site, prompt, [answer.response_id for answer in said])
+    past = () if prompt is None or hidden else dates.of(site.engine.arena.store, name, prompt)[:PAST_ANSWERS]
+    text, answers = _texts(site, prompt, [answer.response_id for answer in past])
     texts = _prompt_texts(site, snapshot)
     beginnings = _first_words(texts)
     subjects = {facts.prompt_id: facts.subject for facts in snapshot.prompts if facts.subject}
@@ -173,7 +173,7 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dat
         "prompt_text": text,
         "hidden": hidden,
         "live_prompts": sum(not shown for shown in page.answers.values()),
-        "answers": list(zip(said, answers, strict=True)),
+        "answers": list(zip(past, answers, strict=True)),
     }
 
 
@@ -190,8 +190,8 @@ def names_of(snapshot: Snapshot) -> dict[str, str]:
 
 def _prompt_texts(site: Site, snapshot: Snapshot) -> dict[str, str]:
     """The texts of all prompts, which anybody may read: only who answered what is hidden."""
-    found = site.observatory.texts(("prompt", facts.prompt_id) for facts in snapshot.prompts)
-    return {facts.prompt_id: found.get(("prompt", facts.prompt_id), "") for facts in snapshot.prompts}
+    result = site.observatory.texts(("prompt", facts.prompt_id) for facts in snapshot.prompts)
+    return {facts.prompt_id: result.get(("prompt", facts.prompt_id), "") for facts in snapshot.prompts}
 
 
 def _first_words(texts: Mapping[str, str]) -> dict[str, str]:
@@ -203,11 +203,11 @@ def _texts(site: Site, prompt: str | None, responses: list[str]) -> tuple[str, l
     """The text of a prompt, and these answers to it."""
     if prompt is None:
         return "", []
-    found = site.observatory.texts([("prompt", prompt), *(("response", response) for response in responses)])
-    answers = {response: PublicAnswer(rendered_answer(found[("response", response)])) for response in responses}
+    result = site.observatory.texts([("prompt", prompt), *(("response", response) for response in responses)])
+    answers = {response: PublicAnswer(rendered_answer(result[("response", response)])) for response in responses}
     for name, file in files_of(site.engine.arena.store, responses).items():
         answers[name] = replace(answers[name], kind=file.kind, url=site.shown_links.public_url(name))
-    return found[("prompt", prompt)], [answers[response] for response in responses]
+    return result[("prompt", prompt)], [answers[response] for response in responses]
 
 
 @router.get("/compare")
@@ -256,11 +256,11 @@ WIDE_OPEN = 400
 """An interval that reaches this many points to both sides says nothing yet: either could win ten battles of eleven."""
 
 
-def wide_open(found: EstimatedDifference | None) -> bool:
+def wide_open(result: EstimatedDifference | None) -> bool:
     """Whether votes are so few that the ends of the interval would only frighten."""
-    if found is None or found.low is None or found.high is None:
+    if result is None or result.low is None or result.high is None:
         return False
-    return found.low < -WIDE_OPEN and found.high > WIDE_OPEN
+    return result.low < -WIDE_OPEN and result.high > WIDE_OPEN
 
 
 def difference_words(page: ComparePage, *, anytime: bool = False) -> str:
@@ -268,14 +268,14 @@ def difference_words(page: ComparePage, *, anytime: bool = False) -> str:
 
     With `anytime` the interval holds at every look, and how sure the votes make us is said of a single one.
     """
-    found = page.difference
-    assert found is not None
-    ahead = f"{signed(found.difference)} points ({between(found.low, found.high)})"
-    a, b, chance = page.a.display_name, page.b.display_name, found.probability_better
-    if wide_open(found):
+    result = page.difference
+    assert result is not None
+    ahead = f"{signed(result.difference)} points ({between(result.low, result.high)})"
+    a, b, chance = page.a.display_name, page.b.display_name, result.probability_better
+    if wide_open(result):
         return f"The votes cannot tell {a} from {b} yet: either could be more than {WIDE_OPEN} points ahead."
     only = " (for one look only)" if anytime else ""
-    match side(found.low, found.high):
+    match side(result.low, result.high):
         case "better":
             return f"{a} is better than {b}: {ahead}, {sureness(chance)} sure{only}."
         case "worse":
@@ -289,14 +289,14 @@ def _compared(site: Site, page: ComparePage, asked: str | None, texts: Mapping[s
     prompt = asked if asked in page.shared else next(shown, None)
     text, answers = _texts(site, prompt, list(page.answers.get(prompt, ())) if prompt is not None else [])
     record = page.record
-    said = (
+    message = (
         f"{page.a.display_name} won {record.wins}, {record.ties} ties, {record.both_bad} both bad, "
         f"{page.b.display_name} won {record.losses}"
     )
     return {
         "page": page,
         "asked": _first_words(texts),
-        "bar": charts.split_bar(record.wins, record.ties, record.both_bad, record.losses, said),
+        "bar": charts.split_bar(record.wins, record.ties, record.both_bad, record.losses, message),
         "prompt_id": prompt,
         "prompt_text": text,
         "answer_a": answers[0] if answers else None,

@@ -160,9 +160,9 @@ class Protocol(HttpToolsProtocol):
             refused["connection"] += 1
             self._hang_up(503, "Too many connections. Come again in a moment.", (b"retry-after", b"%d" % RETRY_SECONDS))
 
-    def _hang_up(self, status: int, said: str, *more: tuple[bytes, bytes]) -> None:
+    def _hang_up(self, status: int, message: str, *more: tuple[bytes, bytes]) -> None:
         """Respond without the application, and close."""
-        text = said.encode("ascii", "replace")
+        text = message.encode("ascii", "replace")
         fields = [*HEADERS, NOT_KEPT, *more, (b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
         fields.append((b"content-length", b"%d" % len(text)))
         head = b"".join(name + b": " + value + b"\r\n" for name, value in fields)

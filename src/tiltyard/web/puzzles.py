@@ -61,10 +61,10 @@ class Puzzles:
 
     def check(self, text: str, number: str, voter: str, rules: EntryRules, now: int) -> SolvedPuzzle:
         """The solved puzzle; a wrong, foreign or old one is refused. Without a number, the wait must be over."""
-        found = SHAPE.match(text)
-        if found is None or not hmac.compare_digest(found[3], self._signature(f"{found[1]}.{found[2]}", voter)):
+        result = SHAPE.match(text)
+        if result is None or not hmac.compare_digest(result[3], self._signature(f"{result[1]}.{result[2]}", voter)):
             raise _refused("the puzzle was not made for this visit. Ask for another.")
-        made_at = int(found[1])
+        made_at = int(result[1])
         age = (now - made_at) // SECOND
         if not 0 <= age <= GOOD_SECONDS:
             raise _refused("the puzzle is too old. Ask for another.")
@@ -73,7 +73,7 @@ class Puzzles:
             left = rules.puzzle_wait_seconds - age
             raise _refused(f"the puzzle is not solved. Solve it, or come back in {left} seconds.")
         expires_at = made_at + (GOOD_SECONDS + 1) * SECOND
-        return SolvedPuzzle(f"puzzle:{found[2]}", made_at, expires_at, waited=not solved)
+        return SolvedPuzzle(f"puzzle:{result[2]}", made_at, expires_at, waited=not solved)
 
     def _signature(self, begun: str, voter: str) -> str:
         return hmac.digest(self._key, f"{begun}\n{voter}".encode(), "sha256").hex()[:32]

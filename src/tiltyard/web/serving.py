@@ -39,10 +39,10 @@ steps."""
 STOP_SECONDS = 20
 """How long a stopping site waits for pending responses."""
 
-DOORS = 32
+LISTENERS = 32
 """How often each socket is listened on: the event loop accepts one connection at each per round, and under load a round
-takes long. With one door, visitors of a crowded site waited ten seconds to be let in. Workers that share a socket have
-one each: with more, a connection was now and then accepted by nobody, and its visitor waited in vain."""
+takes long. With one, visitors of a crowded site waited ten seconds to be let in. Workers that share a socket have one
+each: with more, a connection was now and then accepted by nobody, and its visitor waited in vain."""
 
 FILES_WANTED = 8192
 FILES_FOR_OTHERS = 256
@@ -93,12 +93,12 @@ def serve(
 def bound_sockets(host: str, port: int) -> list[socket.socket]:
     """The sockets of an address, bound but not yet listening; a port that is taken is an `OptionError`."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        result = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise OptionError(f"--host {host}: there is no such address here ({error.strerror or error}).") from None
     with contextlib.ExitStack() as bound:
         sockets = []
-        for family, _, _, _, address in dict.fromkeys(found):
+        for family, _, _, _, address in dict.fromkeys(result):
             one = bound.enter_context(socket.socket(family, socket.SOCK_STREAM))
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
@@ -121,16 +121,16 @@ def _cannot_bind(host: str, port: int, error: OSError) -> OptionError:
     return OptionError(f"cannot listen on {where}: {error.strerror}. Choose an address of this machine with --host.")
 
 
-def serve_in_worker(mouth: Connection, sockets: Sequence[socket.socket]) -> None:
+def serve_in_worker(sender: Connection, sockets: Sequence[socket.socket]) -> None:
     """Serve in one of several processes, with the settings that `serve` left in the environment."""
     values = msgspec.json.decode(os.environ[SETTINGS_VARIABLE])
     secret, admin_secret = secrets_of()
     proxies = tuple(values.pop("trusted_proxies"))
     settings = SiteSettings(**values, trusted_proxies=proxies, secret=secret, admin_secret=admin_secret)
-    serve_here(settings, sockets, mouth)
+    serve_here(settings, sockets, sender)
 
 
-def serve_here(settings: SiteSettings, sockets: Sequence[socket.socket], mouth: Connection | None = None) -> None:
+def serve_here(settings: SiteSettings, sockets: Sequence[socket.socket], sender: Connection | None = None) -> None:
     """Serve in this process, tuned for low latency.
 
     Everything loaded so far is permanent, so it is frozen for the garbage collector: scanning it takes up to a tenth of
@@ -147,10 +147,10 @@ def serve_here(settings: SiteSettings, sockets: Sequence[socket.socket], mouth: 
         app = create_app(settings, arena, observatory)
         gc.collect()
         gc.freeze()
-        server = SiteServer(uvicorn.Config(app, **server_options()), parts, mouth)
+        server = SiteServer(uvicorn.Config(app, **server_options()), parts, sender)
         try:
-            more = DOORS - 1 if mouth is None else 0
-            server.run([door for one in sockets for door in (one, *(one.dup() for _ in range(more)))])
+            more = LISTENERS - 1 if sender is None else 0
+            server.run([listener for one in sockets for listener in (one, *(one.dup() for _ in range(more)))])
         except KeyboardInterrupt:
             return
         except OSError as error:
@@ -172,16 +172,16 @@ def _allow_connections() -> None:
 class SiteServer(uvicorn.Server):
     """The server of one process. It reports every second that it serves, and closes the site's parts at its end."""
 
-    def __init__(self, config: uvicorn.Config, parts: contextlib.ExitStack, mouth: Connection | None) -> None:
+    def __init__(self, config: uvicorn.Config, parts: contextlib.ExitStack, sender: Connection | None) -> None:
         super().__init__(config)
         self._parts = parts
-        self._mouth = mouth
+        self._sender = sender
 
     async def on_tick(self, counter: int) -> bool:
         """Called ten times a second. If the pipe to the parent is closed, the parent is gone: stop, too."""
-        if self._mouth is not None and counter % 10 == 0:
+        if self._sender is not None and counter % 10 == 0:
             try:
-                self._mouth.send_bytes(BEAT)
+                self._sender.send_bytes(BEAT)
             except OSError:
                 self.should_exit = True
         return await super().on_tick(counter)

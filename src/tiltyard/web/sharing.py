@@ -49,11 +49,11 @@ async def embed(request: Request) -> Response:
 def embed_view(snapshot: Snapshot, number: int) -> dict[str, Any]:
     """What the template of an embedded board shows."""
     lines = board_lines(snapshot, BoardQuery())
-    said = said_of(snapshot, BoardQuery())
+    message = said_of(snapshot, BoardQuery())
     return {
         "lines": [(line, charts.interval_bar(line)) for line in lines[:number]],
         "more": len(lines) - number,
-        "verdict": said,
+        "verdict": message,
         "snapshot": snapshot,
         "shadow": snapshot.board.phase == SHADOW_PHASE,
     }
@@ -83,12 +83,12 @@ async def _picture(request: Request, asked: tuple[str, ...], draw: Callable[[Sna
 def board_card(snapshot: Snapshot, title: str) -> bytes:
     """The first models of the board, with the sentence above it."""
     card, lines = ShareCard(title), board_lines(snapshot, BoardQuery())
-    said = said_of(snapshot, BoardQuery())
-    words = said.text
+    message = said_of(snapshot, BoardQuery())
+    words = message.text
     for line in lines:
         words = words.replace(line.row.display_name, legible(line.row.display_name, line.row.model))
     y = card.paragraph(140, words, 36, 2) + 24
-    if not said.too_few_votes:
+    if not message.too_few_votes:
         y = _card_rows(card, lines[:CARD_ROWS], y)
     card.foot(_votes(snapshot.board.votes))
     return card.png()
@@ -123,10 +123,10 @@ def model_card(snapshot: Snapshot, name: str, title: str) -> bytes | None:
     card, row = ShareCard(title), line.row
     card.text(INSET, 190, legible(row.display_name, row.model), 76, INK, WIDTH - 2 * INSET)
     few = said_of(snapshot, BoardQuery()).too_few_votes or line.provisional
-    said = [f"rank {row.rank} of {len(snapshot.board.rows)}"]
+    facts = [f"rank {row.rank} of {len(snapshot.board.rows)}"]
     if line.places and not few:
-        said.append(f"could be {line.places[0]} to {line.places[1]}")
-    card.text(INSET, 320, ", ".join(said) if not few else "too few votes for a rank", 44, ACCENT, WIDTH - 2 * INSET)
+        facts.append(f"could be {line.places[0]} to {line.places[1]}")
+    card.text(INSET, 320, ", ".join(facts) if not few else "too few votes for a rank", 44, ACCENT, WIDTH - 2 * INSET)
     if not few:
         card.text(INSET, 392, f"rating {points(row.rating_shown)}", 44, INK, WIDTH - 2 * INSET)
         _card_bar(card, line, 422)

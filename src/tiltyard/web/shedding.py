@@ -84,8 +84,8 @@ def busy(what: str) -> Failure:
     """The answer to a refused request, counted."""
     refused[what] += 1
     wait = RETRY_SECONDS if what == "vote" else _returns.wait_seconds(time.monotonic())
-    said = "the arena is very busy, and this was not begun. Send the same request again in a moment."
-    return Failure(503, "busy", said, {"retry-after": str(wait)})
+    message = "the arena is very busy, and this was not begun. Send the same request again in a moment."
+    return Failure(503, "busy", message, {"retry-after": str(wait)})
 
 
 def admit(command: Command[Any], load: Load, longest_wait: float, lag_seconds: float = 0.0) -> None:

@@ -82,11 +82,11 @@ class ShownLinks:
         if not TOKEN.match(token):
             return None
         try:
-            said = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+            raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         except ValueError:
             return None
-        mac, named = said[:MAC_BYTES], self._masked(said[:MAC_BYTES], said[MAC_BYTES:])
-        if not hmac.compare_digest(mac, self._mac(named)) or _letters(said) != token:
+        mac, named = raw[:MAC_BYTES], self._masked(raw[:MAC_BYTES], raw[MAC_BYTES:])
+        if not hmac.compare_digest(mac, self._mac(named)) or _letters(raw) != token:
             return None
         return named[1:].decode(), named[:1].decode()
 
@@ -113,11 +113,11 @@ async def shown_answer(request: Request, token: str) -> Response:
     site = site_of(request)
     named = site.shown_links.read(token)
     store = site.engine.arena.store
-    found = None if named is None else await asyncio.to_thread(_found, store, *named)
-    is_off = found is not None and found.response_id in site.observatory.snapshot.answers_off
-    if named is None or found is None or (is_off and named[1] != OPERATOR):
+    result = None if named is None else await asyncio.to_thread(_found, store, *named)
+    is_off = result is not None and result.response_id in site.observatory.snapshot.answers_off
+    if named is None or result is None or (is_off and named[1] != OPERATOR):
         raise Failure(404, "not_found", NOT_FOUND)
-    return answer_with(request, store, found)
+    return answer_with(request, store, result)
 
 
 def _found(store: Store, name: str, side: str) -> StoredFile | None:
@@ -138,48 +138,48 @@ class PublicAnswer:
         return not self.html.strip()
 
 
-def answer_with(request: Request, store: Store, found: StoredFile) -> Response:
+def answer_with(request: Request, store: Store, file: StoredFile) -> Response:
     """A file as a response: whole, compressed, or the range that a player asked for."""
-    headers = headers_of(found)
+    headers = headers_of(file)
     if request.headers.get("sec-fetch-dest") == "document":
         headers["content-security-policy"] = INERT  # opened by its address, a page could go elsewhere
-    if found.kind in COMPRESSED and takes_gzip(request.headers.get("accept-encoding", "")):
+    if file.kind in COMPRESSED and takes_gzip(request.headers.get("accept-encoding", "")):
         headers["content-encoding"] = "gzip"
-        body = _zipped(_whole(store, found))
+        body = _zipped(_whole(store, file))
         return Response(headers=headers) if request.state.is_head else StreamingResponse(body, headers=headers)
-    if found.kind == AnswerKind.HTML:
-        headers["content-length"] = str(len(page_start()) + found.size)
+    if file.kind == AnswerKind.HTML:
+        headers["content-length"] = str(len(page_start()) + file.size)
         return (
             Response(headers=headers)
             if request.state.is_head
-            else StreamingResponse(_whole(store, found), headers=headers)
+            else StreamingResponse(_whole(store, file), headers=headers)
         )
-    start, end, status = 0, found.size, 200
-    part = range_of(request.headers.get("range", ""), found.size) if found.kind in WITH_RANGES else None
+    start, end, status = 0, file.size, 200
+    part = range_of(request.headers.get("range", ""), file.size) if file.kind in WITH_RANGES else None
     if part is not None:
         if part[0] >= part[1]:
-            headers["content-range"] = f"bytes */{found.size}"
+            headers["content-range"] = f"bytes */{file.size}"
             return Response(status_code=416, headers=headers)
         start, end, status = *part, 206
-        headers["content-range"] = f"bytes {start}-{end - 1}/{found.size}"
+        headers["content-range"] = f"bytes {start}-{end - 1}/{file.size}"
     headers["content-length"] = str(end - start)
     if request.state.is_head:
         return Response(status_code=status, headers=headers)
-    return StreamingResponse(_bytes(store, found.sha256, start, end), status, headers)
+    return StreamingResponse(_bytes(store, file.sha256, start, end), status, headers)
 
 
-def headers_of(found: StoredFile) -> dict[str, str]:
+def headers_of(file: StoredFile) -> dict[str, str]:
     """The headers of a file: they follow from its kind and format alone, which both sides of a matchup share."""
     headers = {
-        "content-type": found.media_type,
+        "content-type": file.media_type,
         "cache-control": "private, no-store",
-        "content-security-policy": SANDBOX if found.kind == AnswerKind.HTML else INERT,
+        "content-security-policy": SANDBOX if file.kind == AnswerKind.HTML else INERT,
         "x-frame-options": "SAMEORIGIN",
         "vary": "accept-encoding, sec-fetch-dest",
         "x-dns-prefetch-control": "off",
         "connection-allowlist": "()",  # no connection at all, also none to where a page tries to go
     }
-    if found.kind in WITH_RANGES:
+    if file.kind in WITH_RANGES:
         headers["accept-ranges"] = "bytes"
     return headers
 
@@ -190,18 +190,18 @@ def range_of(asked: str, size: int) -> tuple[int, int] | None:
     None: the whole file, also where the header asks in another unit, for several ranges, or for nothing that can be
     understood; such a header is ignored (RFC 9110, 14.2).
     """
-    found = RANGE.match(asked.strip())
-    if found is None or found[1] == found[2] == "" or (found[1] and found[2] and int(found[1]) > int(found[2])):
+    result = RANGE.match(asked.strip())
+    if result is None or result[1] == result[2] == "" or (result[1] and result[2] and int(result[1]) > int(result[2])):
         return None
-    if found[1] == "":
-        return max(0, size - int(found[2])), size
-    return int(found[1]), size if found[2] == "" else min(size, int(found[2]) + 1)
+    if result[1] == "":
+        return max(0, size - int(result[2])), size
+    return int(result[1]), size if result[2] == "" else min(size, int(result[2]) + 1)
 
 
 def takes_gzip(accepted: str) -> bool:
     """Whether a browser's `Accept-Encoding` names gzip, and not to refuse it."""
-    found = (GZIP.match(part.strip()) for part in accepted.split(","))
-    return any(float(part[1] or 1) > 0 for part in found if part)
+    result = (GZIP.match(part.strip()) for part in accepted.split(","))
+    return any(float(part[1] or 1) > 0 for part in result if part)
 
 
 @cache
@@ -210,10 +210,10 @@ def page_start() -> bytes:
     return b"<!doctype html><script>%s</script>" % static_files()["frame_prologue.js"].content
 
 
-async def _whole(store: Store, found: StoredFile) -> AsyncIterator[bytes]:
-    if found.kind == AnswerKind.HTML:
+async def _whole(store: Store, file: StoredFile) -> AsyncIterator[bytes]:
+    if file.kind == AnswerKind.HTML:
         yield page_start()
-    async for piece in _bytes(store, found.sha256, 0, found.size):
+    async for piece in _bytes(store, file.sha256, 0, file.size):
         yield piece
 
 

@@ -70,6 +70,6 @@ class Site:
 
 def site_of(request: Request) -> Site:
     """The site that answers a request."""
-    found = request.app.state.site
-    assert isinstance(found, Site)
-    return found
+    result = request.app.state.site
+    assert isinstance(result, Site)
+    return result

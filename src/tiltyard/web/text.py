@@ -131,12 +131,12 @@ class Answer(NamedTuple):
 def split_reasoning(text: str) -> Answer:
     """Take the reasoning off the beginning of an answer. One that never ends is reasoning to the end."""
     thoughts: list[str] = []
-    while found := THINKING.match(text):
-        thoughts.append(found[2].strip())
-        text = text[found.end() :]
-    if not thoughts and "</think>" in text and (found := THOUGHT.match(text)) and found[1].count("```") % 2 == 0:
-        thoughts.append(found[1].strip())
-        text = text[found.end() :]
+    while result := THINKING.match(text):
+        thoughts.append(result[2].strip())
+        text = text[result.end() :]
+    if not thoughts and "</think>" in text and (result := THOUGHT.match(text)) and result[1].count("```") % 2 == 0:
+        thoughts.append(result[1].strip())
+        text = text[result.end() :]
     return Answer("\n\n".join(filter(None, thoughts)), text)
 
 
@@ -150,11 +150,11 @@ _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]")
 
 def rendered_answer(text: str) -> Html:
     """A whole answer as safe HTML, with its reasoning folded."""
-    reasoning, said = split_reasoning(text)
+    reasoning, answer = split_reasoning(text)
     if not reasoning:
-        return rendered(said)
+        return rendered(answer)
     label = el("summary", f"Reasoning ({count_words(reasoning):,} words)")
-    return el("details", label, rendered(reasoning), class_="reasoning") + rendered(said)
+    return el("details", label, rendered(reasoning), class_="reasoning") + rendered(answer)
 
 
 _FENCE = re.compile("```|~~~")
@@ -203,8 +203,8 @@ def _image(
     renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType
 ) -> str:  # the parser's own signature
     token = tokens[index]
-    said = renderer.renderInlineAsText(token.children or [], options, env).strip()
-    label = f"image: {said}" if said else "image"
+    alt = renderer.renderInlineAsText(token.children or [], options, env).strip()
+    label = f"image: {alt}" if alt else "image"
     return str(el("span", f"[{label}]", class_="image"))
 
 

@@ -138,17 +138,17 @@ class Visitors:
         """The quotas of one kind of action for this visitor; none if the settings turn limits off."""
         if not self._settings.rate_limit:
             return ()
-        found = session_quotas(self._policy().limits, act, visitor.voter)
+        result = session_quotas(self._policy().limits, act, visitor.voter)
         for limit in limits_of(self._policy().limits):
             if limit.act == act and limit.counted_by == "address":
                 seconds = limit.window // MICROSECONDS
                 what = f"{act}:address:{seconds}"
                 networks = self._networks(visitor.address)[: None if limit.growth else 1]
-                found += [
+                result += [
                     Quota(f"{what}:{network}", limit.limit * limit.growth**wider, seconds, hidden=True)
                     for wider, network in enumerate(networks)
                 ]
-        return tuple(found)
+        return tuple(result)
 
     def block(self, visitor: Visitor) -> str:
         """A name of the visitor's address block, hashed with a key of the site; empty if the settings turn limits off.

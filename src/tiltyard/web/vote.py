@@ -258,8 +258,8 @@ async def shown(text: str) -> Shown:
 
 async def shown_answer(text: str) -> Shown:
     """An answer as the page shows it, its reasoning apart."""
-    reasoning, said = split_reasoning(text)
-    made = await shown(said)
+    reasoning, answer = split_reasoning(text)
+    made = await shown(answer)
     if not reasoning:
         return made
     return replace(made, reasoning=await _html(reasoning), reasoning_words=count_words(reasoning))

@@ -55,7 +55,7 @@ class WorkerProcess:
     """One process and its reports: a heartbeat every second while it serves, or the reason why it cannot."""
 
     process: SpawnProcess
-    ear: Connection
+    receiver: Connection
     born: float
     ready: bool = False
     leaving: bool = False
@@ -66,12 +66,12 @@ class WorkerProcess:
     def listen(self) -> None:
         """Read its reports."""
         try:
-            while self.ear.poll():
-                said = self.ear.recv_bytes()
-                if said == BEAT:
+            while self.receiver.poll():
+                message = self.receiver.recv_bytes()
+                if message == BEAT:
                     self.ready, self.silent_seconds = True, 0.0
                 else:
-                    self.reason = said.decode(errors="replace")
+                    self.reason = message.decode(errors="replace")
         except (EOFError, OSError):
             return
 
@@ -123,7 +123,7 @@ class Workers:
         wanted = self._number + (1 if self._retiring else 0)
         while len(self._workers) < wanted and time.monotonic() >= self._start_at:
             self._workers.append(self._started())
-        news: list[Any] = [part for worker in self._workers for part in (worker.process.sentinel, worker.ear)]
+        news: list[Any] = [part for worker in self._workers for part in (worker.process.sentinel, worker.receiver)]
         if news:
             connection.wait(news, TURN_SECONDS)
         else:
@@ -140,15 +140,15 @@ class Workers:
             self._let_go(self._retiring.pop(0))
 
     def _started(self) -> WorkerProcess:
-        ear, mouth = _spawn.Pipe(duplex=False)
-        process = _spawn.Process(target=_work, args=(self._target, mouth, self._sockets))
+        receiver, sender = _spawn.Pipe(duplex=False)
+        process = _spawn.Process(target=_work, args=(self._target, sender, self._sockets))
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for this process to pass on
         try:
             process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            mouth.close()
-        return WorkerProcess(process, ear, time.monotonic())
+            sender.close()
+        return WorkerProcess(process, receiver, time.monotonic())
 
     def _look_at(self, worker: WorkerProcess) -> None:
         if not worker.process.is_alive():
@@ -165,7 +165,7 @@ class Workers:
         """Note how a worker ended; if it never served, wait a little before the next one, or give up."""
         worker.listen()
         worker.process.join()
-        worker.ear.close()
+        worker.receiver.close()
         self._workers.remove(worker)
         if worker in self._retiring:
             self._retiring.remove(worker)
@@ -204,18 +204,18 @@ class Workers:
             worker.process.join()
 
 
-def _work(target: str, mouth: Connection, sockets: Sequence[socket]) -> None:
+def _work(target: str, sender: Connection, sockets: Sequence[socket]) -> None:
     """The main function of a worker: it serves, or reports in one line why it cannot."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
         module, _, name = target.partition(":")
-        getattr(import_module(module), name)(mouth, sockets)
+        getattr(import_module(module), name)(sender, sockets)
     except TiltyardError as error:
-        mouth.send_bytes(str(error).encode())
+        sender.send_bytes(str(error).encode())
         sys.exit(1)
     except Exception as error:  # any error is reported to the parent in one line
         places = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        mouth.send_bytes(f"{said} ({places[-1].filename}:{places[-1].lineno})".encode())
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        sender.send_bytes(f"{message} ({places[-1].filename}:{places[-1].lineno})".encode())
         sys.exit(1)

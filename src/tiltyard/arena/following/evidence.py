@@ -101,11 +101,11 @@ def _earlier(
     scores = [score for score, _, _ in scores_after(votes, again, policy, phase, cuts)]
     numbers = {name: number for number, name in enumerate(votes.models)}
     chosen = [numbers[name] for name in enabled if name in numbers]
-    found = []
+    result = []
     for score in scores:
         order = sorted(chosen, key=lambda model: (-score[model], model))
-        found.append({votes.models[model]: place for place, model in enumerate(order, start=1)})
-    return tuple(found)
+        result.append({votes.models[model]: place for place, model in enumerate(order, start=1)})
+    return tuple(result)
 
 
 def scores_after(

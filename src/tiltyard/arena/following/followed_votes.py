@@ -155,9 +155,9 @@ class RecentEvents:
     def _counts(self, numbers: NDArray[np.uint8]) -> dict[str, int]:
         """How often each text occurs, in the order of their first occurrences."""
         counts = np.bincount(numbers, minlength=len(self._words.texts)).tolist()
-        found = [number for number, n in enumerate(counts) if n]
-        found.sort(key=lambda number: int(np.argmax(numbers == number)))
-        return {self._words.texts[number]: counts[number] for number in found}
+        result = [number for number, n in enumerate(counts) if n]
+        result.sort(key=lambda number: int(np.argmax(numbers == number)))
+        return {self._words.texts[number]: counts[number] for number in result}
 
     def _drop_before(self, oldest: int) -> None:
         """Forget what was before a time, once it is an eighth of what is kept: moving the rest takes time too."""

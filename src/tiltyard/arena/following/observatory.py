@@ -383,17 +383,17 @@ class Observatory:
         contested = contested_models(votes, policy.defences, until)
         blocks = blocks_to_swap(votes, order, policy.defences)
         swapped_by = {pair: number for pair, number in zip(pairwise(order), blocks, strict=True) if number is not None}
-        found = findings_of(votes, offline, again, policy, shown.phase, raw)
+        result = findings_of(votes, offline, again, policy, shown.phase, raw)
         with self._state:
-            weekly = weekly_of(shown, self._recent_events, followed.votes, votes, looks[:-1], found)
+            weekly = weekly_of(shown, self._recent_events, followed.votes, votes, looks[:-1], result)
             study = Study(
                 seq=state.seq,
                 votes=votes,
                 replay=again,
                 ratings=ratings,
-                offline=found.offline,
+                offline=result.offline,
                 offline_trouble=trouble,
-                evidence=found.evidence,
+                evidence=result.evidence,
                 weekly=weekly,
                 moved=movements(weekly.board, looks[-1], state.policy),
                 categories=counts_by([(one.subject or "", *one.tags) for one in state.catalog.prompts], votes),
@@ -429,8 +429,8 @@ class Observatory:
         with self._moving:
             study = self.snapshot.study
             if study.offline is not None:
-                found = with_swaps(study.offline, self._swaps)
-                self._publish(replace(study, offline=found, weekly=replace(study.weekly, offline=found)))
+                result = with_swaps(study.offline, self._swaps)
+                self._publish(replace(study, offline=result, weekly=replace(study.weekly, offline=result)))
 
     def _publish(self, study: Study) -> None:
         with self._state:

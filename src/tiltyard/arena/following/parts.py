@@ -175,14 +175,14 @@ def part_board(snapshot: Snapshot, part: VotePart, styles: Callable[[], Styles])
     order = [row.model for row in then] or [row.model for row in snapshot.board.rows]
     style = _style_columns(votes, styles()) if part.style else None
     try:
-        found = offline_board(votes, order, snapshot.policy.intervals, swaps=False, style=style)
+        result = offline_board(votes, order, snapshot.policy.intervals, swaps=False, style=style)
     except TiltyardError as error:
         return PartBoard(part, len(votes), None, then, str(error))
     whole, slope = snapshot.study.offline, None
     shown = {row.model: row.rating for row in then} or snapshot.board.raw_ratings
     if whole is not None and not then:
         slope = whole.slope
-    moved = on_scale(found, shown, slope, widen=bool(then))
+    moved = on_scale(result, shown, slope, widen=bool(then))
     return PartBoard(part, len(votes), moved, then)
 
 
@@ -213,8 +213,8 @@ def _then(snapshot: Snapshot, part: VotePart) -> tuple[ThenRow, ...]:
 def _style_columns(votes: VoteTable, styles: Styles) -> dict[str, Floats]:
     """The style of both answers of every vote, as they are now: `len_a`, `len_b`, and so on."""
     grid = np.zeros((len(votes.models), len(votes.prompts), len(STYLE)))
-    for cell, found in styles.items():
-        grid[cell] = found
+    for cell, result in styles.items():
+        grid[cell] = result
     a, b = grid[votes.model_a, votes.prompt], grid[votes.model_b, votes.prompt]
     varied = [place for place in range(len(STYLE)) if (a[:, place] != b[:, place]).any()]
     return {

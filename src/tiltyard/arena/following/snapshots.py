@@ -179,7 +179,7 @@ def weekly_of(
     followed: VoteColumns,
     votes: VoteTable,
     days: tuple[BoardAt, ...],
-    found: Findings,
+    result: Findings,
 ) -> WeeklyReport:
     """The report on those days, from the state at their end."""
     since = days[0].at
@@ -193,7 +193,7 @@ def weekly_of(
         flags=recent_events.notes(since, "flagged"),
         exclusions=recent_events.notes(since, "excluded", "restored"),
     )
-    return weekly_report(state, period, found)
+    return weekly_report(state, period, result)
 
 
 def rated(votes: VoteTable, order: list[str], rules: IntervalRules, *, swaps: bool) -> tuple[OfflineBoard | None, str]:

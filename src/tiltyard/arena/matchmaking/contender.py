@@ -54,10 +54,10 @@ class ContenderMeeting:
     @classmethod
     def read(cls, reason: str) -> ContenderMeeting | None:
         """From a reason in the log; None for any other reason."""
-        found = _REASON.fullmatch(reason)
-        if found is None:
+        result = _REASON.fullmatch(reason)
+        if result is None:
             return None
-        anchor, text, opponent, short = int(found[1]), found[2], found[3], found[4]
+        anchor, text, opponent, short = int(result[1]), result[2], result[3], result[4]
         if opponent is not None:
             return cls("close" if text == REASONS["close"] else "challenger", anchor, int(opponent))
         return cls("neighbour", anchor, anchor - 1 if text == REASONS["above"] else anchor + 1, short is not None)

@@ -67,18 +67,18 @@ def clean(kind: AnswerKind, data: bytes) -> Cleaned:
 
 
 def _cleaned(kind: AnswerKind, data: bytes) -> Cleaned:
-    found = format_of(data)
-    if found in READERS:
-        made, moves = clean_stream(data, found)
+    result = format_of(data)
+    if result in READERS:
+        made, moves = clean_stream(data, result)
         real, media_type = (AnswerKind.VIDEO, WEBM) if moves else (AnswerKind.AUDIO, FLAC)
-    elif found in _PLAIN:
-        real, plain, media_type = _PLAIN[found]
+    elif result in _PLAIN:
+        real, plain, media_type = _PLAIN[result]
         made = plain(data) if real == kind else b""
     else:
         raise BankError(f"is not {USUAL[kind]}, and nothing else can be cleaned. Convert it.")
     if real != kind:
         raise BankError(
-            f"is declared as {kind}, but its bytes are {found}, which is {real}. Correct `kind` or the file."
+            f"is declared as {kind}, but its bytes are {result}, which is {real}. Correct `kind` or the file."
         )
     words = made.decode("utf-8", "replace") if kind in (AnswerKind.SVG, AnswerKind.HTML) else ""
     return Cleaned(made, media_type, words)

@@ -67,8 +67,8 @@ def block_colour(kind: str) -> str:
     name = re.sub(r"[\s-]+", "_", kind.strip().lower().rpartition(":")[2].split("[")[0])
     if name in NOTHING:
         return ""
-    found = _KNOWN.search(name.replace("grey", "gray"))
+    result = _KNOWN.search(name.replace("grey", "gray"))
     if name.endswith("leaves") and not name.startswith("cherry"):
         return _BY_NAME["leaves"]
-    colour = UNKNOWN if found is None else _BY_NAME[found[0]]
+    colour = UNKNOWN if result is None else _BY_NAME[result[0]]
     return f"{colour}90" if "glass" in name and len(colour) == len(UNKNOWN) else colour

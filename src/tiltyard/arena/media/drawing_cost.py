@@ -62,7 +62,7 @@ _CSS_ESCAPE = re.compile(r"\\([0-9a-fA-F]{1,6})\s?|\\(.)", re.DOTALL)
 
 def unescaped(css: str) -> str:
     """A style as browsers read it."""
-    return _CSS_ESCAPE.sub(lambda found: chr(min(int(found[1], 16), 0x10FFFF)) if found[1] else found[2], css)
+    return _CSS_ESCAPE.sub(lambda match: chr(min(int(match[1], 16), 0x10FFFF)) if match[1] else match[2], css)
 
 
 @dataclass(slots=True)
@@ -298,8 +298,8 @@ class _Drawing:
         return whole
 
     def _targets(self, value: str) -> Iterator[Element]:
-        for found in _REFERENCE.finditer(value):
-            if (target := self._by_id.get(found[1])) is not None:
+        for result in _REFERENCE.finditer(value):
+            if (target := self._by_id.get(result[1])) is not None:
                 yield target
 
     def _styles(self, element: Element) -> Iterator[tuple[str, str]]:
@@ -373,8 +373,8 @@ def _letters(element: Element) -> int:
 
 def _measure(value: str, side: float) -> float:
     """The first number of an attribute, or its share of a drawing's side."""
-    found = _MEASURE.search(value)
-    return float(found[1]) * (side / 100.0 if found[2] else 1.0) if found else 0.0
+    result = _MEASURE.search(value)
+    return float(result[1]) * (side / 100.0 if result[2] else 1.0) if result else 0.0
 
 
 def _text(element: Element) -> str:
@@ -400,10 +400,10 @@ def _largest(element: Element, name: str, default: float = 0.0) -> float:
 
 def _declarations(text: str) -> list[tuple[str, str]]:
     pairs = (part.partition(":") for part in text.split(";"))
-    found = [(name.strip().lower(), value) for name, _, value in pairs]
-    if any(name.startswith("--") and _REFERENCE.search(value) for name, value in found):
+    result = [(name.strip().lower(), value) for name, _, value in pairs]
+    if any(name.startswith("--") and _REFERENCE.search(value) for name, value in result):
         raise BankError("has url() in a variable of its styles. Write it where it is used.")
-    return found
+    return result
 
 
 def _rules(sheets: str, elements: int) -> dict[str, list[tuple[str, str]]]:
@@ -420,11 +420,11 @@ def _rules(sheets: str, elements: int) -> dict[str, list[tuple[str, str]]]:
             )
         for selector in selectors.split(","):
             last = selector.split()[-1:] or ["*"]
-            found = _SIMPLE.match(last[0])
-            if found is None:
+            result = _SIMPLE.match(last[0])
+            if result is None:
                 rules["*"] += declared
-            elif found["class"] or found["id"]:
-                rules[f".{found['class']}" if found["class"] else f"#{found['id']}"] += declared
+            elif result["class"] or result["id"]:
+                rules[f".{result['class']}" if result["class"] else f"#{result['id']}"] += declared
             else:
                 rules["*" if last[0] in ("from", "to") else last[0]] += declared
     return dict(rules)

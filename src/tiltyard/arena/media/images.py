@@ -138,8 +138,8 @@ def _in_usual_colours(frame: Image.Image, profile: bytes, mode: str) -> Image.Im
 
 
 def _broken(error: BaseException) -> BankError:
-    said = re.sub(r"<[^>]*>", "these bytes", " ".join(str(error).split()))[:80] or type(error).__name__
-    return BankError(f"cannot be read as a picture ({said}). Save it again as PNG, JPEG, GIF or WebP.")
+    message = re.sub(r"<[^>]*>", "these bytes", " ".join(str(error).split()))[:80] or type(error).__name__
+    return BankError(f"cannot be read as a picture ({message}). Save it again as PNG, JPEG, GIF or WebP.")
 
 
 def _too_many_pixels() -> BankError:

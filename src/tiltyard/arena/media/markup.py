@@ -156,8 +156,8 @@ class _Names:
     def classes(self, value: str) -> str:
         return " ".join(self._classes.setdefault(name, f"c{len(self._classes) + 1}") for name in value.split())
 
-    def in_selector(self, found: re.Match[str]) -> str:
-        return f"#{self.id(found[2])}" if found[1] == "#" else f".{self.classes(found[2])}"
+    def in_selector(self, match: re.Match[str]) -> str:
+        return f"#{self.id(match[2])}" if match[1] == "#" else f".{self.classes(match[2])}"
 
 
 def _written(element: Element, names: _Names) -> str:
@@ -184,7 +184,7 @@ def _value(element: Element, name: str, value: str, names: _Names) -> str | None
             return f"#{names.id(value[1:])}"
         return _cleaned_data(value) if element.name == "image" else None
     if name in OF_IDS:
-        return re.sub(r"([A-Za-z_][\w-]*)\.(?=[a-z])", lambda found: f"{names.id(found[1])}.", value)
+        return re.sub(r"([A-Za-z_][\w-]*)\.(?=[a-z])", lambda match: f"{names.id(match[1])}.", value)
     if name in ("result", "in", "in2"):
         known = ("SourceGraphic", "SourceAlpha", "BackgroundImage", "BackgroundAlpha", "FillPaint", "StrokePaint")
         return value if value in known else names.id(value)
@@ -196,7 +196,7 @@ def _css(text: str, names: _Names, *, is_sheet: bool) -> str:
     text = without_css_comments(text)
     if _REFUSED_CSS.search(unescaped(text)):
         raise BankError("has styles that load or run something (@import, expression, …). Take them out.")
-    text = _URL.sub(lambda found: _local_url(found[1] or found[2] or found[3] or "", names), text)
+    text = _URL.sub(lambda match: _local_url(match[1] or match[2] or match[3] or "", names), text)
     if re.search(r"url\(", unescaped(_URL.sub("", text)), re.IGNORECASE):
         raise BankError("has a style with an address that cannot be read. Take it out.")
     if not is_sheet:
@@ -218,19 +218,19 @@ def _local_url(address: str, names: _Names) -> str:
 
 def _cleaned_data(address: str) -> str | None:
     """A picture inside a drawing, made anew; None for any other address."""
-    found = _DATA.fullmatch("".join(address.split()))
-    return None if found is None or found[1].lower() == "svg+xml" else _data_again(found)
+    result = _DATA.fullmatch("".join(address.split()))
+    return None if result is None or result[1].lower() == "svg+xml" else _data_again(result)
 
 
-def _data_again(found: re.Match[str]) -> str:
+def _data_again(match: re.Match[str]) -> str:
     """The address of a picture that is part of a file, cleaned like a picture of its own."""
     try:
         data = base64.b64decode(
-            re.sub("%0[aAdD]", "", found[3]).replace("%2B", "+").replace("%2F", "/").replace("%3D", "="), validate=True
+            re.sub("%0[aAdD]", "", match[3]).replace("%2B", "+").replace("%2F", "/").replace("%3D", "="), validate=True
         )
     except (binascii.Error, ValueError):
         raise BankError("has a picture inside that cannot be read. Save it again.") from None
-    if found[1].lower() == "svg+xml":
+    if match[1].lower() == "svg+xml":
         return f"data:image/svg+xml;base64,{base64.b64encode(clean_svg(data)).decode()}"
     return f"data:{WEBP};base64,{base64.b64encode(clean_image(data)).decode()}"
 
@@ -322,8 +322,8 @@ class _Page(HTMLParser):
         self.handle_data(f"&#{name};")
 
     def parse_comment(self, i: int, report: bool = True) -> int:  # noqa: ARG002
-        found = _COMMENT.match(self.rawdata, i)
-        return -1 if found is None else found.end()
+        result = _COMMENT.match(self.rawdata, i)
+        return -1 if result is None else result.end()
 
     def _tag(self, tag: str, attributes: list[tuple[str, str | None]]) -> str:
         """A tag as it was written; anew if there are comments in what it runs or how it looks."""

@@ -13,7 +13,7 @@ _CSS = re.compile(
 
 def without_css_comments(css: str) -> str:
     """Styles without comments; texts and addresses that look like one stay."""
-    return _CSS.sub(lambda found: found[1] or " ", css)
+    return _CSS.sub(lambda match: match[1] or " ", css)
 
 
 _TOKEN = re.compile(
@@ -59,9 +59,9 @@ def _script_parts(code: str, at: int, until: str) -> tuple[list[str], int]:
             out.append(text)
             before, on_new_line = VALUE, False
             continue
-        if code[at] == "/" and _begins_value(before) and (found := _REGEX.match(code, at)):
-            out.append(found[0])
-            before, at, on_new_line = VALUE, found.end(), False
+        if code[at] == "/" and _begins_value(before) and (result := _REGEX.match(code, at)):
+            out.append(result[0])
+            before, at, on_new_line = VALUE, result.end(), False
             continue
         token = _TOKEN.match(code, at)
         assert token is not None

@@ -89,9 +89,9 @@ def _read_build(data: bytes) -> _Build:
             raise msgspec.ValidationError("it has no `blocks`, `boxes` or `lines`")
         return _coloured(msgspec.json.decode(data, type=_TypedBuild))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        said = str(error).splitlines()[0]
+        why = str(error).splitlines()[0]
         raise BankError(
-            f'is not a voxel build ({said}). Write {{"palette": ["#rrggbb", …], "blocks": [[x, y, z, colour], …]}}, or '
+            f'is not a voxel build ({why}). Write {{"palette": ["#rrggbb", …], "blocks": [[x, y, z, colour], …]}}, or '
             '{"blocks": [{"x": 0, "y": 0, "z": 0, "type": "stone"}, …]} as MineBench does.'
         ) from None
 
@@ -188,8 +188,8 @@ def clean_glb(data: bytes) -> bytes:
     try:
         return _Model(model, body).written()
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, struct.error) as error:
-        said = " ".join(str(error).split())[:60]
-        raise BankError(f"is not a whole glTF model ({type(error).__name__}: {said}). Export it again.") from None
+        message = " ".join(str(error).split())[:60]
+        raise BankError(f"is not a whole glTF model ({type(error).__name__}: {message}). Export it again.") from None
 
 
 def _chunks(data: bytes) -> tuple[Object, bytes]:
@@ -199,18 +199,18 @@ def _chunks(data: bytes) -> tuple[Object, bytes]:
     if magic != GLTF or version != 2 or length > len(data):
         raise BankError("is not binary glTF 2 (.glb), or cut off. Export the model again.")
     at = 12
-    found: dict[int, bytes] = {}
+    result: dict[int, bytes] = {}
     while at + 8 <= length:
         size, kind = struct.unpack_from("<II", data, at)
-        found.setdefault(kind, data[at + 8 : at + 8 + size])
+        result.setdefault(kind, data[at + 8 : at + 8 + size])
         at += 8 + size
     try:
-        model = msgspec.json.decode(found.get(JSON, b""))
+        model = msgspec.json.decode(result.get(JSON, b""))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BankError("has no readable description inside. Export the model again.") from None
     if not isinstance(model, dict):
         raise BankError("has no readable description inside. Export the model again.")
-    return model, found.get(BIN, b"")
+    return model, result.get(BIN, b"")
 
 
 class _Model:

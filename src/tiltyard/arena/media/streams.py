@@ -39,24 +39,24 @@ MILLISECOND = Fraction(1, 1000)
 PICTURES = {"deadline": "realtime", "cpu-used": "6", "crf": "20", "b": "0"}
 
 
-def clean_stream(data: bytes, found: str) -> tuple[bytes, bool]:
+def clean_stream(data: bytes, kind: str) -> tuple[bytes, bool]:
     """A sound as FLAC, or a film as WebM (VP9 and Opus), and whether it is a film.
 
     Parameters:
         data: The file as it was given.
-        found: Its format, one of `READERS`.
+        kind: Its format, one of `READERS`.
     """
     try:
         import av  # noqa: F401 - is it there?
     except ImportError:
         raise MissingExtra("an answer of sound or film", "media") from None
     try:
-        return _made_anew(data, READERS[found])
+        return _made_anew(data, READERS[kind])
     except BankError:
         raise
     except Exception as error:  # whatever a broken file does to its reader
-        said = " ".join(str(getattr(error, "strerror", None) or error).split())[:60]
-        raise BankError(f"cannot be played as {found} ({said}). Save it again.") from None
+        message = " ".join(str(getattr(error, "strerror", None) or error).split())[:60]
+        raise BankError(f"cannot be played as {kind} ({message}). Save it again.") from None
 
 
 def _made_anew(data: bytes, reader: str) -> tuple[bytes, bool]:

@@ -366,8 +366,8 @@ class _Boards:
         part = self._part(pushed)
         rated, n = part.rated, len(part.models)
         pair = part.model_a[rated] * n + part.model_b[rated]
-        found = expected_strengths(pair, part.score_a()[rated], part.weight[rated], np.zeros(n))
-        return self.direction * found
+        result = expected_strengths(pair, part.score_a()[rated], part.weight[rated], np.zeros(n))
+        return self.direction * result
 
     def _rank(self, strength: Floats) -> int:
         return 1 + int((strength > strength[self.target]).sum())

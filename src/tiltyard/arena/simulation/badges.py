@@ -57,9 +57,9 @@ def check_badges(state: ArenaState, table: VoteTable, board: Leaderboard, truth:
         truth: The true rating of each model of that board.
     """
     enabled = [state.catalog.models[model].model for model in official_order(state)]
-    found = evidence_of(table, None, replay(table, state.policy), state.policy, state.phase, enabled)
+    result = evidence_of(table, None, replay(table, state.policy), state.policy, state.phase, enabled)
     places = {entry.model: (entry.rank_low, entry.rank_high) for entry in board if entry.rank_low and entry.rank_high}
-    shown = live_board(state, evidence=Evidence(places, found.largest_voter, found.earlier))
+    shown = live_board(state, evidence=Evidence(places, result.largest_voter, result.earlier))
     models = [entry.model for entry in board]
     true_place = {models[i]: place for place, i in enumerate(np.argsort(-truth, kind="stable").tolist(), start=1)}
     stable = [row for row in shown.rows if row.badge is Badge.STABLE]

@@ -120,9 +120,9 @@ class Store:
         Whether there was a link.
         """
         with self.database.write() as connection:
-            found = forget_voter(connection, cookie_hash)
+            result = forget_voter(connection, cookie_hash)
         self.database.purge_deleted()
-        return found
+        return result
 
     def close(self) -> None:
         """Close the database."""

@@ -165,18 +165,18 @@ def _insert_json(table: sa.Table, names: tuple[str, ...]) -> str:
 
 @cache
 def _update_numbered(table: sa.Table, where: tuple[str, ...], put: tuple[str, ...]) -> str:
-    found = " AND ".join(f'"{name}" = ?{place}' for place, name in enumerate(where, start=1))
+    result = " AND ".join(f'"{name}" = ?{place}' for place, name in enumerate(where, start=1))
     changed = ", ".join(f'"{name}" = ?{place}' for place, name in enumerate(put, start=len(where) + 1))
-    return f'UPDATE "{table.name}" SET {changed} WHERE {found}'  # noqa: S608
+    return f'UPDATE "{table.name}" SET {changed} WHERE {result}'  # noqa: S608
 
 
 @cache
 def _update_json(table: sa.Table, where: tuple[str, ...], put: tuple[str, ...]) -> str:
-    found = " AND ".join(f'there."{name}" = {_value(table, name, place)}' for place, name in enumerate(where))
+    result = " AND ".join(f'there."{name}" = {_value(table, name, place)}' for place, name in enumerate(where))
     changed = ", ".join(f'"{name}" = {_value(table, name, place)}' for place, name in enumerate(put, len(where)))
     return (
         f'UPDATE "{table.name}" AS there SET {changed} '  # noqa: S608
-        f"FROM json_array_elements(%s::json) AS given (it) WHERE {found}"
+        f"FROM json_array_elements(%s::json) AS given (it) WHERE {result}"
     )
 
 

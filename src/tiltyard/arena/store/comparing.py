@@ -89,11 +89,11 @@ class ComparedVotes(SqlVoteBook):
         insert_rows(self._target, changes, rows)
         self._standing.update((vote.seq, standing.value) for vote in listed)
 
-    def standing_of(self, seq: int, said: str) -> str:
+    def standing_of(self, seq: int, stored: str) -> str:
         """The status that follows from the log; only of votes that are not compared, the one that the arena has."""
-        return self._standing.get(seq, said if seq <= self._after else "counted")
+        return self._standing.get(seq, stored if seq <= self._after else "counted")
 
-    def report(self, found: Finder) -> None:
+    def report(self, finder: Finder) -> None:
         """Name the votes that differ after the whole log."""
         self.flush()
         self._compare([], None)
@@ -103,7 +103,7 @@ class ComparedVotes(SqlVoteBook):
             self._differ |= {row[0]: (row, row) for row in rows}
         for seq, (ours, fresh) in sorted(self._differ.items()):
             now = self._standing.get(seq)
-            name_difference(votes, ours, fresh if fresh is None or now is None else _with_standing(fresh, now), found)
+            name_difference(votes, ours, fresh if fresh is None or now is None else _with_standing(fresh, now), finder)
 
     def _compare(self, rows: list[Row], until: int | None) -> None:
         span = {"after": self._until, "until": 2**62 if until is None else until}
@@ -156,21 +156,21 @@ class ComparedMatchups:
         for name, value in values.items():
             self._differ[matchup_id][1][COLUMNS[name]] = value
 
-    def report(self, found: Finder) -> None:
+    def report(self, finder: Finder) -> None:
         """Name the matchups that differ after the whole log."""
         missing = 0
         for _, (there, fresh) in sorted(self._differ.items()):
             missing += there is None
-            name_difference(matchups, there, tuple(fresh), found)
+            name_difference(matchups, there, tuple(fresh), finder)
         if len(self._differ) > KEPT_DIFFERENCES:
-            found.find("matchups", f"beyond {KEPT_DIFFERENCES:,} rows", "further ones were not compared")
+            finder.find("matchups", f"beyond {KEPT_DIFFERENCES:,} rows", "further ones were not compared")
             return
         if not self._whole:
             return
         number = fetch(self._source, sa.select(sa.func.count()).select_from(matchups))[0][0]
         if number != self._count - missing:
             for name in self._unknown():
-                found.find("matchups", f"id {name}", "does not follow from the log")
+                finder.find("matchups", f"id {name}", "does not follow from the log")
 
     def _unknown(self) -> Iterator[str]:
         """The matchups of which the log knows nothing. All its served matchups are read again."""
@@ -183,7 +183,7 @@ class ComparedMatchups:
             last = names[-1]
 
 
-def compare_tables(source: sa.Connection, target: sa.Connection, found: Finder, after: int = 0) -> None:
+def compare_tables(source: sa.Connection, target: sa.Connection, finder: Finder, after: int = 0) -> None:
     """Compare all other projections, row by row, both sorted by their keys; with `after`, what is newer than that."""
     for table in PROJECTIONS:
         if table in (votes, matchups):
@@ -194,7 +194,7 @@ def compare_tables(source: sa.Connection, target: sa.Connection, found: Finder, 
             there = ([row for row in part if row[: len(table.primary_key)] in names] for part in there)
         for ours, fresh in _side_by_side(there, made, len(table.primary_key)):
             if not (table is checkpoints and ours is not None and fresh and is_of_another_version(ours[1])):
-                name_difference(table, ours, fresh, found)
+                name_difference(table, ours, fresh, finder)
 
 
 _CATALOG = (models, prompts, responses)
@@ -207,17 +207,17 @@ def _since(table: sa.Table, after: int) -> int | None:
     return after if table is snapshots else after + 1  # a row of the history has the number before it
 
 
-def name_difference(table: sa.Table, ours: Row | None, fresh: Row | None, found: Finder) -> None:
+def name_difference(table: sa.Table, ours: Row | None, fresh: Row | None, finder: Finder) -> None:
     """Say what is wrong with a row, if anything: `ours` is what the arena has, `fresh` what follows from the log."""
     if ours == fresh:
         return
     if fresh is None and ours is not None:
-        found.find(table.name, _key(table, ours), "does not follow from the log")
+        finder.find(table.name, _key(table, ours), "does not follow from the log")
     elif ours is None and fresh is not None:
-        found.find(table.name, _key(table, fresh), "is missing")
+        finder.find(table.name, _key(table, fresh), "is missing")
     elif ours is not None and fresh is not None:
         names = [c.name for c, x, y in zip(table.columns, ours, fresh, strict=True) if x != y]
-        found.find(table.name, _key(table, ours), f"{', '.join(names)} differ from what the log says")
+        finder.find(table.name, _key(table, ours), f"{', '.join(names)} differ from what the log says")
 
 
 def _side_by_side(

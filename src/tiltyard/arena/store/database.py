@@ -108,26 +108,26 @@ class Database:
         except self._errors as error:
             folder = Path(str(self.url.database)).parent
             if self.is_sqlite and not folder.is_dir():
-                said = f"there is no folder {folder}. Check the path, or make the folder first."
-                raise StoreError(f"cannot {doing} {self.shown}: {said}") from error
+                message = f"there is no folder {folder}. Check the path, or make the folder first."
+                raise StoreError(f"cannot {doing} {self.shown}: {message}") from error
             raise StoreError(f"cannot {doing} {self.shown}: {_explained(error, self._driver)}") from error
 
 
 def _explained(error: Exception, driver: Any) -> str:
     """What went wrong and what to do, in one line."""
     cause = error.orig if isinstance(error, DBAPIError) else error
-    said = " ".join(str(cause).split())
+    message = " ".join(str(cause).split())
     state = getattr(cause, "sqlstate", None)
-    if "is locked" in said or state == "55P03":
+    if "is locked" in message or state == "55P03":
         return "another program holds its lock. Nothing was saved; try again when that program is done."
-    if "is full" in said or "disk I/O" in said or state == "53100":
-        return f"no room left on its disk ({said}). Nothing was saved; free some space, then try again."
-    if "readonly" in said or "unable to open" in said:
-        return f"{said}. Nothing was saved; check the folder's permissions and that its disk is there."
+    if "is full" in message or "disk I/O" in message or state == "53100":
+        return f"no room left on its disk ({message}). Nothing was saved; free some space, then try again."
+    if "readonly" in message or "unable to open" in message:
+        return f"{message}. Nothing was saved; check the folder's permissions and that its disk is there."
     cut_off = isinstance(error, DBAPIError) and error.connection_invalidated
     if cut_off or (isinstance(cause, driver.OperationalError) and state in (None, "57P01", "57P02", "57P03")):
-        return f"the connection failed ({said}). Nothing was confirmed; the same request may safely be sent again."
-    return f"{said}. Nothing was saved."
+        return f"the connection failed ({message}). Nothing was confirmed; the same request may safely be sent again."
+    return f"{message}. Nothing was saved."
 
 
 def without_secrets(url: sa.URL) -> str:

@@ -102,19 +102,19 @@ def forget_comment(connection: sa.Connection, matchup_id: str) -> bool:
 def delete_comment(store: Store, matchup_id: str) -> bool:
     """The same, in a transaction of its own."""
     with store.database.write() as connection:
-        found = "\x00" not in matchup_id and forget_comment(connection, matchup_id)
+        result = "\x00" not in matchup_id and forget_comment(connection, matchup_id)
     store.database.purge_deleted()
-    return found
+    return result
 
 
 def tags_by_matchup(store: Store, until: int, most: int = 2**31) -> dict[str, tuple[str, ...]]:
     """The tags of every vote that was explained up to an event of the log; the last explanation of a vote holds."""
-    found: dict[str, tuple[str, ...]] = {}
+    result: dict[str, tuple[str, ...]] = {}
     with store.database.read() as connection:
         for _, text in fetch(connection, _explained, {"until": until, "most": most}):
-            said = _decoder.decode(text)
-            found.setdefault(said.matchup_id, said.tags)
-    return {matchup_id: tags for matchup_id, tags in found.items() if tags}
+            event = _decoder.decode(text)
+            result.setdefault(event.matchup_id, event.tags)
+    return {matchup_id: tags for matchup_id, tags in result.items() if tags}
 
 
 def model_reasons(store: Store, until: int) -> Mapping[str, ModelReasons]:
@@ -136,9 +136,9 @@ def own_explanation(store: Store, matchup_id: str) -> Explanation | None:
     """What a recent vote was explained with; None if it was not."""
     with store.database.read() as connection:
         texts = (text for (text,) in fetch(connection, _latest))
-        said = next((said for said in map(_decoder.decode, texts) if said.matchup_id == matchup_id), None)
+        event = next((event for event in map(_decoder.decode, texts) if event.matchup_id == matchup_id), None)
         here = sa.select(comments.c.comment).where(comments.c.matchup_id == matchup_id)
-        return None if said is None else Explanation(said.tags, connection.execute(here).scalar() or "")
+        return None if event is None else Explanation(event.tags, connection.execute(here).scalar() or "")
 
 
 def latest_comments(store: Store, most: int = 200) -> list[Comment]:
@@ -153,5 +153,5 @@ def changed_comments(connection: sa.Connection) -> list[str]:
     if not kept:
         return []
     everything = fetch(connection, sa.select(events.c.body).where(_is_explained).order_by(events.c.id))
-    digests = {said.matchup_id: said.comment for said in (_decoder.decode(text) for (text,) in everything)}
-    return sorted(name for name, said in kept.items() if comment_digest(*said) != digests.get(name))
+    digests = {event.matchup_id: event.comment for event in (_decoder.decode(text) for (text,) in everything)}
+    return sorted(name for name, event in kept.items() if comment_digest(*event) != digests.get(name))

@@ -63,23 +63,25 @@ def version(database: Database) -> str | None:
 
 def check(database: Database) -> None:
     """Fail with what to do unless the database holds an arena that this version may use."""
-    found = version(database) if database.exists() else None
-    if found is None:
+    result = version(database) if database.exists() else None
+    if result is None:
         raise StoreError(f"there is no arena at {database.shown}. Make one: tiltyard arena init --db {database.shown}")
-    if found < HEAD or (found > HEAD and _usable_from(database, found) > HEAD):
-        what = "an older" if found < HEAD else "a newer"
-        todo = "Run `tiltyard arena init --upgrade`." if found < HEAD else "Install a newer tiltyard."
+    if result < HEAD or (result > HEAD and _usable_from(database, result) > HEAD):
+        what = "an older" if result < HEAD else "a newer"
+        todo = "Run `tiltyard arena init --upgrade`." if result < HEAD else "Install a newer tiltyard."
         raise StoreError(
-            f"the arena at {database.shown} has the tables of {what} version ({found}, not {HEAD}). {todo}"
+            f"the arena at {database.shown} has the tables of {what} version ({result}, not {HEAD}). {todo}"
         )
 
 
-def _usable_from(database: Database, found: str) -> str:
+def _usable_from(database: Database, result: str) -> str:
     """The oldest step whose programs may use the tables of a step; by default the step itself."""
     with database.read() as connection:
         if not sa.inspect(connection).has_table(steps.name):
-            return found
-        return str(connection.execute(sa.select(steps.c.usable_from).where(steps.c.version == found)).scalar() or found)
+            return result
+        return str(
+            connection.execute(sa.select(steps.c.usable_from).where(steps.c.version == result)).scalar() or result
+        )
 
 
 def upgrade(database: Database, to: str = "head") -> None:
@@ -163,15 +165,15 @@ _unsalted = sa.select(events.c.id).where(events.c.salt.is_(None)).order_by(event
 
 def _link_of_all(connection: sa.Connection) -> str:
     """The link of version 2 over the whole log."""
-    found = FIRST_HASH
+    result = FIRST_HASH
     for page in links(connection):
         for row in page:
             if row.at is None or row.text is None or row.salt is None:
                 raise StoreError(
                     f"event {row.seq} of the log is missing. Run `tiltyard arena verify`; nothing was changed."
                 )
-            found = link_event(found, row.seq, row.at, row.text, row.salt)
-    return found
+            result = link_event(result, row.seq, row.at, row.text, row.salt)
+    return result
 
 
 def _require_salts(connection: sa.Connection) -> None:
@@ -203,8 +205,8 @@ def copy_before_upgrade(url: str) -> Path | None:
     """
     database = Database(url)
     try:
-        found = version(database) if database.exists() else None
-        if found is None or not database.is_sqlite or (found >= HEAD and not _is_of_chain_1(database)):
+        result = version(database) if database.exists() else None
+        if result is None or not database.is_sqlite or (result >= HEAD and not _is_of_chain_1(database)):
             return None
         stem = Path(str(database.url.database))
         names = (
@@ -243,5 +245,5 @@ def _vacuum_into(source: str, path: Path) -> tuple[int, str]:
     with closing(sqlite3.connect(source, isolation_level=None, timeout=BUSY_SECONDS)) as connection:
         connection.execute("VACUUM INTO ?", (str(path),))
     with closing(sqlite3.connect(path)) as copy:
-        found = copy.execute("SELECT seq, hash FROM chain ORDER BY seq DESC LIMIT 1").fetchone()
-    return (0, FIRST_HASH) if found is None else (int(found[0]), str(found[1]))
+        result = copy.execute("SELECT seq, hash FROM chain ORDER BY seq DESC LIMIT 1").fetchone()
+    return (0, FIRST_HASH) if result is None else (int(result[0]), str(result[1]))

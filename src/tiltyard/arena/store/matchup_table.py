@@ -221,10 +221,10 @@ def open_of(connection: sa.Connection, voters: Iterable[str], now: int) -> dict[
     """What each of these voters has open, the latest last. On PostgreSQL other workers that ask for them wait."""
     asked = sorted(set(voters))
     lock_names(connection, VOTER_LOCKS, asked)
-    found: dict[str, list[OpenMatchup]] = {voter: [] for voter in asked}
+    result: dict[str, list[OpenMatchup]] = {voter: [] for voter in asked}
     for voter, *shown in fetch(connection, _open_of, {"voters": asked, "now": now}):
-        found[voter].append(OpenMatchup(*shown))
-    return found
+        result[voter].append(OpenMatchup(*shown))
+    return result
 
 
 def past_of(connection: sa.Connection, voters: Iterable[str]) -> dict[str, list[PastMatchup]]:
@@ -311,8 +311,8 @@ def has_voted(store: Store, voter: str) -> bool:
     """Whether this voter has voted, be it undone since."""
     closed = matchups.c.status.in_((MatchupStatus.VOTED.value, MatchupStatus.UNDONE.value))
     with store.database.read() as connection:
-        found = sa.select(matchups.c.id).where(matchups.c.voter == voter, closed).limit(1)
-        return connection.execute(found).first() is not None
+        result = sa.select(matchups.c.id).where(matchups.c.voter == voter, closed).limit(1)
+        return connection.execute(result).first() is not None
 
 
 def voted_matchups(store: Store, voter: str, now: int, most: int, passed_over: int = 0) -> list[ShownMatchup]:

@@ -110,9 +110,10 @@ def _cast(connection: sa.Connection, until: int) -> Iterator[CastVote]:
     after = 0
     while rows := fetch(connection, _votes, {"after": after, "until": until}):
         for seq, at, matchup_id, voter, a, b, prompt, choice, standing, block, unrendered in rows:
-            said, counts = _CHOICES[choice], _STANDINGS[standing]
+            cast, counts = _CHOICES[choice], _STANDINGS[standing]
             yield CastVote(
-                *(seq, at, matchup_id, intern(voter), a, b, prompt, said, counts, intern(block)), unrendered=unrendered
+                *(seq, at, matchup_id, intern(voter), a, b, prompt, cast, counts, intern(block)),
+                unrendered=unrendered,
             )
         after = rows[-1][0]
 

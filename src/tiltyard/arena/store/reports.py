@@ -63,8 +63,8 @@ class ReportedAnswer(NamedTuple):
 def add_report(store: Store, matchup_id: str, side: Answered, reason: str, at: int) -> None:
     """Keep a report of one answer of a matchup; a second one of the same answer is not kept."""
     dialect = sqlite if store.database.is_sqlite else postgresql
-    said = " ".join(reason.replace("\x00", " ").split())[:REASON_CHARACTERS]
-    row = {"at": at, "matchup_id": matchup_id, "side": side, "reason": said}
+    text = " ".join(reason.replace("\x00", " ").split())[:REASON_CHARACTERS]
+    row = {"at": at, "matchup_id": matchup_id, "side": side, "reason": text}
     with store.database.write() as connection:
         connection.execute(
             dialect.insert(reports).values(row).on_conflict_do_nothing(index_elements=["matchup_id", "side"])
@@ -73,12 +73,12 @@ def add_report(store: Store, matchup_id: str, side: Answered, reason: str, at: i
 
 def reported_answers(store: Store, most: int = 2_000) -> list[ReportedAnswer]:
     """Answers with reports that nobody has dealt with: those that most visitors reported first, then the latest."""
-    found: dict[str, ReportedAnswer] = {}
+    result: dict[str, ReportedAnswer] = {}
     with store.database.read() as connection:
         for at, reason, voter, response_id, model, prompt_id, text in connection.execute(_waiting, {"most": most}):
-            kept = found.get(response_id) or ReportedAnswer(response_id, model, prompt_id, text, at, ())
-            found[response_id] = kept._replace(reasons=(*kept.reasons, reason), voters=kept.voters | {voter})
-    return sorted(found.values(), key=lambda answer: -len(answer.voters))
+            kept = result.get(response_id) or ReportedAnswer(response_id, model, prompt_id, text, at, ())
+            result[response_id] = kept._replace(reasons=(*kept.reasons, reason), voters=kept.voters | {voter})
+    return sorted(result.values(), key=lambda answer: -len(answer.voters))
 
 
 def answers_by_id(store: Store, response_ids: list[str]) -> list[ReportedAnswer]:

@@ -100,7 +100,7 @@ class Seals:
         ended = [place for place in begun.tolist() if times[: place + 1].max() > 0 and state.seq + place > last]
         return sorted({*ended, *full.tolist()})
 
-    def note(self, state: ArenaState, hash_: str, found: Finder) -> None:
+    def note(self, state: ArenaState, hash_: str, finder: Finder) -> None:
         """A segment ends here: seal it, or compare it with its seal."""
         there = next((seal for seal in self.kept if seal.seq == state.seq), None)
         votes = int(state.tallies.rated.sum() + state.tallies.both_bad.view.sum()) // 2
@@ -116,7 +116,7 @@ class Seals:
             if getattr(there, name) != getattr(made, name) and not (name == "state" and of_another_version)
         ]
         if names:
-            found.find("seals", there.name, f"{', '.join(names)} differ from what the log says")
+            finder.find("seals", there.name, f"{', '.join(names)} differ from what the log says")
         elif of_another_version:
             self._made.append(made)
 

@@ -60,9 +60,9 @@ def set_screened(store: Store, digest: str) -> None:
 def secret(store: Store) -> str:
     """The random secret of a site that was given none: created once, then the same for every start, worker and host."""
     with store.database.read() as connection:
-        found = _text(connection, SECRET)
-    if found:
-        return found
+        result = _text(connection, SECRET)
+    if result:
+        return result
     dialect = sqlite if store.database.is_sqlite else postgresql
     row = {"name": SECRET, "text": secrets.token_urlsafe(32)}
     with store.database.write() as connection:

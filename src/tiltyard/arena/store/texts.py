@@ -32,15 +32,15 @@ class TextCache:
     def get(self, connection: sa.Connection, keys: Iterable[Key]) -> dict[Key, str]:
         """The texts of these; those not in memory are read in one go."""
         wanted = set(keys)
-        found = {key: self._kept[key] for key in wanted if key in self._kept}
-        for key in found:
+        result = {key: self._kept[key] for key in wanted if key in self._kept}
+        for key in result:
             self._kept.move_to_end(key)
-        missing = wanted - found.keys()
+        missing = wanted - result.keys()
         for kind in {key[0] for key in missing}:
             for name, text in fetch(connection, _TEXTS[kind], {"ids": [key[1] for key in missing if key[0] == kind]}):
-                found[kind, name] = text
+                result[kind, name] = text
                 self._keep((kind, name), text)
-        return found
+        return result
 
     def forget(self, key: Key) -> None:
         """Read this one again next time."""

@@ -93,8 +93,8 @@ _voter_of = sa.select(voters.c.voter).where(voters.c.cookie_hash == sa.bindparam
 
 def known_voter(connection: sa.Connection, cookie_hash: str) -> str | None:
     """The key of the visitor with this cookie, if it was seen before."""
-    found = fetch(connection, _voter_of, {"cookie_hash": cookie_hash})
-    return str(found[0][0]) if found else None
+    result = fetch(connection, _voter_of, {"cookie_hash": cookie_hash})
+    return str(result[0][0]) if result else None
 
 
 def enter_voter(connection: sa.Connection, cookie_hash: str, now: int) -> str:
@@ -209,12 +209,12 @@ def address_key(connection: sa.Connection, purpose: str, period: int, expires_at
     """The random key with which addresses are hashed for a purpose in a period; the same in every process."""
     dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
     here = (address_keys.c.purpose == purpose) & (address_keys.c.period == period)
-    found = connection.execute(sa.select(address_keys.c.key).where(here)).scalar()
-    if found is None:
+    result = connection.execute(sa.select(address_keys.c.key).where(here)).scalar()
+    if result is None:
         row = {"purpose": purpose, "period": period, "key": secrets.token_hex(32), "expires_at": expires_at}
         connection.execute(dialect.insert(address_keys).values(row).on_conflict_do_nothing())
-        found = connection.execute(sa.select(address_keys.c.key).where(here)).scalar_one()
-    return bytes.fromhex(found)
+        result = connection.execute(sa.select(address_keys.c.key).where(here)).scalar_one()
+    return bytes.fromhex(result)
 
 
 class BlockKeys:
@@ -395,8 +395,8 @@ def _gone(since: int, idle: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
 
 def _forget_comments(connection: sa.Connection, of: sa.ColumnElement[bool]) -> None:
     """Delete the comments on matchups of certain voters; few voters write any, so these are looked through."""
-    said = sa.select(comments.c.matchup_id)
-    ids = sa.select(matchups.c.id).where(matchups.c.id.in_(said), of)
+    commented = sa.select(comments.c.matchup_id)
+    ids = sa.select(matchups.c.id).where(matchups.c.id.in_(commented), of)
     connection.execute(sa.delete(comments).where(comments.c.matchup_id.in_(ids)))
 
 

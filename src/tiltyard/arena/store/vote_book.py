@@ -98,9 +98,9 @@ class SqlVoteBook:
             for seq, at, name, voter, a, b, prompt, choice, standing, block, unrendered in sorted(rows)
         ]
 
-    def standing_of(self, seq: int, said: str) -> str:  # noqa: ARG002
+    def standing_of(self, seq: int, stored: str) -> str:  # noqa: ARG002
         """The status of a vote at this place of the log, where the tables say this."""
-        return said
+        return stored
 
     def change(self, changed: Iterable[CastVote], standing: VoteStanding) -> None:
         """Change the status of votes."""

@@ -40,9 +40,11 @@ class Week:
     @classmethod
     def named(cls, name: str) -> Week:
         """A week by its name; another text is an `OptionError`."""
-        found = _WEEK.match(name)
+        result = _WEEK.match(name)
         try:
-            return cls.of_monday(date.fromisocalendar(int(found[1]), int(found[2]), 1)) if found else cls._unknown(name)
+            return (
+                cls.of_monday(date.fromisocalendar(int(result[1]), int(result[2]), 1)) if result else cls._unknown(name)
+            )
         except ValueError:
             return cls._unknown(name)
 
