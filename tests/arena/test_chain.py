@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from tests.arena.engines import answer, catalog, open_arena, play, sql
 from tests.arena.rewriting import EVERY, rewrite
 from tiltyard.arena import events as e
-from tiltyard.arena.chain import FIRST_HASH, HOUR, LABELLED, label_of, leaf_of, link_event, new_salts, split
+from tiltyard.arena.chain import FIRST_HASH, LABELLED, label_of, leaf_of, link_event, new_salts, split
 from tiltyard.arena.heads import Head
 from tiltyard.arena.state import _HANDLERS
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.verify import Verification, rebuild, verify
+from tiltyard.arena.units import HOUR
 from tiltyard.errors import ArenaError, StoreError
 
 VOTED = "SELECT seq, event_id FROM chain JOIN events ON id = event_id WHERE kind = 'voted' ORDER BY seq"

@@ -19,9 +19,10 @@ from tests.arena.test_witness import everything, lines_of, read
 from tests.cli.conftest import Run, tiltyard
 from tests.forked import PATIENCE_SECONDS
 from tiltyard.arena import events as e
-from tiltyard.arena.chain import HOUR, Leaf, label_of, leaf_of, link_event, new_salts
+from tiltyard.arena.chain import Leaf, label_of, leaf_of, link_event, new_salts
 from tiltyard.arena.heads import Head
 from tiltyard.arena.store import Store
+from tiltyard.arena.units import HOUR
 from tiltyard.arena.witness import check_heads
 from tiltyard.errors import ArenaError
 from tiltyard.files import json_line

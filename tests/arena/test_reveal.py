@@ -17,11 +17,12 @@ from tiltyard.arena.screening import screen
 from tiltyard.arena.store import log
 from tiltyard.arena.store.publishing import last_public, pending_votes, published_until
 from tiltyard.arena.store.verify import verify
+from tiltyard.arena.units import SECOND
 from tiltyard.arena.voting import Ballot, Decision, Gone, MatchupStatus, NoVote, TooLate
 from tiltyard.errors import ArenaError
 
 A, B = e.Choice.A, e.Choice.B
-HALF = voting.SECOND // 2
+HALF = SECOND // 2
 UNDO_SECONDS = 5
 OPEN = Ballot(
     id="m", voter="v", a=0, b=1, served_at=0, expires_at=10**9, status=MatchupStatus.OPEN, choice=None, closed_at=None
@@ -79,27 +80,27 @@ def test_no_order_of_requests_undoes_a_vote_whose_names_were_told(skew: int) -> 
 
 
 def test_the_search_for_ways_to_cheat_finds_the_one_of_clocks_that_differ_too_much() -> None:
-    assert ways_to_cheat(voting.CLOCK_MARGIN + voting.SECOND) != []
+    assert ways_to_cheat(voting.CLOCK_MARGIN + SECOND) != []
 
 
 def test_what_each_request_answers_in_each_state() -> None:
     held = voting.vote(OPEN, A, 0, reveal=False, undo_seconds=5)
-    assert held.body == e.Voted(matchup_id="m", choice=A, undo_until=5 * voting.SECOND)
+    assert held.body == e.Voted(matchup_id="m", choice=A, undo_until=5 * SECOND)
     assert voting.vote(held.ballot, A, 1, reveal=False, undo_seconds=5) == Decision(held.ballot)
     shown = voting.vote(held.ballot, A, 1)
     assert shown.body == e.Revealed(matchup_id="m") == voting.reveal(held.ballot, 1).body
     assert shown.ballot == voting.vote(OPEN, A, 0).ballot  # as if the names had been shown at once
     assert voting.reveal(shown.ballot, 2) == voting.vote(shown.ballot, A, 2, reveal=False) == Decision(shown.ballot)
     assert isinstance(voting.undo(shown.ballot, 2).refusal, TooLate)
-    undone = voting.undo(held.ballot, 5 * voting.SECOND)
+    undone = voting.undo(held.ballot, 5 * SECOND)
     assert undone.ballot.status is MatchupStatus.UNDONE
-    assert voting.undo(undone.ballot, 9 * voting.SECOND) == Decision(undone.ballot)
+    assert voting.undo(undone.ballot, 9 * SECOND) == Decision(undone.ballot)
     assert isinstance(voting.reveal(undone.ballot, 6).refusal, Gone)
     assert isinstance(voting.vote(undone.ballot, A, 6).refusal, Gone)
-    assert isinstance(voting.undo(held.ballot, 5 * voting.SECOND + 1).refusal, TooLate)
+    assert isinstance(voting.undo(held.ballot, 5 * SECOND + 1).refusal, TooLate)
     assert isinstance(voting.reveal(OPEN, 0).refusal, NoVote)
     assert isinstance(voting.reveal(voting.skip(OPEN, 0).ballot, 0).refusal, Gone)
-    assert voting.reveal(held.ballot, 8 * voting.SECOND) == Decision(held.ballot)  # final by time: nothing is written
+    assert voting.reveal(held.ballot, 8 * SECOND) == Decision(held.ballot)  # final by time: nothing is written
 
 
 def test_a_matchup_expires_at_its_time_and_not_before() -> None:
@@ -246,7 +247,7 @@ def test_a_vote_that_held_back_its_names_becomes_public_when_they_may_be_told_an
         name = arena.serve("ann").matchup_id
         before = arena.read(lambda state: state.seq)
         arena.vote(name, "ann", A, reveal=False)
-        latest = clock() + UNDO_SECONDS * voting.SECOND + voting.CLOCK_MARGIN
+        latest = clock() + UNDO_SECONDS * SECOND + voting.CLOCK_MARGIN
         with arena.store.database.read() as connection:
             assert published_until(connection, latest) == before
             assert pending_votes(connection, latest) == {name}

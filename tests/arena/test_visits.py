@@ -25,7 +25,8 @@ from tiltyard.arena.store.reading import cast_votes
 from tiltyard.arena.store.tables import address_blocks, address_keys, matchups, votes
 from tiltyard.arena.store.tables import site_texts as texts_table
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.store.visitors import BLOCK_PERIOD, DAY, RENEWAL_SECONDS, Quota, QuotaCounter, tidy_visitors
+from tiltyard.arena.store.visitors import BLOCK_PERIOD, RENEWAL_SECONDS, Quota, QuotaCounter, tidy_visitors
+from tiltyard.arena.units import DAY
 from tiltyard.arena.votes import vote_table
 from tiltyard.arena.voting import TooMany
 from tiltyard.errors import StoreError

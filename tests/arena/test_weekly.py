@@ -20,7 +20,8 @@ from tiltyard.arena.following.evidence import study_of
 from tiltyard.arena.policy import LaneWeights, Policy
 from tiltyard.arena.simulation import SimulationSettings, simulate
 from tiltyard.arena.simulation.ledger import recorder
-from tiltyard.arena.weekly import DAY, ContenderLane, WeeklyReport, period_of_log, weekly_report
+from tiltyard.arena.units import DAY
+from tiltyard.arena.weekly import ContenderLane, WeeklyReport, period_of_log, weekly_report
 from tiltyard.report.weekly.page import weekly_page
 from tiltyard.report.weekly.text import quality_sentence, weekly_json, weekly_markdown
 

@@ -18,12 +18,12 @@ from tests.arena.rewriting import EVERY, rewrite
 from tests.cli.conftest import Run, tiltyard
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
-from tiltyard.arena.chain import HOUR
 from tiltyard.arena.heads import Head, HeadFile, Statement, new_key, signed
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.store.witnessing import record_head, record_hourly, state_head, witness_lines
+from tiltyard.arena.units import HOUR
 from tiltyard.arena.witness import Witness, WitnessLine, check_heads, differing, published_board, read_witness
 from tiltyard.errors import ArenaError, OptionError
 from tiltyard.files import json_line

@@ -18,11 +18,12 @@ from tiltyard.arena.commands import SpendPuzzle
 from tiltyard.arena.events import SettingsChanged
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.service import Arena, clock
+from tiltyard.arena.units import SECOND
 from tiltyard.arena.visitor_rules import EntryRules
 from tiltyard.arena.voting import NotYours, PuzzleNeeded
 from tiltyard.web.cookies import cookie_hash
 from tiltyard.web.failures import Failure
-from tiltyard.web.puzzles import GOOD_SECONDS, SECOND, Puzzles, zero_bits
+from tiltyard.web.puzzles import GOOD_SECONDS, Puzzles, zero_bits
 
 RULES = EntryRules(puzzle_bits=8, puzzle_matchups=2, puzzle_wait_seconds=20)
 NOW = 1_800_000_000 * SECOND

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tiltyard.arena import voting
 from tiltyard.arena.commands import Command, EnterVoter, MatchupCommand, ServeMatchup, SpendPuzzle, SubmitVote
-from tiltyard.arena.integrity import MICROSECONDS, Act, limits_of
+from tiltyard.arena.integrity import Act, limits_of
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
 from tiltyard.arena.store.visitors import (
@@ -27,6 +27,7 @@ from tiltyard.arena.store.visitors import (
     use_credit,
     wait_until,
 )
+from tiltyard.arena.units import SECOND
 from tiltyard.arena.visitor_rules import EntryRules, Limits
 
 NOT_INVITED = "voting here is by invitation. Open the link that you were given, or ask for one."
@@ -127,7 +128,7 @@ class Admission:
         paid = SpentPuzzle(command.voter, command.puzzle, command.made_at, command.expires_at, block)
         until = wait_until(connection, paid, rules.puzzle_wait_seconds) if block else now
         if until > now:
-            left = _span(-((now - until) // MICROSECONDS))
+            left = _span(-((now - until) // SECOND))
             message = f"others of your network wait too, one after the other. Come back in {left}, or solve the puzzle."
             command.refuse(voting.PuzzleNeeded(message))
         elif not spend_puzzle(connection, paid, rules.puzzle_matchups, now):
@@ -156,7 +157,7 @@ class Admission:
 def session_quotas(limits: Limits, act: Act, voter: str) -> list[Quota]:
     """The quotas of one kind of action that count by session."""
     return [
-        Quota(f"{act}:session:{limit.window // MICROSECONDS}:{voter}", limit.limit, limit.window // MICROSECONDS)
+        Quota(f"{act}:session:{limit.window // SECOND}:{voter}", limit.limit, limit.window // SECOND)
         for limit in limits_of(limits)
         if limit.act == act and limit.counted_by == "session"
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.shown_pairs import LONGEST_WAIT
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.voting import SECOND
+from tiltyard.arena.units import SECOND
 
 SETTLED = 60 * SECOND
 """How far the log must have advanced after the switch: another worker may be serving the prompt at that moment."""

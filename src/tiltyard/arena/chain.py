@@ -30,11 +30,11 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from tiltyard.arena.units import HOUR
+
 Version = Literal[1, 2]
 
 FIRST_HASH: Final = "0" * 64
-HOUR: Final = 3_600_000_000
-"""An hour in microseconds: how exactly the chain states times openly."""
 
 SALT_BYTES: Final = 33
 SALT_LENGTH: Final = SALT_BYTES * 4 // 3

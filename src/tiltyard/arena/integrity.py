@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.events import MAY_NAME, SELF_NAMING, Excluded, Flagged, ModelAdded
 from tiltyard.arena.policy import FlagRules
+from tiltyard.arena.units import DAY, HOUR, MINUTE, SECOND
 from tiltyard.arena.visitor_rules import Limits
 from tiltyard.arena.votes import VoteTable
 from tiltyard.arena.weights import ContestedModel
@@ -54,10 +55,6 @@ __all__ = (
     "voter_anomalies",
 )
 
-MICROSECONDS = 1_000_000
-MINUTE = 60 * MICROSECONDS
-HOUR = 60 * MINUTE
-DAY = 24 * HOUR
 
 Act = Literal["vote", "matchup", "session", "undo", "skip", "report"]
 """The visitor actions that are limited."""
@@ -164,13 +161,13 @@ def flag_voters(
     flags: list[VoterFlag] = []
     anomalies = voter_anomalies(votes)
     session_rules = _session_rules(rules)
-    everybody = SessionVotes(votes.at / MICROSECONDS, votes.model_a, votes.model_b, votes.outcome, expected)
+    everybody = SessionVotes(votes.at / SECOND, votes.model_a, votes.model_b, votes.outcome, expected)
     odd = may_have_flags(everybody, votes.voter, session_rules)
     for voter, rows in _rows_by_voter(votes):
         name = votes.voters[voter]
         if odd[voter]:
             session = SessionVotes(
-                votes.at[rows] / MICROSECONDS,
+                votes.at[rows] / SECOND,
                 votes.model_a[rows],
                 votes.model_b[rows],
                 votes.outcome[rows],

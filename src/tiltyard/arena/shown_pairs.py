@@ -12,14 +12,13 @@ import msgspec
 
 from tiltyard.arena.events import Lane
 from tiltyard.arena.tallies import Pair
+from tiltyard.arena.units import DAY
 from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.arena.voting import MatchupStatus
 
 WAITING_MOST = 500
 """How many pairs of one block may wait; older ones are given up."""
 
-DAY = 86_400 * 1_000_000
-"""Over what time the pairs that gave way are counted, in microseconds."""
 
 LONGEST_WAIT = 7 * DAY
 """After this time a pair gives way. A day would give somebody with 50 blocks 350 pairs a week to choose from."""

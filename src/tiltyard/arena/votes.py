@@ -16,13 +16,11 @@ from tiltyard.arena.events import ModelAdded, PromptAdded
 from tiltyard.arena.policy import DefenceRules
 from tiltyard.arena.rating_track import SCORES, Ratings, Votes
 from tiltyard.arena.state import CastRun, CastVote, VoteStanding
+from tiltyard.arena.units import HOUR
 from tiltyard.arena.weights import vote_weights
 from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.types import Bools, Floats, Ints
-
-HOUR = 3600
-
 
 Int8s = NDArray[np.int8]
 
@@ -202,7 +200,7 @@ def battle_rows(
             "source": "human",
             "question_id": prompts[vote.prompt],
             "voter": f"v{numbers.setdefault(vote.voter, len(numbers) + 1)}",
-            "timestamp": vote.at // 1_000_000 // HOUR * HOUR,
+            "timestamp": vote.at // HOUR * 3600,
             "status": str(vote.standing),
             "weight": next(weights) if vote.standing is VoteStanding.COUNTED else 0.0,
             **({"unrendered": vote.unrendered} if says_unrendered else {}),

@@ -13,10 +13,8 @@ import msgspec
 
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import UnrenderedCounts
+from tiltyard.arena.units import SECOND
 from tiltyard.errors import ArenaError
-
-SECOND = 1_000_000
-"""Times are in microseconds."""
 
 CLOCK_MARGIN = 2 * SECOND
 """How far the clocks of two hosts may differ: one host's clock decides when names are shown, another's until when to

@@ -28,6 +28,7 @@ from tiltyard.arena.events import LANES, Excluded, Flagged, Restored
 from tiltyard.arena.matchmaking.exposure import conservative_order, ready_contenders
 from tiltyard.arena.offline import OfflineBoard
 from tiltyard.arena.state import ArenaState
+from tiltyard.arena.units import DAY
 from tiltyard.arena.votes import MemoryVoteBook, VoteTable, vote_table
 from tiltyard.types import Ints
 from tiltyard.validity.calibration import CalibrationCurve, ConfidenceBin
@@ -41,9 +42,6 @@ from tiltyard.validity.fairness import (
     side_balance,
 )
 from tiltyard.validity.quality import QualityFlag, QualityVotes, high_both_bad, rising_both_bad
-
-DAY = 86_400 * 1_000_000
-"""The board is sampled once a day: hour by hour, models at the same level would seem to swap all the time."""
 
 
 @dataclass(frozen=True, slots=True)

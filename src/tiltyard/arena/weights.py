@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tiltyard.arena.policy import DefenceRules
+from tiltyard.arena.units import DAY
 from tiltyard.types import Floats
 from tiltyard.validity.bounded_influence import VoteGroups, bounded_weights, expected_strengths, recent_shifts
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.votes import VoteTable
 
 
-DAY = 86_400 * 1_000_000
 MOST = np.iinfo(np.int64).max
 ALARM_SPANS = (1, 7, 21)
 """The latest days that are compared with everything before them."""

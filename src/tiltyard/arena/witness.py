@@ -25,12 +25,13 @@ import msgspec
 
 from tiltyard.arena import events as e
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, official_order
-from tiltyard.arena.chain import FIRST_HASH, HOUR, LABELLED, OF_MATCHUPS, OTHER, Label, Leaf, label_of, link
+from tiltyard.arena.chain import FIRST_HASH, LABELLED, OF_MATCHUPS, OTHER, Label, Leaf, label_of, link
 from tiltyard.arena.following.replay import published_ratings, replay
 from tiltyard.arena.heads import Head, HeadFile
 from tiltyard.arena.state import ArenaState, CastVote
+from tiltyard.arena.units import HOUR, SECOND
 from tiltyard.arena.votes import MemoryVoteBook, vote_table
-from tiltyard.arena.voting import CLOCK_MARGIN, SECOND
+from tiltyard.arena.voting import CLOCK_MARGIN
 from tiltyard.arena.weights import weighed
 from tiltyard.errors import ArenaError
 

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from tiltyard.arena.units import SECOND
 from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena
 from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
 
-MICROSECONDS = 1_000_000
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Hosts whose links nobody else can open."""
 
@@ -71,7 +71,7 @@ def invite_command(
         if revoke is not None:
             note(f"revoked: {revoke_invitations(store, revoke, now)}.")
         elif n is not None:
-            until = None if days is None else now + days * 86_400 * MICROSECONDS
+            until = None if days is None else now + days * 86_400 * SECOND
             make_invitations(store, n, now=now, most=uses, label=label, expires_at=until, keep=keep)
             if urlsplit(site).hostname in LOOPBACK:
                 note("these links work on this machine only. For others: --public-url http://NAME-OR-ADDRESS:PORT")

@@ -17,6 +17,7 @@ from tiltyard.arena.integrity import limit_key
 from tiltyard.arena.service import clock
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.visitors import Quota, QuotaCounter, end_session, is_ended
+from tiltyard.arena.units import SECOND
 from tiltyard.arena.voting import TooMany
 from tiltyard.web.settings import SiteSettings
 
@@ -26,7 +27,6 @@ GUESSES = 5
 GUESS_SECONDS = 900
 """This many wrong guesses from one address in this time."""
 
-SECOND = 1_000_000
 SHAPE = re.compile(r"(\d{1,12})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})\Z", re.ASCII)
 
 

@@ -21,13 +21,13 @@ from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.commands import AppendEvents, Receipt, RevealNames, SkipMatchup, SubmitVote, UndoVote
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.parts import day_end
-from tiltyard.arena.following.replay import DAY
 from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.policy import DefenceRules
 from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.explanations import tags_by_matchup
 from tiltyard.arena.store.reading import final_votes
+from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.votes import battle_rows
 from tiltyard.arena.voting import MatchupStatus, NotYours
 from tiltyard.bank import AnswerKind
@@ -70,7 +70,6 @@ router = APIRouter(prefix="/api/v1", route_class=PlainRoute)
 CHUNK_BYTES = 1 << 16
 EXPORTS_AT_ONCE = 2
 EXPORTS_WAITING = 16
-MICROSECONDS = 1_000_000
 
 
 class Exports:
@@ -348,7 +347,7 @@ def quick_routes() -> list[APIRoute]:
 
 def written(at: int) -> str:
     """A time in microseconds as ISO 8601, in UTC."""
-    return datetime.fromtimestamp(at / MICROSECONDS, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return datetime.fromtimestamp(at / SECOND, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _json(value: Mapping[str, object], status: int = 200) -> Response:
@@ -387,7 +386,7 @@ def _between(request: Request) -> tuple[int, int]:
         if end is None:
             raise Failure(400, "bad_request", f"{name} is no day. Write one such as 2026-11-01.")
     since, on = days.get("since"), days.get("on")
-    return (0 if since is None else (since - DAY) // MICROSECONDS), (sys.maxsize if on is None else on // MICROSECONDS)
+    return (0 if since is None else (since - DAY) // SECOND), (sys.maxsize if on is None else on // SECOND)
 
 
 def _written_rows(

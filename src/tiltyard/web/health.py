@@ -21,6 +21,7 @@ from tiltyard.arena.service import clock
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.reading import Backlog, KindCounts, backlog, latest_blocks
 from tiltyard.arena.thread_health import ThreadHealth
+from tiltyard.arena.units import SECOND
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.validity.limits import SharedBlock, shared_block
 from tiltyard.web.checkup import TOKEN_HEADER, is_doctor
@@ -31,7 +32,6 @@ from tiltyard.web.site import Site
 
 router = APIRouter(include_in_schema=False)
 
-SECOND = 1_000_000
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 COUNTED = {

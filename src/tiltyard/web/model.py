@@ -30,6 +30,7 @@ from tiltyard.arena.model_detail import (
 )
 from tiltyard.arena.offline import OfflineRow, published_estimator
 from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
+from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import VoteTable
 from tiltyard.battles.outcome import Outcome
 from tiltyard.decisions.records import EstimatedDifference
@@ -53,8 +54,6 @@ HIDDEN = "answer hidden while it is being voted on"
 
 PIECES = 8
 """Periods that the both-bad trend is split into."""
-
-HOUR = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)

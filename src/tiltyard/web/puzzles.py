@@ -14,11 +14,11 @@ import re
 import secrets
 from dataclasses import dataclass
 
+from tiltyard.arena.units import SECOND
 from tiltyard.arena.visitor_rules import EntryRules
 from tiltyard.web.cookies import derived_key
 from tiltyard.web.failures import Failure
 
-SECOND = 1_000_000
 GOOD_SECONDS = 900
 """How long a puzzle can be solved; longer than anybody has to wait."""
 

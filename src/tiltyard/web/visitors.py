@@ -12,11 +12,12 @@ from urllib.parse import urlsplit
 
 from tiltyard.arena.admission import session_quotas
 from tiltyard.arena.commands import EnterVoter, ServedMatchup, ServeMatchup, SpendPuzzle
-from tiltyard.arena.integrity import MICROSECONDS, Act, limits_of
+from tiltyard.arena.integrity import Act, limits_of
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.service import clock
 from tiltyard.arena.store.invitations import hashed
 from tiltyard.arena.store.visitors import Quota
+from tiltyard.arena.units import SECOND
 from tiltyard.arena.voting import NotYours, PuzzleNeeded
 from tiltyard.validity.limits import networks_of
 from tiltyard.web.cookies import Cookies, cookie_hash, derived_key
@@ -141,7 +142,7 @@ class Visitors:
         result = session_quotas(self._policy().limits, act, visitor.voter)
         for limit in limits_of(self._policy().limits):
             if limit.act == act and limit.counted_by == "address":
-                seconds = limit.window // MICROSECONDS
+                seconds = limit.window // SECOND
                 what = f"{act}:address:{seconds}"
                 networks = self._networks(visitor.address)[: None if limit.growth else 1]
                 result += [

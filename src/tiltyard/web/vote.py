@@ -28,8 +28,9 @@ from tiltyard.arena.store.explanations import own_explanation
 from tiltyard.arena.store.matchup_table import ShownMatchup
 from tiltyard.arena.store.reports import Answered, add_report
 from tiltyard.arena.store.visitors import DAY_SECONDS, Quota
+from tiltyard.arena.units import SECOND
 from tiltyard.arena.vote_effect import Effect, PairVotes, effect_of, pair_votes
-from tiltyard.arena.voting import SECOND, Gone, MatchupStatus, NotInvited, NotYours, PuzzleNeeded, shows_names
+from tiltyard.arena.voting import Gone, MatchupStatus, NotInvited, NotYours, PuzzleNeeded, shows_names
 from tiltyard.bank import AnswerKind
 from tiltyard.pages.markup import Html
 from tiltyard.web.bodies import form_of

@@ -25,7 +25,7 @@ from tiltyard.arena.folding import give_back_memory
 from tiltyard.arena.following.evidence import findings_of
 from tiltyard.arena.following.followed_votes import FollowedVotes, RecentEvents
 from tiltyard.arena.following.parts import KeptParts, PartBoard, VotePart, counts_by
-from tiltyard.arena.following.replay import DAY, movements, published_ratings, replay
+from tiltyard.arena.following.replay import movements, published_ratings, replay
 from tiltyard.arena.following.snapshots import (
     WEEK_DAYS,
     Snapshot,
@@ -53,6 +53,7 @@ from tiltyard.arena.store.publishing import published_until
 from tiltyard.arena.store.replica import Replica
 from tiltyard.arena.store.texts import TextCache
 from tiltyard.arena.thread_health import ThreadHealth
+from tiltyard.arena.units import DAY
 from tiltyard.arena.weights import blocks_to_swap, contested_models, weighed
 from tiltyard.bank.style import measure_style
 from tiltyard.errors import StoreError

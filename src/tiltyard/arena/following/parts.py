@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.board import OFFICIAL_FROM
 from tiltyard.arena.following.evidence import scores_after
-from tiltyard.arena.following.replay import DAY
 from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.offline import OfflineBoard, offline_board, on_scale
+from tiltyard.arena.units import DAY
 from tiltyard.arena.votes import VoteTable
 from tiltyard.bank.style import STYLE
 from tiltyard.errors import TiltyardError

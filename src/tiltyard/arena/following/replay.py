@@ -21,8 +21,6 @@ from tiltyard.validity.calibration import CalibrationCurve, calibration, predict
 from tiltyard.validity.churn import BAND, Known
 from tiltyard.validity.publication import Badge
 
-DAY = 86_400 * 1_000_000
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:

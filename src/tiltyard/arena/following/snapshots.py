@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from tiltyard.arena.blindness import is_blind
 from tiltyard.arena.board import Evidence, LiveBoard, live_board
 from tiltyard.arena.following.followed_votes import RecentEvents
-from tiltyard.arena.following.replay import DAY, Movement, Replay
+from tiltyard.arena.following.replay import Movement, Replay
 from tiltyard.arena.offline import OfflineBoard, offline_board
 from tiltyard.arena.policy import IntervalRules, Policy
 from tiltyard.arena.rating_track import Ratings
 from tiltyard.arena.state import ArenaState
+from tiltyard.arena.units import DAY
 from tiltyard.arena.vote_columns import VoteColumns
 from tiltyard.arena.votes import VoteTable
 from tiltyard.arena.weekly import BoardAt, Findings, Period, WeeklyReport, weekly_report

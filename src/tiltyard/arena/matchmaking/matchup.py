@@ -11,7 +11,7 @@ import numpy as np
 from tiltyard.arena.events import Lane, MatchupServed
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair
-from tiltyard.arena.voting import SECOND
+from tiltyard.arena.units import SECOND
 
 Triple = tuple[int, int, int]
 """Smaller model, larger model, prompt."""

@@ -25,9 +25,10 @@ from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.simulation.attack_cost import RANKS, fewest
 from tiltyard.arena.simulation.learning import learn
 from tiltyard.arena.simulation.ledger import MemoryArena
+from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.arena.votes import VoteTable, vote_table
-from tiltyard.arena.weights import DAY, blocks_to_swap, weighed
+from tiltyard.arena.weights import blocks_to_swap, weighed
 from tiltyard.errors import OptionError
 from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.types import Bools, Floats
@@ -42,7 +43,6 @@ against it; `random` clicks without reading."""
 LAB_ATTACKS: tuple[LabAttack, ...] = get_args(LabAttack)
 
 HONEST_DAYS = 30
-SECOND = 1_000_000
 TRIES = 200
 """Pairs that an attacker looks at before voting on one that does not help."""
 SHORT_SESSION = 8

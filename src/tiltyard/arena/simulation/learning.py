@@ -19,9 +19,8 @@ from tiltyard.arena.rotation import LEARNED
 from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.tallies import pair_of
-from tiltyard.arena.weights import DAY
+from tiltyard.arena.units import DAY, SECOND
 
-SECOND = 1_000_000
 OTHERS_A_DAY = 200
 """Votes of other people a day."""
 LOOKS = 12

@@ -34,9 +34,8 @@ from tiltyard.arena.simulation.result import (
     official_tau,
     summary,
 )
+from tiltyard.arena.units import SECOND
 from tiltyard.errors import OptionError
-
-MICROSECONDS = 1_000_000
 
 LEFT_ALONE_TIMES = 10.0
 """A matchup left to expire stays in flight this many times as long as one that is voted on."""
@@ -262,7 +261,7 @@ class _Run:
             act, seconds = "expire", seconds * LEFT_ALONE_TIMES
         elif luck < self._settings.expire_rate + self._settings.skip_rate:
             act = "skip"
-        due = at + max(int(seconds * MICROSECONDS), 1)
+        due = at + max(int(seconds * SECOND), 1)
         heapq.heappush(self._due, (due, self._served, matchup_id, session, left, act))
 
     def _watch_late_model(self) -> None:

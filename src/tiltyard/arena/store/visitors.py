@@ -23,11 +23,11 @@ from tiltyard.arena.store.tables import (
     rate_limits,
     voters,
 )
+from tiltyard.arena.units import DAY, SECOND
 
 SLOTS = 12
 """A rolling window is counted in this many parts plus the current one, so it is never shorter than stated."""
 
-SECOND = 1_000_000
 DAY_SECONDS = 86_400
 
 PROBE = "probe"
@@ -48,7 +48,6 @@ BLOCKS_KEPT = 50_000
 
 _known_blocks = sa.select(address_blocks.c.name, address_blocks.c.key).where(one_of(address_blocks.c.name, "names"))
 
-DAY = DAY_SECONDS * SECOND
 KEYS_KEPT = 3
 """For how many days, its own included, the key of a day is kept: the longest window is a day and a twelfth."""
 

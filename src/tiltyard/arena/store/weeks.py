@@ -15,9 +15,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.tables import votes, weekly_reports
+from tiltyard.arena.units import SECOND
 from tiltyard.errors import OptionError
 
-SECOND = 1_000_000
 GRACE = 3600 * SECOND
 """How long after its end a week is finished: votes of its last minutes may still be undone, revealed or expire."""
 

@@ -13,7 +13,7 @@ from tiltyard import __version__
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
-from tiltyard.arena.chain import HOUR, label_of, leaf_of
+from tiltyard.arena.chain import label_of, leaf_of
 from tiltyard.arena.heads import Head, HeadFile, Statement, signed
 from tiltyard.arena.state import ArenaState, VoteStanding
 from tiltyard.arena.store import Store, log
@@ -23,6 +23,7 @@ from tiltyard.arena.store.publishing import published_until
 from tiltyard.arena.store.reading import cast_votes
 from tiltyard.arena.store.replica import Replica
 from tiltyard.arena.store.tables import chain, events, heads, matchups, votes
+from tiltyard.arena.units import HOUR
 from tiltyard.arena.witness import FORMAT, WitnessHeader, WitnessLine, published_board
 from tiltyard.errors import StoreError
 
