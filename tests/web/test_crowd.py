@@ -16,7 +16,7 @@ LONG_SECONDS = 1800.0
 """From this on growth of memory can be told from caches that fill."""
 
 BYTES_PER_VOTE = 1000.0
-"""What a vote may take: 0.3 kB are in use for each, and as much may lie between (decision 55)."""
+"""What a vote may take: 0.3 kB are in use for each, and as much may lie between."""
 
 
 def check(found: dict[str, Any]) -> None:

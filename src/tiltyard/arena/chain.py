@@ -1,7 +1,7 @@
 """The hash chain over the log, in its two versions.
 
 Version 1 hashes an event's text as it is: whoever checks a link must be given the whole text. Version 2 hashes a leaf
-instead, so that a link can be checked without the event behind it (decisions 0029 and 0034):
+instead, so that a link can be checked without the event behind it (decision 2):
 
 - `rest` = H(second half of the salt, exact time, the private part of the text);
 - `leaf` = H(first half of the salt, rest, the public part of the text);

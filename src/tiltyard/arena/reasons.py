@@ -2,7 +2,7 @@
 
 Tags are in the log and public with their vote. A comment may say something about a person, and a log that only grows
 cannot forget it: the event holds a salted digest, and text and salt are in a table outside the chain. When they are
-deleted, nothing can be guessed from the digest (decision 0037).
+deleted, nothing can be guessed from the digest.
 """
 
 from __future__ import annotations

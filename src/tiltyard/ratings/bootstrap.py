@@ -9,7 +9,7 @@ A round moves little from the fit, so each is solved by chord-Newton steps with 
 that go far (a newcomer has few battles) start again, with steps bent by what the steps before have taught (Anderson
 1965, Journal of the ACM 12:547): twenty instead of hundreds. Every block of rounds has its own child seed and takes
 steps until all its rounds have settled, so that a seed gives the same rounds to nine digits, however many blocks are
-solved at once, and as it did when one block was (decision 58).
+solved at once, and as it did when one block was.
 """
 
 from __future__ import annotations

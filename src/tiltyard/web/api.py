@@ -310,7 +310,7 @@ class QuickRequest(Request):
 
 
 class QuickRoutes:
-    """Answers some routes before the framework's routing, whose layers cost as much as everything else (decision 19).
+    """Answers some routes before the framework's routing, whose layers cost as much as everything else.
 
     A route is matched by its own pattern and answered by its own function; everything else is passed on.
     """

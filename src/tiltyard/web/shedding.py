@@ -44,7 +44,7 @@ RETRY_SECONDS = 2
 LATEST_RETRY_SECONDS = 20
 RETURNS_PER_SECOND = 50
 """When a refused request may come again: a vote after `RETRY_SECONDS`; others in the first second from then on in which
-fewer than `RETURNS_PER_SECOND` are expected, `LATEST_RETRY_SECONDS` away at most (decision 57)."""
+fewer than `RETURNS_PER_SECOND` are expected, `LATEST_RETRY_SECONDS` away at most."""
 
 UNCOUNTED = ("/static/", "/healthz", "/metrics")
 """Addresses that cost nothing, or that matter most when the site is busy."""

@@ -1,7 +1,7 @@
 """The addresses of answers that are files: opaque, the same headers on both sides, and nothing that tells who wrote.
 
 An address is made from a matchup and a side with the site's secret, so nobody can guess one, and it needs no cookie: a
-page in a sandboxed frame has none. What a browser may do with a file is said by the headers here (decision 0035).
+page in a sandboxed frame has none. What a browser may do with a file is said by the headers here (decision 6).
 """
 
 from __future__ import annotations

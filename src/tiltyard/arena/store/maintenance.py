@@ -1,6 +1,6 @@
 """Looking after a database: bringing it to the tables of this version, and copying it while it is in use.
 
-A migration only adds (decision 0012), so that programs of the version before still work with the newer tables. Each
+A migration only adds, so that programs of the version before still work with the newer tables. Each
 migration records in `steps` the oldest version that may use its tables; a program opens newer tables only if that
 allows it.
 

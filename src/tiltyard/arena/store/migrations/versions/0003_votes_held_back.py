@@ -1,7 +1,7 @@
 """Until when a vote can be undone, for votes whose names were held back.
 
 Only additions: older programs go on with these tables, since a vote that they write is one whose names were shown. They
-cannot read a log in which such a vote was revealed, so `undo_seconds` is 0 while they serve (decision 0016).
+cannot read a log in which such a vote was revealed, so `undo_seconds` is 0 while they serve.
 """
 
 from __future__ import annotations
