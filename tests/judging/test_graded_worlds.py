@@ -1,6 +1,6 @@
 """What grades gain, in simulated worlds: prompts' worth of plain verdicts that a prompt with grades replaces.
 
-The figures of the manual (`docs/methods.md`, "Graded verdicts"): `python -m tests.judging.test_graded_worlds`.
+The figures of the manual (`docs/methods-in-full.md`, "Graded verdicts"): `python -m tests.judging.test_graded_worlds`.
 """
 
 from __future__ import annotations

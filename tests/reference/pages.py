@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 METHODS = ROOT / "docs" / "methods.md"
+IN_FULL = ROOT / "docs" / "methods-in-full.md"
 
 HEADING = re.compile(r"^(#{1,6}) (.*)$")
 CELL = re.compile(r"(?<!\\)\|")
