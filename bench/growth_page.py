@@ -1,4 +1,4 @@
-"""Growth into the manual: `python -m bench.growth_page FIGURES.json …` rewrites the tables of docs/scale.md.
+"""Growth into the manual: `python -m bench.growth_page FIGURES.json …` rewrites tables of docs/project/benchmarks.md.
 
 A table is between `<!-- NAME -->` and `<!-- end of NAME -->`, where NAME is its row; rows that were not run are
 unchanged.
@@ -16,7 +16,7 @@ from bench.growth import exponents
 from bench.measure import ROOT
 from bench.report import seconds
 
-PAGE = ROOT / "docs" / "scale.md"
+PAGE = ROOT / "docs" / "project" / "benchmarks.md"
 MANY_CHECKS = 6
 SIZE = re.compile(r"^(.*?)([\d,]+)$")
 

@@ -1,4 +1,4 @@
-"""Figures into the manual: `python -m bench.markdown FIGURES.json` rewrites the tables of docs/performance.md.
+"""Figures into the manual: `python -m bench.markdown FIGURES.json` rewrites the tables of docs/project/benchmarks.md.
 
 A run of some rows replaces only those, or adds them at the end; each then states when and how it was measured.
 """
@@ -14,12 +14,12 @@ from typing import Any
 from bench.measure import ROOT
 from bench.report import seconds
 
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "project" / "benchmarks.md"
 START, END = "<!-- figures -->", "<!-- end of figures -->"
 
 
 def markdown(figures: dict[str, Any], page: str = "") -> str:
-    """Every row as a table, with its checks and goals beneath; rows of the page that were not run are unchanged."""
+    """Every row as a table, with its checks and missed goals; rows of the page that were not run are unchanged."""
     head, *tables = re.split(r"^(?=### `)", page, flags=re.MULTILINE)
     kept = {_name(table): table.strip() for table in tables}
     fresh = {row["name"]: _row(row) for row in figures["rows"]}
@@ -50,10 +50,9 @@ def _row(row: dict[str, Any]) -> str:
     for line in row["lines"]:
         who = f"**{line['who']}**" if line["ours"] else line["who"]
         lines.append(f"| {line['job']} | {who} | {_cells(line)} |")
-    verdicts = [(verdict, "right", "**wrong**") for verdict in row["checks"]]
-    verdicts += [(verdict, "met", "**not met**") for verdict in row["goals"]]
     lines.append("")
-    lines += [f"- {yes if verdict['holds'] else no}: {verdict['text']}" for verdict, yes, no in verdicts]
+    lines += [f"- {'right' if check['holds'] else '**wrong**'}: {check['text']}" for check in row["checks"]]
+    lines += [f"- **not met**: {goal['text']}" for goal in row["goals"] if not goal["holds"]]
     return "\n".join(lines)
 
 

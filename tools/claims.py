@@ -1,7 +1,7 @@
 """README's claims, each measured again or held against its dated record (`make claims`, a few minutes).
 
 A claim is a piece of README's own text. Cheap ones are recomputed, promises are proved by the tests that break them on
-purpose, and seconds are held against the record of the benchmark (`docs/performance.md`), which `make bench` renews.
+purpose, and seconds are held against the record that `make bench` renews (`docs/project/benchmarks.md`).
 `unclaimed` finds lines of README with figures or promises that no claim covers; a test keeps it empty.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parent.parent
-PERFORMANCE = "docs/performance.md"
+RECORD = "docs/project/benchmarks.md"
 PEERS = ROOT / ".venv-bench" / "bin" / "python"
 """The interpreter that has the other libraries."""
 PROMISING = ("## Why trust the numbers", "## Compared with the alternatives")
@@ -76,7 +76,7 @@ def recorded(text: str, *lines: tuple[str, str]) -> Claim:
     """README's seconds of a row, from left to right, are those of these lines of the record: job and library."""
 
     def measure() -> Measured:
-        page = (ROOT / PERFORMANCE).read_text(encoding="utf-8")
+        page = (ROOT / RECORD).read_text(encoding="utf-8")
         dated = re.findall(r"^Measured on (\S+?):", page, re.MULTILINE)
         row = line_of(text)
         stated = [float(value) for value in re.findall(r"([\d.]+) s\b", row)]
