@@ -34,7 +34,7 @@ GRADES: dict[str, tuple[VerdictLabel, float]] = {
     "B>A": (VerdictLabel.B, 0.25),
     "B>>A": (VerdictLabel.B, 0.0),
 }
-"""Graded verdicts: the winner, and the soft preference for the first slot, in equal steps (`docs/methods-in-full.md`)."""
+"""Graded verdicts: the winner, and the soft preference for the first slot, in equal steps (methods in full)."""
 
 WORDS = tuple(label.value for label in VerdictLabel if label.readable)
 """The verdicts without grades: A, B and TIE."""
