@@ -18,7 +18,7 @@ from tiltyard.cli.main import make_app
 from tiltyard.errors import OptionError
 
 BIRDS = ROOT / "examples" / "birds.jsonl"
-RUN = ROOT / "tests" / "written_by_0_1" / "tournament" / "run"
+RUN = ROOT / "tests" / "golden" / "tournament" / "run"
 TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 END = {"oneOf": [{"type": "number"}, {"enum": ["Infinity", "-Infinity"]}]}
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Run
 
-RUN = Path(__file__).parents[1] / "written_by_0_1" / "tournament" / "run"
+RUN = Path(__file__).parents[1] / "golden" / "tournament" / "run"
 LOGS = Path(__file__).parents[1] / "battles" / "logs"
 ASKED = {
     *("new", "old", "difference", "low", "high", "probability_better", "win_rate", "win_rate_low", "win_rate_high"),

@@ -72,10 +72,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "linked" / "battles.jsonl").symlink_to(outside / "secret.jsonl")
     os.mkfifo(home / "pipe")
     (home / "bad.jsonl").write_text('{"model_a": "a", "model_b": "b", "winner": "who", "source": "human"}\n')
-    old = ROOT / "tests" / "written_by_0_1"
-    shutil.copytree(old / "tournament" / "run", home / "run")
-    shutil.copytree(old / "tournament" / "judgments", home / "judgments")
-    shutil.copytree(old / "placement", home / "placement")
+    golden = ROOT / "tests" / "golden"
+    shutil.copytree(golden / "tournament" / "run", home / "run")
+    shutil.copytree(golden / "tournament" / "judgments", home / "judgments")
+    shutil.copytree(golden / "placement", home / "placement")
     pairs = [
         {"prompt_id": f"p{i}", "prompt": "?", "response_a": "yes", "response_b": "no", "label": "AB"[i % 2]}
         for i in range(8)

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import ROOT, Run
 from tiltyard.decisions import Assumptions, Goal, plan_difference
 
-RUN = ROOT / "tests" / "written_by_0_1" / "tournament" / "run"
+RUN = ROOT / "tests" / "golden" / "tournament" / "run"
 PRICES = {"as_of": "2026-10-01", "models": {"house-judge": {"input": 1.0, "output": 10.0}}}
 
 

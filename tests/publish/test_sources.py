@@ -26,7 +26,7 @@ from tiltyard.cli.main import make_app
 from tiltyard.errors import ArenaError, RunFolderError
 from tiltyard.publish import PublishOptions, publish
 
-OLD = Path(__file__).parents[1] / "written_by_0_1"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def command(*arguments: str) -> Any:
@@ -103,18 +103,18 @@ def test_an_arena_in_phase_one_is_not_published(tmp_path: Path) -> None:
 
 
 def test_a_run_and_a_placement_are_published_as_they_rate_themselves(tmp_path: Path) -> None:
-    run = publish(OLD / "tournament" / "run", tmp_path / "run", PublishOptions(texts=True))
+    run = publish(GOLDEN / "tournament" / "run", tmp_path / "run", PublishOptions(texts=True))
     assert run.publication.kind == "run"
     for one in run.publication.boards:
-        stated = ty.EloReport.read(OLD / "tournament" / "run" / "ratings" / f"{one.dimension}.json")
+        stated = ty.EloReport.read(GOLDEN / "tournament" / "run" / "ratings" / f"{one.dimension}.json")
         assert {entry.model: entry.rating for entry in stated.ratings} == pytest.approx(one.board.ratings, abs=1e-9)
     assert check(run.folder).problems == []
-    placed = publish(OLD / "placement", tmp_path / "placement")
+    placed = publish(GOLDEN / "placement", tmp_path / "placement")
     evaluated = [entry.model for entry in placed.publication.boards[0].board if entry.source == "evaluated"]
-    assert evaluated == [json.loads((OLD / "placement" / "elo_ratings.json").read_bytes())["model"]]
+    assert evaluated == [json.loads((GOLDEN / "placement" / "elo_ratings.json").read_bytes())["model"]]
     if size(False, soak=True):  # fifty-five comparisons are made again; those of the run above in every run
         assert check(placed.folder).problems == []
-    torn = Path(shutil.copytree(OLD / "placement", tmp_path / "torn"))
+    torn = Path(shutil.copytree(GOLDEN / "placement", tmp_path / "torn"))
     said = json.loads((torn / "manifest.json").read_bytes())
     (torn / "manifest.json").write_text(json.dumps({**said, "finished_at": None}), encoding="utf-8")
     with pytest.raises(RunFolderError, match="has not finished"):

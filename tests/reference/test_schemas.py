@@ -19,20 +19,20 @@ from jsonschema import Draft202012Validator
 from tests.reference.pages import ROOT
 from tiltyard.schemas import SCHEMAS, schema_text
 
-OLD = ROOT / "tests" / "written_by_0_1"
+GOLDEN = ROOT / "tests" / "golden"
 ON_DISK = {
-    "battle": ["examples/birds.jsonl", "examples/versions/*.jsonl", "tests/written_by_0_1/**/battles.jsonl"],
-    "prompt": ["examples/tournament/bank.jsonl", "tests/written_by_0_1/**/bank.jsonl"],
-    "response": ["examples/**/responses_*.jsonl", "tests/written_by_0_1/**/responses_*.jsonl"],
+    "battle": ["examples/birds.jsonl", "examples/versions/*.jsonl", "tests/golden/**/battles.jsonl"],
+    "prompt": ["examples/tournament/bank.jsonl", "tests/golden/**/bank.jsonl"],
+    "response": ["examples/**/responses_*.jsonl", "tests/golden/**/responses_*.jsonl"],
     "tournament": [
         "examples/tournament/[tb]*.yaml",
-        "tests/written_by_0_1/**/tournament.yaml",
+        "tests/golden/**/tournament.yaml",
         "src/tiltyard/demo/material/tournament.yaml",
         "src/tiltyard/demo/material/live.yaml",
     ],
-    "ratings": ["tests/written_by_0_1/**/ratings/*.json", "tests/written_by_0_1/**/elo_ratings.json"],
-    "run-manifest": ["tests/written_by_0_1/tournament/run/manifest.json"],
-    "placement-manifest": ["tests/written_by_0_1/placement/manifest.json"],
+    "ratings": ["tests/golden/**/ratings/*.json", "tests/golden/**/elo_ratings.json"],
+    "run-manifest": ["tests/golden/tournament/run/manifest.json"],
+    "placement-manifest": ["tests/golden/placement/manifest.json"],
 }
 
 
@@ -67,7 +67,7 @@ def test_a_schema_is_one_and_explains_every_field(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_files_of_the_examples_and_of_version_0_1_are_valid(name: str) -> None:
+def test_files_of_the_examples_and_of_the_golden_folders_are_valid(name: str) -> None:
     found = [path for pattern in ON_DISK[name] for path in ROOT.glob(pattern)]
     assert len(found) >= len(ON_DISK[name])
     rows = [(path.name, row) for path in found for row in records(path)[:40]]
@@ -129,7 +129,7 @@ def test_what_is_wrong_is_not_valid(case: str) -> None:
 def test_what_a_reader_takes_is_valid() -> None:
     rows = validator("battle")
     assert rows.is_valid(battle(question_id=None, weight=None, response_a="a text of a later version", len_a=12))
-    manifest = records(OLD / "placement" / "manifest.json")[0]
+    manifest = records(GOLDEN / "placement" / "manifest.json")[0]
     started = {key: value for key, value in manifest.items() if key not in ("rounds", "stopped", "judged", "panel")}
     assert validator("placement-manifest").is_valid({**started, "finished_at": None})
     plain = {
