@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tiltyard.decisions import Difference, RunComparison, compare_runs, difference
     from tiltyard.errors import TiltyardError
 
-__version__ = "0.1.0"
+__version__ = "1.0.0.dev0"
 
 __all__ = [
     "Battle",

@@ -43,7 +43,6 @@ def test_above_2_000_models_intervals_need_no_table_of_pairs_but_bootstrap_and_r
         (BradleyTerry(), True, ""),
         (BradleyTerry(ci="bootstrap"), False, 'ci="sandwich"'),
         (BradleyTerry(robustness=True), False, "Leave out robustness=True"),
-        (BradleyTerry(correction="none"), False, 'ci="none"'),
     ):
         if fits:
             estimator._check_memory(34_000, 0.28e9)

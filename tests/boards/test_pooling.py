@@ -224,7 +224,6 @@ def test_with_a_known_spread_of_categories_variances_are_those_of_the_posterior(
         {"ci": "none"},
         {"ci": "bootstrap"},
         {"robustness": True},
-        {"correction": "none"},
         {"anytime": True},
         {"shrink": True},
         {"control": ("len",)},

@@ -191,9 +191,7 @@ def test_it_goes_with_anchors_soft_outcomes_controls_and_is_recorded():
     assert "rating_without_control" in controlled["m00"].extra
 
 
-@pytest.mark.parametrize(
-    "options", [{"ci": "none"}, {"ci": "bootstrap"}, {"robustness": True}, {"correction": "none"}, {"anytime": True}]
-)
+@pytest.mark.parametrize("options", [{"ci": "none"}, {"ci": "bootstrap"}, {"robustness": True}, {"anytime": True}])
 def test_what_does_not_go_with_it_is_refused(options):
     with pytest.raises(OptionError, match="shrink goes with"):
         BradleyTerry(shrink=True, **options)

@@ -291,12 +291,12 @@ def simulate_sentence(
     strengths = anchor_strengths(setting.models)
     names = [f"m{code:02d}" for code in range(setting.models)]
     recipe = Recipe(
+        sensitivity=(50.0,),
         arena="a",
         model="new",
         judge_model="j",
         mode="calibrated" if calibrated else "joint",
         bootstraps=bootstraps,
-        correction="leave-one-out",
     )
     sentences: list[str] = []
 

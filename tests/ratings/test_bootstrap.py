@@ -67,9 +67,7 @@ def test_every_round_is_the_fit_of_its_own_counts(ties, options):
     counts = draw_counts(units, bootstrap.BLOCK_ROUNDS, np.random.default_rng(child))
     for at in range(bootstrap.BLOCK_ROUNDS):
         alone = fit(result.cells.with_counts(counts[:, :, at]), TIE_MODELS[ties])
-        # Chord steps shrink by a factor r. To fall from 1e-2 below 1e-6 in 40 of them r is at most 0.8 (0.8⁴⁰ = 1e-4),
-        # and what is left after the last step is r/(1 − r) = 4 of it.
-        np.testing.assert_allclose(got[at], alone.parameters.strength, atol=5 * bootstrap.CHORD_TOLERANCE)
+        np.testing.assert_allclose(got[at], alone.parameters.strength, atol=bootstrap.TOLERANCE)
 
 
 def test_rounds_of_very_many_pairs_are_solved_one_by_one(monkeypatch):
@@ -82,32 +80,21 @@ def test_rounds_of_very_many_pairs_are_solved_one_by_one(monkeypatch):
     for strength, child in zip(got, np.random.SeedSequence(9).spawn(3), strict=True):
         counts = draw_counts(units, 1, np.random.default_rng(child))[:, :, 0]
         alone = fit(result.cells.with_counts(counts), TIE_MODELS["davidson"])
-        np.testing.assert_allclose(strength, alone.parameters.strength, atol=5 * bootstrap.CHORD_TOLERANCE)
-
-
-@pytest.mark.parametrize("bent", [True, False])
-def test_rounds_that_chord_steps_do_not_settle_are_finished_by_bent_steps_or_newton(monkeypatch, bent):
-    rows = some_rows(5, prompts=6)
-    usual = rounds_of(rows, 4)
-    monkeypatch.setattr(bootstrap, "CHORD_TOLERANCE", 0.0)
-    if not bent:
-        monkeypatch.setattr(bootstrap, "BENT_TOLERANCE", 0.0)
-    np.testing.assert_allclose(rounds_of(rows, 4), usual, atol=5e-6)
+        np.testing.assert_allclose(strength, alone.parameters.strength, atol=bootstrap.TOLERANCE)
 
 
 def test_a_newcomer_with_few_battles_needs_no_fit_for_every_round(monkeypatch):
-    # Chord steps do not settle a hundred of these rounds: the newcomer's few battles weigh differently in each. Bent
-    # steps settle all of them, to the digits that a fit of each round gives.
+    # The newcomer's few battles weigh differently in each round. Bent steps settle all of them, as a fit of each does.
     rows = [*some_rows(23, n=200), *[Row(4, at % 4, FIRST if at else SECOND) for at in range(5)]]
     result, table, counted = prepared(rows, 5)
-    alone, solve_one = [], bootstrap._solve_one
-    monkeypatch.setattr(bootstrap, "_solve_one", lambda *one: alone.append(one) or solve_one(*one))
+    alone = []
+    monkeypatch.setattr(bootstrap, "fit", lambda *one, **start: alone.append(one) or fit(*one, **start))
     settled = bootstrap_strengths(result, table, counted, rounds=200, seed=0)
     assert not alone
-    monkeypatch.setattr(bootstrap, "BENT_TOLERANCE", 0.0)
+    monkeypatch.setattr(bootstrap, "TOLERANCE", 0.0)
     fitted = bootstrap_strengths(result, table, counted, rounds=200, seed=0)
-    assert len(alone) > 50
-    np.testing.assert_allclose(settled, fitted, atol=1e-8)
+    assert len(alone) == 200
+    np.testing.assert_allclose(settled, fitted, atol=1e-7)
 
 
 def test_soft_outcomes_are_resampled_row_by_row():

@@ -14,13 +14,13 @@ from tiltyard.ratings import clusters, leave_one_out
 from tiltyard.ratings.battle_derivatives import BattleDerivatives
 from tiltyard.ratings.bradley_terry import fit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
-from tiltyard.ratings.intervals import FEW, FEWEST_CLUSTERS, Clustering, Covariance, half_widths, sandwich
+from tiltyard.ratings.intervals import FEW, FEWEST_CLUSTERS, Clustering, Covariance, half_widths, one_way, sandwich
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.tie_models import HALF, TIE_MODELS
 
 
 def both(rows, models, ties, *, slot=False):
-    """The library's covariance by the rule of 0.1 and the oracle's, at the library's fit."""
+    """The library's sandwich of plain scores and the oracle's, at the library's fit."""
     table = as_comparisons(rows, models, slot=slot)
     counted = count_pairs(table, slot=slot)
     result = fit(counted.cells, TIE_MODELS[ties])
@@ -28,7 +28,14 @@ def both(rows, models, ties, *, slot=False):
         [result.parameters.strength, result.parameters.coefficient, result.parameters.tie[result.tied_groups]]
     )
     shape = Shape(models, len(rows[0].z), len(result.tied_groups))
-    return sandwich(result, table, counted, corrected=False), *plain.sandwich(rows, ties, shape, x)
+    return uncorrected(result, table, counted), *plain.sandwich(rows, ties, shape, x)
+
+
+def uncorrected(result, table, counted):
+    """The sandwich of scores at the fit, P/(P − 1) times for P clusters."""
+    derivatives = BattleDerivatives.of(result, result.inverse_information())
+    way = one_way(result, derivatives, table, counted, table.clusters[0] if table.clusters else None, corrected=False)
+    return replace(way, matrix=way.matrix * way.count / (way.count - 1.0))
 
 
 @pytest.mark.parametrize("ties", list(TIE_MODELS))
@@ -51,7 +58,7 @@ def both(rows, models, ties, *, slot=False):
 def test_the_sandwich_is_the_one_built_row_by_row(ties, what, options):
     fast, slow, units = both(some_rows(41, **options), 4, ties, slot=options.get("slot", False))
     np.testing.assert_allclose(fast.matrix, slow, atol=2e-5 * np.abs(slow).max())
-    assert [way.count for way in fast.ways] == ([units] if "prompts" in options else [])
+    assert fast.count == units
 
 
 @pytest.mark.parametrize("ties", list(TIE_MODELS))
@@ -70,7 +77,7 @@ def test_soft_outcomes_in_the_sandwich(prompts):
     rows = some_rows(43, soft_share=0.5, prompts=prompts, lone_share=0.3, weighted=True)
     fast, slow, units = both(rows, 4, "half")
     np.testing.assert_allclose(fast.matrix, slow, atol=2e-5 * np.abs(slow).max())
-    assert [way.count for way in fast.ways] == ([units] if prompts else [])
+    assert fast.count == units
 
 
 @pytest.mark.parametrize("prompts", [0, 10])
@@ -80,8 +87,8 @@ def test_a_row_of_weight_n_widens_intervals_as_n_rows_do(prompts):
     one, _, _ = both(rows, 4, "davidson")
     other, _, _ = both(copies, 4, "davidson")
     np.testing.assert_allclose(one.matrix, other.matrix, atol=1e-12)
-    np.testing.assert_allclose(one.degrees, other.degrees)
-    assert [way.count for way in one.ways] == [way.count for way in other.ways]
+    np.testing.assert_allclose(one.effective, other.effective)
+    assert one.count == other.count
 
 
 def test_every_row_twice_on_its_prompt_leaves_the_clustered_sandwich_alone():
@@ -108,7 +115,7 @@ def test_one_prompt_per_row_is_row_by_row():
     one, _, _ = both(rows, 4, "davidson")
     other, _, _ = both(named, 4, "davidson")
     np.testing.assert_allclose(one.matrix, other.matrix, atol=1e-12)
-    assert (one.all_degrees, other.all_degrees) == (math.inf, len(rows) - 1)
+    assert one.effective_count == other.effective_count == len(rows)
 
 
 def test_prompts_are_counted_per_model():
@@ -121,9 +128,10 @@ def test_prompts_are_counted_per_model():
         Row(2, 0, SECOND),
     ]
     fast, _, _ = both(rows, 3, "half")
-    # Model 0: prompts 0 and 1 and two lone rows; model 1: prompts 0 and 1; model 2: prompt 1 and two lone rows.
-    assert (fast.degrees + 1.0).tolist() == [4, 2, 3]
-    assert fast.ways[0].count == 4
+    # Model 0: two battles of prompts 0 and 1 each and two lone rows; model 1: two of prompt 0 and one of prompt 1;
+    # model 2: one of prompt 1 and two lone rows. Effective are (Σn)²/Σn².
+    assert fast.effective.tolist() == pytest.approx([36 / 10, 9 / 5, 3])
+    assert fast.count == 4
 
 
 def test_the_priors_pseudo_battles_enter_the_middle_of_the_sandwich():
@@ -138,13 +146,13 @@ def test_the_priors_pseudo_battles_enter_the_middle_of_the_sandwich():
     np.testing.assert_allclose(sandwich(result, table, counted).matrix, real * slow, atol=1e-4)
 
 
-def made_up(variance, fisher, effective, battles=1000.0, corrected=True):
+def made_up(variance, fisher, effective, battles=1000.0):
     """A covariance of unrelated models with these variances."""
     matrix, exact = np.diag(np.array(variance, dtype=float)), np.diag(np.array(fisher, dtype=float))
     worth = np.array(effective, dtype=float)
     way = Clustering(matrix, 50.0, 50.0, worth, 0.1)
     few = (worth < FEW) | (np.broadcast_to(battles, len(worth)) < FEW)
-    return Covariance((matrix,), exact, worth - 1.0, few, (way,), corrected)
+    return Covariance((matrix,), exact, worth - 1.0, few, (way,))
 
 
 def test_an_interval_is_t_standard_errors_of_the_models_own_prompts():
@@ -265,10 +273,10 @@ def test_two_ways_add_and_take_off_what_both_count():
     result = fit(counted.cells, TIE_MODELS["davidson"])
     one, other = (sandwich(result, replace(table, clusters=(way,)), counted).matrix for way in (prompt, voter))
     same = replace(table, clusters=(prompt * 14 + voter,))
-    plain_both = sandwich(result, same, counted, corrected=False)
-    uncorrected = plain_both.matrix * (1.0 - 1.0 / plain_both.ways[0].count)
+    both_ways = uncorrected(result, same, counted)
+    in_both = both_ways.matrix * (1.0 - 1.0 / both_ways.count)
     found = sandwich(result, replace(table, clusters=(prompt, voter)), counted)
-    np.testing.assert_allclose(found.matrices[0], one + other - uncorrected, atol=1e-12)
+    np.testing.assert_allclose(found.matrices[0], one + other - in_both, atol=1e-12)
     np.testing.assert_allclose(found.matrices[1:], [one, other], atol=1e-12)
     assert (np.linalg.eigvalsh(found.matrix) >= -1e-12).all()
 

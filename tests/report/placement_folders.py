@@ -17,6 +17,7 @@ from tiltyard.boards.text import as_table
 from tiltyard.files import write_json, write_lines, write_text
 from tiltyard.judging.records import Judgment, Matchup, settle, settle_one, to_battle
 from tiltyard.placement.panel import Panel
+from tiltyard.placement.robustness import sensitivity
 from tiltyard.report.counts import share_interval
 
 MODEL = "kestrel-9b <new>"
@@ -191,10 +192,12 @@ def _manifest(
         "judge_model": JUDGE,
         "rubric": {"dimension": "helpfulness", "version": "2026-05", "sha256": "ef" * 32},
         "options": {"n_battles": shape.n_battles, "sampling": "informative", "until": "80", "fixed_anchors": False},
+        "recipe": {"arena": "simulated", "model": MODEL, "judge_model": JUDGE, "sensitivity": [50.0]},
+        "rate_command": None,
         "seed": shape.seed,
         "both_orders": shape.both_orders,
         "panel": {**panel, "opponents": len(names), "questions": len(questions)},
-        "looks": {"planned": shape.n_rounds, "critical": None, "until": "80"},
+        "looks": {"planned": shape.n_rounds, "sizes": [], "critical": None, "until": "80"},
         "rounds": rounds,
         "stopped": "all planned battles were judged",
         "judged": {
@@ -205,14 +208,16 @@ def _manifest(
             "inconsistent": sum(line.inconsistent for line in judgments),
             "failed": sum(line.status != "ok" for line in judgments),
             "failed_by": {str(name): failures.count(name) for name in dict.fromkeys(failures)},
+            "no_answer": {},
         },
         "flips": _flips(judgments) if shape.both_orders else None,
         "calibration": None,
         "leave_one_out": None,
         "information": {"per_battle": 0.231, "limit": 0.25},
+        "sensitivity": msgspec.to_builtins(sensitivity(board, MODEL, [50.0])),
         "started_at": "2026-05-02T09:00:00+00:00",
         "finished_at": "2026-05-02T09:12:30+00:00",
-        "versions": {"tiltyard": "0.2.0", "python": "3.11.9"},
+        "versions": {"tiltyard": "1.0.0", "python": "3.11.9"},
     }
 
 
@@ -229,6 +234,8 @@ def _left_out(contents: dict[str, Any]) -> dict[str, Any]:
         "human_rating": human,
         "human_ci_low": human - 12,
         "human_ci_high": human + 12,
+        "human_battles": 900,
+        "human_rank": 3,
         "error": 31.0,
         "covered": True,
     }

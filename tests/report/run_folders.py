@@ -191,7 +191,7 @@ def _manifest(
             "prompts_without_gold_answer": {"factuality": 3},
         },
         "sha256": {"config": "ab" * 32, "bank": "cd" * 32, "rubrics": dict.fromkeys(dimensions, "ef" * 32)},
-        "versions": {"tiltyard": "0.1.0", "python": "3.11.9"},
+        "versions": {"tiltyard": "1.0.0", "python": "3.11.9"},
         "results": {
             "dimensions": {
                 name: {

@@ -97,7 +97,7 @@ def test_the_page_opens_with_the_answer_in_one_sentence(plain: Path) -> None:
 def test_a_number_without_calibration_is_called_what_it_is(plain: Path) -> None:
     section = page_of(plain)["meaning"]
     entry = own_entry(plain)
-    assert rows(section)["judge’s scale, sampling error only"].values == [
+    assert rows(section.one("table", "readings"))["judge’s scale, sampling error only"].values == [
         entry["rating"],
         entry["ci_low"],
         entry["ci_high"],
@@ -107,7 +107,7 @@ def test_a_number_without_calibration_is_called_what_it_is(plain: Path) -> None:
 
 def test_a_calibrated_number_stands_beside_the_judges_own_with_its_floor(full: Path) -> None:
     section, entry = page_of(full)["meaning"], own_entry(full)
-    shown = rows(section)
+    shown = rows(section.one("table", "readings"))
     assert shown["people’s scale, calibrated"].values == [entry["rating"], entry["ci_low"], entry["ci_high"]]
     judge = [entry[f"judge_scale_{key}"] for key in ("rating", "ci_low", "ci_high")]
     assert shown["judge’s scale, sampling error only"].values == judge

@@ -50,8 +50,8 @@ def test_a_tree_in_which_everything_agrees_may_go_out(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "said"),
     [
-        ("CITATION.cff", "version: 0.", "version: 9.", "does not say version"),
-        ("src/tiltyard/__init__.py", '__version__ = "0', '__version__ = "9', "does not say version"),
+        ("CITATION.cff", "version: 1.", "version: 9.", "does not say version"),
+        ("src/tiltyard/__init__.py", '__version__ = "1', '__version__ = "9', "does not say version"),
         ("CHANGELOG.md", "(2026-12-01)", "(unreleased)", "Give the newest section its date"),
         ("pyproject.toml", "tiltyard.test", "tiltyard.example", "really lives"),
     ],

@@ -1,4 +1,4 @@
-"""What version 0.1 wrote, laid out anew for each test: arenas on both databases, a tournament, a placement."""
+"""Arenas that version 0.1 wrote, on both databases, laid out anew for each test."""
 
 from __future__ import annotations
 
@@ -96,15 +96,3 @@ def _fill(url: str, kept: dict[str, Any]) -> None:
 def _row(kept: dict[str, Any], values: list[Any]) -> dict[str, Any]:
     row = dict(zip(kept["columns"], values, strict=True))
     return {name: base64.b64decode(value) if name in kept["binary"] else value for name, value in row.items()}
-
-
-@pytest.fixture
-def old_tournament(tmp_path: Path) -> Path:
-    """A tournament of 0.1 judged in OpenAI's batches: its config, cache, journal and run folder."""
-    return Path(shutil.copytree(HERE / "tournament", tmp_path, dirs_exist_ok=True))
-
-
-@pytest.fixture
-def old_placement(tmp_path: Path) -> Path:
-    """A calibrated placement of 0.1."""
-    return Path(shutil.copytree(HERE / "placement", tmp_path / "placement"))

@@ -1,8 +1,7 @@
-"""What version 0.1 wrote can be read, upgraded and continued by this version."""
+"""An arena that version 0.1 wrote can be read, upgraded and continued by this version."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,6 @@ from tiltyard.arena.store.database import Database
 from tiltyard.arena.store.verify import Verification, rebuild, verify
 from tiltyard.arena.voting import Gone, TooLate
 from tiltyard.errors import StoreError
-from tiltyard.llm.journal import Journal
-
-RUN = ("run", "tournament.yaml", "--mode", "headline", "--output-dir", "again", "--yes")
 
 
 def found_in(old: OldArena) -> Verification:
@@ -142,53 +138,3 @@ def test_votes_whose_names_0_1_showed_are_final(upgraded_arena: OldArena) -> Non
         arena.vote(served.matchup_id, "somebody-new", Choice.B, reveal=False)
         arena.undo(served.matchup_id, "somebody-new")
     assert found_in(upgraded_arena).problems == ()
-
-
-@pytest.mark.usefixtures("old_tournament")
-def test_a_tournament_finds_its_verdicts_and_asks_nobody(
-    tmp_path: Path, tiltyard: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-never-used-0123456789")
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")  # nobody listens there
-    done = tiltyard(*RUN)
-    assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "again" / "usage.json").read_text())["total"]["fresh_calls"] == 0
-    for name in ("elo_results.json", "pairwise_winrates.csv"):
-        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes(), name
-    again, before = (
-        [json.loads(line) for line in (tmp_path / run / "battles.jsonl").read_text().splitlines()]
-        for run in ("again", "run")
-    )
-    # battles did not have all columns then
-    assert [{key: row[key] for key in old} for row, old in zip(again, before, strict=True)] == before
-
-
-@pytest.mark.usefixtures("old_tournament")
-def test_a_run_folder_is_reported_on(tmp_path: Path, tiltyard: Run) -> None:
-    done = tiltyard("report", "run")
-    assert done.returncode == 0, done.stderr
-    assert "otter" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-
-
-def test_a_journal_is_read_and_a_batch_without_its_last_line_is_open(old_tournament: Path) -> None:
-    folder = old_tournament / "judgments"
-    assert not Journal.in_folder(folder, lambda: 0.0).open
-    journal = folder / "batches.jsonl"
-    *kept, last = journal.read_text(encoding="utf-8").splitlines(keepends=True)
-    assert json.loads(last)["kind"] == "collected"
-    journal.write_text("".join(kept), encoding="utf-8")
-    (left,) = Journal.in_folder(folder, lambda: 0.0).open.values()
-    assert left.batch_id == "batch_0002"
-
-
-def test_a_placement_is_recomputed_on_any_processor(old_placement: Path, tiltyard: Run) -> None:
-    path = old_placement / "elo_ratings.json"
-    before = path.read_bytes()
-    done = tiltyard("place", "--recompute", str(old_placement))
-    assert done.returncode == 0, done.stderr
-    assert "the same as" in done.stderr
-    assert path.read_bytes() == before
-    report = json.loads(before)
-    report["ratings"][0]["rating"] *= 1.0 + 1e-7
-    path.write_text(json.dumps(report), encoding="utf-8")
-    assert "do not follow" in tiltyard("place", "--recompute", str(old_placement)).stderr

@@ -77,8 +77,6 @@ from tiltyard.ratings.shrinkage import ShrunkFit
 
 Interval = Literal["sandwich", "bootstrap", "none"]
 """`sandwich`, `bootstrap` or `none`."""
-Correction = Literal["leave-one-out", "none"]
-"""`leave-one-out` or `none`."""
 
 DRAWN_REMARK = (
     "more than 2,000 models: standard errors from {draws} random draws (seed {seed}), places from intervals that hold "
@@ -112,8 +110,6 @@ class BradleyTerry(EstimatorParameters):
         seed: Seed of the bootstrap, and of the random draws behind intervals of more than 2,000 models.
         cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
             each of the two that is known, `none` treats every battle as independent.
-        correction: `leave-one-out`, or `none` for the intervals of version 0.1, which are too narrow where one prompt
-            or voter has many battles.
         anytime: Whether ranges of places hold at every time at which one looks, for a board that is watched while
             battles come in; they are wider than those of a single look.
         anchor: A model and the rating it is pinned to; intervals are then those of the difference from it. Without
@@ -137,7 +133,6 @@ class BradleyTerry(EstimatorParameters):
     rounds: int = MANY_ROUNDS
     seed: int = 0
     cluster: str = "auto"
-    correction: Correction = "leave-one-out"
     anytime: bool = False
     anchor: tuple[str, float] | None = None
     control: tuple[str, ...] = ()
@@ -152,7 +147,6 @@ class BradleyTerry(EstimatorParameters):
     def __post_init__(self) -> None:
         check_choice("ties", self.ties, get_args(Ties))
         check_choice("ci", self.ci, get_args(Interval))
-        check_choice("correction", self.correction, get_args(Correction))
         asked_clusters(self.cluster)
         check_level(self.level)
         check_whole("seed", self.seed, least=0)
@@ -160,8 +154,8 @@ class BradleyTerry(EstimatorParameters):
             check_number(
                 f"the rating of the anchor {self.anchor[0]}", self.anchor[1], least=-RATING_MAX, most=RATING_MAX
             )
-        if self.shrink and (self.ci != "sandwich" or self.correction == "none" or self.robustness or self.anytime):
-            raise OptionError('shrink goes with ci="sandwich" alone: leave out correction, robustness and anytime.')
+        if self.shrink and (self.ci != "sandwich" or self.robustness or self.anytime):
+            raise OptionError('shrink goes with ci="sandwich" alone: leave out robustness and anytime.')
         if self.ci == "bootstrap":
             check_whole("rounds", self.rounds, least=2, most=DRAWS_MAX)
 
@@ -243,7 +237,7 @@ class BradleyTerry(EstimatorParameters):
     def _check_memory(self, models: int, memory: float | None) -> None:
         """Refuse intervals that would not fit into memory; ratings alone need little.
 
-        Above 2,000 models only the bootstrap, robustness and the intervals of version 0.1 need tables of pairs.
+        Above 2,000 models only the bootstrap and robustness need tables of pairs.
         """
         tables = {"none": 0, "sandwich": SANDWICH_TABLES, "bootstrap": BOOTSTRAP_TABLES}[self.ci]
         columns = ROUNDS_COPIES * self.rounds if self.ci == "bootstrap" else 0
@@ -264,14 +258,10 @@ class BradleyTerry(EstimatorParameters):
         if self.control or self.selection.columns() or (self.reads_times and "timestamp" in table.columns):
             return False
         notes: list[str] = []
-        if self.ci != "none" and self._clusters_of(table, notes):
+        if self.ci != "none" and choose_clusters(table, self.cluster, notes):
             return False
         remarks += notes
         return True
-
-    def _clusters_of(self, table: BattleTable, remarks: list[str]) -> tuple[str, ...]:
-        """The columns that make battles dependent; version 0.1 did not know voters."""
-        return choose_clusters(table, self.cluster, remarks, voters=self.correction != "none")
 
     def _prepare(self, selected: Selected, remarks: list[str], clusters: RemoteClusters | None) -> FitInput:
         """Comparisons with their clusters, tie groups and covariates, counted by pair."""
@@ -287,7 +277,7 @@ class BradleyTerry(EstimatorParameters):
                 columns = (clusters.column,)
                 remarks += nameless_remark(clusters.column, *count_nameless(table, clusters.column, shared))
         elif self.ci != "none":
-            columns = self._clusters_of(table, remarks)
+            columns = choose_clusters(table, self.cluster, remarks)
             rows = replace(rows, clusters=tuple(cluster_codes(table, column) for column in columns))
         slot = choose_slot(table, self.slot, controlled=bool(self.control), evaluated=self.evaluated)
         if self.control:
@@ -302,11 +292,10 @@ class BradleyTerry(EstimatorParameters):
         """The covariance, summed where the battles are; clusters elsewhere may turn out to be one, which is none."""
         if self.ci == "none":
             return fit_input, None
-        corrected = self.correction == "leave-one-out"
         if clusters is not None and fit_input.clusters:
             from tiltyard.boards.remote_intervals import remote_sandwich
 
-            covariance = remote_sandwich(fitted, fit_input, clusters, corrected=corrected)
+            covariance = remote_sandwich(fitted, fit_input, clusters)
             if covariance is not None:
                 return fit_input, covariance
             fit_input.remarks.append(one_cluster(clusters.column))
@@ -319,12 +308,11 @@ class BradleyTerry(EstimatorParameters):
         """The sandwich of battles that are here."""
         if self._draws(fitted.cells.n_models):
             return drawn_sandwich(fitted, fit_input.rows, fit_input.counted, seed=self.seed)
-        corrected = self.correction == "leave-one-out"
-        return sandwich(fitted, fit_input.rows, fit_input.counted, corrected=corrected)
+        return sandwich(fitted, fit_input.rows, fit_input.counted)
 
     def _draws(self, models: int) -> bool:
-        """Whether there are too many models for a covariance of all pairs; bootstrap and older rules need one."""
-        return models > MANY_MODELS and self.ci == "sandwich" and self.correction == "leave-one-out"
+        """Whether there are too many models for a covariance of all pairs; a bootstrap needs one."""
+        return models > MANY_MODELS and self.ci == "sandwich"
 
     def _board(
         self,
@@ -369,8 +357,7 @@ class BradleyTerry(EstimatorParameters):
         interval: dict[str, Any] = {"kind": self.ci}
         if self.ci != "none":
             interval |= {"level": self.level, **interval_settings(sure.covariance, fit_input.clusters)}
-            if self.anytime or self.correction != "none":  # files of version 0.1 do not say
-                interval["anytime"] = self.anytime
+            interval["anytime"] = self.anytime
         return {
             "method": "bt",
             "tie_model": "drop" if self.ties == "drop" else fit_input.tie_model.name,

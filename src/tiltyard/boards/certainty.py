@@ -91,8 +91,6 @@ def certainty(
     zero = 0.0 if weights is None else float(weights @ strength)
     if covariance is None:
         return Certainty(strength, zero)
-    if not covariance.corrected:
-        weights = None  # version 0.1 gave the interval around the mean also where an anchor was the scale's zero
     half = half_widths(covariance, level, weights)
     drawn, low, high = None, strength - half, strength + half
     if rounds and isinstance(covariance, Covariance):
@@ -181,8 +179,6 @@ def apart(covariance: Covariance, level: float) -> Floats:
     m = len(covariance.degrees)
     if not covariance.ways:
         return np.asarray(tukey_cut(m, level) * errors)
-    if not covariance.corrected:
-        return np.asarray(tukey_cut(m, level, max(covariance.ways[0].count - 1.0, 1.0)) * errors)
     degrees = np.where(covariance.known, covariance.degrees, 0.0)
     cuts = bonferroni_cuts(degrees, level)
     return np.where(np.isinf(cuts), np.inf, np.where(np.isinf(cuts), 0.0, cuts) * errors)
@@ -196,12 +192,7 @@ def apart_at_any_time(covariance: Covariance, level: float, battles: Floats) -> 
     """
     variances = replace(covariance, few=np.ones_like(covariance.few)).differences()
     m = len(covariance.degrees)
-    if not covariance.ways:
-        degrees = np.full(m, np.inf)
-    elif covariance.corrected:
-        degrees = np.where(covariance.known, covariance.degrees, 0.0)
-    else:
-        degrees = np.full(m, max(covariance.ways[0].count - 1.0, 1.0))
+    degrees = np.full(m, np.inf) if not covariance.ways else np.where(covariance.known, covariance.degrees, 0.0)
     degrees[battles < FIRST_LOOK] = 0.0
     pairs = max(0.5 * m * (m - 1), 1.0)
     cuts = anytime_cuts(variances, level, n_pairs=pairs, degrees=np.minimum(degrees[:, None], degrees[None, :]))
@@ -231,7 +222,7 @@ def _bootstrap_ends(
     """
     tail = 0.5 * (1.0 - level)
     low, high = np.quantile(rounds, [tail, 1.0 - tail], axis=0)
-    if not covariance.ways or not covariance.corrected:
+    if not covariance.ways:
         guard = normal_quantile(level) * np.sqrt(covariance.fisher_variances())
         return np.minimum(low, strength - guard), np.maximum(high, strength + guard)
     own = normal_quantile(level) * np.maximum(rounds.std(axis=0, ddof=1), 1e-300)
@@ -242,7 +233,7 @@ def _bootstrap_ends(
 
 def cluster_notes(covariance: Uncertainty | None, columns: tuple[str, ...]) -> list[str | None]:
     """For each model what to say where its battles come from too few prompts or voters."""
-    if covariance is None or not covariance.ways or not covariance.corrected:
+    if covariance is None or not covariance.ways:
         return [] if covariance is None else [None] * len(covariance.degrees)
     notes: list[str | None] = []
     for i, degrees in enumerate(covariance.degrees):
@@ -272,8 +263,6 @@ def interval_settings(covariance: Uncertainty | None, columns: tuple[str, ...]) 
     """What a ratings file says of the clusters behind its intervals."""
     if covariance is None or not covariance.ways:
         return {"cluster": None, **_draws_settings(covariance)}
-    if not covariance.corrected:
-        return {"cluster": ",".join(columns)}
     known = covariance.degrees[covariance.known]
     return {
         "cluster": ",".join(columns),

@@ -128,8 +128,8 @@ def _check(estimator: BradleyTerry) -> None:
     for name in WITHOUT:
         if getattr(estimator, name):
             raise OptionError(f"people's labels do not go with {name}: leave one of the two out.")
-    if estimator.ci != "sandwich" or estimator.correction == "none":
-        raise OptionError('people\'s labels go with ci="sandwich" and its leave-one-out correction alone.')
+    if estimator.ci != "sandwich":
+        raise OptionError('people\'s labels go with ci="sandwich" alone.')
     if estimator.ties not in ("davidson", "half"):
         raise OptionError(f'people\'s labels go with ties="davidson" or ties="half", not with {estimator.ties}.')
     if estimator.selection.inconsistent == "drop" or estimator.selection.source is not None:

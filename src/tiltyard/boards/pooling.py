@@ -76,7 +76,6 @@ def check_poolable(estimator: object) -> BradleyTerry:
         "shrink=True": estimator.shrink,
         f'control="{",".join(estimator.control)}"': bool(estimator.control),
         "slot=True": bool(estimator.slot),
-        'correction="none"': estimator.correction == "none",
         "robustness=True": estimator.robustness,
         "anytime=True": estimator.anytime,
     }

@@ -199,15 +199,15 @@ def asked_clusters(cluster: str) -> tuple[str, ...] | None:
     return columns
 
 
-def known_clusters(columns: Collection[str], *, voters: bool = True) -> tuple[str, ...]:
-    """The columns of clusters that battles have: prompts, and unless told otherwise voters."""
-    return tuple(name for name in (KNOWN_CLUSTERS if voters else KNOWN_CLUSTERS[:1]) if name in columns)
+def known_clusters(columns: Collection[str]) -> tuple[str, ...]:
+    """The columns of clusters that battles have: prompts and voters."""
+    return tuple(name for name in KNOWN_CLUSTERS if name in columns)
 
 
-def choose_clusters(table: BattleTable, cluster: str, remarks: list[str], *, voters: bool = True) -> tuple[str, ...]:
+def choose_clusters(table: BattleTable, cluster: str, remarks: list[str]) -> tuple[str, ...]:
     """The columns whose equal values make battles dependent; empty when all battles are independent."""
     asked = asked_clusters(cluster)
-    found = asked if asked is not None else known_clusters(table.columns, voters=voters)
+    found = asked if asked is not None else known_clusters(table.columns)
     count = {column: _count_clusters(table, column) for column in found}
     columns = tuple(column for column in found if count[column] > 1)
     alone = [column for column in found if count[column] == 1]

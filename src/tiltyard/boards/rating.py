@@ -12,7 +12,7 @@ from tiltyard.battles.missing_verdicts import MissingVerdicts
 from tiltyard.battles.reading import BattleData, OnBad, make_options, peek_headers
 from tiltyard.battles.remote import RemoteCounts
 from tiltyard.battles.table import BattleTable
-from tiltyard.boards.bradley_terry import BradleyTerry, Correction, Interval
+from tiltyard.boards.bradley_terry import BradleyTerry, Interval
 from tiltyard.boards.estimator import check_choice
 from tiltyard.boards.inputs import (
     AS_IT_IS,
@@ -60,7 +60,6 @@ def rate(
     level: float | None = None,
     rounds: int | None = None,
     cluster: str | None = None,
-    correction: Correction | None = None,
     anytime: bool | None = None,
     anchor: tuple[str, float] | None = None,
     control: Sequence[str] | None = None,
@@ -106,8 +105,6 @@ def rate(
         rounds: Bootstrap rounds, by default 1000.
         cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
             each of the two that is known, `none` treats every battle as independent.
-        correction: `leave-one-out` (the default), or `none` for the intervals of version 0.1, which are too narrow
-            where one prompt or voter has many battles.
         anytime: Whether ranges of places hold at every time at which one looks, for a board that is watched while
             battles come in; they are wider than those of a single look. By default they are for one look.
         anchor: A model and the rating it is pinned to; intervals are then those of the difference from it. Without
@@ -157,7 +154,6 @@ def rate(
         level=level,
         rounds=rounds,
         cluster=cluster,
-        correction=correction,
         anytime=anytime,
         anchor=anchor,
         control=None if control is None else tuple(control),

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tiltyard.battles.remote import NO_LIMIT, GroupScores, LargeClusters, RemoteClusters, groups
+from tiltyard.battles.remote import GroupScores, LargeClusters, RemoteClusters, groups
 from tiltyard.boards.preparation import FitInput
 from tiltyard.ratings.battle_derivatives import BattleDerivatives
 from tiltyard.ratings.bradley_terry import BradleyTerryFit
@@ -23,9 +23,7 @@ from tiltyard.ratings.tie_models import ResultScores
 from tiltyard.types import Floats, Ints
 
 
-def remote_sandwich(
-    fitted: BradleyTerryFit, fit_input: FitInput, clusters: RemoteClusters, *, corrected: bool
-) -> Covariance | None:
+def remote_sandwich(fitted: BradleyTerryFit, fit_input: FitInput, clusters: RemoteClusters) -> Covariance | None:
     """The covariance clustered elsewhere; None when all battles share one cluster."""
     rows, counted, n = fit_input.rows, fit_input.counted, fitted.n_parameters
     shared = clusters.shared(fit_input.selected.table)
@@ -33,33 +31,28 @@ def remote_sandwich(
     row, parameter, score = _row_scores(fitted, fit_input, derivatives.scores)
     far = shared[row]
     number = groups(fit_input.selected.table)
-    leverage = derivatives.leverage[counted.cell] if corrected else np.zeros(len(rows))
-    by_group = dict(zip(number.tolist(), leverage.tolist(), strict=True))
-    most = SMALL_LEVERAGE if corrected else NO_LIMIT
-    sums = clusters.sums(GroupScores(number[row[far]], parameter[far], score[far], n, by_group, most))
+    by_group = dict(zip(number.tolist(), derivatives.leverage[counted.cell].tolist(), strict=True))
+    sums = clusters.sums(GroupScores(number[row[far]], parameter[far], score[far], n, by_group, SMALL_LEVERAGE))
     models, count, middle = _large(fitted, derivatives, fit_input, sums.large, number)
     if sums.clusters + count == 1.0 and shared.all():
         return None
     alone = ~far
-    if corrected:
-        score = _row_scores(fitted, fit_input, derivatives.scores_without)[2]
+    score = _row_scores(fitted, fit_input, derivatives.scores_without)[2]
     middle += sums.squares + _weighted_squares(row[alone], parameter[alone], score[alone], rows.weight, n)
-    prior = derivatives.scores_without if corrected else derivatives.scores
-    middle += _weighted_squares(*_prior_scores(fitted, prior, len(counted.cells)), n)
+    middle += _weighted_squares(*_prior_scores(fitted, derivatives.scores_without, len(counted.cells)), n)
     own = rows.take(~shared)
     lone, lone_of = float(own.weight.sum()), own.battles_per_model()
     m, total, battles = rows.n_models, float(rows.weight.sum()), rows.battles_per_model()
     count += sums.clusters + lone
-    factor = (count - 1.0) / count if corrected else count / max(count - 1.0, 1.0)
     effective = battles**2 / np.maximum(models.squares + sums.sizes_of[:m] + lone_of, 1e-300)
     way = Clustering(
-        matrix=derivatives.inverse @ middle @ derivatives.inverse * factor,
+        matrix=derivatives.inverse @ middle @ derivatives.inverse * ((count - 1.0) / count),
         count=count,
         effective_count=total**2 / (models.all_squares + sums.sizes + lone),
-        effective=effective if corrected else sums.clusters_of[:m] + lone_of,
+        effective=effective,
         largest_share=max(models.largest, sums.largest, min(lone, 1.0)) / total,
     )
-    return combine((way.matrix,), derivatives.inverse, battles, (way,), corrected=corrected)
+    return combine((way.matrix,), derivatives.inverse, battles, (way,))
 
 
 def _large(

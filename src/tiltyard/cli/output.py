@@ -19,7 +19,7 @@ THE_ANSWER_IS_NO = 3
 Format = Literal["table", "json", "csv", "md"]
 
 PARAMETER = re.compile(
-    r"\b(anytime|anyway|ci|cluster|control|correction|default_source|dimension|engine|format|inconsistent|map|method"
+    r"\b(anytime|anyway|ci|cluster|control|default_source|dimension|engine|format|inconsistent|map|method"
     r"|min_battles|misfit|model|on_bad|only_connected|robustness|shrink|slot|source|tie_band|ties|where)="
     r"""(\.\.\.|True|"[^"]*"|'[^']*')"""
 )

@@ -118,13 +118,6 @@ ClusterOption = Annotated[
         rich_help_panel=INTERVALS,
     ),
 ]
-CorrectionOption = Annotated[
-    Literal["leave-one-out", "none"] | None,
-    typer.Option(
-        help="`none` gives the intervals of version 0.1, too narrow where one prompt or voter has many battles. (bt)",
-        rich_help_panel=INTERVALS,
-    ),
-]
 AnytimeOption = Annotated[
     bool,
     typer.Option(

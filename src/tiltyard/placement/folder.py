@@ -75,8 +75,8 @@ class FolderRatings:
     joint: Leaderboard
     rating: NewModelRating
     report: EloReport
-    sensitivity: Sensitivity | None = None
-    """What biases that no calibration has seen would do; None in folders of 0.1."""
+    sensitivity: Sensitivity
+    """What biases that no calibration has seen would do."""
     families: FamilyCheck | None = None
     """Leave-one-family-out coverage of the calibration; None where no family is known."""
 
@@ -91,7 +91,7 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     path = folder / "battles.jsonl"
     joint = rate_with(recipe.estimator(), path)
     battles = read_battles(path)
-    people = HumanBoard.of(human_part(battles), recipe.anchor, recipe.correction)
+    people = HumanBoard.of(human_part(battles), recipe.anchor)
     judgments = read_judgments(folder / "verdicts.jsonl")
     scale, families = None, None
     if recipe.mode == "calibrated":
@@ -102,9 +102,9 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
             families = check_families(people.anchors, people.models, rows, recipe.families, recipe.overall_level)
     rating = rate_new_model(recipe, people, battles, judgments, scale)
     board = joint
-    if recipe.mode == "joint" and recipe.sensitivity:
+    if recipe.mode == "joint":
         board = replace(board, remarks=(*board.remarks, f"{recipe.model}: judge's scale, sampling error only"))
-    elif recipe.mode != "joint":
+    else:
         board = with_plain_rating(rating.board, recipe.model, joint)
         origin = {name: joint.settings[name] for name in ("where", "battles_sha256", "tiltyard_version")}
         board = replace(board, settings={**board.settings, **origin})
@@ -112,15 +112,13 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     details = {**report.details, "placement": {"mode": recipe.mode, "overall_level": recipe.overall_level}}
     if rating.scaled is not None and scale is not None:
         details["calibration"] = calibration_details(scale, rating.scaled, recipe.overall_level)
-    found = None
-    if recipe.sensitivity:
-        floor = 0.0 if scale is None else POINTS_PER_LOGIT * scale.floor
-        found = sensitivity(board, recipe.model, recipe.sensitivity, floor)
-        details["sensitivity"] = msgspec.to_builtins(found)
+    floor = 0.0 if scale is None else POINTS_PER_LOGIT * scale.floor
+    effects = sensitivity(board, recipe.model, recipe.sensitivity, floor)
+    details["sensitivity"] = msgspec.to_builtins(effects)
     if families is not None:
         details["families"] = msgspec.to_builtins(families)
     report = replace(report, details=details, n_bootstraps=recipe.bootstraps, seed=recipe.seed)
-    return FolderRatings(board, joint, rating, report, found, families)
+    return FolderRatings(board, joint, rating, report, effects, families)
 
 
 def write_ratings(folder: Path, rated: FolderRatings) -> None:

@@ -19,12 +19,12 @@ class ArenaFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The human battles among which the model is placed. `with_text` counts the answers whose text is known."""
 
     name: str
-    files: tuple[str, ...] = ()
-    sha256: dict[str, str] = {}
+    files: tuple[str, ...]
+    sha256: dict[str, str]
     human_battles: float
-    models: int = 0
-    questions: int = 0
-    with_text: int = 0
+    models: int
+    questions: int
+    with_text: int
 
 
 class RubricFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     planned: int
-    sizes: tuple[int, ...] = ()
+    sizes: tuple[int, ...]
     critical: float | None = None
     until: str | None = None
 
@@ -73,8 +73,8 @@ class JudgedFacts(msgspec.Struct, frozen=True, kw_only=True):
     ties: float
     inconsistent: int
     failed: int
-    failed_by: dict[str, int] = {}
-    no_answer: dict[str, str] = {}
+    failed_by: dict[str, int]
+    no_answer: dict[str, str]
 
 
 class Flips(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,11 +104,11 @@ class JudgeAgainstPeople(msgspec.Struct, frozen=True, kw_only=True):
     slope: float
     slope_low: float | None = None
     slope_high: float | None = None
-    slot_points: float | None = None
+    slot_points: float
     tau_points: float
     floor_points: float
-    variance_points2: dict[str, float] = {}
-    warnings: tuple[str, ...] = ()
+    variance_points2: dict[str, float]
+    warnings: tuple[str, ...]
     agreement: Agreement
     flips: Flips | None = None
 
@@ -119,8 +119,8 @@ class LeaveOneOut(msgspec.Struct, frozen=True, kw_only=True):
     human_rating: float
     human_ci_low: float | None = None
     human_ci_high: float | None = None
-    human_battles: float = 0
-    human_rank: int | None = None
+    human_battles: float
+    human_rank: int
     error: float
     covered: bool
 
@@ -138,8 +138,8 @@ class PanelFacts(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
     sampling: str
     battles: int
-    opponents: int = 0
-    questions: int = 0
+    opponents: int
+    questions: int
 
 
 class StartedManifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,18 +148,18 @@ class StartedManifest(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     arena: ArenaFacts
     model: str
-    model_source: str | None = None
+    model_source: str
     judge_model: str
     rubric: RubricFacts
     options: dict[str, Any]
-    recipe: Recipe | None = None
-    rate_command: str | None = None
-    seed: int = 0
+    recipe: Recipe
+    rate_command: str | None
+    seed: int
     both_orders: bool
     looks: Looks
-    started_at: str | None = None
+    started_at: str
     finished_at: str | None = None
-    versions: dict[str, str] = {}
+    versions: dict[str, str]
 
 
 class PlacementManifest(StartedManifest, frozen=True, kw_only=True):
@@ -171,9 +171,9 @@ class PlacementManifest(StartedManifest, frozen=True, kw_only=True):
     flips: Flips | None = None
     calibration: JudgeAgainstPeople | None = None
     leave_one_out: LeaveOneOut | None = None
-    information: Information | None = None
+    information: Information
     panel: PanelFacts
-    sensitivity: Sensitivity | None = None
+    sensitivity: Sensitivity
     families: FamilyCheck | None = None
 
     @property
@@ -197,8 +197,7 @@ def summary_lines(manifest: PlacementManifest, rated: FolderRatings) -> list[str
     ]
     if manifest.calibration is not None:
         lines.append(_without_calibration(entry.extra))
-    if manifest.sensitivity is not None:
-        lines.append(_sensitivity_line(manifest.sensitivity, calibrated=manifest.calibration is not None))
+    lines.append(_sensitivity_line(manifest.sensitivity, calibrated=manifest.calibration is not None))
     flips = manifest.flips
     if flips is not None and flips.share is not None:
         ends = " to ".join(f"{100 * end:.0f} %" for end in (flips.low, flips.high) if end is not None)
@@ -253,7 +252,7 @@ def _calibration_lines(found: JudgeAgainstPeople) -> list[str]:
         agrees = f"agrees with people in {100 * agreement.value:.0f} % where neither says tie (n = {agreement.n}), "
     lines = [
         f"the judge {agrees}stretches their scale {found.slope:.2f}-fold ({_ends_of_slope(found)}), "
-        f"gives the first slot {found.slot_points or 0:+.0f} points",
+        f"gives the first slot {found.slot_points:+.0f} points",
         f"judge bias adds ±{found.floor_points:.0f} points; more battles won't reduce it",
     ]
     return lines + [f"note: {warning}" for warning in found.warnings]

@@ -60,7 +60,6 @@ class PlacementPlan:
         looks = stopping_looks(self.sizes)
         level = level_at_each_look(LEVEL, looks) if until is not None and until.kind == "rank" else LEVEL
         return Recipe(
-            correction="leave-one-out",
             arena=self.arena.name,
             model=self.model,
             judge_model=options.judge,

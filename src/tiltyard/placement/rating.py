@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.outcome import Outcome
 from tiltyard.battles.table import BattleTable
-from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry, Correction
+from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.judging.records import Judgment
 from tiltyard.placement.evidence import battle_rows, calibration_rows, judged_part, new_model_rows
@@ -60,9 +60,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """The level of all looks of the run together (smaller if a run may stop on its rank)."""
     anchor: tuple[str, float] | None = None
     """A model and the rating it is pinned to; without one the mean is 1000."""
-    correction: Correction = "none"
-    """`leave-one-out`, or `none` for the intervals of version 0.1, whose recipes do not say it."""
-    sensitivity: tuple[float, ...] = ()
+    sensitivity: tuple[float, ...]
     """Style biases, in points, whose effect on the rating is written."""
     families: dict[str, str] = {}
     """The family of each model that has one, for leave-one-family-out coverage of a calibrated placement."""
@@ -75,7 +73,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
                 rounds=self.bootstraps,
                 seed=self.seed,
                 level=self.level,
-                correction=self.correction,
                 anchor=self.anchor,
                 only_connected=True,
                 evaluated=self.model,
@@ -83,7 +80,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             )
         return BradleyTerry(
             level=self.level,
-            correction=self.correction,
             anchor=self.anchor,
             only_connected=True,
             evaluated=self.model,
@@ -100,8 +96,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             words += ["--seed", str(self.seed)]
         if self.level != 0.95:
             words += ["--level", repr(self.level)]
-        if self.correction == "none":
-            words += ["--correction", "none"]
         if self.anchor is not None:
             words += ["--anchor", shlex.quote(f"{self.anchor[0]}={self.anchor[1]:g}")]
         return " ".join(words)
@@ -116,14 +110,9 @@ class HumanBoard:
     anchors: Anchors
 
     @classmethod
-    def of(
-        cls,
-        battles: BattleTable,
-        anchor: tuple[str, float] | None = None,
-        correction: Correction = "leave-one-out",
-    ) -> HumanBoard:
+    def of(cls, battles: BattleTable, anchor: tuple[str, float] | None = None) -> HumanBoard:
         """Rate people's battles: Bradley–Terry with intervals, the largest connected group of models."""
-        board = BradleyTerry(anchor=anchor, correction=correction, only_connected=True, misfit=False).fit(battles)
+        board = BradleyTerry(anchor=anchor, only_connected=True, misfit=False).fit(battles)
         models = tuple(str(name) for name in board.arrays["models"])
         m = len(models)
         rating = np.array([board[name].rating for name in models])

@@ -5,11 +5,9 @@ exponential weight instead of a whole number of copies. It spreads like the clas
 model's last win, so no round is degenerate. A unit is a cluster of rows (a prompt), or a row; rows of one pair and
 result are alike, so n of them together get one Gamma(n) weight, and a round costs the same for any number of rows.
 
-A round moves little from the fit, so each is solved by chord-Newton steps with the fit's own inverse information. Those
-that go far (a newcomer has few battles) start again, with steps bent by what the steps before have taught (Anderson
-1965, Journal of the ACM 12:547): twenty instead of hundreds. Every block of rounds has its own child seed and takes
-steps until all its rounds have settled, so that a seed gives the same rounds to nine digits, however many blocks are
-solved at once, and as it did when one block was.
+A round moves little from the fit, so each is solved by chord-Newton steps with the fit's own inverse information, bent
+by what the steps before have taught (Anderson 1965, Journal of the ACM 12:547): also those that go far, as a newcomer
+with few battles does, need twenty at most. A round that does not settle is fitted by full Newton steps.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.ratings.bradley_terry import BradleyTerryFit, Parameters, fit
+from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit
 from tiltyard.ratings.clusters import number_clusters
 from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, sum_by
 from tiltyard.ratings.intervals import independent_rows
@@ -40,11 +38,9 @@ VALUES_AT_ONCE = BLOCK_ROUNDS * CELLS_AT_ONCE
 """So many counts of cells are solved at once: few enough for the processor's cache, in as few steps as possible."""
 FAR_APART = 60.0
 """Half-strengths beyond this (in logits) are read as this: no battle is that certain, and nothing overflows."""
-CHORD_STEPS = 40
-CHORD_TOLERANCE = 1e-6
-"""In logits: 2e-4 Elo, far below any interval's width."""
-BENT_TOLERANCE = 1e-10
-"""In logits: as exact as the Newton fit that such a round would need otherwise."""
+MOST_STEPS = 40
+TOLERANCE = 1e-7
+"""In logits: 2e-5 points, far below any interval's width."""
 LARGEST_STEP = 2.0
 """In logits: no step goes farther, so that a wild one is not the last."""
 STEPS_REMEMBERED = 3
@@ -78,8 +74,7 @@ def bootstrap_strengths(
     blocks_at_once = max(1, VALUES_AT_ONCE // (size * len(fitted.cells)))
     solved = []
     while blocks := list(islice(drawn, blocks_at_once)):
-        counts = np.concatenate(blocks, axis=2)
-        solved.append(_solve(fitted, inverse, counts, np.arange(counts.shape[2]) // size))
+        solved.append(_solve(fitted, inverse, np.concatenate(blocks, axis=2)))
     return np.concatenate(solved, axis=1).T
 
 
@@ -132,50 +127,28 @@ def draw_counts(units: Units, rounds: int, rng: np.random.Generator) -> Floats:
     return counts.reshape(-1, 3, rounds)
 
 
-def _solve(fitted: BradleyTerryFit, inverse: Floats, counts: Floats, block: Ints) -> Floats:
-    """Strengths (models, rounds) that solve every round of these counts; `block` says which rounds settle together."""
-    solved, far = _stepped(fitted, inverse, counts, block, CHORD_TOLERANCE)
-    if len(far):
-        solved[:, far], lost = _stepped(
-            fitted, inverse, counts[:, :, far], np.arange(len(far)), BENT_TOLERANCE, _Secants()
-        )
-        for lagging in far[lost]:
-            solved[:, lagging] = _solve_one(fitted, counts[:, :, lagging])
-    return np.asarray(solved - solved.mean(axis=0))
-
-
-def _stepped(
-    fitted: BradleyTerryFit,
-    inverse: Floats,
-    counts: Floats,
-    block: Ints,
-    tolerance: float,
-    secants: _Secants | None = None,
-) -> tuple[Floats, Ints]:
-    """Where steps from the fit lead, and which rounds have not settled; with `secants` their steps are bent."""
+def _solve(fitted: BradleyTerryFit, inverse: Floats, counts: Floats) -> Floats:
+    """Centred strengths (models, rounds) that solve every round of these counts."""
     m, start = fitted.cells.n_models, fitted.parameters
     fit_point = np.concatenate([start.strength, start.coefficient, start.tie[fitted.tied_groups]])
     point = np.repeat(fit_point[:, None], counts.shape[2], axis=1)
-    reached, going = point[:m].copy(), np.arange(counts.shape[2])
-    slopes = _Slopes(fitted, CellSums.of(counts))
-    moving = np.ones(len(going), dtype=bool)
-    for _ in range(CHORD_STEPS):
-        step = inverse @ slopes.at(point)
-        if secants is not None:
-            step = secants.bend(point, step)
+    solved, going = point[:m].copy(), np.arange(counts.shape[2])
+    slopes, secants = _Slopes(fitted, CellSums.of(counts)), _Secants()
+    for _ in range(MOST_STEPS):
+        step = secants.bend(point, inverse @ slopes.at(point))
         point = point + step
-        moving = ~(np.abs(step).max(axis=0) < tolerance)
-        stays = np.isin(block[going], block[going[moving]])
-        if not stays.all():
-            reached[:, going[~stays]] = point[:m, ~stays]
-            going, point, moving = going[stays], point[:, stays], moving[stays]
-            slopes.keep(stays)
-            if secants is not None:
-                secants.keep(stays)
+        moving = ~(np.abs(step).max(axis=0) < TOLERANCE)
+        if not moving.all():
+            solved[:, going[~moving]] = point[:m, ~moving]
+            going, point = going[moving], point[:, moving]
+            slopes.keep(moving)
+            secants.keep(moving)
         if not len(going):
             break
-    reached[:, going] = point[:m]
-    return reached, going[moving]
+    for lagging in going:
+        cells = fitted.cells.with_counts(counts[:, :, lagging])
+        solved[:, lagging] = fit(cells, fitted.tie_model, start=start).parameters.strength
+    return np.asarray(solved - solved.mean(axis=0))
 
 
 class _Secants:
@@ -255,9 +228,3 @@ class _Slopes:
             if len(groups):
                 total[m + q :] += np.asarray(grouped @ by_tie)[groups]
         return total
-
-
-def _solve_one(fitted: BradleyTerryFit, counts: Floats) -> Floats:
-    """A round that no such steps settle, by full Newton steps from the fit."""
-    start = Parameters(fitted.parameters.strength, fitted.parameters.coefficient, fitted.parameters.tie)
-    return fit(fitted.cells.with_counts(counts), fitted.tie_model, start=start).parameters.strength

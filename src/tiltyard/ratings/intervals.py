@@ -34,7 +34,7 @@ from tiltyard.ratings.clusters import (
 )
 from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, order_of, sum_by
 from tiltyard.ratings.leave_one_out import leave_one_out
-from tiltyard.ratings.quantiles import normal_quantile, t_quantile, t_quantile_of_scipy
+from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.tie_models import Curvature, ResultScores
 from tiltyard.types import Floats, Ints
 
@@ -75,11 +75,6 @@ class Uncertainty(Protocol):
         ...
 
     @property
-    def corrected(self) -> bool:
-        """Whether scores are those without their own cluster."""
-        ...
-
-    @property
     def known(self) -> NDArray[np.bool_]:
         """Which models have an interval."""
         ...
@@ -115,7 +110,6 @@ class Covariance:
     degrees: Floats
     few: NDArray[np.bool_]
     ways: tuple[Clustering, ...] = ()
-    corrected: bool = True
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -176,37 +170,33 @@ def few_from(few: NDArray[np.bool_], zero: Floats | None) -> NDArray[np.bool_]:
 
 def well_known(errors: Uncertainty) -> NDArray[np.bool_]:
     """Which models have an interval: those with enough effective clusters."""
-    if errors.ways and errors.corrected:
-        return np.asarray(errors.degrees >= FEWEST_CLUSTERS - 1.0)
-    return np.asarray(errors.degrees > 0.0)
+    return np.asarray(errors.degrees >= FEWEST_CLUSTERS - 1.0 if errors.ways else errors.degrees > 0.0)
 
 
 def shared_degrees(errors: Uncertainty) -> float:
     """The degrees of freedom of what all battles share: a covariate's coefficient."""
-    worth = [way.effective_count if errors.corrected else way.count for way in errors.ways]
-    return max(min(worth) - 1.0, 1.0) if worth else math.inf
+    return max(min(way.effective_count for way in errors.ways) - 1.0, 1.0) if errors.ways else math.inf
 
 
-def sandwich(fit: BradleyTerryFit, rows: Comparisons, counted: Counted, *, corrected: bool = True) -> Covariance:
+def sandwich(fit: BradleyTerryFit, rows: Comparisons, counted: Counted) -> Covariance:
     """The sandwich covariance of a fit, clustered in every way that `rows` say, or row by row.
 
     `rows` are those that `counted` was made of; cells of `fit` beyond them (the prior's) count by their weights.
-    Without `corrected` it is the rule of version 0.1: P/(P−1) · H⁺ (Σ_p s_p s_pᵀ) H⁺ over P clusters of one kind. With
-    a prior the middle holds what that pulls wrongly (`shrinkage`).
+    With a prior the middle holds what that pulls wrongly (`shrinkage`).
     """
     inverse = fit.inverse_information()
     battles = rows.battles_per_model()
     derivatives = BattleDerivatives.of(fit, inverse)
     if not rows.clusters:
-        way = _one_way(fit, derivatives, rows, counted, None, corrected=False)
-        degrees = np.maximum(battles - 1.0, 1.0)
-        return _around_prior(fit, Covariance((way.matrix,), inverse, degrees, battles < FEW, (), corrected))
-    ways = tuple(_one_way(fit, derivatives, rows, counted, code, corrected=corrected) for code in rows.clusters)
+        way = one_way(fit, derivatives, rows, counted, None, corrected=False)
+        matrix = way.matrix * (way.count / max(way.count - 1.0, 1.0))
+        return _around_prior(fit, Covariance((matrix,), inverse, np.maximum(battles - 1.0, 1.0), battles < FEW))
+    ways = tuple(one_way(fit, derivatives, rows, counted, code, corrected=True) for code in rows.clusters)
     matrices: tuple[Floats, ...] = tuple(way.matrix for way in ways)
     if len(ways) == 2:
-        both = _one_way(fit, derivatives, rows, counted, in_both(*rows.clusters), corrected=False, factor=1.0)
+        both = one_way(fit, derivatives, rows, counted, in_both(*rows.clusters), corrected=False)
         matrices = (matrices[0] + matrices[1] - both.matrix, *matrices)
-    return _around_prior(fit, combine(matrices, inverse, battles, ways, corrected=corrected))
+    return _around_prior(fit, combine(matrices, inverse, battles, ways))
 
 
 def _around_prior(fit: BradleyTerryFit, covariance: Covariance) -> Covariance:
@@ -220,16 +210,13 @@ def _around_prior(fit: BradleyTerryFit, covariance: Covariance) -> Covariance:
     return replace(covariance, matrices=matrices, fisher=inverse - inverse[:, :m] @ pulled + wider)
 
 
-def combine(
-    matrices: tuple[Floats, ...], inverse: Floats, battles: Floats, ways: tuple[Clustering, ...], *, corrected: bool
-) -> Covariance:
+def combine(matrices: tuple[Floats, ...], inverse: Floats, battles: Floats, ways: tuple[Clustering, ...]) -> Covariance:
     """The covariance of clusterings: a model's degrees of freedom are those of its most skewed one."""
     effective = np.min([way.effective for way in ways], axis=0)
-    degrees = effective - 1.0 if corrected else np.maximum(effective - 1.0, 1.0)
-    return Covariance(matrices, inverse, degrees, (battles < FEW) | (effective < FEW), ways, corrected)
+    return Covariance(matrices, inverse, effective - 1.0, (battles < FEW) | (effective < FEW), ways)
 
 
-def _one_way(
+def one_way(
     fit: BradleyTerryFit,
     derivatives: BattleDerivatives,
     rows: Comparisons,
@@ -237,9 +224,8 @@ def _one_way(
     cluster: Ints | None,
     *,
     corrected: bool,
-    factor: float | None = None,
 ) -> Clustering:
-    """The sandwich over one kind of clusters, or over single rows."""
+    """The sandwich over one kind of clusters, or over single rows; `corrected`: with scores without their own."""
     own = independent_rows(rows, cluster)
     scores = derivatives.scores_without if corrected else derivatives.scores
     middle = assemble(fit.cells, own_squares(fit, scores, rows, counted, own), fit.tied_groups)
@@ -251,12 +237,11 @@ def _one_way(
             count += shared.n_clusters
             models = models + model_clusters(shared)
             middle += sum_of_squares(leave_one_out(shared, derivatives.inverse) if corrected else shared)
-    if factor is None:
-        factor = (count - 1.0) / count if corrected else count / max(count - 1.0, 1.0)
-    matrix = derivatives.inverse @ middle @ derivatives.inverse * factor
-    effective = models.effective if corrected else models.clusters
+    matrix = derivatives.inverse @ middle @ derivatives.inverse
+    if corrected:
+        matrix *= (count - 1.0) / count
     total = float(rows.weight.sum())
-    return Clustering(matrix, count, total**2 / models.all_squares, effective, models.largest / total)
+    return Clustering(matrix, count, total**2 / models.all_squares, models.effective, models.largest / total)
 
 
 def independent_rows(rows: Comparisons, cluster: Ints | None) -> NDArray[np.bool_]:
@@ -430,8 +415,7 @@ def half_widths(covariance: Uncertainty, level: float, zero: Floats | None = Non
     if anchor is not None:
         degrees, known = np.minimum(degrees, degrees[anchor]), known & known[anchor]
     half = np.full(len(degrees), np.inf)
-    student = t_quantile if covariance.corrected else t_quantile_of_scipy
-    half[known] = (student(level, degrees) * np.sqrt(covariance.variances(zero)))[known] if known.any() else 0.0
+    half[known] = (t_quantile(level, degrees) * np.sqrt(covariance.variances(zero)))[known] if known.any() else 0.0
     half = np.maximum(half, normal_quantile(level) * np.sqrt(covariance.fisher_variances(zero)))
     if anchor is not None:
         half[anchor] = 0.0

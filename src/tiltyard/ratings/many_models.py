@@ -134,7 +134,6 @@ class DrawnCovariance:
     degrees: Floats
     few: NDArray[np.bool_]
     ways: tuple[Clustering, ...] = ()
-    corrected: bool = True
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -327,8 +326,7 @@ def _one_way(
             parts.append(spread.rows(kept, columns))
             columns += shared.n_clusters
     total = float(rows.weight.sum())
-    effective = models.effective if corrected else models.clusters
-    way = Clustering(np.empty((0, 0)), count, total**2 / models.all_squares, effective, models.largest / total)
+    way = Clustering(np.empty((0, 0)), count, total**2 / models.all_squares, models.effective, models.largest / total)
     return spread.matrix(parts, columns), way
 
 

@@ -226,7 +226,7 @@ class _Errors:
             ways.append(self._way(by_voter, voter))
             matrices = [by_prompt + by_voter - scores.T @ scores, by_prompt, by_voter]
         battles = sum_by(data.first[data.matchup], data.weight, m) + sum_by(data.second[data.matchup], data.weight, m)
-        return combine(tuple(matrices), self.inverse, battles, tuple(ways), corrected=True)
+        return combine(tuple(matrices), self.inverse, battles, tuple(ways))
 
     def _way(self, matrix: Floats, cluster: Ints) -> Clustering:
         """A way of clustering with what its labels are worth, in all and for each model."""

@@ -61,13 +61,6 @@ def t_quantile(level: float, degrees: Floats) -> Floats:
     return np.asarray(cut[place].reshape(np.shape(degrees)))
 
 
-def t_quantile_of_scipy(level: float, degrees: Floats) -> Floats:
-    """The same as version 0.1 had it: boards of that version are recomputed to the last bit."""
-    from scipy.special import stdtrit
-
-    return np.asarray(stdtrit(degrees, 0.5 + 0.5 * level))
-
-
 @lru_cache(maxsize=4096)
 def _kept_t_cut(tail: float, degrees: float) -> float:
     """The cut for one number of degrees of freedom: simulations ask for the same again and again."""

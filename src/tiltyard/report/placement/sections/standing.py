@@ -105,8 +105,6 @@ def meaning_section(here: Here, placed: Placement) -> Html:
 def _sensitivity(placed: Placement) -> Html:
     """What style biases of several sizes, which no calibration has seen, would do to the rating."""
     found = placed.manifest.sensitivity
-    if found is None:
-        return Html("")
     calibrated = placed.manifest.calibration is not None
     unseen = "than those that the calibration saw" if calibrated else "than the interval allows for: it allows for none"
     rows = [
