@@ -226,7 +226,7 @@ def test_a_wrong_value_is_one_clear_line(tiltyard: Run, birds: str, arguments: t
 
 def test_help_and_version_are_quick_to_say(tiltyard: Run) -> None:
     assert "--robustness" in tiltyard("rate", "--help").stdout
-    assert tiltyard("--version").stdout.startswith("tiltyard 0.")
+    assert tiltyard("--version").stdout.startswith("tiltyard 1.")
 
 
 def test_a_part_that_cannot_be_rated_is_named(tiltyard: Run, tmp_path: Path) -> None:
