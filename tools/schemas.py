@@ -17,8 +17,7 @@ import msgspec
 from settings_reference import meanings
 
 from tiltyard.bank import Prompt, Response
-from tiltyard.battles.battle import FLAGS, Battle
-from tiltyard.battles.outcome import OUTCOME_LABELS, SOURCE_LABELS
+from tiltyard.battles.battle import FLAGS, OUTCOME_LABELS, SOURCE_LABELS, Battle
 from tiltyard.boards.leaderboard import EloReport
 from tiltyard.placement.manifest import PlacementManifest, StartedManifest
 from tiltyard.schemas import SCHEMAS, schema_file

@@ -11,7 +11,7 @@ from tiltyard.arena.policy import DefenceRules, read_policy
 from tiltyard.arena.units import DAY
 from tiltyard.arena.votes import VoteTable
 from tiltyard.arena.weights import are_weighed, blocks_to_swap, contested_models, vote_weights, weighed
-from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.battle import Outcome
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.errors import OptionError
 

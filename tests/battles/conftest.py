@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tiltyard.battles import sources
+from tiltyard.battles import reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,5 +26,5 @@ def real_data() -> Path:
 def small_files_as_large_ones() -> Iterator[None]:
     """The rules of reading are the same for every size, and a test's file has a few rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "SMALL_BYTES", -1)
+        patch.setattr(reading, "SMALL_BYTES", -1)
         yield

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tests.sizes import size
 
 from tiltyard.battles import Codes, read_battles, write_battles
+from tiltyard.battles.careful import BadRows
 from tiltyard.battles.fast import _telling_part, session
 from tiltyard.battles.layout import ReadOptions
-from tiltyard.battles.problems import BadRows
-from tiltyard.battles.sources import find_sources
+from tiltyard.battles.reading import find_sources
 from tiltyard.battles.table import dense_codes, hash_text
 
 # Text that every kind of file can carry: anything but lone surrogates, which are not UTF-8, and NUL, which is not text.

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from tests.battles.battle_rows import rows, write_raw
 
-from tiltyard.battles.filters import refusal, spark_refusal
+from tiltyard.battles.fast import refusal, spark_refusal
 from tiltyard.battles.reading import read_battles
 from tiltyard.errors import OptionError
 

@@ -9,9 +9,9 @@ import pytest
 from battle_rows import write_raw
 
 from tiltyard.battles import BattleTable, read_battles
+from tiltyard.battles.careful import BadRows
 from tiltyard.battles.layout import BLANKS, ReadOptions
-from tiltyard.battles.problems import BadRows
-from tiltyard.battles.sources import find_sources
+from tiltyard.battles.reading import find_sources
 
 BASE = {"model_a": " otter", "model_b": "heron\u00a0", "winner": " otter ", "source": "human ", "category": "law\t"}
 SAME = {

@@ -14,11 +14,10 @@ from tests.sizes import size
 
 import tiltyard as ty
 from tiltyard.battles import Outcome, find_problems, peek, read_battles
+from tiltyard.battles.careful import BadRows
+from tiltyard.battles.formats import SPELLINGS, TARGETS, read_map, side_of
 from tiltyard.battles.layout import ReadOptions
-from tiltyard.battles.mapping import TARGETS, read_map
-from tiltyard.battles.problems import BadRows
-from tiltyard.battles.sources import find_sources
-from tiltyard.battles.winners import SPELLINGS, side_of
+from tiltyard.battles.reading import find_sources
 from tiltyard.errors import BadRow, BattleError, OptionError
 
 A, B, TIE, BOTH_BAD = Outcome.A, Outcome.B, Outcome.TIE, Outcome.BOTH_BAD

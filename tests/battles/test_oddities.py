@@ -11,7 +11,7 @@ from tests.within import run
 
 import tiltyard as ty
 from tiltyard.battles import read_battles
-from tiltyard.battles.oddities import look_alikes
+from tiltyard.battles.reading import look_alikes
 
 
 def battles(n: int = 12, **more: Any) -> list[dict[str, Any]]:

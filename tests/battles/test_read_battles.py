@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from battle_rows import KINDS, rows, same, write_raw
 
-from tiltyard.battles import Battle, BattleTable, Codes, Outcome, Source, available_columns, peek, read_battles, sources
+from tiltyard.battles import Battle, BattleTable, Codes, Outcome, Source, available_columns, peek, read_battles, reading
 from tiltyard.battles.layout import ReadOptions
-from tiltyard.battles.sources import find_sources
+from tiltyard.battles.reading import find_sources
 from tiltyard.errors import BattleError, NoBattles, OptionError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def battle_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_every_column_of_every_kind_of_file_is_read_without_the_careful_reader(
     battle_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "read_carefully", None)
+    monkeypatch.setattr(reading, "read_carefully", None)
     table = read_battles(battle_file)
 
     assert table.models == ("crane", "heron", "otter")
@@ -80,7 +80,7 @@ def test_a_small_file_is_read_without_duckdb_unless_it_is_zipped(
     zipped = write_raw(tmp_path / "battles.jsonl.gz", rows())
     ways: list[dict[str, Any]] = [{}, {"counted": True, "columns": ["category"]}, {"hashed": ["question_id"]}]
     by_duckdb = [read_battles(path, **way) for way in ways]
-    monkeypatch.setattr(sources, "SMALL_BYTES", path.stat().st_size)
+    monkeypatch.setattr(reading, "SMALL_BYTES", path.stat().st_size)
 
     for options in (ReadOptions(), ReadOptions(counted=True), HASHED):
         assert find_sources(path, options)[0].fast() is None
@@ -88,7 +88,7 @@ def test_a_small_file_is_read_without_duckdb_unless_it_is_zipped(
     assert find_sources(zipped, ReadOptions())[0].fast() is not None
     assert find_sources(path, ReadOptions(where="weight = 2"))[0].fast() is not None
     assert all(same(read_battles(path, **way), table) for way, table in zip(ways, by_duckdb, strict=True))
-    monkeypatch.setattr(sources, "SMALL_BYTES", path.stat().st_size - 1)
+    monkeypatch.setattr(reading, "SMALL_BYTES", path.stat().st_size - 1)
     assert find_sources(path, ReadOptions())[0].fast() is not None
 
 

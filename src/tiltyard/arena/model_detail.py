@@ -24,7 +24,7 @@ from tiltyard.arena.policy import RatingRules
 from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.votes import VoteTable
-from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.battle import Outcome
 from tiltyard.errors import ArenaError
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.types import Floats, Ints

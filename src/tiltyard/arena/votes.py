@@ -18,7 +18,7 @@ from tiltyard.arena.rating_track import SCORES, Ratings, Votes
 from tiltyard.arena.state import CastRun, CastVote, VoteStanding
 from tiltyard.arena.units import HOUR
 from tiltyard.arena.weights import vote_weights
-from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.types import Bools, Floats, Ints
 

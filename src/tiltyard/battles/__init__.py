@@ -1,9 +1,8 @@
 """Battles: one as a record, files of them, and tables of millions."""
 
-from tiltyard.battles.battle import Battle
+from tiltyard.battles.battle import Battle, Outcome, Source
 from tiltyard.battles.eval_logs import battle_score
 from tiltyard.battles.formats import FORMAT_NAMES
-from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.reading import available_columns, find_problems, peek, read_battles
 from tiltyard.battles.stats import BattleStats, battle_stats
 from tiltyard.battles.table import BattleTable, Codes

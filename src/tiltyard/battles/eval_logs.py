@@ -1,23 +1,30 @@
-"""Scored answers become battles: two models that answered the same prompt, and whose score was higher.
+"""Logs of other tools (Inspect, promptfoo, lm-evaluation-harness, MT-bench) as battles.
 
 The rule: on one prompt, in one repeat and by one metric, every two models with a score are one battle. The higher score
-wins if it is higher by more than the tie band; otherwise it is a tie. Readers for the logs of other tools are in
-`eval_log_files`.
+wins if it is higher by more than the tie band; otherwise it is a tie.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import struct
+import tempfile
+import zipfile
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from tiltyard.battles.battle import Outcome
 from tiltyard.battles.careful import RawRow
-from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.fast import literal, session
+from tiltyard.battles.inputs import DAMAGED, FileKind, Part, damage
 from tiltyard.battles.settle import Reason
 from tiltyard.errors import BattleError, NoBattles, OptionError
 
@@ -246,3 +253,423 @@ def _marks(runs: Sequence[ScoredRun]) -> list[str]:
         if len(set(marks)) == len(runs):
             break
     return marks
+
+
+LM_EVAL_KEYS = {"doc_id", "doc", "target", "arguments", "filtered_resps"}
+PAIR_KEYS = {"question_id", "model_1", "model_2", "g1_winner", "g2_winner"}
+SINGLE_KEYS = {"question_id", "model", "judge", "score", "turn", "judgment"}
+
+INSPECT_START = re.compile(rb'\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
+PROMPTFOO_START = re.compile(rb'\{\s*"evalId"\s*:|\{\s*"results"\s*:\s*\{')
+
+LM_EVAL_SUMMARY = "lm-eval summary"
+"""What `recognise_log` calls the file beside samples of lm-evaluation-harness: it holds no samples."""
+
+ZSTANDARD = 93
+"""The method of compression that recent Inspect logs use, and that Python's own zip reader does not know."""
+
+WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+"""Scores of Inspect that are words: correct, incorrect, partly, no answer."""
+
+SMALLER_IS_BETTER = re.compile("perplexity|bits_per_byte|brier|^(ter|wer|cer|mer|nll|loss|mse|mae|rmse)$")
+"""Metrics of lm-evaluation-harness of which less is better, where its summary does not say."""
+
+
+def recognise_log(part: Part) -> str | None:
+    """The tool that wrote a file, by its contents; None for anything else."""
+    if part.kind is FileKind.ZIP:
+        return "inspect"
+    if part.kind is not FileKind.JSONL:
+        return None
+    try:
+        return _recognise_json(part)
+    except DAMAGED as error:
+        raise damage(part.name, error) from None
+
+
+def _recognise_json(part: Part) -> str | None:
+    """The tool that wrote a JSON document or lines of JSON, by how they start."""
+    with part.open() as file:
+        start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if INSPECT_START.match(start):
+        return "inspect"
+    if PROMPTFOO_START.match(start):
+        document = _document(part)
+        held = document.get("results")
+        if isinstance(held, dict) and isinstance(held.get("results"), list):
+            return "promptfoo"
+        return LM_EVAL_SUMMARY if "config" in document or "configs" in document else None
+    with part.open() as file:
+        keys = _keys(next((line for line in file if line.strip()), b""))
+    if keys >= LM_EVAL_KEYS:
+        return "lm-eval"
+    return "mt-bench" if keys >= PAIR_KEYS or keys >= SINGLE_KEYS else None
+
+
+def read_logs(tool: str, parts: Sequence[Part], band: float) -> LoggedBattles:
+    """The battles in the logs of one tool; two models may be in one log or in two."""
+    readers = {"inspect": _inspect, "promptfoo": _promptfoo, "lm-eval": _lm_eval}
+    try:
+        if tool == "mt-bench":
+            return _mt_bench(parts, band)
+        return pair_scores([run for part in parts for run in readers[tool](part)], band)
+    except DAMAGED as error:
+        raise damage(parts[0].name, error) from None
+
+
+def _keys(line: bytes) -> set[str]:
+    try:
+        row = msgspec.json.decode(line.removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return set()
+    return set(row) if isinstance(row, dict) else set()
+
+
+def _document(part: Part) -> dict[str, Any]:
+    with part.open() as file:
+        document: dict[str, Any] = _decoded(file.read(), part.name)
+    return document
+
+
+def _decoded(content: bytes, name: str, kind: type = dict) -> Any:
+    text = content.removeprefix(b"\xef\xbb\xbf")
+    try:
+        value = msgspec.json.decode(text) if b"NaN" not in text and b"Infinity" not in text else json.loads(text)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise BattleError(f"{name} cannot be read as JSON: {error}. Write it again.") from None
+    if not isinstance(value, kind):
+        raise BattleError(f"{name} is not a log: it holds a {type(value).__name__}. Check what wrote it.")
+    return value
+
+
+def _objects(part: Part) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The lines of a log with their places."""
+    with part.open() as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                where = f"{part.name}:{number}"
+                yield where, _decoded(line, where)
+
+
+def _as_number(value: object) -> float | None:
+    """A score as a number; None when it is none."""
+    if isinstance(value, str):
+        value = WORDS.get(value, WORDS.get(value.lower(), value))
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _plain(values: object) -> dict[str, Any]:
+    """The plain values of a mapping: what a column can hold."""
+    found = values.items() if isinstance(values, dict) else ()
+    return {str(key): value for key, value in found if isinstance(value, str | int | float | bool)}
+
+
+# Inspect
+
+
+def _inspect(part: Part) -> list[ScoredRun]:
+    """One log of Inspect: one model on one task. A sample's scorers are metrics, and so are the parts of a score."""
+    header, samples = _zipped_inspect(part) if part.kind is FileKind.ZIP else _plain_inspect(part)
+    about = header.get("eval")
+    if not isinstance(about, dict) or not about.get("model"):
+        raise BattleError(f"{part.name} is not an Inspect log: it names no model. Check what wrote it.")
+    task = str(about.get("task_display_name") or about.get("task") or "") or None
+    settings = _plain(about.get("task_args")) | _plain(about.get("model_generate_config"))
+    settings |= {"solver": about["solver"]} if isinstance(about.get("solver"), str) else {}
+    run = ScoredRun(
+        model=str(about["model"]),
+        file=part.name,
+        task=task,
+        settings={key: str(value) for key, value in settings.items()},
+        answers=[_inspect_answer(sample, task, part.name) for sample in samples],
+    )
+    return [run]
+
+
+def _inspect_answer(sample: Mapping[str, Any], task: str | None, file: str) -> ScoredAnswer:
+    name = str(sample.get("id"))
+    scores: dict[str, float] = {}
+    strange: list[str] = []
+    given = sample.get("scores") or {}
+    battles = {scorer: row for scorer, score in given.items() if (row := decided_battle(scorer, score)) is not None}
+    for scorer, score in ((scorer, score) for scorer, score in given.items() if scorer not in battles):
+        value = score.get("value") if isinstance(score, dict) else score
+        parts = (
+            {f"{scorer}/{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {scorer: value}
+        )
+        for metric, inner in parts.items():
+            number = _as_number(inner)
+            if number is None:
+                strange.append(f"{metric} is {inner!r}, which is not a number")
+            else:
+                scores[metric] = number
+    error = sample.get("error")
+    text = error.get("message") if isinstance(error, dict) else error
+    fault = "; ".join(strange) or (None if scores or battles else f"no score{f' ({str(text)[:80]})' if text else ''}")
+    return ScoredAnswer(
+        where=f"{file}: sample {name}",
+        prompt=f"{task}/{name}" if task else name,
+        repeat=int(sample.get("epoch") or 1),
+        scores=scores,
+        fault=fault,
+        checksum=target if isinstance(target := sample.get("target"), str) else None,
+        metadata=_plain(sample.get("metadata")),
+        battles=list(battles.values()),
+    )
+
+
+def _plain_inspect(part: Part) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    document = _document(part)
+    samples = document.get("samples")
+    if not isinstance(samples, list):
+        raise BattleError(f"{part.name} holds no samples. Run Inspect with samples in its log (log_samples).")
+    return document, [sample for sample in samples if isinstance(sample, dict)]
+
+
+def _zipped_inspect(part: Part) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The header of a log, and the summaries of its samples: whole, or as far as an interrupted run came."""
+    try:
+        with zipfile.ZipFile(part.path) as archive:
+            names = set(archive.namelist())
+            head = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
+            if "[Content_Types].xml" in names:
+                raise BattleError(f"{part.name} is a spreadsheet or document. Save it as CSV.")
+            if head is None:
+                raise BattleError(f"{part.name} is a zip file, but not an Inspect log: it has no header.json.")
+            pieces = sorted(name for name in names if name.startswith("_journal/summaries/"))
+            wanted = ["summaries.json"] if "summaries.json" in names else pieces
+            header = _decoded(_member(archive, head), f"{part.name}: {head}")
+            found = [
+                sample for name in wanted for sample in _decoded(_member(archive, name), f"{part.name}: {name}", list)
+            ]
+    except (zipfile.BadZipFile, OSError, EOFError) as error:
+        raise BattleError(f"{part.name} cannot be unzipped: {error}. Copy or write it again.") from None
+    return header, [sample for sample in found if isinstance(sample, dict)]
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """The bytes of a file in a zip; DuckDB unpacks what Python's own reader cannot."""
+    info = archive.getinfo(name)
+    if info.compress_type != ZSTANDARD:
+        return archive.read(info)
+    packed = archive.fp
+    assert packed is not None  # it is open
+    packed.seek(info.header_offset)
+    lengths = struct.unpack("<HH", packed.read(30)[26:30])
+    packed.seek(info.header_offset + 30 + sum(lengths))
+    content = packed.read(info.compress_size)
+    with tempfile.TemporaryDirectory(prefix="tiltyard-") as folder, session(large_limits=True) as connection:
+        path = Path(folder) / "member.json.zst"
+        path.write_bytes(content)
+        query = (
+            f"SELECT json FROM read_json_objects({literal(str(path))}, format = 'unstructured', compression = 'zstd', "
+            f"maximum_object_size = {min(2 * info.file_size + 1024, 2**32 - 1)})"
+        )
+        import duckdb
+
+        try:
+            row = connection.execute(query).fetchone()
+        except duckdb.Error as error:
+            raise BattleError(f"{name} cannot be unpacked: {str(error).splitlines()[0]}.") from None
+    return str(row[0]).encode() if row else b""
+
+
+# promptfoo
+
+
+def _promptfoo(part: Part) -> list[ScoredRun]:
+    """One output file of promptfoo: each provider, or each prompt template, or each pair of these, is a model."""
+    held = _document(part)["results"]
+    rows = sorted(
+        (row for row in held["results"] if isinstance(row, dict)),
+        key=lambda row: (row.get("testIdx") or 0, row.get("promptIdx") or 0),
+    )
+    provider_of, template_of = {}, {}
+    for row in rows:
+        provider_of[_column(row)], template_of[_column(row)] = _provider(row), _template(row)
+    names = _contestants(provider_of, template_of)
+    answers: dict[str, list[ScoredAnswer]] = defaultdict(list)
+    repeats: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        name, prompt = names[_column(row)], _variables(row)
+        repeats[name, prompt] += 1
+        answers[name].append(_promptfoo_answer(row, prompt, repeats[name, prompt], part.name))
+    return [ScoredRun(model=name, file=part.name, answers=given) for name, given in answers.items()]
+
+
+def _column(row: Mapping[str, Any]) -> Hashable:
+    """The column of promptfoo's table that a result is in; old files do not number them."""
+    at = row.get("promptIdx")
+    return at if isinstance(at, int) else (_provider(row), _template(row))
+
+
+def _provider(row: Mapping[str, Any]) -> str:
+    provider = row.get("provider")
+    if isinstance(provider, dict):
+        return str(provider.get("label") or provider.get("id") or "?")
+    return str(provider or "?")
+
+
+def _template(row: Mapping[str, Any]) -> str:
+    prompt = row.get("prompt")
+    label = str((prompt.get("label") or prompt.get("raw")) if isinstance(prompt, dict) else prompt or "?")
+    first = label.strip().splitlines()[0] if label.strip() else "?"
+    return first if len(first) <= 60 else first[:57] + "..."
+
+
+def _contestants(provider_of: Mapping[Hashable, str], template_of: Mapping[Hashable, str]) -> dict[Hashable, str]:
+    """The name of each column of a promptfoo table: what differs of provider and template, else its number too."""
+    several = len(set(provider_of.values())) > 1, len(set(template_of.values())) > 1
+    short = {template: template.split(": ")[0] for template in template_of.values()}
+    if len(set(short.values())) == len(short):
+        template_of = {at: short[template] for at, template in template_of.items()}
+    names = {}
+    for at in provider_of:
+        both = f"{provider_of[at]} · {template_of[at]}"
+        names[at] = both if all(several) else template_of[at] if several[1] else provider_of[at]
+    count = Counter(names.values())
+    return {at: name if count[name] == 1 else f"{name} #{n}" for n, (at, name) in enumerate(names.items(), start=1)}
+
+
+def _variables(row: Mapping[str, Any]) -> str:
+    """The prompt by the values of its variables: the same in every run of the same tests."""
+    values = row.get("vars") or (row.get("testCase") or {}).get("vars") or {}
+    if not values:
+        return f"test {(row.get('testIdx') or 0) + 1}"
+    text = ", ".join(f"{key}={values[key]}" for key in sorted(values)).replace("\n", " ")
+    return text if len(text) <= 80 else f"{text[:60]}… {hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _promptfoo_answer(row: Mapping[str, Any], prompt: str, repeat: int, file: str) -> ScoredAnswer:
+    score = _as_number(row.get("score"))
+    why, graded = row.get("failureReason"), row.get("gradingResult")
+    broken = why == 2 or (why is None and bool(row.get("error")) and not graded)
+    fault = f"no score ({str(row.get('error') or 'no answer')[:80]})" if broken or score is None else None
+    return ScoredAnswer(
+        where=f"{file}: test {(row.get('testIdx') or 0) + 1}",
+        prompt=prompt,
+        repeat=repeat,
+        scores={} if fault or score is None else {"": score},
+        fault=fault,
+        metadata=_plain((row.get("testCase") or {}).get("metadata")),
+    )
+
+
+# lm-evaluation-harness
+
+
+def _lm_eval(part: Part) -> list[ScoredRun]:
+    """One file of samples of lm-evaluation-harness: one model on one task.
+
+    The model is named in the summary beside it, else by its folder.
+    """
+    stem = Path(part.name).name.removesuffix(".gz").removesuffix(".jsonl").removeprefix("samples_")
+    found = re.fullmatch(r"(.+)_(\d{4}-\d\d-\d\dT[\d.:-]+)", stem)
+    task, stamp = (found[1], found[2]) if found else (stem, "")
+    summary = _lm_eval_summary(part.path.parent / f"results_{stamp}.json") if stamp else {}
+    model = str(summary.get("model_name") or Path(part.name).parent.name.replace("__", "/") or stem)
+    higher = (summary.get("higher_is_better") or {}).get(task) or {}
+    answers = [_lm_eval_answer(where, row, task, higher) for where, row in _objects(part)]
+    return [ScoredRun(model=model, file=part.name, task=task, answers=answers)]
+
+
+def _lm_eval_summary(path: Path) -> dict[str, Any]:
+    return _decoded(path.read_bytes(), str(path)) if path.is_file() else {}
+
+
+def _lm_eval_answer(where: str, row: Mapping[str, Any], task: str, higher: Mapping[str, Any]) -> ScoredAnswer:
+    """The metrics of one document; with several filters they are called `metric,filter`, as its tables call them."""
+    listed = row.get("metrics")
+    names = [str(name) for name in listed] if isinstance(listed, list) else _older_metrics(row)
+    filtered = row.get("filter")
+    scores: dict[str, float] = {}
+    for name in names:
+        number = _as_number(row.get(name)) if not isinstance(row.get(name), str) else None
+        if number is not None:
+            larger_wins = higher.get(name, not SMALLER_IS_BETTER.search(name))
+            metric = name if filtered in (None, "none") else f"{name},{filtered}"
+            scores[metric] = number if larger_wins else -number
+    return ScoredAnswer(
+        where=where,
+        prompt=f"{task}/{row.get('doc_id')}",
+        scores=scores,
+        fault=None if scores else "no metric that is a number",
+        checksum=None if row.get("doc_hash") is None else str(row["doc_hash"]),
+        metadata=_plain(row.get("doc")),
+    )
+
+
+def _older_metrics(row: Mapping[str, Any]) -> list[str]:
+    """The numbers of a row that does not list its metrics."""
+    known = LM_EVAL_KEYS | {"resps", "doc_hash", "prompt_hash", "target_hash", "filter"}
+    return [name for name, value in row.items() if name not in known and isinstance(value, int | float)]
+
+
+# MT-bench
+
+
+def _mt_bench(parts: Sequence[Part], band: float) -> LoggedBattles:
+    """Files of judgments of MT-bench: pairs judged in both orders as they are, grades of single answers by score."""
+    rows: list[RawRow] = []
+    grades: dict[str | None, dict[str, list[ScoredAnswer]]] = defaultdict(lambda: defaultdict(list))
+    unpaired = 0
+    for part in parts:
+        for where, row in _objects(part):
+            if row.keys() >= PAIR_KEYS:
+                rows.append(_pair_of_verdicts(where, row))
+            elif row.keys() >= SINGLE_KEYS - {"judgment"}:
+                grades[_judge(row)][str(row["model"])].append(_grade(where, row))
+            else:
+                raise BattleError(f"{where}: neither a pair nor a grade of MT-bench. Its keys are {', '.join(row)}.")
+    for judge, models in grades.items():
+        runs = [
+            ScoredRun(model=model, file=parts[0].name, judge_model=judge, answers=answers)
+            for model, answers in models.items()
+        ]
+        scored = pair_scores(runs, band)
+        rows += scored.rows
+        unpaired += scored.unpaired
+    return LoggedBattles(rows, unpaired)
+
+
+def _pair_of_verdicts(where: str, row: Mapping[str, Any]) -> RawRow:
+    """Two verdicts on one pair; where they differ, the judgment changed with the order and is an inconsistent tie."""
+    verdicts = row["g1_winner"], row["g2_winner"]
+    label = {"model_1": "model_a", "model_2": "model_b", "tie": "tie"}
+    unread = next((verdict for verdict in verdicts if verdict not in label), None)
+    if unread is not None:
+        return RawRow(where, {}, Reason.MISSING_WINNER, f"a verdict is {unread!r}: the judge's reply was not read")
+    agree = verdicts[0] == verdicts[1]
+    battle = {
+        "model_a": str(row["model_1"]),
+        "model_b": str(row["model_2"]),
+        "winner": label[verdicts[0]] if agree else "tie",
+        "inconsistent": None if agree else True,
+        "question_id": str(row["question_id"]),
+        "judge_model": _judge(row),
+        "timestamp": row.get("tstamp"),
+        "turn": row.get("turn"),
+    }
+    return RawRow(where, battle)
+
+
+def _judge(row: Mapping[str, Any]) -> str | None:
+    judge = row.get("judge")
+    name = judge[0] if isinstance(judge, list) and judge else judge
+    return None if name is None else str(name)
+
+
+def _grade(where: str, row: Mapping[str, Any]) -> ScoredAnswer:
+    score = _as_number(row.get("score"))
+    read = score is not None and score >= 0
+    return ScoredAnswer(
+        where=where,
+        prompt=str(row["question_id"]),
+        repeat=int(row.get("turn") or 1),
+        scores={"": score} if read and score is not None else {},
+        fault=None if read else f"score is {row.get('score')!r}: the judge's reply was not read",
+    )

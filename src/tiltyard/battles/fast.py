@@ -1,18 +1,19 @@
 """The fast reader: one pass of DuckDB over a source, and no Python object per row.
 
-Text columns are read through their distinct values. Where these are few, a row carries a small code (a DuckDB ENUM);
-where they are many, a 64-bit hash. Text files are first staged in one pass as columns (grouped, where equal rows may be
-merged); Parquet files and frames are columns already and are scanned in place.
+Text columns are read through their distinct values; where these are few, a row carries a small number, else a 64-bit
+hash. Text files are first staged in one pass as columns (grouped, where equal rows may be merged); Parquet files and
+frames are columns already and are scanned in place.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,16 +23,359 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.filters import refusal
-from tiltyard.battles.inputs import FileKind, Part
-from tiltyard.battles.layout import Field, FieldKind, Layout
-from tiltyard.battles.query import Rows, filtered, holds_json_labels, identifier, literal, no_glob, staged
+from tiltyard.battles.inputs import FileKind, Header, Part, RawColumn, delimiter
+from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, WHOLE, Field, FieldKind, Layout
 from tiltyard.battles.settle import LabelColumn, RawBatch
 from tiltyard.battles.table import dense_codes
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+PARTS = frozenset(
+    (
+        *("COLUMN_REF", "CONSTANT", "COMPARISON", "CONJUNCTION", "FUNCTION", "OPERATOR", "CAST", "CASE", "BETWEEN"),
+        *("COLLATE", "LAMBDA", "LAMBDA_REF", "TYPE"),
+    )
+)
+"""The classes of DuckDB's expressions that a condition may be made of."""
+
+CALLABLE = ("scalar", "macro", "aggregate")
+"""The kinds of functions that can be called in an expression."""
+
+TIMES = frozenset(
+    (
+        *("now", "today", "current_date", "current_time", "current_timestamp", "current_localtime"),
+        *("current_localtimestamp", "get_current_time", "get_current_timestamp", "transaction_timestamp"),
+    )
+)
+"""Functions that tell the time of the query, which a condition may compare with."""
+
+ENGINE = re.compile(r"(current|pg|inet|has|json_(de)?serialize)_.*|(session_)?user|version|parse_duckdb_log_message")
+"""Functions that tell about the engine or the session, not about the row."""
+
+ENGINE_WORDS = frozenset(("current_catalog", "current_role", "current_schema", "current_user", "session_user", "user"))
+"""Those of them that DuckDB takes without parentheses, where no column has the name."""
+
+SPARK_SUBQUERY = re.compile(r"\((?:\s|--[^\r\n]*)*(select|from|table|values|with|map|reduce)\b(?!\s*\()", re.IGNORECASE)
+SPARK_CALLS = re.compile(r"\b(reflect|try_reflect|java_method|identifier)\b", re.IGNORECASE)
+"""Functions of Spark SQL that call any method of Java, or a function whose name is computed."""
+
+
+def refusal(where: str, connection: DuckDBPyConnection, columns: Iterable[str] = ()) -> str | None:
+    """Why a `where` expression may not be given to DuckDB, or None when it may.
+
+    Parameters:
+        where: The expression.
+        connection: Where it would be used.
+        columns: The source's own columns; a word such as `user` that is none of them is a function of DuckDB.
+    """
+    return _refusal(where, connection, frozenset(name.lower() for name in columns), frozenset())
+
+
+def spark_refusal(where: str) -> str | None:
+    """Why a `where` expression may not be given to Spark, or None when it may.
+
+    Spark itself reads it as one expression. Its words are looked for even within quotes: its rules for quotes depend
+    on its settings.
+    """
+    if "/*" in where:
+        return "it has a comment"
+    if SPARK_SUBQUERY.search(where):
+        return "it has a subquery"
+    called = SPARK_CALLS.search(where)
+    return f"it may not use {called[1].lower()}" if called else None
+
+
+def _refusal(where: str, connection: DuckDBPyConnection, columns: frozenset[str], within: frozenset[str]) -> str | None:
+    if "\0" in where:
+        return "it has a zero byte"
+    plain = _parsed("true", connection)
+    condition = _taken_out(plain)
+    for text in (where, f"({where}\n)"):  # by itself, and as it will be in a statement
+        parsed = _parsed(text, connection)
+        if parsed["error"]:
+            return str(parsed["error_message"]).strip().splitlines()[0]
+        condition = _taken_out(parsed)
+        if condition is None or _without_places(parsed) != _without_places(plain):
+            return "it is more than one condition"
+    reasons = (_about_part(part, connection, columns, within) for part in _parts(condition))
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _parsed(where: str, connection: DuckDBPyConnection) -> Any:
+    """A statement with this condition, as DuckDB's parser reads it."""
+    query = "SELECT CAST(json_serialize_sql(?) AS VARCHAR)"
+    (text,) = connection.execute(query, [f"SELECT 1 FROM t WHERE {where}\n"]).fetchone() or ("",)
+    return msgspec.json.decode(text)
+
+
+def _taken_out(parsed: Any) -> Any:
+    """The condition of the first statement, which has none afterwards."""
+    return parsed["statements"][0]["node"].pop("where_clause", None)
+
+
+def _without_places(tree: Any) -> Any:
+    """A parsed tree without the places in the text."""
+    if isinstance(tree, dict):
+        return {key: _without_places(value) for key, value in tree.items() if not key.startswith("query_location")}
+    return [_without_places(value) for value in tree] if isinstance(tree, list) else tree
+
+
+def _parts(tree: Any) -> Iterator[dict[str, Any]]:
+    """Every expression and every query in a parsed tree, from outside to inside."""
+    if isinstance(tree, dict):
+        if "class" in tree or "from_table" in tree or "node" in tree:
+            yield tree
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for value in tree:
+            yield from _parts(value)
+
+
+def _about_part(
+    part: dict[str, Any], connection: DuckDBPyConnection, columns: frozenset[str], within: frozenset[str]
+) -> str | None:
+    """Why one part of a condition is refused, or None when it is not."""
+    kind = part.get("class")
+    if kind is None or kind == "SUBQUERY":
+        return "it has a subquery"
+    if kind not in PARTS:
+        return f"it may not use {str(kind).lower()}"
+    names = part["column_names"] if kind == "COLUMN_REF" else []
+    if len(names) == 1 and names[0].lower() in ENGINE_WORDS - columns:
+        return f"it may not use {names[0].lower()}"
+    name = str(part.get("function_name", "")).lower() if kind == "FUNCTION" else ""
+    if not name or name in within:
+        return None
+    known = connection.execute(
+        "SELECT DISTINCT function_type, stability, macro_definition FROM duckdb_functions() WHERE function_name = ?",
+        [name],
+    ).fetchall()
+    called = [(stability, macro) for kind, stability, macro in known if kind in CALLABLE]
+    refused = bool(known) and not called
+    for stability, macro in called:
+        of_the_row = name in TIMES or (stability in ("CONSISTENT", None) and not ENGINE.fullmatch(name))
+        inner = None if macro is None else _refusal(macro, connection, columns, within | {name})
+        refused |= not of_the_row or inner is not None
+    return f"it may not use the function {name}" if refused else None
+
+
+LINE_BYTES = 1 << 21
+LONG_LINE_BYTES = 1 << 27
+RAW = "raw of "
+"""Prefix of a column's untouched value where its plain name is typed for a `where` expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a source as SQL: what comes after FROM, with the source's own columns.
+
+    `texts` are columns of a JSON file that are read as plain text, which is faster but does not tell `"1"` from `1`;
+    where that matters, the rows `exact` do.
+    """
+
+    sql: str
+    header: Header
+    texts: frozenset[str] = frozenset()
+    exact: Rows | None = None
+
+
+def identifier(name: str) -> str:
+    """A column name, quoted."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text, quoted."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def file_rows(
+    parts: Sequence[Part],
+    header: Header,
+    columns: Iterable[str],
+    *,
+    longest: int = LINE_BYTES,
+    texts: frozenset[str] = frozenset(),
+) -> Rows:
+    """The rows of files of one kind, with only these columns declared where the kind allows it.
+
+    `longest` is how many bytes a line may have; the reader's buffers grow with it. `texts` are read as plain text.
+    """
+    files = "[" + ", ".join(literal(no_glob(part.path)) for part in parts) + "]"
+    kind, zipped = parts[0].kind, parts[0].zipped
+    packed = "gzip" if zipped else "none"
+    if kind is FileKind.PARQUET:
+        return Rows(f"read_parquet({files}, union_by_name = true)", header)
+    if kind.is_json:
+        layout = "newline_delimited" if kind is FileKind.JSONL else "array"
+        columns = dict.fromkeys(columns)
+        declared = ", ".join(f"{literal(name)}: '{'VARCHAR' if name in texts else 'JSON'}'" for name in columns)
+        exact = file_rows(parts, header, columns, longest=longest) if texts else None
+        sql = (
+            f"read_json({files}, format = '{layout}', records = true, columns = {{{declared}}}, "
+            f"compression = '{packed}', maximum_object_size = {8 * longest})"
+        )
+        return Rows(sql, header, texts, exact)
+    declared = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.top_names)
+    sql = (
+        f"read_csv({files}, auto_detect = false, header = true, delim = {literal(delimiter(kind))}, quote = '\"', "
+        f"escape = '\"', columns = {{{declared}}}, compression = '{packed}', max_line_size = {longest})"
+    )
+    return Rows(sql, header)
+
+
+def plain_texts(layout: Layout) -> frozenset[str]:
+    """The columns of a JSON file of which nothing but labels are read: these may be read as plain text."""
+    if layout.header.cells != "json" or layout.where is not None:
+        return frozenset()
+    labels = [field for field in layout.labels if field.raw.inner is None]
+    return frozenset(field.raw.top for field in labels) - {
+        field.raw.top for field in layout.fields if field not in labels
+    }
+
+
+def no_glob(path: Path) -> str:
+    """A path in which no character is a wildcard."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in str(path))
+
+
+def staged(rows: Rows, layout: Layout) -> str:
+    """A SELECT of one column per field of the layout, named like the field, of the rows that `where` keeps."""
+    columns = [f"{field_sql(field, layout, rows)} AS {identifier(field.name)}" for field in layout.fields]
+    return f"SELECT {', '.join(columns)} FROM {filtered(rows, layout)}"
+
+
+def filtered(rows: Rows, layout: Layout, extra: str | None = None) -> str:
+    """The rows with the `where` expression applied; `extra` is a further column to carry along."""
+    if layout.where is None:
+        return rows.sql
+    source = rows.sql if rows.header.cells == "typed" else _typed_for_where(rows, layout, extra)
+    return f"(SELECT * FROM {source} WHERE ({layout.where}\n))"
+
+
+def _typed_for_where(rows: Rows, layout: Layout, extra: str | None) -> str:
+    """The rows of a text file with every column twice: typed under its own name, untouched under a prefixed one.
+
+    A column that the first rows do not have is only carried along untouched, for the fields that are read from it.
+    """
+    columns = [identifier(extra)] if extra else []
+    unseen = {field.raw.top for field in layout.fields}.difference(rows.header.top_names)
+    columns += [f"{identifier(name)} AS {identifier(RAW + name)}" for name in sorted(unseen) if not extra]
+    for name in rows.header.top_names:
+        column, quoted = rows.header.columns[name], identifier(name)
+        columns.append(f"{quoted} AS {identifier(RAW + name)}")
+        columns.append(f"{_typed(column, quoted, rows.header.cells == 'json')} AS {quoted}")
+    return f"(SELECT {', '.join(columns)} FROM {rows.sql})"
+
+
+def _typed(column: RawColumn, quoted: str, is_json: bool) -> str:
+    plain = f"{quoted} ->> '$'" if is_json else quoted
+    if column.holds == "nested":
+        return quoted
+    sql_type = {"number": "DOUBLE", "flag": "BOOLEAN"}.get(column.holds)
+    return f"CAST(({plain}) AS {sql_type})" if sql_type else f"({plain})"
+
+
+def field_sql(field: Field, layout: Layout, rows: Rows) -> str:
+    """How one field is read: a text to be looked at in Python, a number, or a hash."""
+    raw, cells = _reference(field.raw, layout), _cells(field.raw, rows)
+    if field.kind is FieldKind.NUMBER:
+        return _number(raw, cells, field)
+    if field.kind is FieldKind.TIME:
+        return _time(raw, cells, field.raw)
+    if field.hashed:
+        return _id_hash(raw, cells, field.raw)
+    if cells == "typed":
+        return f"CAST(to_json({raw}) AS VARCHAR)"
+    return f"CAST({raw} AS VARCHAR)"
+
+
+def _id_hash(raw: str, cells: str, column: RawColumn) -> str:
+    """The hash of a text as `read_label` reads it: without blanks around it, and a whole number without its `.0`.
+
+    Most texts begin and end with a letter, which is seen at once; taking blanks away costs fifty times as much.
+    """
+    text = f"({raw} ->> '$')" if cells == "json" else f"CAST({raw} AS VARCHAR)"
+    if cells == "typed" and (column.sql_type or "").startswith(("FLOAT", "DOUBLE", "DECIMAL")):
+        number = f"CAST({raw} AS DOUBLE)"
+        text = f"CASE WHEN NOT isnan({number}) THEN CAST({number} AS VARCHAR) END"
+    last, trimmed = f"{text}[-1]", f"trim({text}, {literal(BLANKS)})"
+    return (
+        f"CASE WHEN {text} >= '!' AND {text} < '\x7f' AND {last} BETWEEN '!' AND '~' AND "
+        f"NOT ends_with({text}, '.0') THEN hash({text}) "
+        f"WHEN NOT ({_may_start_blank(text)} OR {_may_start_blank(last)} OR ends_with({text}, '.0')) THEN hash({text}) "
+        f"WHEN coalesce({trimmed}, '') = '' THEN 0 "
+        f"WHEN regexp_full_match({trimmed}, {literal(WHOLE.pattern)}) THEN hash({trimmed}[:-3]) "
+        f"ELSE hash({trimmed}) END"
+    )
+
+
+def _may_start_blank(text: str) -> str:
+    """Whether a text begins with a character of a range that has blanks in it."""
+    ranges = (("\x7f", "\u00a1"), ("\u1680", "\u1681"), ("\u2000", "\u2060"), ("\u3000", "\u3001"))
+    within = [f"({text} >= {literal(low)} AND {text} < {literal(high)})" for low, high in ranges]
+    return "(" + " OR ".join([f"{text} < '!'", *within]) + ")"
+
+
+def holds_json_labels(field: Field, rows: Rows) -> bool:
+    """True when the texts of a label field are JSON values, not plain text."""
+    return _cells(field.raw, rows) != "text"
+
+
+def _reference(raw: RawColumn, layout: Layout) -> str:
+    prefix = RAW if layout.where is not None and layout.header.cells != "typed" else ""
+    column = identifier(prefix + raw.top)
+    if raw.inner is None:
+        return column
+    key = f"[{raw.inner}]" if isinstance(raw.inner, int) else '."' + raw.inner.replace('"', '\\"') + '"'
+    path = literal("$" + key)
+    return f"({column} -> {path})" if layout.header.cells == "json" else f"(to_json({column}) -> {path})"
+
+
+def _cells(raw: RawColumn, rows: Rows) -> str:
+    """How the values of a column are written: `json`, `text` or `typed`."""
+    if raw.top in rows.texts:
+        return "text"
+    if rows.header.cells != "typed":
+        return rows.header.cells
+    if raw.inner is not None or raw.sql_type == "JSON":
+        return "json"
+    kind = (raw.sql_type or "").upper()
+    return "text" if kind == "VARCHAR" or kind.startswith("ENUM") else "typed"
+
+
+def _number(raw: str, cells: str, field: Field) -> str:
+    if cells == "typed" and field.raw.holds != "number":
+        return f"CASE WHEN {raw} IS NULL THEN CAST('nan' AS DOUBLE) ELSE CAST('inf' AS DOUBLE) END"
+    value = f"TRY_CAST(CAST({raw} AS VARCHAR) AS DOUBLE)" if cells != "typed" else f"CAST({raw} AS DOUBLE)"
+    strict = f" OR isnan({value})" if field.name in STRICT_NUMBERS else ""
+    missing = _is_missing(raw, cells)
+    return (
+        f"CASE WHEN {missing} THEN CAST('nan' AS DOUBLE) "
+        f"WHEN {value} IS NULL{strict} OR isinf({value}) THEN CAST('inf' AS DOUBLE) ELSE {value} END"
+    )
+
+
+def _time(raw: str, cells: str, column: RawColumn) -> str:
+    if cells == "typed":
+        numeric = column.holds == "number"
+        value = f"CAST({raw} AS DOUBLE)" if numeric else f"epoch(CAST({raw} AS TIMESTAMPTZ))"
+        if column.holds in ("flag", "nested"):
+            value = "CAST('inf' AS DOUBLE)"
+        return f"CASE WHEN {raw} IS NULL THEN CAST('nan' AS DOUBLE) ELSE {value} END"
+    text = f"({raw} ->> '$')" if cells == "json" else raw
+    number = f"TRY_CAST(CAST({raw} AS VARCHAR) AS DOUBLE)"
+    return (
+        f"CASE WHEN {_is_missing(raw, cells)} THEN CAST('nan' AS DOUBLE) "
+        f"ELSE coalesce({number}, epoch(TRY_CAST({text} AS TIMESTAMPTZ)), CAST('inf' AS DOUBLE)) END"
+    )
+
+
+def _is_missing(raw: str, cells: str) -> str:
+    return f"({raw} IS NULL OR {raw} = '')" if cells == "text" else f"{raw} IS NULL"
+
 
 FEW = 50_000
 """Up to this many distinct texts a row carries a code; above, a hash."""

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.battles.battle import FLAGS
-from tiltyard.battles.outcome import OUTCOME_LABELS, SOURCE_LABELS
+from tiltyard.battles.battle import FLAGS, OUTCOME_LABELS, SOURCE_LABELS
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.errors import BattleError, TiltyardError
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.outcome import Source
+from tiltyard.battles.battle import Source
 from tiltyard.battles.reading import BattleData, find_problems, peek, read_battles
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.errors import BattleError, NoBattles, OptionError

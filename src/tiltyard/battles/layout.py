@@ -16,11 +16,9 @@ from typing import Final
 import numpy as np
 
 from tiltyard.battles import formats
-from tiltyard.battles.battle import FLAGS, OPTIONAL_FIELDS, TEXT_FIELDS, is_pair
-from tiltyard.battles.formats import Format, listed
-from tiltyard.battles.headers import Header, RawColumn
-from tiltyard.battles.mapping import NO_MAP, ColumnMap
-from tiltyard.battles.outcome import Source
+from tiltyard.battles.battle import FLAGS, OPTIONAL_FIELDS, TEXT_FIELDS, Source, is_pair
+from tiltyard.battles.formats import NO_MAP, ColumnMap, Format, listed
+from tiltyard.battles.inputs import Header, RawColumn
 from tiltyard.errors import BattleError, OptionError
 
 

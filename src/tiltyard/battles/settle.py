@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.formats import OWN_WINNERS
+from tiltyard.battles.battle import Outcome, Source
+from tiltyard.battles.formats import OWN_WINNERS, ZEROS, is_numeral, side_of
 from tiltyard.battles.layout import CORE, WRONG, CellText, Field, FieldKind, Layout, read_label
-from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import MISSING, BattleTable, Codes, Column, HashedLabels, Int8s, dense_codes
-from tiltyard.battles.winners import ZEROS, is_numeral, side_of
 from tiltyard.errors import BattleError
 from tiltyard.types import Bools, Floats, Int32s
 

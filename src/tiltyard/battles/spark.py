@@ -1,46 +1,368 @@
-"""Counting battles on Spark: for data larger than one machine.
-
-The reading rules are those of every other source: a `Layout` made from the header says which fields there are, Spark
-groups equal rows, and `settle` checks the groups. Spark runs only two statements: `COUNTS` and `SQUARES`.
-"""
+"""Counting battles on Spark: for data larger than one machine."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.filters import spark_refusal
+from tiltyard.battles.careful import RowProblem, explain
+from tiltyard.battles.fast import spark_refusal
 from tiltyard.battles.frames import is_spark_frame
-from tiltyard.battles.layout import Field, FieldKind, Layout, ReadOptions, make_layout
-from tiltyard.battles.problems import RowProblem, explain
-from tiltyard.battles.reading import OnBad
-from tiltyard.battles.remote import NO_LIMIT, ClusterSums, GroupScores, LargeClusters, RemoteCounts, groups, with_groups
-from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, Settled, settle
-from tiltyard.battles.spark_rows import (
-    FAULT,
-    INFINITY,
-    NAN,
-    SparkRows,
-    field_value,
-    find_rows,
-    first_line,
-    holds_json,
-    where_columns,
+from tiltyard.battles.inputs import (
+    KNOWN_SUFFIXES,
+    SAMPLE_ROWS,
+    CellType,
+    FileKind,
+    Header,
+    RawColumn,
+    delimiter,
+    header_of_rows,
+    is_number,
+    suffix_kind,
 )
+from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, Field, FieldKind, Layout, ReadOptions, make_layout
+from tiltyard.battles.reading import OnBad
+from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, Settled, settle
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.errors import BadRow, BattleError, MissingExtra, NoBattles, OptionError, TiltyardError
 from tiltyard.types import Bools, Floats
+
+GROUP = "number of the group"
+"""The column that says which group of equal rows, by its number at the engine, a row of the table represents."""
+
+
+NO_LIMIT = 1e300
+"""A leverage that no cluster has: with it every cluster is summed by the engine."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupScores:
+    """What one battle of a group adds to the score of a parameter: three arrays side by side.
+
+    `leverage` is what one battle adds to its cluster's leverage g, by the number of the group. The scores of a cluster
+    are divided by 1 − g; clusters with a g above `most_leverage` are not summed but handed over.
+    """
+
+    group: NDArray[np.int64]
+    parameter: NDArray[np.int64]
+    score: Floats
+    n_parameters: int
+    leverage: Mapping[int, float]
+    most_leverage: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterSums:
+    """Over the small clusters: the sum of s sᵀ (`squares`), how many there are, and in how many each parameter appears.
+
+    `sizes_of` is, for each parameter, the sum over clusters of the squared number of its battles there; `sizes` is the
+    same for all battles, and `largest` the number of battles in the largest cluster. `large` holds the other clusters.
+    """
+
+    squares: Floats
+    clusters: float
+    clusters_of: Floats
+    sizes_of: Floats
+    sizes: float
+    largest: float
+    large: LargeClusters
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LargeClusters:
+    """Clusters of which every group is known, as triples: the cluster's number, the group's, and how many battles."""
+
+    cluster: NDArray[np.int64]
+    group: NDArray[np.int64]
+    battles: Floats
+
+
+class RemoteClusters(Protocol):
+    """The engine that holds the battles, as the intervals see it."""
+
+    @property
+    def column(self) -> str:
+        """The column whose equal values make battles dependent."""
+        ...
+
+    def shared(self, table: BattleTable) -> Bools:
+        """Which rows of a counted table hold battles that have a cluster; the others are independent."""
+        ...
+
+    def sums(self, scores: GroupScores) -> ClusterSums:
+        """The sums over the clusters of the battles in these groups."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RemoteCounts:
+    """The battles of another engine as counts: one row of `table` per group of equal rows.
+
+    `clusters` is there when battles depend on each other.
+    """
+
+    table: BattleTable
+    clusters: RemoteClusters | None = None
+
+
+def groups(table: BattleTable) -> NDArray[np.int64]:
+    """The group of every row."""
+    return table.number_column(GROUP).astype(np.int64)
+
+
+def with_groups(table: BattleTable, numbers: NDArray[np.intp], skipped: Mapping[str, int]) -> BattleTable:
+    """The table with its rows' groups, and with the bad rows that the engine counted."""
+    return replace(table, columns={**table.columns, GROUP: numbers.astype(np.float64)}, skipped=skipped)
+
+
+ROW = "v"
+"""The column that holds a line of JSON as a VARIANT."""
+
+
+FAULT = "fault"
+"""The column that says why a line cannot be read at all (0: it can)."""
+
+
+NAN, INFINITY = "double('NaN')", "double('Infinity')"
+
+
+LISTED = 10_000
+"""How many files are looked at to tell what kind they are."""
+
+
+BROKEN = "broken cells"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparkRows:
+    """Rows at Spark: `frame` has the source's columns (or its lines, as VARIANT) and why a line cannot be read."""
+
+    session: Any
+    frame: Any
+    header: Header
+    name: str
+
+
+def find_rows(session: Any, data: Any) -> SparkRows:
+    """The rows of a DataFrame, or of the files that some paths name."""
+    if not isinstance(data, list):
+        return SparkRows(session, data.selectExpr("*", f"0 AS {FAULT}"), typed_columns(data.schema), "the frame")
+    if "-" in data:
+        raise OptionError("the spark engine cannot read standard input. Name files, or use the duckdb engine.")
+    shown = data[0] if len(data) == 1 else f"{data[0]} and {len(data) - 1} more"
+    kind = _kind(session, data, shown)
+    try:
+        if kind is FileKind.PARQUET:
+            frame = session.read.option("mergeSchema", "true").parquet(*data)
+            return SparkRows(session, frame.selectExpr("*", f"0 AS {FAULT}"), typed_columns(frame.schema), shown)
+        return _json_rows(session, data, shown) if kind.is_json else _csv_rows(session, data, kind, shown)
+    except (BattleError, OptionError):
+        raise
+    except Exception as error:
+        raise BattleError(f"Spark cannot read {shown}: {first_line(error)}.") from None
+
+
+def first_line(error: Exception) -> str:
+    """What Spark says, without its stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else type(error).__name__
+    return (text if len(text) <= 300 else text[:297] + "...").rstrip(".")
+
+
+def _kind(session: Any, paths: list[str], shown: str) -> FileKind:
+    """The one kind of all files, by their names; Spark lists them, so that any file system will do."""
+    listing = session.read.format("binaryFile").option("recursiveFileLookup", "true")
+    try:
+        found = [row[0] for row in listing.load(paths).select("path").limit(LISTED).collect()]
+    except Exception as error:
+        if "PATH_NOT_FOUND" in str(error):
+            raise BattleError(
+                f"Spark finds no file at {shown}. Check the path; a folder or a glob would do too."
+            ) from None
+        raise BattleError(f"Spark cannot list {shown}: {first_line(error)}.") from None
+    kinds = {kind for path in found if (kind := suffix_kind(path)[0]) is not None}
+    if len(kinds) != 1:
+        seen = " and ".join(sorted(kind.value for kind in kinds)) or "no file"
+        raise BattleError(f"{shown} holds {seen}: Spark reads files of one kind, ending in {KNOWN_SUFFIXES}.")
+    return kinds.pop()
+
+
+def _json_rows(session: Any, paths: list[str], shown: str) -> SparkRows:
+    lines = session.read.text(paths).where(r"length(btrim(value, ' \t\r\n')) > 0")
+    lines = lines.selectExpr("trim(LEADING '\ufeff' FROM value) AS value")
+    sample = [row[0] for row in lines.limit(SAMPLE_ROWS).collect()]
+    if sample and sample[0].lstrip().startswith("["):
+        raise BattleError(
+            f"{shown} is a JSON array, which cannot be read in parts. Convert it: tiltyard battles convert."
+        )
+    rows = [row for line in sample if isinstance(row := _decoded(line), dict)]
+    if not rows:
+        raise BattleError(f"{shown}: none of the lines seen is a JSON object. One battle per line is expected.")
+    fault = (
+        f"CASE WHEN NOT is_valid_utf8(value) THEN {int(Reason.NOT_UTF8)} "
+        f"WHEN {ROW} IS NULL OR NOT startswith(ltrim(value), '{{') THEN {int(Reason.BROKEN_LINE)} ELSE 0 END AS {FAULT}"
+    )
+    frame = lines.selectExpr("value", f"try_parse_json(value) AS {ROW}").selectExpr(ROW, fault)
+    return SparkRows(session, frame, header_of_rows(rows, "json"), shown)
+
+
+def _decoded(line: str) -> object:
+    try:
+        return msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+
+
+def _csv_rows(session: Any, paths: list[str], kind: FileKind, shown: str) -> SparkRows:
+    options = {"header": "true", "sep": delimiter(kind), "quote": '"', "escape": '"', "enforceSchema": "false"}
+    names = session.read.options(**options).csv(paths).columns
+    schema = ", ".join(f"{quoted(column)} string" for column in (*names, BROKEN))
+    frame = session.read.options(**options, columnNameOfCorruptRecord=BROKEN).schema(schema).csv(paths)
+    sample = [row.asDict() for row in islice(frame.limit(SAMPLE_ROWS).toLocalIterator(), SAMPLE_ROWS)]
+    columns = {column: RawColumn(column, _text_holds(sample, column), top=column) for column in names}
+    fault = f"CASE WHEN {quoted(BROKEN)} IS NOT NULL THEN {int(Reason.WRONG_LENGTH)} ELSE 0 END AS {FAULT}"
+    return SparkRows(session, frame.selectExpr(*map(quoted, names), fault), Header(columns, "text"), shown)
+
+
+def _text_holds(sample: list[dict[str, Any]], column: str) -> Any:
+    given = [row[column] for row in sample if (row[column] or "").strip()]
+    return "number" if given and all(is_number(value) for value in given) else "text"
+
+
+def quoted(text: str) -> str:
+    """A column name, quoted."""
+    return "`" + text.replace("`", "``") + "`"
+
+
+def typed_columns(schema: Any) -> Header:
+    """The header of a source with declared types; what is inside a struct, and the first of a list, by its path."""
+    columns: dict[str, RawColumn] = {}
+    inside: list[RawColumn] = []
+    for field in schema.fields:
+        kind = field.dataType.simpleString()
+        columns[field.name] = RawColumn(field.name, _holds(kind), kind, field.name)
+        for part in getattr(field.dataType, "fields", ()):
+            inner = part.dataType.simpleString()
+            inside.append(RawColumn(f"{field.name}.{part.name}", _holds(inner), inner, field.name, part.name))
+        element = getattr(field.dataType, "elementType", None)
+        if element is not None and _holds(element.simpleString()) != "nested":
+            first = element.simpleString()
+            inside.append(RawColumn(f"{field.name}.0", _holds(first), first, field.name, 0))
+    for column in inside:
+        columns.setdefault(column.name, column)
+    return Header(columns, "typed")
+
+
+def _holds(kind: str) -> CellType:
+    word = kind.split("(")[0].split("<")[0]
+    if word in ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"):
+        return "number"
+    if word in ("struct", "array", "map", "binary", "variant"):
+        return "nested"
+    return "flag" if word == "boolean" else "text"
+
+
+def where_columns(header: Header) -> Iterable[str]:
+    """Every column of a text source, typed as a `where` expression expects it, beside what the fields are read from."""
+    kept = ROW if header.cells == "json" else None
+    for column in header.top_names:
+        raw = header.columns[column]
+        as_type = {"number": "double", "flag": "boolean"}.get(raw.holds)
+        if kept:
+            value = f"variant_get({ROW}, {_path(raw)}, '{as_type}')" if as_type else _plain_text(raw)
+        else:
+            value = f"cast(nullif(trim({quoted(column)}), '') AS {as_type})" if as_type else quoted(column)
+            yield f"{quoted(column)} AS {quoted(_untouched(column))}"
+        yield f"{value} AS {quoted(column)}"
+    yield FAULT
+    if kept:
+        yield kept
+
+
+def _untouched(column: str) -> str:
+    return f"raw of {column}"
+
+
+def field_value(field: Field, layout: Layout) -> str:
+    """The expression that reads one field from the rows."""
+    cells = layout.header.cells
+    raw = f"to_json(variant_get({ROW}, {_path(field.raw)}))" if cells == "json" else _reference(field.raw, layout)
+    if field.kind is FieldKind.NUMBER:
+        return _number(raw, cells, field)
+    if field.hashed:
+        text = _plain_text(field.raw) if cells == "json" else f"cast({raw} AS string)"
+        text = f"btrim({text}, {_literal(BLANKS)})"
+        return f"nullif(regexp_replace({text}, '^(-?[0-9]+)[.]0$', '$1'), '')"
+    if holds_json(field, layout) and cells == "typed":
+        return f"to_json(named_struct('v', {raw}))"
+    return raw
+
+
+def holds_json(field: Field, layout: Layout) -> bool:
+    """True when a label field leaves Spark as JSON: of a typed source, as the value `v` of an object."""
+    return layout.header.cells == "json" or (layout.header.cells == "typed" and field.raw.sql_type != "string")
+
+
+def _path(raw: RawColumn) -> str:
+    inner = "" if raw.inner is None else f"[{raw.inner}]" if isinstance(raw.inner, int) else f"[{_key(raw.inner)}]"
+    return _literal(f"$[{_key(raw.top)}]{inner}")
+
+
+def _key(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _reference(raw: RawColumn, layout: Layout) -> str:
+    if layout.header.cells == "text":
+        return quoted(raw.top if layout.where is None else _untouched(raw.top))
+    if raw.inner is None:
+        return quoted(raw.top)
+    return (
+        f"get({quoted(raw.top)}, {raw.inner})"
+        if isinstance(raw.inner, int)
+        else f"{quoted(raw.top)}.{quoted(raw.inner)}"
+    )
+
+
+def _plain_text(raw: RawColumn) -> str:
+    """The text of a JSON value: of a string its letters, of anything else its JSON."""
+    path = _path(raw)
+    return f"coalesce(try_variant_get({ROW}, {path}, 'string'), nullif(to_json(variant_get({ROW}, {path})), 'null'))"
+
+
+def _number(raw: str, cells: str, field: Field) -> str:
+    if cells == "typed":
+        if field.raw.holds != "number":
+            return f"CASE WHEN {raw} IS NULL THEN {NAN} ELSE {INFINITY} END"
+        missing, value, odd = f"{raw} IS NULL", f"cast({raw} AS double)", ""
+    else:
+        missing = f"{raw} IS NULL OR {raw} = " + ("'null'" if cells == "json" else "''")
+        value, odd = (
+            f"try_cast({raw} AS double)",
+            f" OR {raw} RLIKE '[0-9.][dDfF] *$'",
+        )  # Java's 1d is not a number here
+    strict = f" OR isnan({value})" if field.name in STRICT_NUMBERS else ""
+    return (
+        f"CASE WHEN {missing} THEN {NAN} WHEN {value} IS NULL{odd}{strict} OR abs({value}) = {INFINITY} "
+        f"THEN {INFINITY} ELSE {value} END"
+    )
+
 
 MOST_GROUPS = 2_000_000
 """At most this many groups of equal rows leave Spark: beyond, the outcomes are hardly counts any more."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.outcome import OUTCOME_LABELS, SOURCE_LABELS, Outcome
+from tiltyard.battles.battle import OUTCOME_LABELS, SOURCE_LABELS, Outcome
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 
 

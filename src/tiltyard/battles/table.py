@@ -15,8 +15,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.battle import FLAGS, TEXT_FIELDS, Battle, is_pair
-from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.battle import FLAGS, TEXT_FIELDS, Battle, Outcome, Source, is_pair
 from tiltyard.errors import BattleError
 from tiltyard.types import Bools, Floats, Int32s
 

@@ -10,10 +10,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.oddities import oddities
-from tiltyard.battles.outcome import Source
-from tiltyard.battles.reading import BattleData, read_battles
-from tiltyard.battles.remote import RemoteClusters
+from tiltyard.battles.battle import Source
+from tiltyard.battles.reading import BattleData, oddities, read_battles
+from tiltyard.battles.spark import RemoteClusters
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.building import Column, build_board
 from tiltyard.boards.certainty import (

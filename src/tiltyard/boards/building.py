@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.boards.selection import Selected, known_models, per_model

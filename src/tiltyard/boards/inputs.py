@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from tiltyard.battles.battle import SOURCE_LABELS, Source
 from tiltyard.battles.fast import about_rows
 from tiltyard.battles.frames import is_spark_frame, rereadable
 from tiltyard.battles.inputs import find_parts
 from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts
-from tiltyard.battles.outcome import SOURCE_LABELS, Source
 from tiltyard.battles.reading import BattleData, OnBad, Peek, peek, read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry

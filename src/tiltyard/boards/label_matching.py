@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.preparation import choose_clusters
 from tiltyard.boards.selection import WEIGHT_ZERO, Selection, cluster_codes, select

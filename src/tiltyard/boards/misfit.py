@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.battles.outcome import Source
+from tiltyard.battles.battle import Source
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.preparation import FitInput, with_sides
 from tiltyard.errors import RatingError

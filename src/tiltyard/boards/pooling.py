@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.outcome import Source
+from tiltyard.battles.battle import Source
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
 from tiltyard.boards.certainty import certainty, share_remarks, zero_weights

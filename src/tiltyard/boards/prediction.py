@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.outcome import OUTCOME_LABELS
+from tiltyard.battles.battle import OUTCOME_LABELS
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.estimator import check_choice
 from tiltyard.errors import OptionError, RatingError

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.boards.selection import Selected, cluster_codes, only_rated_models, restrict
 from tiltyard.errors import NotConnected, OptionError, RatingError

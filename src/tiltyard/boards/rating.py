@@ -10,7 +10,7 @@ from tiltyard.battles.formats import LOG_FORMATS
 from tiltyard.battles.layout import choose_format
 from tiltyard.battles.missing_verdicts import MissingVerdicts
 from tiltyard.battles.reading import BattleData, OnBad, make_options, peek_headers
-from tiltyard.battles.remote import RemoteCounts
+from tiltyard.battles.spark import RemoteCounts
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry, Interval
 from tiltyard.boards.estimator import check_choice

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tiltyard.battles.remote import GroupScores, LargeClusters, RemoteClusters, groups
+from tiltyard.battles.spark import GroupScores, LargeClusters, RemoteClusters, groups
 from tiltyard.boards.preparation import FitInput
 from tiltyard.ratings.battle_derivatives import BattleDerivatives
 from tiltyard.ratings.bradley_terry import BradleyTerryFit

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.outcome import SOURCE_LABELS, Outcome, Source
+from tiltyard.battles.battle import SOURCE_LABELS, Outcome, Source
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.estimator import check_choice, check_number
 from tiltyard.errors import NoBattles

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.oddities import oddities
-from tiltyard.battles.outcome import Outcome
-from tiltyard.battles.reading import BattleData, read_battles
+from tiltyard.battles.battle import Outcome
+from tiltyard.battles.reading import BattleData, oddities, read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.building import Column, build_board, count_by_model
 from tiltyard.boards.estimator import (

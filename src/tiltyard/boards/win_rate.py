@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tiltyard.battles.oddities import oddities
-from tiltyard.battles.reading import BattleData, read_battles
+from tiltyard.battles.reading import BattleData, oddities, read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.building import build_board
 from tiltyard.boards.estimator import NUMBER, WIN_RATE_TABLES, EstimatorParameters, check_memory

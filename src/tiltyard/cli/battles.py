@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from tiltyard.battles.problems import BadRows
+    from tiltyard.battles.careful import BadRows
     from tiltyard.battles.stats import BattleStats
     from tiltyard.boards import EloReport
 
@@ -167,7 +167,7 @@ def convert_command(
         tie_band=tie_band,
     )
     if to_hf is not None:
-        from tiltyard.battles.dataset_folder import write_dataset
+        from tiltyard.battles.writing import write_dataset
 
         write_dataset(to_hf, table, title=title or to_hf.resolve().name, licence=licence)
     elif target == "-":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.reading import BattleData, OnBad
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.battle import Outcome
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.leaderboard import whole
 from tiltyard.ratings.comparisons import sum_by

@@ -10,9 +10,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.battles.battle import Outcome
 from tiltyard.battles.frames import rereadable
 from tiltyard.battles.missing_verdicts import MissingVerdicts
-from tiltyard.battles.outcome import Outcome
 from tiltyard.battles.reading import BattleData, OnBad, peek
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import BradleyTerry

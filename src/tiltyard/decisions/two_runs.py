@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.missing_verdicts import MissingVerdicts, together
-from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.reading import BattleData, OnBad
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards import InputOptions, make_estimator

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.missing_verdicts import MissingMatchup, MissingVerdicts
-from tiltyard.battles.outcome import Outcome, Source
 from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
 from tiltyard.boards.estimator import check_choice
 from tiltyard.boards.selection import Selection

@@ -13,7 +13,7 @@ from tiltyard.bank.prompts import read_text_prompts
 from tiltyard.bank.records import convert
 from tiltyard.bank.responses import Response, require_text, responses_path
 from tiltyard.battles import BattleTable
-from tiltyard.battles.conversation_rows import Dialogue
+from tiltyard.battles.conversations import Dialogue
 from tiltyard.errors import BankError
 from tiltyard.placement.cells import ArenaContents, Cells, HumanPairs
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.bank import Prompt
-from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.battle import Outcome
 from tiltyard.errors import OptionError
 from tiltyard.judging.human_agreement import LabelledPair, compare_with_people
 from tiltyard.judging.judge import JudgingStats

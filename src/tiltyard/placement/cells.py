@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles import BattleTable, Codes
-from tiltyard.battles.conversation_rows import Dialogue
+from tiltyard.battles.conversations import Dialogue
 from tiltyard.types import Floats, Int32s
 
 Int8s = NDArray[np.int8]

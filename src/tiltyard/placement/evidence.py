@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.table import BattleTable
 from tiltyard.judging.records import Judgment, Verdict, VerdictLabel
 from tiltyard.ratings.comparisons import FIRST_WON, SECOND_WON, TIED

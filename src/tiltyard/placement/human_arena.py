@@ -16,8 +16,14 @@ from numpy.typing import NDArray
 
 from tiltyard.bank.prompts import show_turns
 from tiltyard.battles import BattleTable, Codes, Source, read_battles
-from tiltyard.battles.conversation_rows import Dialogue, MissingText, Turns
-from tiltyard.battles.conversations import COLUMNS, BattleConversations, read_conversations
+from tiltyard.battles.conversations import (
+    COLUMNS,
+    BattleConversations,
+    Dialogue,
+    MissingText,
+    Turns,
+    read_conversations,
+)
 from tiltyard.battles.inputs import Part, find_parts
 from tiltyard.battles.reading import OnBad
 from tiltyard.errors import BattleError, NoBattles, OptionError

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.battle import Outcome
 from tiltyard.battles.table import BattleTable
 from tiltyard.errors import OptionError
 from tiltyard.judging.rubric import Rubric, default_rubric

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.battle import Outcome
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.outcome import OUTCOME_LABELS, SOURCE_LABELS
+from tiltyard.battles.battle import OUTCOME_LABELS, SOURCE_LABELS
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.errors import BattleError
 

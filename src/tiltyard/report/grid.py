@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from tiltyard.bank import Prompt
-from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.battle import Outcome
 from tiltyard.battles.table import BattleTable
 from tiltyard.judging.records import prompt_columns
 from tiltyard.pages import figures

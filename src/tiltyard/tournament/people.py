@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from tiltyard.battles.careful import without_options
 from tiltyard.battles.label_sheets import (
     SIDES,
     SheetKey,
@@ -21,7 +22,6 @@ from tiltyard.battles.label_sheets import (
     is_sheet,
     read_filled_rows,
 )
-from tiltyard.battles.problems import without_options
 from tiltyard.battles.reading import read_battles
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.leaderboard import EloReport, Leaderboard

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.battle import Outcome
 from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.types import Floats, Ints
 

@@ -32,7 +32,7 @@ from tiltyard.arena.offline import OfflineRow, published_estimator
 from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
 from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import VoteTable
-from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.battle import Outcome
 from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.decisions.two_models import compare_in
 from tiltyard.errors import TiltyardError

@@ -19,7 +19,7 @@ from tiltyard.arena.population import World
 from tiltyard.arena.simulation.badges import BadgeCheck, check_badges
 from tiltyard.arena.state import ArenaState, CastVote
 from tiltyard.arena.votes import VoteTable, vote_table
-from tiltyard.battles.outcome import Outcome, Source
+from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.leaderboard import Leaderboard
