@@ -18,8 +18,7 @@ import numpy as np
 from bench.jobs import job
 from bench.measure import ROOT, Task, in_worker
 from bench.report import Row
-from tiltyard.judging.adaptive import AdaptiveRounds, ImaginedWorld, RoundSettings, estimate, play
-from tiltyard.judging.round_choice import Design, RoundGoal
+from tiltyard.judging.adaptive import AdaptiveRounds, Design, ImaginedWorld, RoundGoal, RoundSettings, estimate, play
 from tiltyard.ratings.quantiles import t_quantile
 from tiltyard.ratings.ranks import bonferroni_cuts
 

@@ -123,7 +123,7 @@ def write_cache(where: Path, entries: Iterator[tuple[str, bool, str]]) -> None:
 def judging_plan(pairs: int) -> Task:
     """The plan of planned pairs, and the keys of all its questions."""
     from tiltyard.judging import JudgeSettings, JudgingPlan
-    from tiltyard.judging.open_questions import Questions
+    from tiltyard.judging.language_model import Questions
 
     given, settings = material(pairs), JudgeSettings(model=MODEL)
     return Task(
@@ -137,7 +137,7 @@ def judging_plan(pairs: int) -> Task:
 def judging_settle(pairs: int) -> Task:
     """All of it: plan, questions, a cache that holds every answer, judgments."""
     from tiltyard.judging import JudgeSettings, JudgingPlan, judge
-    from tiltyard.judging.open_questions import Questions
+    from tiltyard.judging.language_model import Questions
     from tiltyard.llm.providers.scripted import ScriptedProvider
 
     given, where = material(pairs), folder()
@@ -246,7 +246,7 @@ def requests_bare(requests: int, concurrency: int, latency: float, repeats: int,
     import anthropic
 
     from tiltyard.judging import JudgeSettings, JudgingPlan
-    from tiltyard.judging.open_questions import Questions
+    from tiltyard.judging.language_model import Questions
 
     questions = Questions(JudgingPlan.build(**material(requests // 2)), JudgeSettings(model=MODEL))
     server = _server(latency)

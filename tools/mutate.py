@@ -39,7 +39,7 @@ GROUPS = {
     "validity": ("tiltyard.validity",),
     "judging": (
         *("tiltyard.judging.reading", "tiltyard.judging.records", "tiltyard.judging.questions"),
-        *("tiltyard.judging.open_questions", "tiltyard.judging.cache", "tiltyard.judging.rubric"),
+        *("tiltyard.judging.language_model", "tiltyard.judging.cache", "tiltyard.judging.plan"),
     ),
     "arena rules": (
         *("tiltyard.arena.policy", "tiltyard.arena.commands", "tiltyard.arena.voting", "tiltyard.arena.integrity"),

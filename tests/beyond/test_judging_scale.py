@@ -31,13 +31,12 @@ from tiltyard.judging import (
     judge,
 )
 from tiltyard.judging import cache as cache_module
-from tiltyard.judging.open_questions import QuestionKeys, Questions, open_questions
+from tiltyard.judging.language_model import QuestionKeys, Questions, open_questions
 from tiltyard.judging.records import Matchup, settle
 from tiltyard.llm.asking import Ask, AskingSettings
 from tiltyard.llm.batches import COMFORTABLE_BYTES, Packer, Parcel
-from tiltyard.llm.provider import BatchLimits, BatchState
+from tiltyard.llm.provider import BatchLimits, BatchState, Reply, Request
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider
-from tiltyard.llm.records import Reply, Request
 from tiltyard.llm.runner import ask_all
 from tiltyard.tournament.artifacts import write_matches, write_verdicts
 from tiltyard.tournament.config import EloSettings

@@ -15,11 +15,10 @@ from tiltyard.bank import Prompt, Response, read_prompts, read_responses
 from tiltyard.demo.shipped import BANK, NOTE, PROVENANCE, VERDICTS, copy_material, shipped
 from tiltyard.errors import OptionError
 from tiltyard.files import file_sha256
+from tiltyard.judging.plan import Rubric
 from tiltyard.judging.questions import TEMPLATE_VERSION, make_questions
-from tiltyard.judging.reading import read_label
+from tiltyard.judging.reading import CHOICES, read_label
 from tiltyard.judging.records import Judgment, Matchup, VerdictLabel
-from tiltyard.judging.reply_forms import CHOICES
-from tiltyard.judging.rubric import Rubric
 from tiltyard.tournament.config import Setup, load_setup
 
 MOST_BYTES = 4_000_000

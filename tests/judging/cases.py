@@ -21,8 +21,8 @@ from tiltyard.judging import (
 )
 from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.prices import Price, PriceTable
+from tiltyard.llm.provider import Reply, Request
 from tiltyard.llm.providers.scripted import ScriptedProvider
-from tiltyard.llm.records import Reply, Request
 
 NOON = 1_790_000_000.0
 RUBRIC = Rubric("clarity", "7", "Prefer the clearer answer.")

@@ -21,11 +21,10 @@ from tests.llm.providers.asking import make
 from tiltyard.errors import BudgetReached, JudgingError
 from tiltyard.judging import AskingParts, JudgeSettings, JudgingResult, LanguageModelJudge, judge
 from tiltyard.judging.run_folder import usage_report
-from tiltyard.llm.accounting import Budget
-from tiltyard.llm.asking import AskingSettings, Progress
+from tiltyard.llm.asking import AskingSettings, Budget, Progress
 from tiltyard.llm.prices import Price, PriceTable
+from tiltyard.llm.provider import Reply, Request, Usage
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
-from tiltyard.llm.records import Reply, Request, Usage
 from tiltyard.tournament.summary import usage_lines
 
 DEAR = PriceTable({"judge-1": Price(input=100, output=1000, cache_write_1h=200, cache_read=10)}, "2026-01-01")

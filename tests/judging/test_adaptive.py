@@ -12,8 +12,20 @@ from scipy.stats import t
 
 from sizes import size
 from tiltyard.errors import OptionError
-from tiltyard.judging.adaptive import AdaptiveRounds, ImaginedWorld, RoundSettings, forecast, play
-from tiltyard.judging.round_choice import Design, Estimates, RoundGoal, choose, cuts, look_error, most_equal_pairs
+from tiltyard.judging.adaptive import (
+    AdaptiveRounds,
+    Design,
+    Estimates,
+    ImaginedWorld,
+    RoundGoal,
+    RoundSettings,
+    choose,
+    cuts,
+    forecast,
+    look_error,
+    most_equal_pairs,
+    play,
+)
 
 
 def all_pairs(entrants: int, prompts: int, seed: int = 0) -> Design:

@@ -13,13 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiltyard.judging.reading import MIN_CHOICE_MASS, read_reply
+from tiltyard.judging.reading import CHOICES, MIN_CHOICE_MASS, STRUCTURED_FORMS, read_reply
 from tiltyard.judging.records import VerdictLabel
-from tiltyard.judging.reply_forms import CHOICES, STRUCTURED_FORMS
+from tiltyard.llm.provider import Reply, Stop
 from tiltyard.llm.providers import anthropic
-from tiltyard.llm.providers.chat import batch_reply, chat_reply
-from tiltyard.llm.providers.received import an_object, decode
-from tiltyard.llm.records import Reply, Stop
+from tiltyard.llm.providers.wire import an_object, batch_reply, chat_reply, decode
 
 EXAMPLES = 120
 SOAK_EXAMPLES = 12_500

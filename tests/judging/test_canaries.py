@@ -21,7 +21,7 @@ from tiltyard.judging import (
     score_canaries,
 )
 from tiltyard.judging.canaries import KINDS
-from tiltyard.llm.records import Request
+from tiltyard.llm.provider import Request
 
 GOOD = {canary.good for canary in CANARIES}
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from tests.judging.cases import judging_plan, make_judge, prefers
 from tiltyard.judging import JudgingResult, Judgment, VerdictLabel, judge
-from tiltyard.llm.provider import BatchState
+from tiltyard.llm.provider import BatchState, Reply, Request
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
-from tiltyard.llm.records import Reply, Request
 
 TWO = ("clarity", "brevity")
 

@@ -16,8 +16,8 @@ from tiltyard.errors import JudgingError, OptionError, Refused, TryLater
 from tiltyard.judging import AskingParts, JudgeSettings, LanguageModelJudge, VerdictCache, judge
 from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.keys import keep_secret
+from tiltyard.llm.provider import Reply, Request, Stop
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
-from tiltyard.llm.records import Reply, Request, Stop
 
 SILENT = "I would rather talk\nabout the weather."
 

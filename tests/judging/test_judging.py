@@ -28,8 +28,8 @@ from tiltyard.judging import (
 )
 from tiltyard.judging.cache import cache_path
 from tiltyard.llm.keys import keep_secret
+from tiltyard.llm.provider import Reply, Request, Stop, Usage
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
-from tiltyard.llm.records import Reply, Request, Stop, Usage
 
 
 def run(cases: JudgingPlan, judge_: Any, **terms: Any) -> JudgingResult:
@@ -281,7 +281,7 @@ def test_what_another_process_answers_or_gives_up_meanwhile_is_not_asked(tmp_pat
 
 
 def test_a_reply_that_comes_twice_is_kept_once(tmp_path: Path) -> None:
-    from tiltyard.judging.open_questions import Questions, VerdictSink, make_asks, open_questions
+    from tiltyard.judging.language_model import Questions, VerdictSink, make_asks, open_questions
 
     judge_ = make_judge(tmp_path, prefers("otter"))
     questions = Questions(judging_plan(1), judge_._settings)

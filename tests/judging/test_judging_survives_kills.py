@@ -20,7 +20,7 @@ import msgspec
 from tests.judging.cases import NOON, judging_plan, make_judge, shown
 from tiltyard.judging import canary_cases, judge
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider
-from tiltyard.llm.records import Reply, Stop
+from tiltyard.llm.provider import Reply, Stop
 
 folder = Path(sys.argv[1])
 

@@ -17,8 +17,8 @@ from tiltyard.judging import AskingParts, JudgeSettings, VerdictLabel, canary_ca
 from tiltyard.judging.judge import judge
 from tiltyard.judging.judges import judge_by_name
 from tiltyard.llm.asking import AskingSettings
+from tiltyard.llm.provider import Reply, Request
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
-from tiltyard.llm.records import Reply, Request
 
 
 def forward(cases: Any, judge_: Any, **terms: Any) -> Any:

@@ -27,14 +27,19 @@ from tiltyard.judging import (
     settle_one,
     to_battle,
 )
-from tiltyard.judging.panel import PanelJudge, combine_judgments, most_votes, panel_members, panel_name, vote
-from tiltyard.judging.panel_study import study_panel
-from tiltyard.llm.accounting import Budget
-from tiltyard.llm.asking import AskingSettings
+from tiltyard.judging.panel import (
+    PanelJudge,
+    combine_judgments,
+    most_votes,
+    panel_members,
+    panel_name,
+    study_panel,
+    vote,
+)
+from tiltyard.llm.asking import AskingSettings, Budget
 from tiltyard.llm.prices import Price, PriceTable
-from tiltyard.llm.provider import BatchState
+from tiltyard.llm.provider import BatchState, Reply, Request
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
-from tiltyard.llm.records import Reply, Request
 
 Answer = Callable[[Request], Reply | str]
 LABEL, TIE = VerdictLabel, VerdictLabel.TIE

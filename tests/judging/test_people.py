@@ -15,7 +15,7 @@ from tests.judging.cases import make_judge, shown
 from tiltyard.errors import JudgingError
 from tiltyard.judging import JudgeCheck, RecordedJudge, Rubric, VerdictLabel, check_judge, read_labelled_pairs
 from tiltyard.judging.human_agreement import _own_names, majority
-from tiltyard.llm.records import Request
+from tiltyard.llm.provider import Request
 from tiltyard.validity.agreement import Estimate
 
 

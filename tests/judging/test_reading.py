@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tiltyard.judging.reading import read_label, read_probabilities, read_reply, read_verdict_line
 from tiltyard.judging.records import VerdictLabel
-from tiltyard.llm.records import Reply, Stop
+from tiltyard.llm.provider import Reply, Stop
 
 READABLE = [
     ("VERDICT: A", VerdictLabel.A),

@@ -30,13 +30,12 @@ from tiltyard.judging import (
     settle,
     to_battle,
 )
-from tiltyard.judging.reading import read_reply
+from tiltyard.judging.reading import GRADES, ReplyForm, read_reply, reply_schema
 from tiltyard.judging.records import VerdictLabel
-from tiltyard.judging.reply_forms import GRADES, ReplyForm, reply_schema
 from tiltyard.llm.asking import AskingSettings
-from tiltyard.llm.providers import anthropic, gemini_wire
-from tiltyard.llm.providers.chat import batch_reply, chat_reply
-from tiltyard.llm.records import Reply, Stop, ToolCall
+from tiltyard.llm.provider import Reply, Stop, ToolCall
+from tiltyard.llm.providers import anthropic, gemini
+from tiltyard.llm.providers.wire import batch_reply, chat_reply
 from tiltyard.tournament.config import load_setup
 
 EXAMPLES = 600
@@ -359,9 +358,9 @@ def _received(kind: str, body: Any) -> Reply:
     if kind == "openai batch":
         return batch_reply({"response": {"status_code": 200, "body": body}})
     if kind == "gemini":
-        return gemini_wire.gemini_reply(body)
+        return gemini.gemini_reply(body)
     if kind == "gemini batch":
-        return gemini_wire.batch_reply({"response": body})
+        return gemini.batch_reply({"response": body})
     if kind == "anthropic":
         return anthropic._reply(body)
     return anthropic._batch_reply({"result": {"type": "succeeded", "message": body}})

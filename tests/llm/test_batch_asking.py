@@ -16,8 +16,7 @@ from tiltyard.errors import Refused, TryLater
 from tiltyard.llm.asking import Ask, AskingSettings
 from tiltyard.llm.journal import Journal
 from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import BatchLimits
-from tiltyard.llm.records import Reply, Stop, Usage
+from tiltyard.llm.provider import BatchLimits, Reply, Stop, Usage
 from tiltyard.llm.runner import ask_all
 
 PRICES = PriceTable.load()

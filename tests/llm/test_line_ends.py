@@ -12,9 +12,9 @@ from tiltyard.battles import Battle, Outcome, Source, read_battles, write_battle
 from tiltyard.files import json_line, write_lines
 from tiltyard.judging.cache import VerdictCache
 from tiltyard.judging.records import Verdict, VerdictLabel
-from tiltyard.llm.generation_files import TurnLog
+from tiltyard.llm.generation import TurnLog
 from tiltyard.llm.journal import Journal
-from tiltyard.llm.records import Reply
+from tiltyard.llm.provider import Reply
 
 ENDS = "\x0b \x0c \x1c \x1e \x85 \u2028 \u2029 \r \\"
 """Everything besides a line feed at which Python's `str.splitlines` ends a line, and a backslash before none."""

@@ -21,7 +21,7 @@ from tiltyard.llm.prices import (
     user_price_file,
     without_date,
 )
-from tiltyard.llm.records import Usage
+from tiltyard.llm.provider import Usage
 
 PRICES = PriceTable.load()
 MILLION = 1_000_000

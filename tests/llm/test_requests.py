@@ -15,10 +15,10 @@ from tests.llm.providers_in_memory import MODEL, request
 from tests.tournament.folder import make_folder
 from tests.tournament.test_golden_run import GOLDEN
 from tiltyard.judging import JudgeSettings
-from tiltyard.judging.open_questions import Questions
+from tiltyard.judging.language_model import Questions
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.prices import PriceTable, quote
-from tiltyard.llm.records import ReplySchema, Request, SharedFingerprints
+from tiltyard.llm.provider import ReplySchema, Request, SharedFingerprints
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import RunOptions, make_plan
 from tiltyard.tournament.run import make_judging_plan

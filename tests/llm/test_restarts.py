@@ -18,7 +18,7 @@ from tiltyard.errors import ModelError, Refused, TryLater
 from tiltyard.llm.asking import Ask, AskingSettings
 from tiltyard.llm.journal import JOURNAL_FILE, Journal, forget_batch, list_batches
 from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.records import Reply, Stop
+from tiltyard.llm.provider import Reply, Stop
 from tiltyard.llm.runner import ask_all
 
 PRICES = PriceTable.load()

@@ -17,7 +17,7 @@ from tests.fakes import FakeServer
 from tests.forked import PATIENCE_SECONDS
 from tests.tournament.folder import lines
 from tiltyard.arena.policy import read_policy
-from tiltyard.judging.rubric import Rubric
+from tiltyard.judging.plan import Rubric
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.starter import pilot_size
 

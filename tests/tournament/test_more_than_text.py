@@ -20,7 +20,7 @@ from tests.tournament.folder import change, lines, make_folder, read_lines, scri
 from tiltyard.bank import Prompt
 from tiltyard.bank.images import Image, ImageFinder
 from tiltyard.bank.prompts import EarlierTurn, read_prompts, read_text_prompts
-from tiltyard.bank.transcripts import RenderedTranscript, TranscriptMessage, render_transcript
+from tiltyard.bank.responses import RenderedTranscript, TranscriptMessage, render_transcript
 from tiltyard.errors import BankError
 from tiltyard.judging import Matchup, Rubric, make_questions
 from tiltyard.judging.plan import CaseImages

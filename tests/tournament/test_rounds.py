@@ -23,8 +23,7 @@ from tests.fakes.ledger import Ledger
 from tests.forked import PLAIN_TERMINAL
 from tests.tournament.conftest import KEY
 from tests.tournament.folder import change, lines, make_folder, read_lines, script
-from tiltyard.judging.adaptive import AdaptiveRounds, RoundSettings
-from tiltyard.judging.round_choice import Design, RoundGoal
+from tiltyard.judging.adaptive import AdaptiveRounds, Design, RoundGoal, RoundSettings
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import RunOptions, make_plan
 from tiltyard.tournament.rounds import DimensionRounds, decision_words

@@ -99,7 +99,7 @@ def _material(out: Path) -> None:
 
 
 def _pilot(out: Path) -> None:
-    from tiltyard.tournament.gate import passes, verdict_lines
+    from tiltyard.tournament.summary import passes, verdict_lines
 
     _step(2, "The pilot: a dozen prompts first, to see whether the judge is worth its money")
     finished = _run(out, "pilot")
@@ -166,7 +166,7 @@ def _live(out: Path) -> bool:
 
 def _live_lines(live: Live) -> list[str]:
     from tiltyard.demo.steps import said_of
-    from tiltyard.tournament.gate import verdict_lines
+    from tiltyard.tournament.summary import verdict_lines
 
     made = live.generated
     failed = [f"{len(made.failed)} prompts got no answer"] if made.failed else []

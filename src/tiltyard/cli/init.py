@@ -14,7 +14,7 @@ from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
-    from tiltyard.bank.collecting import AnswerCollection
+    from tiltyard.bank.answer_files import AnswerCollection
 
 POLICY, MODELS = "policy.yaml", "models.yaml"
 POLICY_TEXT = """\
@@ -90,8 +90,7 @@ def init_command(
 
 def _collect(given: Sequence[str], prompts: Path | None, map: dict[str, str], *, asking: bool) -> AnswerCollection:
     """Read all files and put together what belongs together; what a reader should know goes to standard error."""
-    from tiltyard.bank.answer_files import read_answer_file, read_prompt_file
-    from tiltyard.bank.collecting import collect_answers
+    from tiltyard.bank.answer_files import collect_answers, read_answer_file, read_prompt_file
 
     choose = _choose if asking else None
     files = []
@@ -123,7 +122,7 @@ def _read_map(given: Sequence[str] | None) -> dict[str, str]:
 
 def _rubric_text(path: Path) -> str:
     """The rubric of a file, known to be one."""
-    from tiltyard.judging.rubric import Rubric
+    from tiltyard.judging.plan import Rubric
 
     Rubric.load("quality", path)
     return path.read_text(encoding="utf-8-sig")

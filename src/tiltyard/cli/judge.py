@@ -28,7 +28,7 @@ from tiltyard.llm.asking import plural
 if TYPE_CHECKING:
     from tiltyard.judging.human_agreement import JudgeCheck, LabelledPair
     from tiltyard.judging.judge import Judge
-    from tiltyard.judging.rubric import Rubric
+    from tiltyard.judging.plan import Rubric
     from tiltyard.llm.asking import Watch
     from tiltyard.llm.journal import JournalBatch
     from tiltyard.llm.runner import AskingParts
@@ -95,7 +95,7 @@ def check_command(
     """Compare a judge with people on labelled pairs: accuracy, agreement, kappa, flips, slot and length preference."""
     from tiltyard.judging.judges import judge_by_name
     from tiltyard.judging.language_model import JudgeSettings
-    from tiltyard.judging.rubric import Rubric, default_rubric
+    from tiltyard.judging.plan import Rubric, default_rubric
     from tiltyard.llm.asking import BATCH_FLOOR
     from tiltyard.llm.runner import AskingParts
 

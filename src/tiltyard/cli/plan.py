@@ -344,7 +344,7 @@ def _price(
     from tiltyard.decisions import CallPrice
     from tiltyard.judging.run_folder import utc_now
     from tiltyard.llm.prices import PriceTable, how_to_state_prices, is_old, user_price_file
-    from tiltyard.llm.records import Usage
+    from tiltyard.llm.provider import Usage
 
     run_judge, measured = _measured(inputs)
     if run_judge is not None and not run_judge.startswith(("recorded/", "scripted/")):

@@ -81,9 +81,9 @@ def run_command(
     """Judge a tournament in both orders, rate it, write a run folder with a report; exit 3 if a pilot says NO-GO."""
     from tiltyard.judging.panel import panel_name
     from tiltyard.tournament.config import load_setup
-    from tiltyard.tournament.gate import passes
     from tiltyard.tournament.people import check_label_file
     from tiltyard.tournament.plan import RunOptions, make_plan
+    from tiltyard.tournament.summary import passes
 
     setup = load_setup(_config_path(config_argument, config), mode=None if judge_model else mode)
     judges = judge_model or []
@@ -209,7 +209,7 @@ def _foresee_rounds(plan: RunPlan, judging_plan: JudgingPlan, silent: Judge, ask
     import asyncio
 
     from tiltyard.cli.asking import needed_quote
-    from tiltyard.tournament.round_costs import calls_of_budget, make_forecast
+    from tiltyard.tournament.rounds import calls_of_budget, make_forecast
 
     if plan.rounds is None:
         return plan
@@ -228,10 +228,16 @@ def _say_what_came_out(finished: RunResult) -> None:
     """Ratings, boards and the gate on standard output; usage and the folder on standard error."""
     from dataclasses import asdict
 
-    from tiltyard.tournament.gate import verdict_lines
-    from tiltyard.tournament.habits import panel_warnings
+    from tiltyard.tournament.ratings import panel_warnings
     from tiltyard.tournament.rounds import outcome_lines
-    from tiltyard.tournament.summary import board_text, canary_lines, failure_lines, summary_table, usage_lines
+    from tiltyard.tournament.summary import (
+        board_text,
+        canary_lines,
+        failure_lines,
+        summary_table,
+        usage_lines,
+        verdict_lines,
+    )
 
     told = [*canary_lines(finished.canaries), *failure_lines(finished.judged)]
     say("\n".join([summary_table(finished.standings), *told]))

@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from tiltyard.bank import read_prompts, responses_path, stratified_subset
-from tiltyard.bank.records import read_objects
+from tiltyard.bank.prompts import read_objects
 from tiltyard.demo.builders import ASKED, BUILDERS, PROMPTS, SUFFIXES, MadeKind, answers
 from tiltyard.demo.shipped import BANK, CARDS, CONFIG, RESPONSES, VERDICTS
 from tiltyard.errors import MissingExtra, OptionError

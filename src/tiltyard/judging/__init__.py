@@ -20,13 +20,11 @@ from tiltyard.judging.human_agreement import (
 )
 from tiltyard.judging.judge import Judge, JudgingOptions, JudgingResult, JudgingStats, Verdicts, judge
 from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
-from tiltyard.judging.panel import PanelJudge
-from tiltyard.judging.panel_study import PanelStudy, study_panel
-from tiltyard.judging.plan import Case, JudgingPlan
+from tiltyard.judging.panel import PanelJudge, PanelStudy, study_panel
+from tiltyard.judging.plan import Case, JudgingPlan, Rubric, default_rubric
 from tiltyard.judging.questions import TEMPLATE_VERSION, Question, make_questions, system_text
 from tiltyard.judging.recorded import RecordedJudge
 from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle, settle_one, to_battle
-from tiltyard.judging.rubric import Rubric, default_rubric
 from tiltyard.llm.runner import AskingParts
 
 __all__ = [

@@ -11,13 +11,12 @@ from typing import Any
 import msgspec
 
 from tiltyard.bank import Prompt
-from tiltyard.bank.records import read_objects
+from tiltyard.bank.prompts import read_objects
 from tiltyard.errors import BankError, JudgingError
 from tiltyard.judging.bias import Bias, length_preference, measure_bias, self_preference
 from tiltyard.judging.judge import Judge, JudgingStats, OnVerdict, judge
-from tiltyard.judging.plan import Case, JudgingPlan
+from tiltyard.judging.plan import Case, JudgingPlan, Rubric, default_rubric
 from tiltyard.judging.records import Judgment, Matchup, VerdictLabel
-from tiltyard.judging.rubric import Rubric, default_rubric
 from tiltyard.llm.asking import Watch
 from tiltyard.validity.agreement import Estimate, cohen_kappa, share
 

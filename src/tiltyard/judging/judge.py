@@ -15,7 +15,7 @@ from tiltyard.judging.plan import Case, JudgingPlan, LazySequence
 from tiltyard.judging.records import Judgment, Matchup, Verdict, settle_by
 from tiltyard.llm.asking import Watch
 from tiltyard.llm.prices import add_costs
-from tiltyard.llm.records import Usage
+from tiltyard.llm.provider import Usage
 from tiltyard.ratings.reliability import Reliability
 
 OnVerdict = Callable[[Matchup, Verdict], None]

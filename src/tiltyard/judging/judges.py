@@ -12,9 +12,8 @@ from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
 from tiltyard.judging.panel import panel_members
 from tiltyard.judging.recorded import RecordedJudge
 from tiltyard.llm.keys import load_env
-from tiltyard.llm.provider import parse_model_name
+from tiltyard.llm.provider import Reply, Request, parse_model_name
 from tiltyard.llm.providers import make_provider
-from tiltyard.llm.records import Reply, Request
 from tiltyard.llm.runner import AskingParts
 
 

@@ -1,8 +1,4 @@
-"""The requests sent to a judge: rubric and instructions, then prompt and both answers, in either order.
-
-The texts are frozen: any change makes a new request that misses the cache and is paid for. Change them together with
-`TEMPLATE_VERSION`, and say so in the changelog.
-"""
+"""The requests sent to a judge: rubric and instructions, then prompt and both answers, in either order."""
 
 from __future__ import annotations
 
@@ -17,11 +13,10 @@ import msgspec
 from tiltyard.bank import Prompt
 from tiltyard.bank.images import Image, count_images
 from tiltyard.errors import JudgingError
-from tiltyard.judging.plan import NO_IMAGES, CaseImages
+from tiltyard.judging.plan import NO_IMAGES, CaseImages, Rubric
+from tiltyard.judging.reading import CHOICES, ReplyForm, closing_text, reminder, reply_schema
 from tiltyard.judging.records import Matchup
-from tiltyard.judging.reply_forms import CHOICES, ReplyForm, closing_text, reminder, reply_schema
-from tiltyard.judging.rubric import Rubric
-from tiltyard.llm.records import Request, ShownImage
+from tiltyard.llm.provider import Request, ShownImage
 
 if TYPE_CHECKING:
     Writer = Callable[[str, str, str], str]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiltyard.bank.records import read_objects
+from tiltyard.bank.prompts import read_objects
 from tiltyard.errors import BankError, JudgingError
 from tiltyard.judging.judge import JudgingOptions, JudgingStats, Verdicts
 from tiltyard.judging.plan import JudgingPlan

@@ -14,7 +14,7 @@ from tiltyard.bank import Prompt
 from tiltyard.bank.prompts import PlainValue
 from tiltyard.battles import Battle, Outcome, Source
 from tiltyard.battles.formats import FORMATS
-from tiltyard.llm.records import Usage
+from tiltyard.llm.provider import Usage
 
 Said = TypeVar("Said", bound=Hashable)
 

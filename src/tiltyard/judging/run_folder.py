@@ -20,7 +20,7 @@ from tiltyard.errors import RunFolderError
 from tiltyard.judging.judge import JudgingResult, JudgingStats, PanelFindings
 from tiltyard.judging.records import Verdict
 from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.records import Usage
+from tiltyard.llm.provider import Usage
 
 Clock = Callable[[], datetime]
 """Returns the current time."""

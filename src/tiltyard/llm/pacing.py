@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from tiltyard.llm.prices import most_usage
-from tiltyard.llm.records import Request, Usage
+from tiltyard.llm.provider import Request, Usage
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0

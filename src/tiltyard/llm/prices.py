@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from tiltyard.errors import ConfigError
-from tiltyard.llm.records import Request, Usage
+from tiltyard.llm.provider import Request, Usage
 
 if TYPE_CHECKING:
     from tiltyard.llm.asking import Ask

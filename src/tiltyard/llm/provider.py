@@ -1,21 +1,234 @@
-"""The interface to language models: how a model is named, and what a provider has to implement.
-
-A `Provider` answers requests; a `BatchProvider` also takes batches. Everything else (retries,
-concurrency, journals, budgets) is written once, above them. A provider raises `TryLater` for what may succeed later,
-`QuestionRefused` for a question that it will never answer, and `Refused` if no question will be answered; it never
-retries by itself, and never puts a key into an error.
-"""
+"""The interface to language models: how a model is named, what is sent and received, and what a provider implements."""
 
 from __future__ import annotations
 
+import enum
+import hashlib
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
+import msgspec
+
+from tiltyard.bank.images import Image
 from tiltyard.errors import OptionError
 from tiltyard.llm.presets import PRESETS
-from tiltyard.llm.records import Reply, Request
+
+Role = Literal["user", "assistant"]
+_NEWER = (("images", b',"images":[]'), ("structured", b',"structured":null'), ("earlier", b',"earlier":[]'))
+"""Fields that requests did not always have, last first, as they are encoded where they are not used."""
+
+
+class ReplySchema(msgspec.Struct, frozen=True, kw_only=True):
+    """A reply that has to be one JSON object: as the text of the reply, or as the arguments of a tool call."""
+
+    name: str
+    """The name of the schema, or of the tool."""
+    schema: dict[str, Any]
+    """The JSON schema of the object; its properties are written in this order."""
+    description: str = ""
+    """What the tool is for; only sent with `as_tool`."""
+    as_tool: bool = False
+    """Whether the object is asked for as a call of a tool, which the model is forced to make."""
+
+
+class ShownImage(msgspec.Struct, frozen=True, kw_only=True):
+    """An image of a request, with the lines around it that say what it is."""
+
+    image: Image
+    """The image."""
+    before: str = ""
+    """The line before it."""
+    after: str = ""
+    """The line after it."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is sent for one question.
+
+    `system` is the part that many requests share (a rubric); with `cache_system` the provider is asked to keep it for
+    an hour. `options` are further parameters of the provider (temperature, seed, …), sent only when given. With
+    `choices`, the answer is one of these words, and their probabilities are requested if the provider supports that.
+    `earlier` are the turns of a conversation before `user`: what the user said, and what was answered. With
+    `structured`, the reply has to be one JSON object. `images` are sent before the text of `user`.
+    """
+
+    model: str
+    """Who is asked."""
+    system: str
+    """The part that many requests share (a rubric)."""
+    user: str
+    """What is asked now."""
+    max_tokens: int
+    """How long the reply may be."""
+    cache_system: bool = False
+    """Whether the provider is asked to keep `system` for an hour."""
+    choices: tuple[str, ...] = ()
+    """The allowed answers; their probabilities are requested if the provider supports that."""
+    options: dict[str, Any] = {}
+    """Further parameters of the provider (temperature, seed, …), sent only when given."""
+    earlier: tuple[tuple[str, str], ...] = ()
+    """The turns of a conversation before `user`: what the user said, and what was answered."""
+    structured: ReplySchema | None = None
+    """The JSON object that the reply has to be; None is free text."""
+    images: tuple[ShownImage, ...] = ()
+    """Images, sent before the text of `user`."""
+
+    @property
+    def messages(self) -> list[tuple[Role, str]]:
+        """What is sent besides the system text, in order: role and text. The last is `user`."""
+        said: list[tuple[Role, str]] = []
+        for user, assistant in self.earlier:
+            said += [("user", user), ("assistant", assistant)]
+        return [*said, ("user", self.user)]
+
+    @property
+    def user_parts(self) -> list[str | Image]:
+        """The last message in order: images, each between its lines, then the text. Empty texts are left out."""
+        parts: list[str | Image] = []
+        for shown in self.images:
+            parts += [shown.before, shown.image, shown.after]
+        return [part for part in (*parts, self.user) if part != ""]
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of everything sent: two requests share it only if the provider sees the same.
+
+        An image counts by its bytes or address, not by where the file is.
+        """
+        return hashlib.sha256(_sent(self)).hexdigest()
+
+
+def _sent(request: Request) -> bytes:
+    """Everything that is sent, encoded; fields that are newer than old caches are left out where they are not used."""
+    if request.images:
+        seen = tuple(msgspec.structs.replace(shown, image=shown.image.identity) for shown in request.images)
+        request = msgspec.structs.replace(request, images=seen)
+    sent = msgspec.json.encode(request, order="deterministic")
+    for name, unused in _NEWER:
+        if getattr(request, name):
+            break
+        # Caches and journals know requests by the fingerprint from before the field existed.
+        sent = sent.removesuffix(unused + b"}") + b"}"
+    return sent
+
+
+class SharedFingerprints:
+    """The fingerprints of many requests. While only `user` differs, the rest is encoded and hashed once."""
+
+    def __init__(self) -> None:
+        self._like: Request | None = None
+        self._head, self._tail = hashlib.sha256(), b""
+
+    def of(self, request: Request) -> str:
+        """The same as `request.fingerprint`.
+
+        Parameters:
+            request: What is sent.
+        """
+        bare = msgspec.structs.replace(request, user="")
+        if bare != self._like:
+            # A quotation mark inside a text is encoded with a backslash, so this is the field and nothing before it.
+            head, _, self._tail = _sent(bare).partition(b'"user":""')
+            self._head = hashlib.sha256(head + b'"user":')
+            self._like = bare
+        digest = self._head.copy()
+        digest.update(msgspec.json.encode(request.user))
+        digest.update(self._tail)
+        return digest.hexdigest()
+
+
+class Stop(enum.StrEnum):
+    """Why a reply ended."""
+
+    END = "end"
+    """The model finished its answer."""
+    LENGTH = "length"
+    """It was cut off at `max_tokens`."""
+    REFUSAL = "refusal"
+    """The model or its provider declined."""
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of one or many replies. `input_tokens` are those neither written to nor read from the provider's cache."""
+
+    input_tokens: int = 0
+    """Those neither written to nor read from the provider's cache."""
+    output_tokens: int = 0
+    """Output tokens."""
+    cache_creation_input_tokens: int = 0
+    """Input tokens written to the provider's cache."""
+    cache_read_input_tokens: int = 0
+    """Input tokens read from the provider's cache."""
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_creation_input_tokens=self.cache_creation_input_tokens + other.cache_creation_input_tokens,
+            cache_read_input_tokens=self.cache_read_input_tokens + other.cache_read_input_tokens,
+        )
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """One call of a tool in a reply."""
+
+    name: str
+    """The tool."""
+    arguments: str
+    """What it was given: JSON, if the model wrote it properly."""
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back for one request.
+
+    A reply exists even without an answer: `error` then says why in a word or two (`expired`, `canceled`,
+    `errored: invalid_request_error`), and `final` whether asking again is pointless. `choice_probabilities` are those
+    of `Request.choices` as the first word of the answer; the rest up to 1 went to other words. `batched` replies
+    cost half.
+    """
+
+    text: str = ""
+    """What was answered."""
+    stop: Stop = Stop.END
+    """Why it ended."""
+    usage: Usage | None = Usage()
+    """None: the reply was paid for, but the provider did not say how many tokens it took."""
+    model: str | None = None
+    """The model that answered, as the provider names it."""
+    error: str | None = None
+    """Why there is no answer, in a word or two: `expired`, `canceled`, …"""
+    final: bool = False
+    """Whether asking again is pointless."""
+    batched: bool = False
+    """`batched` replies cost half."""
+    choice_probabilities: dict[str, float] | None = None
+    """Those of `Request.choices` as the first word of the answer; the rest up to 1 went to other words."""
+    calls: tuple[ToolCall, ...] = ()
+    """The tools that were called."""
+
+
+UNREADABLE = "unreadable in the batch's results"
+"""The error of a reply whose line in a batch's results cannot be read; its `text` says which line, and why."""
+
+
+_OPENING = re.compile(r"\s*<(think|thinking)>", re.IGNORECASE | re.ASCII)
+
+
+_CLOSING = {name: re.compile(f"</{name}>", re.IGNORECASE | re.ASCII) for name in ("think", "thinking")}
+
+
+def answer_start(text: str) -> int | None:
+    """Where the answer begins in a model's text: after leading blocks of thoughts; None if one is not closed."""
+    start = 0
+    while opening := _OPENING.match(text, start):
+        closing = _CLOSING[opening[1].lower()].search(text, opening.end())
+        if closing is None:
+            return None
+        start = closing.end()
+    return start
+
 
 MAKERS = ("anthropic", "openai", "gemini")
 """The makers whose official SDK is used; they also take batches."""

@@ -12,15 +12,13 @@ from itertools import chain, islice
 from pathlib import Path
 
 from tiltyard.errors import BudgetReached, OptionError
-from tiltyard.llm.accounting import Budget, Keeper, RunningTotals, Totals
-from tiltyard.llm.asking import Ask, AskingSettings, Recall, Sink, Watch, plural
+from tiltyard.llm.asking import Ask, AskingSettings, Budget, Keeper, Recall, RunningTotals, Sink, Totals, Watch, plural
 from tiltyard.llm.batches import Batches
-from tiltyard.llm.direct import DirectAsking
+from tiltyard.llm.direct import DirectAsking, Trial
 from tiltyard.llm.journal import Journal, OpenIntent, folder_lock, shared_journal
 from tiltyard.llm.pacing import RequestPace
 from tiltyard.llm.prices import PriceTable, StatedPrice, user_price_file
 from tiltyard.llm.provider import BatchProvider, Provider
-from tiltyard.llm.trial import Trial
 
 Notice = Callable[[str], None]
 DEFAULT_SETTINGS = AskingSettings()

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Protocol
 
 from tiltyard.bank import Prompt, Response, read_responses, responses_path
-from tiltyard.bank.records import convert, read_objects
+from tiltyard.bank.prompts import convert, read_objects
 from tiltyard.bank.responses import require_text
 from tiltyard.errors import BankError, OptionError
 from tiltyard.judging.judge import Judge
 from tiltyard.judging.judges import SilentProvider, judge_by_name
 from tiltyard.judging.language_model import JudgeSettings
-from tiltyard.llm.accounting import Totals
-from tiltyard.llm.asking import BATCH_FLOOR, Ask, AskingSettings, Watch
+from tiltyard.llm.asking import BATCH_FLOOR, Ask, AskingSettings, Totals, Watch
 from tiltyard.llm.generation import EntrantSettings, generate
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.provider import Provider, parse_model_name

@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from tiltyard.bank.prompts import read_text_prompts
-from tiltyard.bank.records import convert
+from tiltyard.bank.prompts import convert, read_text_prompts
 from tiltyard.bank.responses import Response, require_text, responses_path
 from tiltyard.battles import BattleTable
 from tiltyard.battles.conversations import Dialogue

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tiltyard.battles.battle import Outcome
 from tiltyard.battles.table import BattleTable
 from tiltyard.errors import OptionError
-from tiltyard.judging.rubric import Rubric, default_rubric
+from tiltyard.judging.plan import Rubric, default_rubric
 from tiltyard.placement.cells import Cells
 from tiltyard.placement.human_arena import HumanArena, read_human_arena
 from tiltyard.placement.options import PlaceOptions

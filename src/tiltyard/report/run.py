@@ -21,8 +21,7 @@ from tiltyard.judging.records import Judgment
 from tiltyard.judging.run_folder import RUN, again, read_lines, read_object, require
 from tiltyard.report.judged import JudgedBattle, JudgedBattles, list_judged, read_judgment
 from tiltyard.tournament.artifacts import EloResults, MatchLine, calibrated_path
-from tiltyard.tournament.baseline import BaselineTable
-from tiltyard.tournament.ratings import EloLine, PairTally
+from tiltyard.tournament.ratings import BaselineTable, EloLine, PairTally
 from tiltyard.types import Floats
 
 LARGEST_SHOWN, LARGEST_TOGETHER = 1_400_000, 16_000_000

@@ -9,7 +9,7 @@ import msgspec
 
 from tiltyard.bank import Prompt, Response
 from tiltyard.bank.images import Image, ImageFinder
-from tiltyard.bank.transcripts import LEAST_CHARACTERS, render_transcript
+from tiltyard.bank.responses import LEAST_CHARACTERS, render_transcript
 from tiltyard.errors import ConfigError
 from tiltyard.judging.plan import CaseImages
 from tiltyard.llm.prices import IMAGE_TOKENS

@@ -15,14 +15,11 @@ from tiltyard.bank import AnswerKind, Prompt, Response, read_prompts, read_respo
 from tiltyard.errors import BankError, ConfigError, OptionError, TiltyardError
 from tiltyard.judging.adaptive import RoundSettings
 from tiltyard.judging.panel import Combine, panel_members
-from tiltyard.judging.plan import NO_IMAGES, Case
+from tiltyard.judging.plan import NO_IMAGES, Case, Rubric
 from tiltyard.judging.records import Matchup
-from tiltyard.judging.rubric import Rubric
 from tiltyard.llm.provider import parse_model_name
-from tiltyard.tournament.config import EloSettings, Mode, PromptSettings, Setup
-from tiltyard.tournament.config_problems import N_PERMS_MAX
+from tiltyard.tournament.config import N_PERMS_MAX, EloSettings, Mode, PromptSettings, Setup, round_settings
 from tiltyard.tournament.more_than_text import Answers, PlanImages, TranscriptCounts, show_transcripts
-from tiltyard.tournament.round_settings import round_settings
 
 Found = TypeVar("Found")
 

@@ -15,16 +15,14 @@ from tiltyard.boards import EloReport, compare_boards
 from tiltyard.errors import ConfigError, OptionError, RunFolderError, TiltyardError
 from tiltyard.files import file_sha256, write_json
 from tiltyard.judging.judge import Judge, judge
-from tiltyard.judging.plan import Case, CaseImages, JudgingPlan
+from tiltyard.judging.plan import Case, CaseImages, JudgingPlan, Rubric
 from tiltyard.judging.records import Judgment, Matchup, prompt_columns
-from tiltyard.judging.rubric import Rubric
 from tiltyard.judging.run_folder import again, read_lines, read_object, require, usage_report
 from tiltyard.llm.asking import Watch
 from tiltyard.llm.runner import AskingParts
 from tiltyard.tournament.artifacts import MatchLine
 from tiltyard.tournament.config import EloSettings, OpponentSettings, load_setup
-from tiltyard.tournament.habits import JudgeHabits
-from tiltyard.tournament.ratings import DimensionRatings
+from tiltyard.tournament.ratings import DimensionRatings, JudgeHabits
 from tiltyard.tournament.run import Notice, asking_parts, make_judge, rate_all
 
 Before = dict[tuple[str, str, str], str | None]

@@ -17,8 +17,7 @@ from tiltyard.judging.canaries import canary_cases, canary_report
 from tiltyard.judging.judge import Judge, JudgingResult, OnVerdict, judge
 from tiltyard.judging.judges import judge_by_name
 from tiltyard.judging.language_model import JudgeSettings
-from tiltyard.judging.panel import PanelJudge, PanelMember, panel_members
-from tiltyard.judging.panel_study import PanelStudy, panel_results, study_panel
+from tiltyard.judging.panel import PanelJudge, PanelMember, PanelStudy, panel_members, panel_results, study_panel
 from tiltyard.judging.plan import Case, JudgingPlan, case_of_each
 from tiltyard.judging.records import Judgment, prompt_columns
 from tiltyard.judging.run_folder import Clock, Finish, iso_time, new_folder, time_stamp, usage_report, utc_now
@@ -37,7 +36,6 @@ from tiltyard.tournament.artifacts import (
     write_verdicts,
 )
 from tiltyard.tournament.config import EloSettings, JudgeSection, Setup
-from tiltyard.tournament.gate import Check, gate
 from tiltyard.tournament.people import CalibratedBoard, calibrate_run
 from tiltyard.tournament.plan import RunPlan
 from tiltyard.tournament.ratings import DimensionRatings, rate_dimension
@@ -50,6 +48,7 @@ from tiltyard.tournament.rounds import (
     judge_in_rounds,
     matches_judged,
 )
+from tiltyard.tournament.summary import Check, gate
 
 Notice = Callable[[str], None]
 

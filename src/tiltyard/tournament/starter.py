@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
-from tiltyard.bank.collecting import AnswerCollection
+from tiltyard.bank.answer_files import AnswerCollection
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.schemas import schema_file, schema_text
 

@@ -13,10 +13,9 @@ import pytest
 
 from tests.fakes import FakeServer, Fault
 from tiltyard.errors import ModelError
-from tiltyard.llm.provider import BatchProvider, Provider
+from tiltyard.llm.provider import BatchProvider, Provider, Reply, Request
 from tiltyard.llm.providers.anthropic import AnthropicProvider
 from tiltyard.llm.providers.openai import CompatibleProvider, OpenAIProvider
-from tiltyard.llm.records import Reply, Request
 
 T = TypeVar("T")
 KEY = "sk-planted-0123456789abcdef"

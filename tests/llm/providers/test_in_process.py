@@ -12,11 +12,10 @@ from typing import TypeVar
 import pytest
 
 from tiltyard.errors import OptionError, Refused
-from tiltyard.llm.provider import BatchProvider, Provider, parse_model_name
+from tiltyard.llm.provider import BatchProvider, Provider, Request, Stop, parse_model_name
 from tiltyard.llm.providers import make_provider
 from tiltyard.llm.providers.contract import check_provider
 from tiltyard.llm.providers.in_process import CONTEXT_TOKENS, PACKAGES
-from tiltyard.llm.records import Request, Stop
 
 NAME = "local/smollm2-135m"
 MODEL = "smollm2-135m"
@@ -70,7 +69,7 @@ WITHOUT_SDKS = """
 import sys
 for name in ("openai", "anthropic", "httpx2", "aiohttp"):
     sys.modules[name] = None
-import tiltyard.llm.providers.in_process, tiltyard.llm.providers.chat
+import tiltyard.llm.providers.in_process, tiltyard.llm.providers.wire
 print("needs no SDK")
 """
 

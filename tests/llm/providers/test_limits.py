@@ -22,9 +22,8 @@ from tiltyard.errors import QuestionRefused, Refused, TryLater
 from tiltyard.llm.asking import Ask, AskingSettings
 from tiltyard.llm.keys import fill_in_headers, redact
 from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import parse_model_name
+from tiltyard.llm.provider import Reply, parse_model_name
 from tiltyard.llm.providers import make_provider
-from tiltyard.llm.records import Reply
 from tiltyard.llm.runner import ask_all
 
 EACH = pytest.mark.parametrize("kind", ["anthropic", "openai", "gemini", "local"])

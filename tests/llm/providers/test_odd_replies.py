@@ -15,15 +15,13 @@ import pytest
 from tests.fakes import FakeServer, anthropic_wire, openai_wire
 from tests.llm.providers.asking import KEY, batch_replies, make, question, use
 from tiltyard.errors import ModelError, TryLater
-from tiltyard.llm.provider import Provider
+from tiltyard.llm.provider import Provider, Reply, Stop, Usage
 from tiltyard.llm.providers import anthropic as anthropic_provider
 from tiltyard.llm.providers import openai as openai_provider
 from tiltyard.llm.providers.anthropic import AnthropicProvider
-from tiltyard.llm.providers.chat import batch_reply, chat_reply
 from tiltyard.llm.providers.openai import CompatibleProvider, OpenAIProvider
-from tiltyard.llm.providers.received import NotJSON, decode
 from tiltyard.llm.providers.scripted import ScriptedProvider
-from tiltyard.llm.records import Reply, Stop, Usage
+from tiltyard.llm.providers.wire import NotJSON, batch_reply, chat_reply, decode
 
 HALF = "\ud83d"
 MESSAGE: dict[str, Any] = {

@@ -7,10 +7,9 @@ import pytest
 from tests.fakes import FakeServer, Fault, Said
 from tests.llm.providers.asking import ask, batch_replies, ended_batch, make, question, read_into, use
 from tiltyard.errors import OptionError, TryLater
-from tiltyard.llm.provider import BatchLimits, BatchProvider, BatchState
-from tiltyard.llm.providers.chat import choice_probabilities
+from tiltyard.llm.provider import BatchLimits, BatchProvider, BatchState, Reply, Stop, Usage
 from tiltyard.llm.providers.openai import CompatibleProvider, OpenAIProvider
-from tiltyard.llm.records import Reply, Stop, Usage
+from tiltyard.llm.providers.wire import choice_probabilities
 
 
 def test_an_answer_comes_with_its_text_stop_tokens_and_model(fake_server: FakeServer) -> None:

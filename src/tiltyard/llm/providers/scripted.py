@@ -14,9 +14,8 @@ import yaml
 
 from tiltyard.errors import OptionError, Refused, TryLater
 from tiltyard.files import write_bytes
-from tiltyard.llm.provider import BatchLimits, BatchState
-from tiltyard.llm.providers.received import encodable
-from tiltyard.llm.records import Reply, Request, Stop, ToolCall, Usage
+from tiltyard.llm.provider import BatchLimits, BatchState, Reply, Request, Stop, ToolCall, Usage
+from tiltyard.llm.providers.wire import encodable
 
 if TYPE_CHECKING:
     Answer = Callable[[Request], Reply | str]

@@ -13,8 +13,8 @@ from tiltyard.pages.markup import Html, el, join, link, number, percent, rating,
 from tiltyard.report.run import Dimension, met, wins_and_losses
 from tiltyard.report.sections.header import why_no_board
 from tiltyard.report.site_map import Here
-from tiltyard.tournament.baseline import control_notes, controlled_text
-from tiltyard.tournament.baseline import interval_text as interval_in_percent
+from tiltyard.tournament.ratings import control_notes, controlled_text
+from tiltyard.tournament.ratings import interval_text as interval_in_percent
 from tiltyard.validity.misfit import fit_sentences, fit_verdict
 
 BINS = 101

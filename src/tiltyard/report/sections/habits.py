@@ -10,7 +10,7 @@ from tiltyard.report.counts import Behaviour, Share, behaviour, behaviour_by, ve
 from tiltyard.report.judged import JudgedBattle, JudgedBattles
 from tiltyard.report.run import Dimension, Run
 from tiltyard.report.site_map import Here
-from tiltyard.tournament.habits import JudgeHabits
+from tiltyard.tournament.ratings import JudgeHabits
 
 SCALE = svg.Scale(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
 MOST_LINKS = 200

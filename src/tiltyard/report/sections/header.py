@@ -12,7 +12,7 @@ from tiltyard.report.counts import behaviour, verdict_counts
 from tiltyard.report.run import Dimension, Run
 from tiltyard.report.sections.run import verdicts_cost
 from tiltyard.report.site_map import Here
-from tiltyard.tournament.habits import JudgeHabits
+from tiltyard.tournament.ratings import JudgeHabits
 
 
 def header(here: Here) -> Html:

@@ -8,7 +8,7 @@ from typing import Any
 from tiltyard.pages import svg
 from tiltyard.pages.markup import Html, el, join, link, number, percent, table
 from tiltyard.report.site_map import Here
-from tiltyard.tournament.habits import panel_warnings
+from tiltyard.tournament.ratings import panel_warnings
 
 SCALE = svg.Scale(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from tiltyard.bank import Prompt
 from tiltyard.judging.records import Judgment, Verdict
-from tiltyard.llm.records import Usage
+from tiltyard.llm.provider import Usage
 from tiltyard.pages.figures import plural
 from tiltyard.pages.markup import Html, el, join, link, number, shortened
 from tiltyard.report.grid import GridCell, GridColumn, GridRow, grid, kinds_of, most_telling, room_for, spread
