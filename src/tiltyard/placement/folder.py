@@ -201,7 +201,7 @@ def _differences(saved: EloReport, again: EloReport) -> list[str]:
         elif not _agree(old.to_dict(), entry.to_dict()):
             found.append(f"{entry.model}: saved {old.rating:.4f}, now {entry.rating:.4f}")
     found += [f"{name} is only in the saved ratings" for name in before]
-    for name in sorted({*saved.details, *again.details}):
+    for name in sorted({*saved.details, *again.details} - {"tiltyard_version"}):
         if not _agree(saved.details.get(name), again.details.get(name)):
             found.append(f"{name}: saved {saved.details.get(name)!r}, now {again.details.get(name)!r}")
     return found
