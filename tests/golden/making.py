@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -279,6 +280,7 @@ FIRST_DAY = 1_767_225_600_000_000
 """1 January 2026, in microseconds."""
 
 
+@cache
 def events() -> list[Event]:
     """The fixed log as the arena's own events."""
     made = []

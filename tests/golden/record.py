@@ -27,7 +27,9 @@ def main(names: list[str]) -> None:
                 continue
             path = making.record_path(name)
             path.parent.mkdir(exist_ok=True)
-            path.write_text(json.dumps(making.RECORDS[name](Path(folder)), indent=1) + "\n", encoding="utf-8")
+            parts = making.RECORDS[name](Path(folder)).items()
+            text = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in parts)
+            path.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def vote_log() -> list[Logged]:
     """Twelve models, a late one among them, 15 prompts, 400 voters; skips, undone and excluded votes, two phases."""
     rng = Random(20_260_101)
     log: list[Logged] = [(0, {"kind": "phase_changed", "phase": 3})]
-    log.extend((0, _model(model)) for model in MODELS)
+    log += [(0, _model(model)) for model in MODELS]
     for number, prompt in enumerate(PROMPTS):
         subject = ("sums", "letters", "maps")[number % 3]
         log.append(
