@@ -20,7 +20,7 @@ from tiltyard.arena.media.shapes import clean_voxel
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.tables import PROJECTIONS, metadata
 from tiltyard.bank import Prompt
-from tiltyard.demo.builders import build, voxel_file
+from tiltyard.demo.steps import gallery
 from tiltyard.llm import journal
 from tiltyard.schemas import schema_text
 
@@ -87,7 +87,7 @@ def voxel_builds() -> list[Any]:
     """A build of the demo, and the page's own example, each as the import leaves it."""
     example = re.search(r"### Voxel builds.*?```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert example is not None
-    sent = [voxel_file(build("castle", 2)), example[1].encode()]
+    sent = [dict(gallery("voxel"))["responses/files/tiler-castle.json"], example[1].encode()]
     return [json.loads(clean_voxel(one)) for one in sent]
 
 

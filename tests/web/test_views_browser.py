@@ -18,7 +18,8 @@ from PIL import Image
 from tests.browsers import broken_rules, new_context
 from tests.missing import needs
 from tests.web.galleries import Gallery, Outside, context, gallery, settled, visit
-from tiltyard.demo.builders import build, svg_file, voxel_file
+from tiltyard.demo.steps import MadeKind
+from tiltyard.demo.steps import gallery as shipped
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Route
@@ -54,6 +55,11 @@ MESH = """async (files) => {
   return made;
 }"""
 """What the mesher makes of files, one after the other."""
+
+
+def built(kind: MadeKind, builder: str, prompt: str) -> bytes:
+    """A file of the demo."""
+    return next(content for name, content in shipped(kind) if f"/{builder}-{prompt}." in name)
 
 
 def test_a_hostile_page_reaches_nothing(gallery: Gallery, context: BrowserContext) -> None:
@@ -127,7 +133,7 @@ def test_an_endless_loop_and_a_flood_of_messages_are_stopped(gallery: Gallery, c
 
 
 def test_builds_are_drawn_and_turned_together(gallery: Gallery, context: BrowserContext) -> None:
-    gallery.show("voxel", *(voxel_file(build("lighthouse", skill)) for skill in (4, 1, 3, 2)))
+    gallery.show("voxel", *(built("voxel", name, "lighthouse") for name in ("mason", "apprentice", "joiner", "tiler")))
     page = visit(context)
     settled(page, "ready")
     settled(page)
@@ -229,7 +235,8 @@ def test_without_webgl_a_build_is_drawn_flat_and_what_is_damaged_is_said(
         "HTMLCanvasElement.prototype.getContext = ((real) => function (kind, ...more) "
         "{ return kind === '2d' ? real.call(this, kind, ...more) : null; })(HTMLCanvasElement.prototype.getContext);"
     )
-    gallery.show("voxel", voxel_file(build("ship", 3)), b'{"palette": []}', voxel_file(build("ship", 3)), b"nonsense")
+    ship = built("voxel", "joiner", "ship")
+    gallery.show("voxel", ship, b'{"palette": []}', ship, b"nonsense")
     for _ in range(6):
         page = visit(context)
         settled(page)
@@ -245,7 +252,7 @@ def test_without_webgl_a_build_is_drawn_flat_and_what_is_damaged_is_said(
 def test_drawings_are_compared_in_one_place_and_the_page_is_accessible(
     gallery: Gallery, context: BrowserContext
 ) -> None:
-    gallery.show("svg", *(svg_file(build("ship", skill)) for skill in (0, 1, 2, 3)))
+    gallery.show("svg", *(built("svg", name, "ship") for name in ("dabbler", "apprentice", "tiler", "joiner")))
     page = visit(context)
     settled(page)
     assert broken_rules(page) == []

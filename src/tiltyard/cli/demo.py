@@ -15,8 +15,7 @@ from tiltyard.cli.output import note, say, working
 from tiltyard.errors import MissingExtra, OptionError
 
 if TYPE_CHECKING:
-    from tiltyard.demo.builders import MadeKind
-    from tiltyard.demo.steps import Live
+    from tiltyard.demo.steps import Live, MadeKind
     from tiltyard.tournament.run import RunResult
 
 DEFAULT_FOLDER = Path("tiltyard-demo")

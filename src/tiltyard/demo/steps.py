@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable
+import tarfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-
-import yaml
+from typing import Literal
 
 from tiltyard.bank import read_prompts, responses_path, stratified_subset
+<<<<<<< HEAD
 from tiltyard.bank.prompts import read_objects
 from tiltyard.demo.builders import ASKED, BUILDERS, PROMPTS, SUFFIXES, MadeKind, answers
+=======
+from tiltyard.bank.records import read_objects
+>>>>>>> 74d8685 (The demo's builds, drawings and pages are shipped files instead of a program that draws them)
 from tiltyard.demo.shipped import BANK, CARDS, CONFIG, RESPONSES, VERDICTS
 from tiltyard.errors import MissingExtra, OptionError
 from tiltyard.files import copy_file, write_bytes
@@ -27,6 +31,9 @@ from tiltyard.tournament.config import Mode, load_setup
 from tiltyard.tournament.generate import entrant_settings
 from tiltyard.tournament.plan import RunOptions, RunPlan, make_plan
 from tiltyard.tournament.run import RunResult, asking_parts, carry_out, make_judge, make_judging_plan
+
+MadeKind = Literal["voxel", "svg", "html"]
+"""What the answers of a gallery are."""
 
 DATABASE = "arena.db"
 MADE = "Made by scripts of this project, not by models: a demo, not a finding."
@@ -112,30 +119,22 @@ def fill_arena(folder: Path, notice: str = NOTICE) -> list[str]:
     return [*said, *plan.lines(), f"{servable} prompts can be voted on"]
 
 
+def gallery(kind: MadeKind) -> Iterator[tuple[str, bytes]]:
+    """The shipped files of an arena of one kind, by their paths, the bank last: five builders answer six prompts."""
+    with files("tiltyard.demo").joinpath("galleries.tar.xz").open("rb") as packed, tarfile.open(fileobj=packed) as tar:
+        for member in tar:
+            content = tar.extractfile(member)
+            if content is not None and member.name.startswith(f"{kind}/"):
+                yield member.name.removeprefix(f"{kind}/"), content.read()
+
+
 def write_gallery(folder: Path, kind: MadeKind) -> str:
     """Write a bank whose answers are files, as `arena import` takes it, with its models; returns what was written."""
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / BANK).is_file())):
         raise OptionError(f"{folder} holds other things. Choose a new or empty folder.")
-    asked = [
-        {"prompt_id": name, "text": f"{ASKED[kind]} {words}.", "source": "builders", "subject": "buildings"}
-        for name, (words, _) in PROMPTS.items()
-    ]
-    rows: dict[str, list[dict[str, str]]] = {builder.builder_id: [] for builder in BUILDERS}
-    for builder, prompt_id, content in answers(kind):
-        file = f"files/{builder.builder_id}-{prompt_id}.{SUFFIXES[kind]}"
-        write_bytes(folder / RESPONSES / file, content)
-        row = {"entrant_id": builder.builder_id, "prompt_id": prompt_id, "kind": kind, "file": file}
-        rows[builder.builder_id].append(row)
-    for name, answered in rows.items():
-        write_bytes(responses_path(folder / RESPONSES, name), _lines(answered))
-    cards = [{"model": builder.builder_id, "display_name": builder.name} for builder in BUILDERS]
-    write_bytes(folder / CARDS, yaml.safe_dump(cards, sort_keys=False).encode())
-    write_bytes(folder / BANK, _lines(asked))
-    return f"{len(BUILDERS)} builders answered {len(PROMPTS)} prompts: {len(BUILDERS) * len(PROMPTS)} {kind} files"
-
-
-def _lines(rows: list[dict[str, str]]) -> bytes:
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+    for name, content in gallery(kind):
+        write_bytes(folder / name, content)
+    return f"5 builders answered 6 prompts: 30 {kind} files"
 
 
 LIVE_CONFIG = "live.yaml"
