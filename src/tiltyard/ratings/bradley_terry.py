@@ -8,7 +8,6 @@ method needs about six steps: one dense solve each up to `DENSE_MODELS` models, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,6 +28,7 @@ STEP_TOLERANCE = 1e-10
 """Newton stops when no parameter moves by more than this (in logits: 2e-8 Elo)."""
 
 CG_TOLERANCE = 1e-9
+CG_STEPS = 2000
 
 MANY_CELLS = 1 << 17
 """Above this many pairs (some 500 models) the likelihood is computed piece by piece, ..."""
@@ -142,9 +142,13 @@ class BradleyTerryFit:
         """Strengths, coefficients and tie parameters, in the order of every matrix here."""
         return int(self.cells.n_models + self.cells.design.shape[1] + len(self.tied_groups))
 
+    def evaluation(self) -> Evaluation:
+        """Value, slopes and curvature of every cell's log-likelihood at the fit."""
+        return _evaluate(self.cells, self.tie_model, self.parameters)
+
     def curvature(self) -> Curvature:
         """Minus the second derivatives of every cell's log-likelihood at the fit."""
-        return _evaluate(self.cells, self.tie_model, self.parameters).curvature
+        return self.evaluation().curvature
 
     def information(self) -> Floats:
         """Minus the Hessian of the log-likelihood at the fit; singular only along a shift of all strengths."""
@@ -156,26 +160,35 @@ class BradleyTerryFit:
 
 
 def fit(
-    cells: PairCells, tie_model: TieModel, *, start: Parameters | None = None, prior: StrengthPrior | None = None
+    cells: PairCells,
+    tie_model: TieModel,
+    *,
+    start: Parameters | None = None,
+    prior: StrengthPrior | None = None,
+    fixed: Floats | None = None,
 ) -> BradleyTerryFit:
     """The maximum-likelihood fit. The cells must be joined both ways (see `graph`): otherwise there is none.
 
-    With a `prior` there always is one, as far as strengths go.
+    With a `prior` there always is one, as far as strengths go. With `fixed` strengths only coefficients and tie
+    parameters are fitted.
     """
     tied_groups = np.array([], dtype=np.int64)
     if tie_model.has_parameter:
         ties = sum_by(cells.group, cells.counts[:, TIED], cells.n_groups)
         tied_groups = np.flatnonzero(ties > 0)
     point = start or _start(cells, tie_model, tied_groups)
+    if fixed is not None:
+        point = Parameters(fixed, point.coefficient, point.tie)
     sums = CellSums.of(cells.counts)
     here = _evaluate(cells, tie_model, point, sums)
-    _check_design(cells, here.curvature)
+    _check_design(cells, here.curvature, prior, fixed)
     for steps in range(1, MAX_STEPS + 1):
-        step = _newton_step(cells, here, tied_groups, point, prior)
+        step = _newton_step(cells, here, tied_groups, point, prior, held=fixed is not None)
         point, here = _line_search(cells, tie_model, sums, point, here, step, prior)
         if step.largest() < STEP_TOLERANCE:
-            centred = Parameters(point.strength - point.strength.mean(), point.coefficient, point.tie)
-            return BradleyTerryFit(centred, cells, tie_model, tied_groups, here.log_likelihood, steps, prior)
+            strength = point.strength - point.strength.mean() if fixed is None else fixed
+            best = Parameters(strength, point.coefficient, point.tie)
+            return BradleyTerryFit(best, cells, tie_model, tied_groups, here.log_likelihood, steps, prior)
     raise NotConverged(_RAN_AWAY)
 
 
@@ -254,19 +267,28 @@ def _line_search(
 
 
 def _newton_step(
-    cells: PairCells, here: Evaluation, tied_groups: NDArray[np.int64], point: Parameters, prior: StrengthPrior | None
+    cells: PairCells,
+    here: Evaluation,
+    tied_groups: NDArray[np.int64],
+    point: Parameters,
+    prior: StrengthPrior | None,
+    *,
+    held: bool,
 ) -> Parameters:
-    """Where the second-order picture of the log-likelihood has its top."""
+    """Where the second-order picture of the log-likelihood has its top; with `held`, strengths staying as they are."""
     m, q = cells.n_models, cells.design.shape[1]
     by_tie = sum_by(cells.group, here.by_tie, cells.n_groups)[tied_groups]
     gradient = np.concatenate([project(cells, here.by_delta), by_tie])
     if prior is not None:
         gradient[:m] += prior.pull(point.strength)
-    if m <= DENSE_MODELS:
+    if held:
+        few = border(cells, here.curvature, tied_groups)[m:]
+        step = np.concatenate([np.zeros(m), solve_centred(few, gradient[m:], 0)])
+    elif m <= DENSE_MODELS:
         matrix = _with_prior(assemble(cells, here.curvature, tied_groups), m, prior)
         step = solve_centred(matrix, gradient, m)
     else:
-        step = _solve_sparse(cells, here.curvature, tied_groups, gradient, prior)
+        step = SparseInformation(cells, here.curvature, tied_groups, prior).solve(gradient)
     moved_tie = np.zeros(cells.n_groups)
     moved_tie[tied_groups] = step[m + q :]
     return Parameters(step[:m], step[m : m + q], moved_tie)
@@ -290,7 +312,7 @@ def response(fit: BradleyTerryFit, contrast: Floats) -> Floats:
     right[: len(contrast)] = contrast
     if fit.cells.n_models <= DENSE_MODELS:
         return solve_centred(fit.information(), right, fit.cells.n_models)
-    return _solve_sparse(fit.cells, fit.curvature(), fit.tied_groups, right, fit.prior)
+    return SparseInformation(fit.cells, fit.curvature(), fit.tied_groups, fit.prior).solve(right)
 
 
 def project(cells: PairCells, by_delta: Floats) -> Floats:
@@ -334,7 +356,8 @@ def border(cells: PairCells, weight: Curvature, tied_groups: NDArray[np.int64]) 
 def _gauge(matrix: Floats, n_models: int) -> Floats:
     """The matrix with a shift of all strengths made as stiff as a typical strength, so that it can be inverted."""
     held = matrix.copy()
-    held[:n_models, :n_models] += np.trace(matrix[:n_models, :n_models]) / n_models**2
+    if n_models:
+        held[:n_models, :n_models] += np.trace(matrix[:n_models, :n_models]) / n_models**2
     return held
 
 
@@ -367,72 +390,92 @@ _SINGULAR = (
 )
 
 
-def _check_design(cells: PairCells, weight: Curvature) -> None:
+def _check_design(cells: PairCells, weight: Curvature, prior: StrengthPrior | None, fixed: Floats | None) -> None:
     """Refuse covariates that strengths and other covariates already explain: rounding would pick any answer."""
     m, q = cells.n_models, cells.design.shape[1]
     if not q:
         return
-    side = border(cells, weight, np.array([], dtype=np.int64))
-    if m <= DENSE_MODELS:
-        onto = solve_centred(assemble(cells, weight, np.array([], dtype=np.int64))[:m, :m], side[:m], m)
+    no_ties = np.array([], dtype=np.int64)
+    side = border(cells, weight, no_ties)
+    if fixed is not None:
+        unexplained = side[m:]
+    elif m <= DENSE_MODELS:
+        pairs = _with_prior(assemble(cells, weight, no_ties), m, prior)[:m, :m]
+        unexplained = side[m:] - side[:m].T @ solve_centred(pairs, side[:m], m)
     else:
-        onto = np.column_stack([_sparse_strengths(cells, weight)(column) for column in side[:m].T])
+        unexplained = SparseInformation(cells, weight, no_ties, prior).unexplained
     alone = np.sqrt(np.diag(side[m:]))
-    if (alone == 0.0).any():
-        raise NotConverged(_SINGULAR)
-    unexplained = (side[m:] - side[:m].T @ onto) / alone / alone[:, None]
-    if np.linalg.eigvalsh(unexplained)[0] < UNEXPLAINED:
+    if (alone == 0.0).any() or np.linalg.eigvalsh(unexplained / alone / alone[:, None])[0] < UNEXPLAINED:
         raise NotConverged(_SINGULAR)
 
 
-def _sparse_strengths(
-    cells: PairCells, weight: Curvature, prior: StrengthPrior | None = None
-) -> Callable[[Floats], Floats]:
-    """A solver for the strengths alone: conjugate gradients on the pairs."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.linalg import LinearOperator, cg
+class SparseInformation:
+    """The information H of many models: a sparse matrix of pairs, and a border for the few other parameters.
 
-    m = cells.n_models
-    off = csr_array((weight.delta, (cells.first, cells.second)), shape=(m, m))
-    off_transposed = off.T
-    diagonal = np.maximum(off.sum(axis=1) + off.sum(axis=0), 1e-300)
+    `diagonal` is H_ii of the strengths, `unexplained` what strengths leave of the other parameters' information.
+    """
 
-    def matvec(x: Floats) -> Floats:
-        along = diagonal * x - off @ x - off_transposed @ x
-        return np.asarray(along if prior is None else along + prior.times(x))
+    def __init__(
+        self,
+        cells: PairCells,
+        weight: Curvature,
+        tied_groups: NDArray[np.int64],
+        prior: StrengthPrior | None = None,
+        *,
+        tolerance: float = CG_TOLERANCE,
+    ) -> None:
+        from scipy.sparse import csr_array
 
-    largest = diagonal if prior is None else diagonal + prior.precision
-    laplacian = LinearOperator((m, m), matvec=matvec, dtype=np.float64)
-    jacobi = LinearOperator((m, m), matvec=lambda x: x / largest, dtype=np.float64)
+        m = self.n_models = cells.n_models
+        off = csr_array((weight.delta, (cells.first, cells.second)), shape=(m, m))
+        self.pairs, self.prior, self.tolerance = csr_array(off + off.T), prior, tolerance
+        self.pair_sums = np.maximum(self.pairs.sum(axis=1), 1e-300)
+        self.diagonal = self.pair_sums if prior is None else self.pair_sums + prior.precision
+        self.side = border(cells, weight, tied_groups)
+        self.onto = self._strengths(self.side[:m])
+        self.unexplained = np.asarray(self.side[m:] - self.side[:m].T @ self.onto)
 
-    rounding = 1e-14 * float(np.linalg.norm(diagonal))
+    def solve(self, right: Floats) -> Floats:
+        """H⁺ times each column, strengths measured from their mean."""
+        m = self.n_models
+        free = self._strengths(right[:m])
+        if not self.side.shape[1]:
+            return free
+        try:
+            few = np.linalg.solve(self.unexplained, right[m:] - self.side[:m].T @ free)
+        except np.linalg.LinAlgError as error:
+            raise NotConverged(_RAN_AWAY) from error
+        return np.concatenate([free - self.onto @ few, few])
 
-    def strengths(right: Floats) -> Floats:
-        x, failed = cg(laplacian, right - right.mean(), rtol=CG_TOLERANCE, atol=rounding, maxiter=1000, M=jacobi)
+    def _strengths(self, right: Floats) -> Floats:
+        """Strengths that explain each column, by conjugate gradients on all columns at once."""
+        from scipy.sparse.linalg import LinearOperator, cg
+
+        columns = right.reshape(self.n_models, -1)
+        if not columns.size:
+            return right.copy()
+
+        def times(x: Floats) -> Floats:
+            at = x.reshape(columns.shape)
+            along = self.pair_sums[:, None] * at - self.pairs @ at
+            return np.ravel(along if self.prior is None else along + self.prior.times(at))
+
+        def preconditioned(x: Floats) -> Floats:
+            return np.ravel(x.reshape(columns.shape) / self.diagonal[:, None])
+
+        size = columns.size
+        solved, failed = cg(
+            LinearOperator((size, size), matvec=times, dtype=np.float64),
+            np.ravel(columns - columns.mean(axis=0)),
+            rtol=self.tolerance,
+            atol=1e-14 * float(np.linalg.norm(self.pair_sums)),
+            maxiter=CG_STEPS,
+            M=LinearOperator((size, size), matvec=preconditioned, dtype=np.float64),
+        )
         if failed:
-            raise NotConverged("conjugate gradients did not converge: the battles barely connect the models.")
-        return np.asarray(x - x.mean())
-
-    return strengths
-
-
-def _solve_sparse(
-    cells: PairCells,
-    weight: Curvature,
-    tied_groups: NDArray[np.int64],
-    gradient: Floats,
-    prior: StrengthPrior | None,
-) -> Floats:
-    """The Newton step for many models: conjugate gradients on the pairs, the few other parameters by Schur."""
-    m = cells.n_models
-    strengths = _sparse_strengths(cells, weight, prior)
-    side = border(cells, weight, tied_groups)
-    if not side.shape[1]:
-        return strengths(gradient)
-    onto = np.column_stack([strengths(column) for column in side[:m].T])
-    free = strengths(gradient[:m])
-    try:
-        few = np.linalg.solve(side[m:] - side[:m].T @ onto, gradient[m:] - side[:m].T @ free)
-    except np.linalg.LinAlgError as error:
-        raise NotConverged(_RAN_AWAY) from error
-    return np.concatenate([free - onto @ few, few])
+            raise NotConverged(
+                "conjugate gradients did not converge: the battles barely connect the models. Leave out models that "
+                "have few battles with min_battles=..."
+            )
+        found = solved.reshape(columns.shape)
+        return np.asarray((found - found.mean(axis=0)).reshape(right.shape))

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.errors import NotConverged
 from tiltyard.ratings.battle_derivatives import BattleDerivatives, tie_places
-from tiltyard.ratings.bradley_terry import BradleyTerryFit, border
+from tiltyard.ratings.bradley_terry import BradleyTerryFit, SparseInformation
 from tiltyard.ratings.clusters import ClusteredRows, ModelClusters, model_clusters
 from tiltyard.ratings.comparisons import Comparisons, Counted, sum_by
 from tiltyard.ratings.intervals import (
@@ -42,7 +41,7 @@ from tiltyard.ratings.tie_models import Curvature
 from tiltyard.types import Floats, Ints
 
 if TYPE_CHECKING:
-    from scipy.sparse import csc_array, csr_array
+    from scipy.sparse import csc_array
 
 MANY_MODELS = 2_000
 """Above this many models variances are drawn; up to it the whole covariance is held."""
@@ -58,8 +57,6 @@ SURE_SHARE = 0.75
 
 SOLVE_TOLERANCE = 1e-6
 """Conjugate gradients stop here; a coarser answer would miss errors shared by groups that hardly met."""
-
-MOST_ROUNDS = 2_000
 
 ROWS_AT_ONCE = 1 << 12
 """Models or pairs whose draws are looked at together, so that they stay in the processor's cache."""
@@ -182,7 +179,8 @@ def drawn_sandwich(
 
     The same seed gives the same bits.
     """
-    information = SparseInformation.of(fit)
+    information = SparseInformation(fit.cells, fit.curvature(), fit.tied_groups, fit.prior, tolerance=SOLVE_TOLERANCE)
+    inverse_diagonal = np.concatenate([1.0 / information.diagonal, np.diag(np.linalg.inv(information.unexplained))])
     battles = rows.battles_per_model()
 
     def draw(number: int, scores: csc_array[np.float64], factor: float = 1.0) -> Draws:
@@ -191,7 +189,7 @@ def drawn_sandwich(
     root = _Spread(fit)
     fisher = draw(0, root.matrix(*root.root(fit.curvature())))
     seen = SURE_SHARE * fisher.squared_gaps(fit.cells.first, fit.cells.second)
-    derivatives = BattleDerivatives.by_diagonal(fit, information.inverse_diagonal, seen)
+    derivatives = BattleDerivatives.by_diagonal(fit, inverse_diagonal, seen)
     if not rows.clusters:
         scores, way = _one_way(fit, derivatives, rows, counted, None, corrected=False)
         each = (draw(1, scores, way.count / max(way.count - 1.0, 1.0)),)
@@ -208,73 +206,6 @@ def drawn_sandwich(
     effective = np.min([way.effective for way in ways], axis=0)
     few = (battles < FEW) | (effective < FEW)
     return DrawnCovariance(tuple(found), both, fisher, effective - 1.0, few, tuple(ways))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SparseInformation:
-    """The information H of a fit as a sparse matrix of pairs and a border for the few other parameters.
-
-    `inverse_diagonal` is 1/H_ii for strengths, and the inverse of what they leave unexplained for the others.
-    """
-
-    pairs: csr_array[np.float64]
-    diagonal: Floats
-    side: Floats
-    onto: Floats
-    few: Floats
-
-    @classmethod
-    def of(cls, fit: BradleyTerryFit) -> SparseInformation:
-        """The information at a fit."""
-        from scipy.sparse import csr_array
-
-        cells, m, weight = fit.cells, fit.cells.n_models, fit.curvature()
-        off = csr_array((weight.delta, (cells.first, cells.second)), shape=(m, m))
-        pairs = csr_array(off + off.T)
-        diagonal = np.maximum(pairs.sum(axis=1), 1e-300)
-        if fit.prior is not None:
-            diagonal = diagonal + fit.prior.precision
-        side = border(cells, weight, fit.tied_groups)
-        onto = _solve(pairs, diagonal, side[:m])
-        few = np.linalg.inv(side[m:] - side[:m].T @ onto)
-        return cls(pairs, diagonal, side, onto, few.astype(np.float64))
-
-    @property
-    def inverse_diagonal(self) -> Floats:
-        """What stands in for the diagonal of H⁺."""
-        return np.concatenate([1.0 / self.diagonal, np.diag(self.few)])
-
-    def solve(self, right: Floats) -> Floats:
-        """H⁺ times each column, strengths measured from their mean."""
-        m = len(self.diagonal)
-        free = _solve(self.pairs, self.diagonal, right[:m])
-        rest = self.few @ (right[m:] - self.side[:m].T @ free)
-        return np.concatenate([free - self.onto @ rest, rest])
-
-
-def _solve(pairs: csr_array[np.float64], diagonal: Floats, right: Floats) -> Floats:
-    """Strengths that explain each column, by conjugate gradients side by side with the diagonal as preconditioner."""
-    found = np.zeros_like(right)
-    if not right.shape[1]:
-        return found
-    left = right - right.mean(axis=0)
-    least = SOLVE_TOLERANCE * np.sqrt((left * left / diagonal[:, None]).sum(axis=0))
-    scaled = left / diagonal[:, None]
-    way, size = scaled.copy(), (left * scaled).sum(axis=0)
-    for _ in range(MOST_ROUNDS):
-        if (np.sqrt(size) <= least).all():
-            return np.asarray(found - found.mean(axis=0))
-        along = diagonal[:, None] * way - pairs @ way
-        length = size / np.maximum((way * along).sum(axis=0), 1e-300)
-        found += length * way
-        left -= length * along
-        scaled = left / diagonal[:, None]
-        before, size = size, (left * scaled).sum(axis=0)
-        way = scaled + size / np.maximum(before, 1e-300) * way
-    raise NotConverged(
-        'the standard errors did not converge: the battles barely connect the models. Use ci="none", or '
-        "min_battles=... to leave out models that have few battles."
-    )
 
 
 def _draw(

@@ -12,19 +12,19 @@ information. The shares sum to 1: a shift of all anchors shifts t̂ by as much.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.errors import NotConverged, RatingError
-from tiltyard.ratings.bradley_terry import MAX_STEPS, STEP_TOLERANCE
-from tiltyard.ratings.comparisons import OWN_CLUSTER, TIED, sum_by
+from tiltyard.ratings.bradley_terry import BradleyTerryFit, border, fit
+from tiltyard.ratings.comparisons import OWN_CLUSTER, PairCells, sum_by
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import FEW
 from tiltyard.ratings.quantiles import normal_quantile, studentized_range_quantile, t_quantile
-from tiltyard.ratings.tie_models import HALF, CellSums, Evaluation, TieModel
+from tiltyard.ratings.tie_models import HALF, TieModel
 from tiltyard.types import Floats, Ints
 
 
@@ -234,32 +234,51 @@ def fit_one(anchor_strength: Floats, rows: OneModelRows, tie_model: TieModel) ->
     counts = rows.counts()
     tie_model = _settle_tie_model(counts, tie_model)
     reach = _reach_of_one(counts)
-    known = anchor_strength[rows.opponent]
+    known, opponent = anchor_strength[rows.opponent], rows.opponent
     if rows.head_start is not None:
         known = known - rows.head_start
-    cells = _Cells(known, rows.opponent, counts)
     if reach is not Reach.HELD:
-        cells = cells.with_half_win_prior(rows.weight)
-    top = _climb(cells, tie_model)
-    inverse = np.linalg.inv(top.information)
-    middle, clusters = _middle(top, rows)
+        half = 0.5 * rows.weight / rows.weight.sum()
+        known, opponent = np.tile(known, 2), np.tile(opponent, 2)
+        counts = np.concatenate([counts, np.column_stack([half, half, np.zeros_like(half)])])
+    middle = float(np.average(known, weights=counts.sum(axis=1)))
+    fitted = _fit_against(known - middle, counts, tie_model)
+    shape = fitted.curvature()
+    inverse = np.linalg.inv(border(fitted.cells, shape, fitted.tied_groups)[fitted.cells.n_models :])
+    squares, clusters = _squares(fitted, rows)
+    pull = inverse[0, 0] * shape.delta
+    if len(fitted.tied_groups):
+        pull = pull + inverse[0, 1] * shape.cross
     n_anchors = len(anchor_strength)
-    cross = top.here.curvature.cross if top.free_tie else np.zeros(len(cells.known))
-    pull = inverse[0, 0] * top.here.curvature.delta + inverse[0, -1] * cross
     return OneModelFit(
-        strength=float(top.point[0]),
-        tie=float(top.point[1]) if top.free_tie else tie_model.untied,
+        strength=middle + float(fitted.parameters.coefficient[0]),
+        tie=float(fitted.parameters.tie[0]),
         tie_model=tie_model,
         reach=reach,
-        sandwich=float((inverse @ middle @ inverse)[0, 0] * clusters / max(clusters - 1.0, 1.0)),
+        sandwich=float((inverse @ squares @ inverse)[0, 0] * clusters / max(clusters - 1.0, 1.0)),
         fisher=float(inverse[0, 0]),
         battles=float(rows.weight.sum()),
         clusters=clusters,
         clustered=rows.cluster is not None,
-        information=sum_by(cells.opponent, top.here.curvature.delta, n_anchors),
-        opponent_share=sum_by(cells.opponent, pull, n_anchors),
-        log_likelihood=top.here.log_likelihood,
+        information=sum_by(opponent, shape.delta, n_anchors),
+        opponent_share=sum_by(opponent, pull, n_anchors),
+        log_likelihood=fitted.log_likelihood,
     )
+
+
+def _fit_against(known: Floats, counts: Floats, tie_model: TieModel) -> BradleyTerryFit:
+    """The fit of one new strength, as a coefficient, against known ones: model 0 is at 0, each row has an opponent."""
+    n = len(known)
+    numbers = np.arange(n + 1)
+    cells = PairCells(
+        n + 1, np.zeros_like(numbers[1:]), numbers[1:], counts, np.zeros_like(numbers[1:]), 1, np.ones((n, 1))
+    )
+    try:
+        return fit(cells, tie_model, fixed=np.append(0.0, known))
+    except NotConverged as error:
+        raise NotConverged(
+            "the new model's strength did not converge: its battles barely bound it. Judge more battles."
+        ) from error
 
 
 def _settle_tie_model(counts: Floats, tie_model: TieModel) -> TieModel:
@@ -276,97 +295,14 @@ def _reach_of_one(counts: Floats) -> Reach:
     return Reach.WINLESS if won + tied == 0 else Reach.HELD
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Cells:
-    """Counts (won, lost, tied) against a known log-strength each; the rows first, the prior's cells behind them."""
-
-    known: Floats
-    opponent: Ints
-    counts: Floats
-
-    def with_half_win_prior(self, weight: Floats) -> _Cells:
-        half = 0.5 * weight / weight.sum()
-        return replace(
-            self,
-            known=np.concatenate([self.known, self.known]),
-            opponent=np.concatenate([self.opponent, self.opponent]),
-            counts=np.concatenate([self.counts, np.column_stack([half, half, np.zeros_like(half)])]),
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Top:
-    """The best point (strength, and the tie parameter where one is free) and the likelihood's shape there."""
-
-    cells: _Cells
-    tie_model: TieModel
-    point: Floats
-    here: Evaluation
-    free_tie: bool
-
-    @property
-    def information(self) -> Floats:
-        bend = self.here.curvature
-        if not self.free_tie:
-            return np.array([[bend.delta.sum()]])
-        return np.array([[bend.delta.sum(), bend.cross.sum()], [bend.cross.sum(), bend.tie.sum()]])
-
-    @property
-    def gradient(self) -> Floats:
-        parts = [self.here.by_delta.sum(), self.here.by_tie.sum()]
-        return np.array(parts if self.free_tie else parts[:1])
-
-    def moved_to(self, point: Floats) -> _Top:
-        """The shape of the likelihood at another point."""
-        cells = self.cells
-        tie = np.full(len(cells.known), point[1] if self.free_tie else self.tie_model.untied)
-        here = self.tie_model.evaluate(point[0] - cells.known, tie, CellSums.of(cells.counts))
-        return replace(self, point=point, here=here)
-
-
-def _climb(cells: _Cells, tie_model: TieModel) -> _Top:
-    """Newton's method, each step halved until the likelihood does not fall."""
-    total = cells.counts.sum(axis=0)
-    free_tie = bool(tie_model.has_parameter and total[TIED] > 0)
-    start = [float(np.average(cells.known, weights=cells.counts.sum(axis=1)))]
-    if free_tie:
-        start.append(tie_model.start(float(total[TIED] / total.sum())))
-    nowhere = tie_model.evaluate(np.zeros(0), np.zeros(0), CellSums.of(np.zeros((0, 3))))
-    top = _Top(cells, tie_model, np.array(start), nowhere, free_tie).moved_to(np.array(start))
-    for _ in range(MAX_STEPS):
-        try:
-            step: Floats = np.asarray(np.linalg.solve(top.information, top.gradient), dtype=np.float64)
-        except np.linalg.LinAlgError as error:
-            raise NotConverged(_RAN_AWAY) from error
-        top = _step_up(top, step)
-        if float(np.abs(step).max()) < STEP_TOLERANCE:
-            return top
-    raise NotConverged(_RAN_AWAY)
-
-
-_RAN_AWAY = "the new model's strength did not converge: its battles barely bound it. Judge more battles."
-
-
-def _step_up(top: _Top, step: Floats) -> _Top:
-    lowest = top.here.log_likelihood - 1e-12 * (1.0 + abs(top.here.log_likelihood))
-    for halvings in range(50):
-        point = top.point + 0.5**halvings * step
-        if not top.free_tie or top.tie_model.valid(point[1:]):
-            there = top.moved_to(point)
-            if there.here.log_likelihood >= lowest:
-                return there
-    return top
-
-
-def _middle(top: _Top, rows: OneModelRows) -> tuple[Floats, float]:
+def _squares(fitted: BradleyTerryFit, rows: OneModelRows) -> tuple[Floats, float]:
     """The middle of the sandwich, Σ_p s_p s_pᵀ over clusters of rows, and the number of clusters.
 
     An independent row counts its weight times its squared score, and so do the cells of the prior.
     """
-    cells = top.cells
-    tie = np.full(len(cells.known), top.point[1] if top.free_tie else top.tie_model.untied)
-    table = top.tie_model.result_scores(top.point[0] - cells.known, tie)
-    tables = [table.delta, table.tie][: len(top.point)]
+    cells, point = fitted.cells, fitted.parameters
+    table = fitted.tie_model.result_scores(point.delta(cells), point.tie[cells.group])
+    tables = [table.delta, table.tie][: 1 + len(fitted.tied_groups)]
     squared = np.array([[(cells.counts * left * right).sum(axis=1) for left in tables] for right in tables])
     n = len(rows)
     row_score = np.column_stack([(cells.counts[:n] * scores[:n]).sum(axis=1) for scores in tables])
