@@ -18,8 +18,7 @@ from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import fit_bounded
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
 from tiltyard.ratings.intervals import sandwich
-from tiltyard.ratings.judge_regression import CalibrationVerdicts
-from tiltyard.ratings.judge_scale import NewModelVerdicts, calibrate, place_on_scale
+from tiltyard.ratings.judge_scale import CalibrationVerdicts, NewModelVerdicts, calibrate, place_on_scale
 from tiltyard.ratings.one_model import Anchors, OneModelRows, fit_one
 from tiltyard.ratings.tie_models import DAVIDSON, TieModel
 

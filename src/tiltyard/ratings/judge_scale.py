@@ -19,28 +19,19 @@ with people about half the time. People's own sampling error is in τ̂ as well:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.errors import RatingError
-from tiltyard.ratings.comparisons import TIED
+from tiltyard.errors import NotConverged, RatingError
+from tiltyard.ratings.bradley_terry import BradleyTerryFit, NormalPrior, assemble, border, fit
+from tiltyard.ratings.comparisons import TIED, PairCells, sum_by
 from tiltyard.ratings.graph import Reach
-from tiltyard.ratings.judge_regression import CalibrationVerdicts, fit_verdicts
+from tiltyard.ratings.intervals import FEW
 from tiltyard.ratings.one_model import Anchors, OneModelFit, OneModelRows, bounds, fit_one, quantile
 from tiltyard.ratings.tie_models import HALF
 from tiltyard.types import Floats, Ints
-
-__all__ = [
-    "CalibrationVerdicts",
-    "JudgeScale",
-    "NewModelVerdicts",
-    "PlacementVariance",
-    "ScaledPlacement",
-    "calibrate",
-    "place_on_scale",
-]
 
 ENOUGH_BATTLES = 300
 ENOUGH_MODELS = 15
@@ -49,6 +40,35 @@ ENOUGH_OPPONENTS = 10
 
 TOLD_FROM_ZERO = 0.95
 """The judge follows people when the interval of its slope at this level is above 0."""
+
+TAU_STEPS = 50
+TAU_TOLERANCE = 1e-6
+"""τ² is settled when it changes by less than this part of it."""
+
+FEWEST_TAU_DEGREES = 2.0
+"""However uncertain τ̂ is, it counts as known from this many models: with fewer, intervals would say nothing at all."""
+
+TINY = 1e-300
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CalibrationVerdicts:
+    """A judge's readable verdicts on battles that people decided, one row per verdict, as the judge was shown it.
+
+    `shown_first` and `shown_second` are model numbers; `share` is what the model shown first won: 1, 0, ½ for a tie, or
+    a soft score. `weight` is ½ where both orders of the battle were judged, 1 where one was. `battle` names the battle;
+    `cluster` what battles share (a prompt), None where battles are independent.
+    """
+
+    shown_first: Ints
+    shown_second: Ints
+    share: Floats
+    weight: Floats
+    battle: Ints
+    cluster: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.share)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,28 +174,123 @@ class ScaledPlacement:
         return bounds(self.strength, cut * math.sqrt(self.variance.total), self.reach)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _VerdictFit:
+    """Slope and slot as coefficients and idiosyncrasies as strengths, fitted for one τ²; clusters are numbered."""
+
+    fit: BradleyTerryFit
+    tau2: float
+    cluster: Ints
+    n_clusters: int
+
+    def scores(self) -> Floats:
+        """The slopes of the log-likelihood by cluster: models, then slope and slot."""
+        cells, m, p = self.fit.cells, self.fit.cells.n_models, self.n_clusters
+        residual, key = self.fit.evaluation().by_delta, self.cluster * m
+        by_model = sum_by(key + cells.first, residual, p * m) - sum_by(key + cells.second, residual, p * m)
+        line = [sum_by(self.cluster, column * residual, p) for column in cells.design.T]
+        return np.column_stack([by_model.reshape(p, m), *line])
+
+    def _moments(self) -> tuple[Floats, Floats, Floats]:
+        """What each model was found to differ by; how that responds to the true δ; and the clusters' parts of it.
+
+        With τ² = 0 in hand it is the residual sum U = Bᵀ r less what slope and slot take up, which responds with
+        L_r = L − G H⁻¹ Gᵀ. With a τ² in hand it is δ̂, which weighs models evenly where all have many verdicts.
+        """
+        scores, m = self.scores(), self.fit.cells.n_models
+        bend = assemble(self.fit.cells, self.fit.curvature(), self.fit.tied_groups)
+        if self.tau2:
+            inverse = self.fit.inverse_information()
+            return self.fit.parameters.strength, (inverse @ bend)[:m, :m], scores @ inverse[:, :m]
+        taken = np.linalg.solve(bend[m:, m:], bend[m:, :m])
+        by_chance = scores[:, :m] - scores[:, m:] @ taken
+        return by_chance.sum(axis=0), bend[:m, :m] - bend[:m, m:] @ taken, by_chance
+
+    def tau_squared(self) -> float:
+        """The moment estimate τ̂² = (Σ_i U_i² − chance) / tr(R Rᵀ), R the response of U to the idiosyncrasies.
+
+        Were slope and slot known, tr(R Rᵀ) would be Σ_i (I_i² + Σ_j I_ij²), and chance Σ_i I_i if every verdict were
+        independent. Here chance is the sum of the clusters' squares, whatever two orders of a battle have in common.
+        """
+        differing, response, by_chance = self._moments()
+        return max(0.0, float((differing @ differing - (by_chance**2).sum()) / (response**2).sum()))
+
+    def tau_degrees(self) -> float:
+        """The degrees of freedom 2 τ⁴ / Var(τ̂²) of that estimate: fewer than the models where each has few verdicts."""
+        _, response, by_chance = self._moments()
+        spread = self.tau2 * response @ response.T + by_chance.T @ by_chance
+        degrees = (self.tau2 * float((response**2).sum())) ** 2 / max(float((spread**2).sum()), TINY)
+        return max(degrees, FEWEST_TAU_DEGREES)
+
+    def slope_variance(self) -> float:
+        """The variance of β̂: the sandwich over clusters, the prior of every δ being one more.
+
+        With few clusters it is no smaller than if every verdict were independent, as everywhere.
+        """
+        m, p = self.fit.cells.n_models, self.n_clusters
+        if self.tau2:
+            response = self.fit.inverse_information()[m]
+        else:
+            few = border(self.fit.cells, self.fit.curvature(), self.fit.tied_groups)[m:]
+            response = np.concatenate([np.zeros(m), np.linalg.inv(few)[0]])
+        moves = self.scores() @ response
+        variance = float(moves @ moves) * p / max(p - 1.0, 1.0)
+        if self.tau2:
+            variance += float(response[:m] @ response[:m]) / self.tau2
+        return max(variance, float(response[m])) if p < FEW else variance
+
+
+def _fit_verdicts(strength: Floats, verdicts: CalibrationVerdicts) -> _VerdictFit:
+    """Slope, slot and idiosyncrasies, and τ² with them: each is fitted given the others until they agree.
+
+    Given τ² the δ are pulled towards 0 by their prior (penalised quasi-likelihood, Breslow and Clayton 1993, JASA
+    88:9); τ² follows from how far the δ̂ spread beyond chance. Left out of the fit, idiosyncrasies would flatten the
+    slope: by a fifth where τ is 1.
+    """
+    shared = verdicts.battle if verdicts.cluster is None else verdicts.cluster
+    if bool((shared == shared[0]).all()):
+        shared = verdicts.battle
+    names, cluster = np.unique(shared, return_inverse=True)
+    first, second, m = verdicts.shown_first, verdicts.shown_second, len(strength)
+    design = np.column_stack([strength[first] - strength[second], np.ones(len(verdicts))])
+    won, none = verdicts.weight * verdicts.share, np.zeros(len(verdicts))
+    counts = np.column_stack([won, verdicts.weight - won, none])
+    cells = PairCells(m, first, second, counts, np.zeros(len(verdicts), dtype=np.int64), 1, design)
+    try:
+        best = _VerdictFit(fit(cells, HALF, fixed=np.zeros(m)), 0.0, cluster, len(names))
+        for _ in range(TAU_STEPS):
+            tau2 = best.tau_squared()
+            if tau2 == 0.0 or abs(tau2 - best.tau2) <= TAU_TOLERANCE * tau2:
+                break
+            prior = NormalPrior(1.0 / tau2, np.zeros(m), tau2)
+            best = replace(best, fit=fit(cells, HALF, start=best.fit.parameters, prior=prior), tau2=tau2)
+    except NotConverged as error:
+        raise NotConverged("the judge's slope did not converge: calibrate on more battles.") from error
+    return best
+
+
 def calibrate(strength: Floats, verdicts: CalibrationVerdicts) -> JudgeScale:
     """The judge's scale, from its verdicts on battles between models whose strengths with people are known.
 
     Refuses a judge that does not follow people, and verdicts from which no finite slope follows.
     """
     _check_calibration(strength, verdicts)
-    fitted = fit_verdicts(strength, verdicts)
-    covariance = fitted.covariance()
+    fitted = _fit_verdicts(strength, verdicts)
+    slope, slot = fitted.fit.parameters.coefficient
     met = np.zeros(len(strength), dtype=bool)
     met[verdicts.shown_first] = met[verdicts.shown_second] = True
     n_battles, n_models = len(np.unique(verdicts.battle)), int(met.sum())
     scale = JudgeScale(
-        slope=float(fitted.point[0]),
-        slope_variance=float(covariance[0, 0]),
-        slot=float(fitted.point[1]),
+        slope=float(slope),
+        slope_variance=fitted.slope_variance(),
+        slot=float(slot),
         tau=math.sqrt(fitted.tau2),
         tau_degrees=min(fitted.tau_degrees(), max(n_models - 2.0, 1.0)),
-        idiosyncrasy=fitted.point[2:],
+        idiosyncrasy=fitted.fit.parameters.strength,
         n_verdicts=len(verdicts),
         n_battles=n_battles,
         n_models=n_models,
-        degrees=max(min(n_models - 2.0, fitted.heard.n_clusters - 1.0), 1.0),
+        degrees=max(min(n_models - 2.0, fitted.n_clusters - 1.0), 1.0),
         warnings=_scale_warnings(n_battles, n_models),
     )
     low, high = scale.slope_interval(TOLD_FROM_ZERO)
@@ -235,12 +350,14 @@ def _satterthwaite(scale: JudgeScale, judged: OneModelFit, variance: PlacementVa
 
 def _scale_warnings(n_battles: int, n_models: int) -> tuple[str, ...]:
     """What a reader should know before trusting the calibration."""
-    said = []
+    warnings = []
     if n_battles < ENOUGH_BATTLES:
-        said.append(f"calibrated on {n_battles:,} battles: fewer than {ENOUGH_BATTLES}, so intervals may be too narrow")
+        warnings.append(
+            f"calibrated on {n_battles:,} battles: fewer than {ENOUGH_BATTLES}, so intervals may be too narrow"
+        )
     if n_models < ENOUGH_MODELS:
-        said.append(f"calibrated on {n_models} models: fewer than {ENOUGH_MODELS}, so intervals may be too narrow")
-    return tuple(said)
+        warnings.append(f"calibrated on {n_models} models: fewer than {ENOUGH_MODELS}, so intervals may be too narrow")
+    return tuple(warnings)
 
 
 def _check_calibration(strength: Floats, verdicts: CalibrationVerdicts) -> None:
