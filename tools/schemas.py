@@ -62,7 +62,7 @@ EXCEPTIONS = {
     "sources.<source>": {"type": "number"},
     "results.dimensions.<dimension>.failed_questions[].error": {"type": ["string", "null"]},
     "results.canaries.<dimension>.missed[].canary": {"type": "string"},
-    "results.canaries.<dimension>.missed[].said": {"type": "string"},
+    "results.canaries.<dimension>.missed[].answer": {"type": "string"},
     "results.panel.dimensions.<dimension>.dissent[].votes.<judge>": {"type": "string"},
     "results.panel.dimensions.<dimension>.judges[].judge": {"type": "string"},
     "families.families[].models[].covered": {"type": "boolean"},

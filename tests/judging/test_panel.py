@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 from collections import Counter
 from collections.abc import Callable
@@ -27,15 +28,8 @@ from tiltyard.judging import (
     settle_one,
     to_battle,
 )
-from tiltyard.judging.panel import (
-    PanelJudge,
-    combine_judgments,
-    most_votes,
-    panel_members,
-    panel_name,
-    study_panel,
-    vote,
-)
+from tiltyard.judging.judge import combine_judgments, most_votes, panel_name, vote
+from tiltyard.judging.panel import PanelJudge, panel_members, study_panel
 from tiltyard.llm.asking import AskingSettings, Budget
 from tiltyard.llm.prices import Price, PriceTable
 from tiltyard.llm.provider import BatchState, Reply, Request
@@ -329,6 +323,22 @@ def test_if_one_judge_is_refused_the_others_are_asked_to_the_end(tmp_path: Path)
     assert sum(good.asked.values()) == 10
     mended = run(judging_plan(5), panel(tmp_path, prefers("otter"), good))
     assert (winners(mended), mended.stats["clarity"].cache_hits) == (["otter"] * 5, 10)
+
+
+def test_if_two_judges_stop_the_first_error_is_raised_and_none_is_lost(tmp_path: Path) -> None:
+    def refuse(request: Request) -> str:
+        raise Refused(f"The key of {request.model} is wrong.")
+
+    lost: list[dict[str, Any]] = []
+
+    async def judged() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
+        await judge(judging_plan(4), panel(tmp_path, refuse, refuse, lambda _: "VERDICT: TIE"))
+
+    with pytest.raises(Refused, match="key of judge-1 is wrong"):
+        asyncio.run(judged())
+    gc.collect()
+    assert lost == []
 
 
 def test_batches_of_two_judges_in_one_folder_survive_an_interrupt(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def _manifest(
                 name: {
                     "asked": 9,
                     "right": 8,
-                    "missed": [{"canary": "canary-odd", "kind": kinds[2], "said": "the bad answer in both orders"}],
+                    "missed": [{"canary": "canary-odd", "kind": kinds[2], "answer": "the bad answer in both orders"}],
                     "kinds": [
                         {"kind": kind, "asked": 3, "right": 3 - odd, "fooled": odd, "undecided": 0, "failed": 0}
                         for kind, odd in zip(kinds, (0, 0, 1), strict=True)

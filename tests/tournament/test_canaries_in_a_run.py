@@ -52,7 +52,7 @@ def test_canaries_are_judged_reported_and_in_no_rating(
         assert (counts["failed_verdicts"], counts["missing_verdicts"]) == ({}, 0)
         report = results["canaries"][dimension]
         assert report["asked"] == len(CANARIES)
-        missed = {one["canary"]: one["said"] for one in report["missed"]}
+        missed = {one["canary"]: one["answer"] for one in report["missed"]}
         assert "no verdict (unparsed) in both orders" in missed["canary-sum"]
         assert "the bad answer in both orders" in missed["canary-claimed-verdict"]  # the judge took the longer one
         assert f"WARNING: {dimension}: the judge missed {len(missed)} of 8 canaries" in done.stdout

@@ -107,12 +107,12 @@ def read_answer_file(
         raise BankError(f"there is no answer file {path}. Check the path.")
     if path.is_dir():
         return _read_folder(path, name, map or {}, choose)
-    found = AnswerFile(path, name or _model_name(path), named=name is not None)
+    file = AnswerFile(path, name or _model_name(path), named=name is not None)
     records = list(read_records(path))
     if not records:
         raise BankError(f"{path} holds no answer. Remove it, or check what wrote it.")
-    _fill(found, records, map or {}, choose)
-    return [found]
+    _fill(file, records, map or {}, choose)
+    return [file]
 
 
 def read_prompt_file(
@@ -232,38 +232,38 @@ def _is_list(file: Path) -> bool:
 
 def _one_per_prompt(folder: Path, files: Sequence[Path], name: str | None, map: Mapping[str, str]) -> AnswerFile:
     """A file for each prompt; its name is the prompt's id, unless it says another."""
-    found = AnswerFile(folder, name or _model_name(folder), named=name is not None)
+    answers = AnswerFile(folder, name or _model_name(folder), named=name is not None)
     for file in files:
         if file.suffix.lower() in TEXTS:
             row = AnswerRow(where=str(file), prompt_id=file.stem, answer=_text(file).strip())
         else:
             ((_, record),) = _json(file)
-            found.header.update(record)
+            answers.header.update(record)
             columns = _columns(list(record), FIELDS, map)
             row = _row(str(file), record, columns)
             row = replace(row, prompt_id=row.prompt_id or file.stem)
-        found.rows.append(row)
-    return found
+        answers.rows.append(row)
+    return answers
 
 
 def _fill(
-    found: AnswerFile, records: list[tuple[int, dict[str, Any]]], map: Mapping[str, str], choose: Choose | None
+    file: AnswerFile, records: list[tuple[int, dict[str, Any]]], map: Mapping[str, str], choose: Choose | None
 ) -> None:
     """Turn the records of a file into rows: one each, or one for each model that has a column."""
-    where, header = str(found.path), _header(records)
-    found.header.update(header)
+    where, header = str(file.path), _header(records)
+    file.header.update(header)
     columns = _columns(header, FIELDS, map)
     if "answer" not in columns and MESSAGES not in header:
         rest = _texts_left(records, header, columns)
         if len(rest) > 1 and "model" not in columns and "answer" not in map:
-            found.notes.append(f"{where}: every other column is taken for a model's answers: {', '.join(rest)}")
+            file.notes.append(f"{where}: every other column is taken for a model's answers: {', '.join(rest)}")
             for column in rest:
                 cells = columns | {"answer": column}
-                found.rows += [_row(f"{where}:{n}", record, cells, model=column) for n, record in records]
+                file.rows += [_row(f"{where}:{n}", record, cells, model=column) for n, record in records]
             return
         columns["answer"] = rest[0] if len(rest) == 1 else _ask("answer", records, columns, where, choose)
-        found.notes.append(f"{where}: the answers are in the column {columns['answer']}")
-    found.rows += [_row(f"{where}:{n}", record, columns) for n, record in records]
+        file.notes.append(f"{where}: the answers are in the column {columns['answer']}")
+    file.rows += [_row(f"{where}:{n}", record, columns) for n, record in records]
 
 
 def _columns(header: Sequence[str], known: Mapping[str, tuple[str, ...]], map: Mapping[str, str]) -> dict[str, str]:
@@ -369,13 +369,13 @@ def _as_text(value: Any, where: str, column: str) -> str | None:
 
 def _conversation(messages: Sequence[Any], where: str) -> tuple[str | None, str | None]:
     """What the user said in a conversation, and the last reply to it."""
-    said: dict[str, list[str]] = {"user": [], "assistant": []}
+    texts: dict[str, list[str]] = {"user": [], "assistant": []}
     for message in messages:
         if not isinstance(message, dict) or "role" not in message:
             raise BankError(f"{where}: a message has no role. Expected role and content.")
-        if message["role"] in said:
-            said[message["role"]].append(_as_text(message.get("content"), where, MESSAGES) or "")
-    asked, replied = said["user"], said["assistant"]
+        if message["role"] in texts:
+            texts[message["role"]].append(_as_text(message.get("content"), where, MESSAGES) or "")
+    asked, replied = texts["user"], texts["assistant"]
     return (show_turns(asked) if asked else None), (replied[-1] if replied else None)
 
 
@@ -405,7 +405,7 @@ class AnswerCollection:
     @property
     def complete(self) -> int:
         """Prompts that every entrant answered."""
-        return sum(all(prompt.prompt_id in found for found in self.answers.values()) for prompt in self.prompts)
+        return sum(all(prompt.prompt_id in answers for answers in self.answers.values()) for prompt in self.prompts)
 
     def files(self, folder: Path) -> list[Path]:
         """The files that `write` writes."""
@@ -414,11 +414,11 @@ class AnswerCollection:
     def write(self, folder: Path) -> None:
         """Write the bank and a response file for each entrant."""
         write_lines(folder / BANK, (_without_none(prompt) for prompt in self.prompts))
-        for name, found in self.answers.items():
+        for name, answers in self.answers.items():
             rows = (
-                {"entrant_id": name, "prompt_id": prompt.prompt_id, "response_text": found[prompt.prompt_id]}
+                {"entrant_id": name, "prompt_id": prompt.prompt_id, "response_text": answers[prompt.prompt_id]}
                 for prompt in self.prompts
-                if prompt.prompt_id in found
+                if prompt.prompt_id in answers
             )
             write_lines(responses_path(folder / RESPONSES, name), rows)
 
@@ -442,38 +442,40 @@ def collect_answers(
         if files and not any(column in file.header for file in files):
             there = ", ".join(sorted(set().union(*(file.header for file in files))))
             raise BankError(f"no answer file has the column {column!r} for {name}; there are {there}.")
-    found = AnswerCollection(notes=[note for file in files for note in file.notes])
-    rows = _by_entrant(files, found.notes)
-    keys = _Keys([row for answers in rows.values() for row in answers], prompts, found.notes)
+    collection = AnswerCollection(notes=[note for file in files for note in file.notes])
+    rows = _by_entrant(files, collection.notes)
+    keys = _Keys([row for answers in rows.values() for row in answers], prompts, collection.notes)
     left_out: Counter[str] = Counter()
     for name, answers in rows.items():
-        found.answers[name] = _answers_of(name, answers, keys, left_out)
-    found.prompts = keys.prompts(answered=[key for by_key in found.answers.values() for key in by_key])
-    found.notes += [f"{what}: {count:,}" for what, count in left_out.items()]
-    _check(found, prompts)
-    return found
+        collection.answers[name] = _answers_of(name, answers, keys, left_out)
+    collection.prompts = keys.prompts(answered=[key for by_key in collection.answers.values() for key in by_key])
+    collection.notes += [f"{what}: {count:,}" for what, count in left_out.items()]
+    _check(collection, prompts)
+    return collection
 
 
-def _check(found: AnswerCollection, prompts: Sequence[AnswerRow] | None) -> None:
-    if prompts is not None and not found.n_answers:
+def _check(collection: AnswerCollection, prompts: Sequence[AnswerRow] | None) -> None:
+    if prompts is not None and not collection.n_answers:
         raise BankError("no answer belongs to any of the prompts: neither ids nor texts agree. Check both files.")
-    if len(found.answers) < 2:
-        named = ", ".join(found.answers) or "nobody"
+    if len(collection.answers) < 2:
+        named = ", ".join(collection.answers) or "nobody"
         raise BankError(f"two models or more are needed, the answers are of {named}. Add another answer file.")
-    nothing = [name for name, answers in found.answers.items() if not answers]
+    nothing = [name for name, answers in collection.answers.items() if not answers]
     if nothing:
         raise BankError(f"there is no usable answer of {', '.join(nothing)}. Check its file, or leave it out.")
-    if not found.complete:
+    if not collection.complete:
         raise BankError(
             "no prompt was answered by every model, so nothing can be compared. Check ids and texts of prompts."
         )
-    if found.complete < len(found.prompts):
+    if collection.complete < len(collection.prompts):
         lacking = ", ".join(
-            f"{name} lacks {len(found.prompts) - len(answers):,}"
-            for name, answers in found.answers.items()
-            if len(answers) < len(found.prompts)
+            f"{name} lacks {len(collection.prompts) - len(answers):,}"
+            for name, answers in collection.answers.items()
+            if len(answers) < len(collection.prompts)
         )
-        found.notes.append(f"{found.complete:,} of {len(found.prompts):,} prompts have every answer ({lacking})")
+        collection.notes.append(
+            f"{collection.complete:,} of {len(collection.prompts):,} prompts have every answer ({lacking})"
+        )
 
 
 def _by_entrant(files: Sequence[AnswerFile], notes: list[str]) -> dict[str, list[AnswerRow]]:
@@ -483,19 +485,19 @@ def _by_entrant(files: Sequence[AnswerFile], notes: list[str]) -> dict[str, list
     """
     models = [{row.model for row in file.rows if row.model} for file in files]
     single = Counter(next(iter(names)) for names in models if len(names) == 1)
-    found: dict[str, list[AnswerRow]] = {}
+    by_entrant: dict[str, list[AnswerRow]] = {}
     for file, names, own in zip(files, models, _file_names(files), strict=True):
         same = len(names) == 1 and single[next(iter(names))] > 1
         if same and not file.named:
             notes.append(f"{file.path}: called {own}, since other files are of {next(iter(names))} too")
         by_file = (file.named and len(names) < 2) or same
         for row in file.rows:
-            found.setdefault(own if by_file or not row.model else row.model, []).append(row)
-    usable = _usable_names(found)
+            by_entrant.setdefault(own if by_file or not row.model else row.model, []).append(row)
+    usable = _usable_names(by_entrant)
     changed = [f"{name} is {new}" for name, new in usable.items() if name != new]
     if changed:
         notes.append(f"names that can be part of a file name: {', '.join(changed)}")
-    return {usable[name]: rows for name, rows in found.items()}
+    return {usable[name]: rows for name, rows in by_entrant.items()}
 
 
 def _file_names(files: Sequence[AnswerFile]) -> list[str]:
@@ -512,17 +514,17 @@ def _file_names(files: Sequence[AnswerFile]) -> list[str]:
 
 def _usable_names(names: Iterable[str]) -> dict[str, str]:
     """For each name, one that can be part of a file name; they stay different."""
-    found: dict[str, str] = {}
+    usable: dict[str, str] = {}
     for name in names:
         plain = _NOT_IN_A_NAME.sub("-", name).strip("-.") or "model"
-        copies = sum(1 for other in found.values() if other == plain or other.startswith(f"{plain}-"))
-        found[name] = plain if plain not in found.values() else f"{plain}-{copies + 1}"
-    return found
+        copies = sum(1 for other in usable.values() if other == plain or other.startswith(f"{plain}-"))
+        usable[name] = plain if plain not in usable.values() else f"{plain}-{copies + 1}"
+    return usable
 
 
 def _answers_of(name: str, rows: Sequence[AnswerRow], keys: _Keys, left_out: Counter[str]) -> dict[str, str]:
     """An entrant's answers by prompt; of several to one prompt the first."""
-    found: dict[str, str] = {}
+    answers: dict[str, str] = {}
     keys.check_order(rows)
     for place, row in enumerate(rows):
         key = keys.of(row, place)
@@ -530,11 +532,11 @@ def _answers_of(name: str, rows: Sequence[AnswerRow], keys: _Keys, left_out: Cou
             left_out[f"{name}: answers left out because they belong to no prompt"] += 1
         elif not (row.answer or "").strip():
             left_out[f"{name}: answers left out because they are empty"] += 1
-        elif key in found:
+        elif key in answers:
             left_out[f"{name}: answers left out because an earlier one to the same prompt counts"] += 1
         else:
-            found[key] = row.answer or ""
-    return found
+            answers[key] = row.answer or ""
+    return answers
 
 
 class _Keys:

@@ -56,7 +56,7 @@ class ImageFinder:
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
-        self._found: dict[str, Image] = {}
+        self._images: dict[str, Image] = {}
 
     def find(self, names: Sequence[str], where: str) -> tuple[Image, ...]:
         """The images of one row; `where` names the row in errors.
@@ -72,9 +72,9 @@ class ImageFinder:
     def _find(self, name: str, where: str) -> Image:
         if name.lower().startswith(_ADDRESSES):
             return Image(url=name)
-        if name not in self._found:
-            self._found[name] = _file(self._folder / name, where)
-        return self._found[name]
+        if name not in self._images:
+            self._images[name] = _file(self._folder / name, where)
+        return self._images[name]
 
 
 def is_image_type(media_type: str) -> bool:

@@ -105,8 +105,8 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def earlier(self) -> tuple[tuple[str, str], ...]:
         """The conversation before `text`, as pairs of what the user said and what was answered."""
-        said = [turn.content for turn in self.turns]
-        return tuple(zip(said[::2], said[1::2], strict=True))
+        texts = [turn.content for turn in self.turns]
+        return tuple(zip(texts[::2], texts[1::2], strict=True))
 
     @property
     def whole_text(self) -> str:

@@ -103,13 +103,13 @@ def _steps(messages: Sequence[TranscriptMessage], final_answer: str) -> list[tup
     steps: list[tuple[str, str]] = []
     called: dict[str, str] = {}
     for message in messages:
-        said = _text(message.content)
+        text = _text(message.content)
         calls = message.tool_calls or ()
         if message.role in ("tool", "function"):
             tool = message.name or called.get(message.tool_call_id or "", "tool")
-            steps.append((f"{_short(tool)} returns", said))
-        elif said or not calls:
-            steps.append((message.role, said))
+            steps.append((f"{_short(tool)} returns", text))
+        elif text or not calls:
+            steps.append((message.role, text))
         for call in calls:
             called[call.id or ""] = call.function.name
             steps.append((f"{message.role} calls {_short(call.function.name)}", _arguments(call.function.arguments)))
@@ -123,14 +123,14 @@ def _render(steps: Sequence[tuple[str, str]], cuts: _Cuts) -> RenderedTranscript
     if len(steps) > cuts.steps:
         first, gone = cuts.steps // 3, len(steps) - cuts.steps
     shown, cut = [], 0
-    for place, (heading, said) in enumerate(steps):
+    for place, (heading, body) in enumerate(steps):
         if first <= place < first + gone:
-            cut += len(said)
+            cut += len(body)
             if place == first:
                 shown.append(f"[… {gone:,} steps cut …]")
             continue
         most = cuts.step if place < len(steps) - 1 else max(cuts.step, cuts.last)
-        text, left_out = _shorten(said, most)
+        text, left_out = _shorten(body, most)
         cut += left_out
         shown.append(f"[{place + 1}] {heading}:\n{text}")
     note = f", {cut:,} characters cut where marked" if cut else ""

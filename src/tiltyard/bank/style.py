@@ -49,11 +49,11 @@ class AnswerStyles:
             text: Gives the answer.
         """
         known = self._places.setdefault(entrant, {})
-        found = known.get(prompt_id)
-        if found is None:
-            found = known[prompt_id] = len(self._numbers) // len(STYLE)
+        position = known.get(prompt_id)
+        if position is None:
+            position = known[prompt_id] = len(self._numbers) // len(STYLE)
             self._numbers.extend(measure_style(text()))
-        return found
+        return position
 
     def length(self, place: int) -> int:
         """The length of an answer, by its number."""

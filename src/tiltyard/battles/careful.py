@@ -457,8 +457,8 @@ def _row(connection: DuckDBPyConnection, rows: Rows, layout: Layout, number: int
     """One row by its number, as Python values under the source's own column names."""
     names = list(dict.fromkeys(field.raw.top for field in layout.fields))
     values = ", ".join(f"to_json({identifier(name)})" for name in names)
-    found = connection.execute(f"SELECT {values} FROM {rows.sql} WHERE {identifier(ROW)} = {number}").fetchone()
-    return {name: _json_value(value) for name, value in zip(names, found or (), strict=False)}
+    row = connection.execute(f"SELECT {values} FROM {rows.sql} WHERE {identifier(ROW)} = {number}").fetchone()
+    return {name: _json_value(value) for name, value in zip(names, row or (), strict=False)}
 
 
 def _json_value(text: str | None) -> object:

@@ -293,8 +293,8 @@ class ParquetRows(ConversationRows):
             files.append(number_of[file])
             rows.append(row)
         for prints, name in zip(self.prints, self.columns, strict=True):
-            said = _fetched(self._query(self.parts, (name,))) if name in self.header else repeat((None,), len(rows))
-            for (conversation,) in said:
+            fetched = _fetched(self._query(self.parts, (name,))) if name in self.header else repeat((None,), len(rows))
+            for (conversation,) in fetched:
                 prints.add(conversation)
         return np.array(files, dtype=np.int32), np.array(rows, dtype=np.int64)
 
@@ -440,9 +440,9 @@ def read_conversations(
     parts = find_parts(data)
     given = dict(map or {})
     texts = given.pop(CONVERSATIONS[0], CONVERSATIONS[0]), given.pop(CONVERSATIONS[1], CONVERSATIONS[1])
-    found = find_sources(data, ReadOptions(format, COLUMNS, map=read_map(given)))
-    _check_texts(found, texts)
-    sources = tuple(conversation_rows(source, turns, texts, stop=on_bad == "error") for source in found)
+    row_sources = find_sources(data, ReadOptions(format, COLUMNS, map=read_map(given)))
+    _check_texts(row_sources, texts)
+    sources = tuple(conversation_rows(source, turns, texts, stop=on_bad == "error") for source in row_sources)
     battles = sources[0].battles if len(sources) == 1 else concat([source.battles for source in sources])
     if not len(battles):
         why = ", ".join(f"{count} × {reason}" for reason, count in battles.skipped.items()) or "it has no rows"
@@ -453,16 +453,16 @@ def read_conversations(
         replied=np.concatenate([_both_sides(source, "replied") for source in sources]),
         missing=np.concatenate([_both_sides(source, "missing") for source in sources]).astype(np.int8),
         files=tuple(parts),
-        has_text_columns=any(name in source.layout.header for source in found for name in texts),
+        has_text_columns=any(name in source.layout.header for source in row_sources for name in texts),
         turns=turns,
         sources=sources,
     )
 
 
-def _check_texts(found: Sequence[RowSource], texts: tuple[str, str]) -> None:
+def _check_texts(sources: Sequence[RowSource], texts: tuple[str, str]) -> None:
     """Refuse a mapping to conversations that are not there."""
     for ours, theirs in zip(CONVERSATIONS, texts, strict=True):
-        for source in found:
+        for source in sources:
             header = source.layout.header
             if ours != theirs and theirs not in header:
                 raise OptionError(

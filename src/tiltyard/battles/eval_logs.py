@@ -364,8 +364,8 @@ def _as_number(value: object) -> float | None:
 
 def _plain(values: object) -> dict[str, Any]:
     """The plain values of a mapping: what a column can hold."""
-    found = values.items() if isinstance(values, dict) else ()
-    return {str(key): value for key, value in found if isinstance(value, str | int | float | bool)}
+    items = values.items() if isinstance(values, dict) else ()
+    return {str(key): value for key, value in items if isinstance(value, str | int | float | bool)}
 
 
 # Inspect
@@ -443,12 +443,12 @@ def _zipped_inspect(part: Part) -> tuple[dict[str, Any], list[dict[str, Any]]]:
             pieces = sorted(name for name in names if name.startswith("_journal/summaries/"))
             wanted = ["summaries.json"] if "summaries.json" in names else pieces
             header = _decoded(_member(archive, head), f"{part.name}: {head}")
-            found = [
+            samples = [
                 sample for name in wanted for sample in _decoded(_member(archive, name), f"{part.name}: {name}", list)
             ]
     except (zipfile.BadZipFile, OSError, EOFError) as error:
         raise BattleError(f"{part.name} cannot be unzipped: {error}. Copy or write it again.") from None
-    return header, [sample for sample in found if isinstance(sample, dict)]
+    return header, [sample for sample in samples if isinstance(sample, dict)]
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -568,8 +568,8 @@ def _lm_eval(part: Part) -> list[ScoredRun]:
     The model is named in the summary beside it, else by its folder.
     """
     stem = Path(part.name).name.removesuffix(".gz").removesuffix(".jsonl").removeprefix("samples_")
-    found = re.fullmatch(r"(.+)_(\d{4}-\d\d-\d\dT[\d.:-]+)", stem)
-    task, stamp = (found[1], found[2]) if found else (stem, "")
+    dated = re.fullmatch(r"(.+)_(\d{4}-\d\d-\d\dT[\d.:-]+)", stem)
+    task, stamp = (dated[1], dated[2]) if dated else (stem, "")
     summary = _lm_eval_summary(part.path.parent / f"results_{stamp}.json") if stamp else {}
     model = str(summary.get("model_name") or Path(part.name).parent.name.replace("__", "/") or stem)
     higher = (summary.get("higher_is_better") or {}).get(task) or {}

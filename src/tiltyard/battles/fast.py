@@ -697,6 +697,6 @@ def about_rows(parts: Sequence[Part]) -> float:
     if typed:
         files = ", ".join(literal(no_glob(part.path)) for part in typed)
         with session() as connection:
-            said = connection.execute(f"SELECT num_rows FROM parquet_file_metadata([{files}])").fetchall()
-        rows += sum(number for (number,) in said)
+            counts = connection.execute(f"SELECT num_rows FROM parquet_file_metadata([{files}])").fetchall()
+        rows += sum(number for (number,) in counts)
     return rows

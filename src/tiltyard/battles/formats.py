@@ -147,15 +147,15 @@ def suggestion(missing: Collection[str], header: Collection[str], mapped: Column
         mapped: What was mapped already: those columns are not suggested again.
     """
     taken = {theirs for _, theirs in mapped.columns} | set(TARGETS)
-    found: dict[str, str] = {}
+    guesses: dict[str, str] = {}
     for ours in missing:
-        likely = _likely(ours, [name for name in header if name not in taken and name not in found.values()])
+        likely = _likely(ours, [name for name in header if name not in taken and name not in guesses.values()])
         if likely is not None:
-            found[ours] = likely
-    if len(found) < len(missing):
-        found = _by_values(missing, header, mapped)
-    pairs = ", ".join(f'"{ours}": "{theirs}"' for ours, theirs in found.items())
-    return f"Did you mean map={{{pairs}}}?" if found else ""
+            guesses[ours] = likely
+    if len(guesses) < len(missing):
+        guesses = _by_values(missing, header, mapped)
+    pairs = ", ".join(f'"{ours}": "{theirs}"' for ours, theirs in guesses.items())
+    return f"Did you mean map={{{pairs}}}?" if guesses else ""
 
 
 def _likely(ours: str, names: list[str]) -> str | None:
@@ -192,15 +192,15 @@ def _by_values(missing: Collection[str], header: Collection[str], mapped: Column
             winners = [name for name in rest if _name_winners(columns[name], columns[one], columns[other])]
             winners = winners or _numbers_of_sides(columns, rest)
             if winners:
-                found = {"model_a": one, "model_b": other, "winner": winners[0]}
-                return {ours: theirs for ours, theirs in found.items() if ours in missing}
+                guesses = {"model_a": one, "model_b": other, "winner": winners[0]}
+                return {ours: theirs for ours, theirs in guesses.items() if ours in missing}
     return {}
 
 
 def _numbers_of_sides(columns: Mapping[str, list[str]], names: list[str]) -> list[str]:
     """The one column of some that holds 1 and 2 and nothing else; none where several do."""
-    found = [name for name in names if {side_of(word) for word in columns[name] if word} == {Outcome.A, Outcome.B}]
-    return found if len(found) == 1 else []
+    numbered = [name for name in names if {side_of(word) for word in columns[name] if word} == {Outcome.A, Outcome.B}]
+    return numbered if len(numbered) == 1 else []
 
 
 def _are_opponents(one: list[str], other: list[str]) -> bool:
@@ -516,10 +516,10 @@ def check_mapped(mapped: ColumnMap, header: Collection[str], where: str) -> None
 def wrongly_separated(header: Collection[str]) -> str:
     """What to do about a header that is one name because its columns are not separated by commas; else nothing."""
     (only, *others) = header or [""]
-    found = [word for sign, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")) if only.count(sign) > 1]
-    if others or not found:
+    signs = [word for sign, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")) if only.count(sign) > 1]
+    if others or not signs:
         return ""
-    return f"its columns are separated by {found[0]}, not by commas. Save it as CSV with commas, or as .tsv with tabs."
+    return f"its columns are separated by {signs[0]}, not by commas. Save it as CSV with commas, or as .tsv with tabs."
 
 
 def listed(names: Iterable[str]) -> str:

@@ -143,14 +143,14 @@ def _expand(path: PathLike) -> list[Part]:
 
 def _matches(path: PathLike) -> list[str]:
     """The files and folders that a glob stands for. A broken link is not one of them, though `glob` finds it."""
-    found = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - an absolute pattern is fine too
-    dangling = next((match for match in found if not Path(match).exists()), None)
+    matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - an absolute pattern is fine too
+    dangling = next((match for match in matches if not Path(match).exists()), None)
     if dangling is not None:
         raise BattleError(f"there is no file {dangling}: it is a broken link. Remove the link, or name other files.")
-    if not found:
+    if not matches:
         what = "no file matches" if glob.has_magic(str(path)) else "there is no file"
         raise BattleError(f"{what} {path}. Check the path; a folder, a glob or - (standard input) would do too.")
-    return found
+    return matches
 
 
 def _folder(folder: Path) -> list[Part]:

@@ -203,15 +203,15 @@ def read_sheet(
     _, empty = find_problems(people, where=NOT_FILLED, default_source="human", map=ID_AS_PROMPT, examples_each=0)
     shown = {key.label_id(one): one for one in _possible(judged)}
     ids = sheet.text_column("question_id")
-    found = [shown.get(text) for text in ids.labels]
-    known = np.array([one is not None for one in found])[ids.codes]
+    matchups = [shown.get(text) for text in ids.labels]
+    known = np.array([one is not None for one in matchups])[ids.codes]
     if not known.any():
         raise NoBattles(
             f"none of the {len(sheet):,} labels of the sheet is about a matchup of this run: was the sheet drawn from "
             "another folder?"
         )
     skipped = {**sheet.skipped, "not filled in": sum(empty.counts.values()), "not of this run": int((~known).sum())}
-    return _unblinded(sheet.take(known), found, judged, {reason: n for reason, n in skipped.items() if n})
+    return _unblinded(sheet.take(known), matchups, judged, {reason: n for reason, n in skipped.items() if n})
 
 
 def _possible(judged: BattleTable) -> set[SheetMatchup]:
@@ -221,20 +221,20 @@ def _possible(judged: BattleTable) -> set[SheetMatchup]:
     if "dimension" in judged.columns:
         dimensions = judged.text_column("dimension").texts()
     prompts = judged.text_column("question_id").texts()
-    found = set()
+    matchups = set()
     for prompt, what, a, b in zip(prompts, dimensions, judged.model_a.tolist(), judged.model_b.tolist(), strict=True):
         if prompt is not None:
-            found.add(SheetMatchup(what or "", prompt, models[a], models[b]))
-            found.add(SheetMatchup(what or "", prompt, models[b], models[a]))
-    return found
+            matchups.add(SheetMatchup(what or "", prompt, models[a], models[b]))
+            matchups.add(SheetMatchup(what or "", prompt, models[b], models[a]))
+    return matchups
 
 
 def _unblinded(
-    sheet: BattleTable, found: list[SheetMatchup | None], judged: BattleTable, skipped: dict[str, int]
+    sheet: BattleTable, matchups: list[SheetMatchup | None], judged: BattleTable, skipped: dict[str, int]
 ) -> BattleTable:
     """The rows of a sheet with the models and prompts that they are about."""
     ids = sheet.text_column("question_id")
-    rows = [found[code] for code in ids.codes.tolist()]
+    rows = [matchups[code] for code in ids.codes.tolist()]
     shown = [one for one in rows if one is not None]
     place = {name: code for code, name in enumerate(judged.models)}
 

@@ -213,8 +213,8 @@ def _raw(name: str, header: Header, spelling: Format) -> RawColumn | None:
 
 
 def _known_raw(name: str, header: Header, spelling: Format) -> RawColumn | None:
-    found = spelling.find(name, header)
-    return None if found is None else header.columns[found]
+    column = spelling.find(name, header)
+    return None if column is None else header.columns[column]
 
 
 BAD_NUMBER: Final = math.inf

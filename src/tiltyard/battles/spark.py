@@ -185,14 +185,14 @@ def _kind(session: Any, paths: list[str], shown: str) -> FileKind:
     """The one kind of all files, by their names; Spark lists them, so that any file system will do."""
     listing = session.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
-        found = [row[0] for row in listing.load(paths).select("path").limit(LISTED).collect()]
+        files = [row[0] for row in listing.load(paths).select("path").limit(LISTED).collect()]
     except Exception as error:
         if "PATH_NOT_FOUND" in str(error):
             raise BattleError(
                 f"Spark finds no file at {shown}. Check the path; a folder or a glob would do too."
             ) from None
         raise BattleError(f"Spark cannot list {shown}: {first_line(error)}.") from None
-    kinds = {kind for path in found if (kind := suffix_kind(path)[0]) is not None}
+    kinds = {kind for path in files if (kind := suffix_kind(path)[0]) is not None}
     if len(kinds) != 1:
         seen = " and ".join(sorted(kind.value for kind in kinds)) or "no file"
         raise BattleError(f"{shown} holds {seen}: Spark reads files of one kind, ending in {KNOWN_SUFFIXES}.")
@@ -442,13 +442,13 @@ def count_on_spark(rows: SparkRows, options: ReadOptions, *, on_bad: OnBad) -> R
     keys = key_columns(layout)
     battles = _staged(rows, layout, keys)
     sql = COUNTS.format(keys=", ".join(key.name for key in keys))
-    found = _collect(rows, layout, lambda: rows.session.sql(sql, battles=battles).limit(MOST_GROUPS + 1))
-    if len(found) > MOST_GROUPS:
+    collected = _collect(rows, layout, lambda: rows.session.sql(sql, battles=battles).limit(MOST_GROUPS + 1))
+    if len(collected) > MOST_GROUPS:
         raise OptionError(
             f"{rows.name} holds more than {MOST_GROUPS:,} different outcomes of pairs: too many soft scores or models "
             "to count. Use the duckdb engine, or leave some out with where=..."
         )
-    grouped = SparkGroups.of(found, layout, keys)
+    grouped = SparkGroups.of(collected, layout, keys)
     settled = grouped.settled()
     skipped = grouped.skipped(settled)
     if skipped and on_bad == "error":
@@ -576,15 +576,15 @@ class SparkGroups:
 
     layout: Layout
     keys: list[KeyColumn]
-    found: Sequence[Sequence[Any]]
+    entries: Sequence[Sequence[Any]]
     rows: NDArray[np.int64]
     total: Floats
 
     @classmethod
-    def of(cls, found: Sequence[Sequence[Any]], layout: Layout, keys: list[KeyColumn]) -> SparkGroups:
+    def of(cls, collected: Sequence[Sequence[Any]], layout: Layout, keys: list[KeyColumn]) -> SparkGroups:
         """The groups that Spark found: its rows are the keys, how many rows of the source, and their weight."""
         n = len(keys)
-        ordered = sorted(found, key=lambda row: [(value is not None, str(value)) for value in row[:n]])
+        ordered = sorted(collected, key=lambda row: [(value is not None, str(value)) for value in row[:n]])
         rows = np.array([row[n] for row in ordered], dtype=np.int64)
         total = np.array([row[n + 1] for row in ordered], dtype=np.float64)
         return cls(layout, keys, ordered, rows, total)
@@ -592,20 +592,20 @@ class SparkGroups:
     @property
     def has_cluster(self) -> Bools:
         """Which groups hold rows that share a cluster with others."""
-        return np.array([row[self._at("has_cluster")] for row in self.found], dtype=bool)
+        return np.array([row[self._at("has_cluster")] for row in self.entries], dtype=bool)
 
     def key_values(self) -> list[tuple[Any, ...]]:
         """What Spark grouped by, group by group."""
-        return [tuple(row[: len(self.keys)]) for row in self.found]
+        return [tuple(row[: len(self.keys)]) for row in self.entries]
 
     def settled(self) -> Settled:
         """The groups after all rules: those that are battles as a table, and the reason of each that is not."""
         fault = self._faults()
-        labels, numbers = {}, {"weight": np.array([row[self._at("weight_sign")] for row in self.found])}
+        labels, numbers = {}, {"weight": np.array([row[self._at("weight_sign")] for row in self.entries])}
         for at, key in enumerate(self.keys):
             if key.field is None:
                 continue
-            values = [row[at] for row in self.found]
+            values = [row[at] for row in self.entries]
             if key.field.kind.is_label:
                 labels[key.field.name] = _label_column(values, is_json=holds_json(key.field, self.layout))
             else:
@@ -613,7 +613,7 @@ class SparkGroups:
         for side in ("model_a", "model_b"):
             labels[side].codes[fault > 0] = MISSING
         fields = tuple(field for field in self.layout.fields if not field.hashed)
-        batch = RawBatch(len(self.found), labels, numbers, count=self.rows.astype(np.float64), total=self.total)
+        batch = RawBatch(len(self.entries), labels, numbers, count=self.rows.astype(np.float64), total=self.total)
         settled = settle(batch, replace(self.layout, fields=fields))
         return replace(settled, reasons=np.where(fault > 0, fault, settled.reasons).astype(np.int8))
 
@@ -634,7 +634,7 @@ class SparkGroups:
         if reason is Reason.BAD_WEIGHT:
             return f"weight is negative, below {LEAST_WEIGHT:.6f} or above {MOST_WEIGHT:,.0f}"
         row: dict[str, Any] = {}
-        for key, value in zip(self.keys, self.found[at], strict=False):
+        for key, value in zip(self.keys, self.entries[at], strict=False):
             if key.name == "weight_sign" and np.isinf(value):
                 return "weight is not a finite number"
             if key.field is None:
@@ -653,9 +653,9 @@ class SparkGroups:
 
     def _faults(self) -> NDArray[np.int8]:
         """Why a line could not be read; Spark's CSV reader puts U+FFFD where bytes are not text."""
-        fault = np.array([row[self._at(FAULT)] for row in self.found], dtype=np.int8)
+        fault = np.array([row[self._at(FAULT)] for row in self.entries], dtype=np.int8)
         if self.layout.header.cells == "text":
-            odd = [any("\ufffd" in value for value in row if isinstance(value, str)) for row in self.found]
+            odd = [any("\ufffd" in value for value in row if isinstance(value, str)) for row in self.entries]
             fault[(fault == 0) & np.array(odd, dtype=bool)] = Reason.NOT_UTF8
         return fault
 
@@ -711,9 +711,9 @@ class _Clusters:
             sql, session = statement.format(**words), self.source.session
             return _collect(self.source, self.layout, lambda: session.sql(sql, battles=self.battles, scores=table))
 
-        found = collect(SQUARES)
+        entries = collect(SQUARES)
         squares, clusters, sizes, largest = np.zeros((n + 1, n + 1)), np.zeros(n + 1), np.zeros(n + 1), 0.0
-        for i, j, square, count, size, most in found:
+        for i, j, square, count, size, most in entries:
             squares[i, j] = squares[j, i] = square
             if i == j:
                 clusters[i], sizes[i] = count, size
@@ -753,12 +753,12 @@ class _Clusters:
         return reduce(lambda one, other: one.unionAll(other), tables)
 
 
-def _large_clusters(found: list[Any]) -> LargeClusters:
+def _large_clusters(triples: list[Any]) -> LargeClusters:
     """Triples of cluster, group and battles, the clusters numbered as they come."""
     place: dict[Any, int] = {}
-    cluster = [place.setdefault(name, len(place)) for name, _, _ in found]
+    cluster = [place.setdefault(name, len(place)) for name, _, _ in triples]
     return LargeClusters(
         np.array(cluster, dtype=np.int64),
-        np.array([group for _, group, _ in found], dtype=np.int64),
-        np.array([battles for _, _, battles in found], dtype=np.float64),
+        np.array([group for _, group, _ in triples], dtype=np.int64),
+        np.array([battles for _, _, battles in triples], dtype=np.float64),
     )

@@ -301,5 +301,5 @@ def _size(rows: int) -> str:
 
 
 def _deciders(table: BattleTable) -> list[str]:
-    found = battle_stats(table).sources
-    return [{"human": "human-preference", "llm-judge": "llm-as-a-judge"}[name] for name in found]
+    sources = battle_stats(table).sources
+    return [{"human": "human-preference", "llm-judge": "llm-as-a-judge"}[name] for name in sources]

@@ -224,7 +224,7 @@ def rejudge_command(
     budget: BudgetOption = None,
 ) -> None:
     """Judge the matchups of a finished run by another judge, and say what changed: verdicts, ratings, ranks."""
-    from tiltyard.judging.panel import panel_name
+    from tiltyard.judging.judge import panel_name
     from tiltyard.tournament.rejudge import change_lines, prepare, rejudge
 
     name = panel_name(judge_model) if len(judge_model) > 1 else judge_model[0]

@@ -79,7 +79,7 @@ def run_command(
     ] = None,
 ) -> None:
     """Judge a tournament in both orders, rate it, write a run folder with a report; exit 3 if a pilot says NO-GO."""
-    from tiltyard.judging.panel import panel_name
+    from tiltyard.judging.judge import panel_name
     from tiltyard.tournament.config import load_setup
     from tiltyard.tournament.people import check_label_file
     from tiltyard.tournament.plan import RunOptions, make_plan

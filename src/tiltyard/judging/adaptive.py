@@ -702,9 +702,9 @@ def play(rounds: AdaptiveRounds, outcomes: Callable[[Ints], Ints]) -> None:
 
 def forecast(design: Design, settings: RoundSettings, world: ImaginedWorld, *, times: int = 10) -> list[int]:
     """How many cases the rounds took in imagined tournaments of the same shape, smallest first."""
-    found = []
+    forecasts = []
     for seed in range(times):
         rounds = AdaptiveRounds(design, settings)
         play(rounds, world.draw(design, np.random.default_rng([settings.seed, 1, seed]))[1])
-        found.append(int(rounds.judged.sum()))
-    return sorted(found)
+        forecasts.append(int(rounds.judged.sum()))
+    return sorted(forecasts)

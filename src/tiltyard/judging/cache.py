@@ -112,11 +112,11 @@ class VerdictCache:
         Parameters:
             heads: The first 128 bits of each key, as two numbers.
         """
-        found = self._sorted.find_all(heads)
+        places = self._sorted.find_all(heads)
         if self._fresh:
             fresh = _index_of(self._fresh).find_all(heads)
-            found = np.where(fresh >= 0, fresh, found)
-        return found
+            places = np.where(fresh >= 0, fresh, places)
+        return places
 
     def read(self, place: int) -> Verdict:
         """The verdict at a place that `find_all` gave."""
@@ -331,20 +331,20 @@ class _SortedIndex:
 
     def find_all(self, heads: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The position of each key's line, or -1."""
-        found = np.full(len(heads), -1, dtype=np.int64)
+        places = np.full(len(heads), -1, dtype=np.int64)
         if not self._high or not len(heads):
-            return found
+            return places
         high, low = np.frombuffer(self._high, np.uint64), np.frombuffer(self._low, np.uint64)
         place = np.searchsorted(high, heads[:, 0])
         place[place == len(high)] = 0
         near = high[place] == heads[:, 0]
         same = near & (low[place] == heads[:, 1])
-        found[same] = np.frombuffer(self._offset, np.uint64)[place[same]].astype(np.int64)
+        places[same] = np.frombuffer(self._offset, np.uint64)[place[same]].astype(np.int64)
         for number in np.flatnonzero(near & ~same).tolist():
             position = self._find(int(heads[number, 0]), int(heads[number, 1]))
             if position is not None:
-                found[number] = position
-        return found
+                places[number] = position
+        return places
 
     def find(self, key: str) -> int | None:
         """The position of a key's line."""

@@ -148,13 +148,13 @@ def _cases(dimension: str, canaries: Sequence[Canary]) -> list[Case]:
 
 @dataclass(frozen=True, slots=True)
 class MissedCanary:
-    """A canary that a judge missed, and what it said."""
+    """A canary that a judge missed, and its answer."""
 
     canary: str
     """Its id."""
     kind: str
     """Which kind."""
-    said: str
+    answer: str
     """What the judge chose in each order, and its first words."""
 
 
@@ -199,7 +199,7 @@ def score_canaries(
     by_kind: dict[str, list[Judgment]] = {}
     for judgment in judgments:
         by_kind.setdefault(kind_of[judgment.prompt_id], []).append(judgment)
-    return [_score(kind, found, ties_count) for kind, found in by_kind.items()]
+    return [_score(kind, of_kind, ties_count) for kind, of_kind in by_kind.items()]
 
 
 def canary_report(
@@ -238,7 +238,7 @@ def _score(kind: str, judgments: list[Judgment], ties_count: bool) -> CanaryScor
         undecided=len(read) - right - fooled,
         failed=len(judgments) - len(read),
         missed=tuple(
-            MissedCanary(judgment.prompt_id, kind, _said(judgment))
+            MissedCanary(judgment.prompt_id, kind, _answer(judgment))
             for judgment in judgments
             if _is_missed(judgment, ties_count)
         ),
@@ -260,7 +260,7 @@ def _chosen(judgment: Judgment, verdict: Verdict) -> str:
 _CHOICES = {GOOD: "the good answer", BAD: "the bad answer", VerdictLabel.TIE.value: "a tie"}
 
 
-def _said(judgment: Judgment) -> str:
+def _answer(judgment: Judgment) -> str:
     """What each judge chose, by who was shown first, and the first words behind what was not the good answer."""
     by_judge: dict[str, dict[str, list[str]]] = {}
     for verdict in judgment.raw:

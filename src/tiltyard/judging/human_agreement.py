@@ -177,10 +177,10 @@ async def check_judge(
     plan = labelled_plan(pairs, rubric)
     judged = await judge(plan, judge_, single_order=single_order, watch=watch, on_verdict=on_verdict)
     judgments = list(judged.judgments[rubric.dimension])
-    found = compare_with_people(
+    comparison = compare_with_people(
         pairs, judgments, judge_model=judged.judge_model, both_orders=judged.both_orders, own=own
     )
-    return replace(found, stats=judged.stats[rubric.dimension])
+    return replace(comparison, stats=judged.stats[rubric.dimension])
 
 
 def labelled_plan(pairs: Sequence[LabelledPair], rubric: Rubric) -> JudgingPlan:

@@ -1,22 +1,40 @@
-"""Judging a plan: a judge gives verdicts on every case, and they are settled into judgments in the plan's order."""
+"""Judging a plan: one judge or several give verdicts on every case, which are settled into judgments in its order."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Protocol, cast
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import cache, partial, reduce
+from typing import Literal, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging.plan import Case, JudgingPlan, LazySequence
-from tiltyard.judging.records import Judgment, Matchup, Verdict, settle_by
+from tiltyard.judging.records import Judgment, Matchup, Verdict, most_frequent, settle_by
 from tiltyard.llm.asking import Watch
 from tiltyard.llm.prices import add_costs
 from tiltyard.llm.provider import Usage
-from tiltyard.ratings.reliability import Reliability
+from tiltyard.ratings.reliability import (
+    FEWEST_JUDGES,
+    MISSING,
+    NEITHER,
+    A,
+    B,
+    Reliability,
+    estimate_reliability,
+    plurality,
+)
+
+Combine = Literal["majority", "weight", "rows"]
+"""How the votes of a panel become battles. `majority`: the result with the most votes, one battle per matchup.
+`weight`: the most probable result, given how reliable each judge is, estimated from the votes. `rows`: every judge's
+own judgment is a battle, and all battles of a prompt are one cluster."""
+
 
 OnVerdict = Callable[[Matchup, Verdict], None]
 """Called with each new verdict as it is saved, including failures and canaries (whose entrants are called
@@ -123,49 +141,6 @@ class Verdicts(Protocol):
         ...
 
 
-class PanelFindings(Verdicts, Protocol):
-    """The verdicts of several judges on a plan, which are combined in their own way."""
-
-    @property
-    def members(self) -> tuple[str, ...]:
-        """The judges."""
-        ...
-
-    @property
-    def combine(self) -> str:
-        """How their judgments become one."""
-        ...
-
-    @property
-    def member_stats(self) -> Mapping[str, Mapping[str, JudgingStats]]:
-        """How it went, by judge and dimension."""
-        ...
-
-    def with_stats(self, member_stats: Mapping[str, Mapping[str, JudgingStats]]) -> PanelFindings:
-        """The same findings with other statistics: those of all rounds in which they were judged."""
-        ...
-
-    def judgments(self, dimension: str) -> Sequence[Judgment]:
-        """The judgments of a dimension; with `rows`, one of every judge for each case."""
-        ...
-
-    def canary_judgments(self, dimension: str) -> Sequence[Judgment]:
-        """The judgments of a dimension's canaries."""
-        ...
-
-    def member_judgments(self, dimension: str) -> list[Sequence[Judgment]]:
-        """By judge, its own judgments of a dimension."""
-        ...
-
-    def votes(self, dimension: str) -> NDArray[np.int8]:
-        """Cases × judges: what each judge found, as `tiltyard.ratings.reliability` spells it."""
-        ...
-
-    def reliability(self, dimension: str) -> Reliability | None:
-        """How reliable each judge is, by the votes alone; None where there are too few judges to tell."""
-        ...
-
-
 class Judge(Protocol):
     """Decides which answer is better: a language model, a panel of several, or a file of recorded verdicts."""
 
@@ -206,7 +181,7 @@ class JudgingResult:
     """The judgments of the canaries of each dimension."""
     stats: Mapping[str, JudgingStats]
     """How it went, by dimension."""
-    panel: PanelFindings | None = None
+    panel: PanelVerdicts | None = None
     """The judges of a panel, each with its own judgments; None for a single judge."""
 
 
@@ -255,9 +230,8 @@ async def judge(
         )
 
     def both(verdicts: Verdicts, dimension: str) -> tuple[Sequence[Judgment], Sequence[Judgment]]:
-        panel = _panel(verdicts)
-        if panel is not None:
-            return panel.judgments(dimension), panel.canary_judgments(dimension)
+        if isinstance(verdicts, PanelVerdicts):
+            return verdicts.judgments(dimension), verdicts.canary_judgments(dimension)
         return settled(plan, verdicts, dimension, both_orders=judge.both_orders)
 
     def early(dimension: str, verdicts: Verdicts) -> None:
@@ -267,20 +241,15 @@ async def judge(
     announce = None if on_settled is None else early
     options = JudgingOptions(skip_judging, prewarm, retry_failed, watch, on_verdict, give_up_after, announce)
     verdicts = await judge.judge(plan, options)
-    found = {dimension: both(verdicts, dimension) for dimension in plan.dimensions}
+    judgments = {dimension: both(verdicts, dimension) for dimension in plan.dimensions}
     return JudgingResult(
         judge.name,
         judge.both_orders,
-        {dimension: cases for dimension, (cases, _) in found.items()},
-        {dimension: canaries for dimension, (_, canaries) in found.items()},
+        {dimension: cases for dimension, (cases, _) in judgments.items()},
+        {dimension: canaries for dimension, (_, canaries) in judgments.items()},
         verdicts.stats,
-        _panel(verdicts),
+        verdicts if isinstance(verdicts, PanelVerdicts) else None,
     )
-
-
-def _panel(verdicts: Verdicts) -> PanelFindings | None:
-    """The same verdicts, if they are a panel's."""
-    return cast("PanelFindings", verdicts) if hasattr(type(verdicts), "member_judgments") else None
 
 
 def settled(
@@ -290,10 +259,154 @@ def settled(
     cases, canaries = plan.cases.get(dimension, ()), plan.canaries.get(dimension, ())
 
     def judgment(of: Sequence[Case], first: int, number: int) -> Judgment:
-        said = verdicts.verdicts(dimension, first + number)
-        return settle_by(of[number].matchup, said, both_orders=both_orders)
+        given = verdicts.verdicts(dimension, first + number)
+        return settle_by(of[number].matchup, given, both_orders=both_orders)
 
     return (
         LazySequence(len(cases), partial(judgment, cases, 0)),
         LazySequence(len(canaries), partial(judgment, canaries, len(cases))),
+    )
+
+
+def panel_name(members: Sequence[str]) -> str:
+    """The name of a panel, which names its members: `panel(anthropic/…, openai/…)`."""
+    return f"panel({', '.join(members)})"
+
+
+class PanelVerdicts:
+    """The verdicts of a panel, and the judgments that they become.
+
+    Parameters:
+        judges: The judges.
+        heard: The verdicts of each, in the same order.
+        plan: What was judged.
+        combine: `majority`, `weight` or `rows`.
+    """
+
+    def __init__(self, judges: Sequence[Judge], heard: Sequence[Verdicts], plan: JudgingPlan, combine: Combine) -> None:
+        self.members = tuple(judge.name for judge in judges)
+        self.combine = combine
+        self._plan = plan
+        self._heard = tuple(heard)
+        self._settled = {
+            dimension: [
+                settled(plan, verdicts, dimension, both_orders=judge.both_orders)
+                for judge, verdicts in zip(judges, heard, strict=True)
+            ]
+            for dimension in plan.dimensions
+        }
+        self.member_stats: Mapping[str, Mapping[str, JudgingStats]] = {
+            name: verdicts.stats for name, verdicts in zip(self.members, heard, strict=True)
+        }
+        """How it went, by judge and dimension."""
+        self._votes = cache(self._read_votes)
+        self._reliability = cache(self._estimate)
+        self._weighted = cache(self._decide)
+
+    def with_stats(self, member_stats: Mapping[str, Mapping[str, JudgingStats]]) -> PanelVerdicts:
+        """The same findings with other statistics: those of all rounds in which they were judged."""
+        other = copy(self)
+        other.member_stats = member_stats
+        return other
+
+    @property
+    def stats(self) -> dict[str, JudgingStats]:
+        """How it went with all judges together, by dimension."""
+        heard = self.member_stats.values()
+        added = {name: reduce(add_stats, (stats[name] for stats in heard)) for name in self._plan.dimensions}
+        return {name: replace(stats, cases=stats.cases // len(heard)) for name, stats in added.items()}
+
+    def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
+        """All verdicts on a case, judge by judge."""
+        return tuple(verdict for heard in self._heard for verdict in heard.verdicts(dimension, place))
+
+    def member_judgments(self, dimension: str) -> list[Sequence[Judgment]]:
+        """By judge, its own judgments of a dimension."""
+        return [cases for cases, _ in self._settled[dimension]]
+
+    def judgments(self, dimension: str) -> Sequence[Judgment]:
+        """The judgments of a dimension; with `rows`, one of every judge for each case."""
+        own = self.member_judgments(dimension)
+        length = len(self._plan.cases.get(dimension, ()))
+        if self.combine == "rows":
+            return LazySequence(length * len(own), lambda number: own[number % len(own)][number // len(own)])
+        weighted = self.combine == "weight"
+        return LazySequence(length, partial(self._combined, dimension, own, weighted=weighted))
+
+    def canary_judgments(self, dimension: str) -> Sequence[Judgment]:
+        """The judgments of a dimension's canaries: what most judges found."""
+        own: list[Sequence[Judgment]] = [canaries for _, canaries in self._settled[dimension]]
+        return LazySequence(len(own[0]), partial(self._combined, dimension, own, weighted=False))
+
+    def votes(self, dimension: str) -> NDArray[np.int8]:
+        """Cases × judges: what each judge found, as `tiltyard.ratings.reliability` spells it."""
+        return self._votes(dimension)
+
+    def reliability(self, dimension: str) -> Reliability | None:
+        """How reliable each judge is, by the votes alone; None where too few judges name winners to tell."""
+        return self._reliability(dimension)
+
+    def _read_votes(self, dimension: str) -> NDArray[np.int8]:
+        own = self.member_judgments(dimension)
+        votes = np.empty((len(own[0]), len(own)), np.int8)
+        for judge, judgments in enumerate(own):
+            for place, judgment in enumerate(judgments):
+                votes[place, judge] = vote(judgment)
+        return votes
+
+    def _estimate(self, dimension: str) -> Reliability | None:
+        votes = self.votes(dimension)
+        naming = np.isin(votes, (A, B)).any(axis=0).sum()
+        return estimate_reliability(votes) if naming >= FEWEST_JUDGES else None
+
+    def _decide(self, dimension: str) -> NDArray[np.int8]:
+        """By case, the most probable result; without reliabilities, the one with the most votes."""
+        reliability = self.reliability(dimension)
+        return plurality(self.votes(dimension)) if reliability is None else reliability.decided()
+
+    def _combined(self, dimension: str, own: Sequence[Sequence[Judgment]], number: int, *, weighted: bool) -> Judgment:
+        each = [judgments[number] for judgments in own]
+        decided = int(self._weighted(dimension)[number]) if weighted else most_votes([vote(one) for one in each])
+        return combine_judgments(self.members, each, decided)
+
+
+def vote(judgment: Judgment) -> int:
+    """What a judge found: `A`, `B`, `NEITHER`, or `MISSING` where it failed."""
+    if judgment.status != "ok":
+        return MISSING
+    if judgment.winner is None:
+        return NEITHER
+    return A if judgment.winner == judgment.entrant_a else B
+
+
+def most_votes(votes: Sequence[int]) -> int:
+    """The result with the most votes; `MISSING` if the lead is shared."""
+    winner = most_frequent([one for one in votes if one != MISSING])
+    return MISSING if winner is None else winner
+
+
+def combine_judgments(members: Sequence[str], judgments: Sequence[Judgment], decided: int) -> Judgment:
+    """One judgment of several judges' own.
+
+    Without a winner it is a tie if at least as many judges say tie as contradict themselves; else, and if the votes are
+    split, it is inconsistent. It failed only if every judge failed.
+
+    Parameters:
+        members: The judges.
+        judgments: What each found, in the same order.
+        decided: The combined result: `A`, `B`, `NEITHER`, or `MISSING` if the votes are split.
+    """
+    first = judgments[0]
+    read = [judgment for judgment in judgments if judgment.status == "ok"]
+    outcomes = Counter(judgment.outcome for judgment in read)
+    winner = {A: first.entrant_a, B: first.entrant_b}.get(decided) if read else None
+    tied = decided == NEITHER and outcomes["tie"] > 0 and outcomes["tie"] >= outcomes["inconsistent"]
+    return msgspec.structs.replace(
+        first,
+        winner=winner,
+        inconsistent=bool(read) and winner is None and not tied,
+        status="ok" if read else "failed",
+        raw=tuple(verdict for judgment in judgments for verdict in judgment.raw),
+        judge_model=panel_name(members),
+        votes={name: judgment.outcome for name, judgment in zip(members, judgments, strict=True)},
     )

@@ -187,7 +187,7 @@ def open_questions(
     If the judge has answered none of them, the fault was not in the questions: those that failed for good are asked
     again too.
     """
-    found = OpenQuestions(questions)
+    pending = OpenQuestions(questions)
 
     there = {name: caches[name].find_all(keys.heads()) >= 0 for name, keys in questions.keys.items()}
     ask_again = retry_failed or not any(answered.any() for answered in there.values())
@@ -195,7 +195,7 @@ def open_questions(
         cache = caches[dimension]
         unanswered = np.flatnonzero(keys.first_of_equals() & ~there[dimension])
         if not cache.any_failed:
-            found.add_all(dimension, unanswered)
+            pending.add_all(dimension, unanswered)
             continue
         for number in unanswered.tolist():
             key = keys.key(number)
@@ -203,8 +203,8 @@ def open_questions(
             limit = questions.settings.max_attempts + (len(counted(asked)) if ask_again else 0)
             pointless = any(attempt.final for attempt in asked)
             if ask_again or not (pointless or len(counted(asked)) >= limit):
-                found.add(dimension, number, key, limit)
-    return found
+                pending.add(dimension, number, key, limit)
+    return pending
 
 
 def counted(attempts: Iterable[Verdict]) -> list[Verdict]:
@@ -558,11 +558,11 @@ class LanguageModelJudge:
         _, caches = self._prepare(plan)
         kept = {name: cache.reply_lengths for name, cache in caches.items()}
         mine = any(self.name in by_judge for by_judge in kept.values())
-        found = {}
+        lengths = {}
         for name, by_judge in kept.items():
             counted = [length for judge, length in by_judge.items() if judge == self.name or not mine]
-            found[name] = sum(counted, ReplyLengths())
-        return found if any(length.replies for length in found.values()) else {}
+            lengths[name] = sum(counted, ReplyLengths())
+        return lengths if any(length.replies for length in lengths.values()) else {}
 
     async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> Verdicts:
         """Ask what is not cached (nothing with `skip_judging`), and return what the cache then holds."""
@@ -765,16 +765,16 @@ class _CachedVerdicts:
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
         """The verdicts on a case: the readable ones, or the last failure."""
         asked = self._keys[dimension].per_case
-        found = [
+        verdicts = [
             self._verdict(dimension, asked * place + which, swapped=which % self._orders == 1) for which in range(asked)
         ]
-        return tuple(verdict for verdict in found if verdict is not None)
+        return tuple(verdict for verdict in verdicts if verdict is not None)
 
     def _places_of(self, dimension: str) -> array[int]:
         """Where the readable verdict of each question is in its cache, or -1; found once, when all are answered."""
         if dimension not in self._places:
-            found = self._caches[dimension].find_all(self._keys[dimension].heads())
-            self._places[dimension] = array("q", found.tobytes())
+            places = self._caches[dimension].find_all(self._keys[dimension].heads())
+            self._places[dimension] = array("q", places.tobytes())
         return self._places[dimension]
 
     def _verdict(self, dimension: str, number: int, *, swapped: bool) -> Verdict | None:

@@ -7,12 +7,11 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from copy import copy
 from dataclasses import asdict, dataclass, replace
-from functools import cache, partial, reduce
+from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 import numpy as np
@@ -22,42 +21,33 @@ from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.judging.bias import Bias, measure_bias
 from tiltyard.judging.cache import ReplyLengths
 from tiltyard.judging.judge import (
+    Combine,
     Judge,
     JudgingOptions,
     JudgingResult,
-    JudgingStats,
     OnSettled,
-    PanelFindings,
+    PanelVerdicts,
     Verdicts,
-    add_stats,
-    settled,
+    panel_name,
 )
 from tiltyard.judging.language_model import LanguageModelJudge
-from tiltyard.judging.plan import Case, JudgingPlan, LazySequence
+from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.reading import ReplyForm
-from tiltyard.judging.records import Judgment, Verdict, most_frequent
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.journal import shared_folder
 from tiltyard.llm.runner import AskingParts
 from tiltyard.ratings.reliability import (
-    FEWEST_JUDGES,
     MISSING,
     NEITHER,
     A,
     B,
     Reliability,
-    estimate_reliability,
     plurality,
 )
 from tiltyard.validity.agreement import Estimate, cohen_kappa, mean_of, share
 
 if TYPE_CHECKING:
     Votes = NDArray[np.int8]
-
-Combine = Literal["majority", "weight", "rows"]
-"""How the votes of a panel become battles. `majority`: the result with the most votes, one battle per matchup.
-`weight`: the most probable result, given how reliable each judge is, estimated from the votes. `rows`: every judge's
-own judgment is a battle, and all battles of a prompt are one cluster."""
 
 
 class PanelMember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,11 +65,6 @@ class PanelMember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Token limit of its first attempt, instead of `judge.max_tokens`."""
     reply: ReplyForm | None = None
     """Its form of reply, instead of `judge.reply`."""
-
-
-def panel_name(members: Sequence[str]) -> str:
-    """The name of a panel, which names its members: `panel(anthropic/…, openai/…)`."""
-    return f"panel({', '.join(members)})"
 
 
 def panel_members(name: str) -> tuple[str, ...]:
@@ -157,7 +142,7 @@ class PanelJudge:
             for dimension, length in member.reply_lengths(plan).items()
         }
 
-    async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> PanelFindings:
+    async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> PanelVerdicts:
         """Every judge's verdicts on every case and canary."""
         async with AsyncExitStack() as stack:
             if self.language_models and not options.skip_judging:
@@ -165,16 +150,13 @@ class PanelJudge:
                 share = shared_folder(self._folder, parts.now, notice=self._notice, sleep=parts.sleep)
                 await stack.enter_async_context(share)
             early = _EarlyPanel(self._members, plan, self._combine, options.on_settled)
-            tasks = [asyncio.create_task(self._heard(member, plan, options, early)) for member in self._members]
-            try:
-                await asyncio.wait(tasks)
-            except asyncio.CancelledError:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-                raise
-        heard = [task.result() for task in tasks]
-        return PanelVerdicts(self._members, heard, plan, self._combine)
+            heard = (self._heard(member, plan, options, early) for member in self._members)
+            results = await asyncio.gather(*heard, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        verdicts = [result for result in results if not isinstance(result, BaseException)]
+        return PanelVerdicts(self._members, verdicts, plan, self._combine)
 
     async def aclose(self) -> None:
         """Close the connections of all judges."""
@@ -223,145 +205,6 @@ class _EarlyPanel:
 
 def _group(judge: str, dimension: str) -> str:
     return f"{judge} · {dimension}"
-
-
-class PanelVerdicts:
-    """The verdicts of a panel, and the judgments that they become.
-
-    Parameters:
-        judges: The judges.
-        heard: The verdicts of each, in the same order.
-        plan: What was judged.
-        combine: `majority`, `weight` or `rows`.
-    """
-
-    def __init__(self, judges: Sequence[Judge], heard: Sequence[Verdicts], plan: JudgingPlan, combine: Combine) -> None:
-        self.members = tuple(judge.name for judge in judges)
-        self.combine = combine
-        self._plan = plan
-        self._heard = tuple(heard)
-        self._settled = {
-            dimension: [
-                settled(plan, verdicts, dimension, both_orders=judge.both_orders)
-                for judge, verdicts in zip(judges, heard, strict=True)
-            ]
-            for dimension in plan.dimensions
-        }
-        self.member_stats: Mapping[str, Mapping[str, JudgingStats]] = {
-            name: verdicts.stats for name, verdicts in zip(self.members, heard, strict=True)
-        }
-        """How it went, by judge and dimension."""
-        self._votes = cache(self._read_votes)
-        self._reliability = cache(self._estimate)
-        self._weighted = cache(self._decide)
-
-    def with_stats(self, member_stats: Mapping[str, Mapping[str, JudgingStats]]) -> PanelVerdicts:
-        """The same findings with other statistics: those of all rounds in which they were judged."""
-        found = copy(self)
-        found.member_stats = member_stats
-        return found
-
-    @property
-    def stats(self) -> dict[str, JudgingStats]:
-        """How it went with all judges together, by dimension."""
-        heard = self.member_stats.values()
-        added = {name: reduce(add_stats, (stats[name] for stats in heard)) for name in self._plan.dimensions}
-        return {name: replace(stats, cases=stats.cases // len(heard)) for name, stats in added.items()}
-
-    def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
-        """All verdicts on a case, judge by judge."""
-        return tuple(verdict for heard in self._heard for verdict in heard.verdicts(dimension, place))
-
-    def member_judgments(self, dimension: str) -> list[Sequence[Judgment]]:
-        """By judge, its own judgments of a dimension."""
-        return [cases for cases, _ in self._settled[dimension]]
-
-    def judgments(self, dimension: str) -> Sequence[Judgment]:
-        """The judgments of a dimension; with `rows`, one of every judge for each case."""
-        own = self.member_judgments(dimension)
-        length = len(self._plan.cases.get(dimension, ()))
-        if self.combine == "rows":
-            return LazySequence(length * len(own), lambda number: own[number % len(own)][number // len(own)])
-        weighted = self.combine == "weight"
-        return LazySequence(length, partial(self._combined, dimension, own, weighted=weighted))
-
-    def canary_judgments(self, dimension: str) -> Sequence[Judgment]:
-        """The judgments of a dimension's canaries: what most judges found."""
-        own: list[Sequence[Judgment]] = [canaries for _, canaries in self._settled[dimension]]
-        return LazySequence(len(own[0]), partial(self._combined, dimension, own, weighted=False))
-
-    def votes(self, dimension: str) -> NDArray[np.int8]:
-        """Cases × judges: what each judge found, as `tiltyard.ratings.reliability` spells it."""
-        return self._votes(dimension)
-
-    def reliability(self, dimension: str) -> Reliability | None:
-        """How reliable each judge is, by the votes alone; None where too few judges name winners to tell."""
-        return self._reliability(dimension)
-
-    def _read_votes(self, dimension: str) -> NDArray[np.int8]:
-        own = self.member_judgments(dimension)
-        found = np.empty((len(own[0]), len(own)), np.int8)
-        for judge, judgments in enumerate(own):
-            for place, judgment in enumerate(judgments):
-                found[place, judge] = vote(judgment)
-        return found
-
-    def _estimate(self, dimension: str) -> Reliability | None:
-        votes = self.votes(dimension)
-        naming = np.isin(votes, (A, B)).any(axis=0).sum()
-        return estimate_reliability(votes) if naming >= FEWEST_JUDGES else None
-
-    def _decide(self, dimension: str) -> NDArray[np.int8]:
-        """By case, the most probable result; without reliabilities, the one with the most votes."""
-        found = self.reliability(dimension)
-        return plurality(self.votes(dimension)) if found is None else found.decided()
-
-    def _combined(self, dimension: str, own: Sequence[Sequence[Judgment]], number: int, *, weighted: bool) -> Judgment:
-        found = [judgments[number] for judgments in own]
-        decided = int(self._weighted(dimension)[number]) if weighted else most_votes([vote(one) for one in found])
-        return combine_judgments(self.members, found, decided)
-
-
-def vote(judgment: Judgment) -> int:
-    """What a judge found: `A`, `B`, `NEITHER`, or `MISSING` where it failed."""
-    if judgment.status != "ok":
-        return MISSING
-    if judgment.winner is None:
-        return NEITHER
-    return A if judgment.winner == judgment.entrant_a else B
-
-
-def most_votes(votes: Sequence[int]) -> int:
-    """The result with the most votes; `MISSING` if the lead is shared."""
-    found = most_frequent([one for one in votes if one != MISSING])
-    return MISSING if found is None else found
-
-
-def combine_judgments(members: Sequence[str], found: Sequence[Judgment], decided: int) -> Judgment:
-    """One judgment of several judges' own.
-
-    Without a winner it is a tie if at least as many judges say tie as contradict themselves; else, and if the votes are
-    split, it is inconsistent. It failed only if every judge failed.
-
-    Parameters:
-        members: The judges.
-        found: What each found, in the same order.
-        decided: The combined result: `A`, `B`, `NEITHER`, or `MISSING` if the votes are split.
-    """
-    first = found[0]
-    read = [judgment for judgment in found if judgment.status == "ok"]
-    outcomes = Counter(judgment.outcome for judgment in read)
-    winner = {A: first.entrant_a, B: first.entrant_b}.get(decided) if read else None
-    tied = decided == NEITHER and outcomes["tie"] > 0 and outcomes["tie"] >= outcomes["inconsistent"]
-    return msgspec.structs.replace(
-        first,
-        winner=winner,
-        inconsistent=bool(read) and winner is None and not tied,
-        status="ok" if read else "failed",
-        raw=tuple(verdict for judgment in found for verdict in judgment.raw),
-        judge_model=panel_name(members),
-        votes={name: judgment.outcome for name, judgment in zip(members, found, strict=True)},
-    )
 
 
 MOST_NAMED = 10
@@ -488,18 +331,18 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _percent(found: Estimate) -> str:
-    if found.value is None or found.low is None or found.high is None:
+def _percent(estimate: Estimate) -> str:
+    if estimate.value is None or estimate.low is None or estimate.high is None:
         return "–"
-    return f"{100 * found.value:.0f} % ({100 * found.low:.0f} to {100 * found.high:.0f}) of {found.n:,}"
+    return f"{100 * estimate.value:.0f} % ({100 * estimate.low:.0f} to {100 * estimate.high:.0f}) of {estimate.n:,}"
 
 
-def _clear(found: Estimate) -> bool:
+def _clear(estimate: Estimate) -> bool:
     """Whether zero is outside the interval."""
-    return found.low is not None and found.high is not None and not found.low <= 0 <= found.high
+    return estimate.low is not None and estimate.high is not None and not estimate.low <= 0 <= estimate.high
 
 
-def panel_results(panel: PanelFindings, studies: Mapping[str, PanelStudy]) -> dict[str, Any]:
+def panel_results(panel: PanelVerdicts, studies: Mapping[str, PanelStudy]) -> dict[str, Any]:
     """What the manifest says about a panel."""
     return {
         "judges": list(panel.members),
@@ -520,18 +363,18 @@ def study_panel(plan: JudgingPlan, judged: JudgingResult) -> dict[str, PanelStud
     return {dimension: _study(judged.panel, dimension, plan.cases.get(dimension, ())) for dimension in plan.dimensions}
 
 
-def _study(panel: PanelFindings, dimension: str, cases: Sequence[Case]) -> PanelStudy:
+def _study(panel: PanelVerdicts, dimension: str, cases: Sequence[Case]) -> PanelStudy:
     votes = panel.votes(dimension)
     matchups = [case.matchup for case in cases]
     prompts = [matchup.prompt_id for matchup in matchups]
     entrants = [(matchup.entrant_a, matchup.entrant_b) for matchup in matchups]
-    found = panel.reliability(dimension)
+    reliability = panel.reliability(dimension)
     voted = (votes != MISSING).sum(axis=1)
     opposed = (votes == A).any(axis=1) & (votes == B).any(axis=1)
     same = (votes == votes[:, :1]).all(axis=1) & (voted == votes.shape[1])
     own = panel.member_judgments(dimension)
     rows = (
-        _judge_row(name, votes, place, prompts, entrants, found, measure_bias(own[place]))
+        _judge_row(name, votes, place, prompts, entrants, reliability, measure_bias(own[place]))
         for place, name in enumerate(panel.members)
     )
     often = Counter(prompts[place] for place in np.flatnonzero(opposed).tolist())
@@ -562,7 +405,7 @@ def _judge_row(
     place: int,
     prompts: Sequence[str],
     entrants: Sequence[tuple[str, str]],
-    found: Reliability | None,
+    reliability: Reliability | None,
     bias: Bias,
 ) -> PanelJudgeRow:
     mine, others = votes[:, place], np.delete(votes, place, axis=1)
@@ -570,7 +413,7 @@ def _judge_row(
     comparable = np.flatnonzero((mine != MISSING) & (most != MISSING)).tolist()
     sides = np.isin(mine, (A, B)) & np.isin(most, (A, B))
     leans_to, lean = _lean(mine, others, prompts, entrants)
-    rated = found if np.isin(mine, (A, B)).any() else None
+    rated = reliability if np.isin(mine, (A, B)).any() else None
     return PanelJudgeRow(
         judge=name,
         settled=int((mine != MISSING).sum()),
@@ -640,8 +483,8 @@ def _kappa(first: list[int], second: list[int], clusters: list[str]) -> Estimate
     hardly more than their habit of saying A explains.
     """
     swapped = [[_OTHER[one] for one in votes] for votes in (first, second)]
-    found = cohen_kappa(first + swapped[0], second + swapped[1], clusters * 2)
-    return replace(found, n=len(first))
+    kappa = cohen_kappa(first + swapped[0], second + swapped[1], clusters * 2)
+    return replace(kappa, n=len(first))
 
 
 def _most_dissent(votes: Votes) -> list[int]:

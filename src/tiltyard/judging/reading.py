@@ -112,8 +112,8 @@ def check_form(reply: ReplyForm, grades: bool, options: dict[str, Any]) -> None:
 
 
 def _output_config(options: dict[str, Any]) -> dict[str, Any]:
-    found = options.get("output_config")
-    return found if isinstance(found, dict) else {}
+    config = options.get("output_config")
+    return config if isinstance(config, dict) else {}
 
 
 def closing_text(reply: ReplyForm, *, grades: bool = False) -> str:
@@ -301,14 +301,16 @@ def _read_structured(reply: Reply, wanted: ReplySchema, *, grades: bool) -> Pars
     JSON has no end, is truncated.
     """
     try:
-        found = _one_object(_structured_text(reply, wanted))
-        word = _verdict_word(found, tuple(GRADES) if grades else WORDS, wanted)
+        reply_object = _one_object(_structured_text(reply, wanted))
+        word = _verdict_word(reply_object, tuple(GRADES) if grades else WORDS, wanted)
     except _NoVerdict as failure:
         if reply.stop is Stop.LENGTH:
             return ParsedReply(VerdictLabel.TRUNCATED, why="cut off at max_tokens")
         label = VerdictLabel.TRUNCATED if failure.breaks_off else VerdictLabel.UNPARSED
         return ParsedReply(label, why=str(failure))
-    reasoning = found.get("reasoning", "").encode("utf-8", "replace").decode()  # JSON can escape half a surrogate pair
+    reasoning = (
+        reply_object.get("reasoning", "").encode("utf-8", "replace").decode()
+    )  # JSON can escape half a surrogate pair
     if not grades:
         return ParsedReply(VerdictLabel(word), reasoning=reasoning)
     return _graded(word, reasoning)
@@ -337,23 +339,23 @@ def _structured_text(reply: Reply, wanted: ReplySchema) -> str:
 def _one_object(text: str) -> dict[str, Any]:
     """The JSON object that a text is; a field given twice makes it unreadable, since one of the two would be lost."""
     try:
-        found = json.loads(text, object_pairs_hook=_without_repeats)
+        value = json.loads(text, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError):
         if not text.startswith("{"):
             raise _NoVerdict(_PROSE) from None
         if _is_unclosed(text):
             raise _NoVerdict("the JSON breaks off", breaks_off=True) from None
         raise _NoVerdict("the reply is not one JSON object") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise _NoVerdict("the reply is not one JSON object")
-    return found
+    return value
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    values = dict(pairs)
+    if len(values) < len(pairs):
         raise _NoVerdict("the JSON has a field twice")
-    return found
+    return values
 
 
 def _is_unclosed(text: str) -> bool:
@@ -369,18 +371,18 @@ def _is_unclosed(text: str) -> bool:
     return in_text or depth > 0
 
 
-def _verdict_word(found: dict[str, Any], words: Sequence[str], wanted: ReplySchema) -> str:
-    strange = [name for name in found if name not in wanted.schema["properties"]]
+def _verdict_word(values: dict[str, Any], words: Sequence[str], wanted: ReplySchema) -> str:
+    strange = [name for name in values if name not in wanted.schema["properties"]]
     if strange:
         raise _NoVerdict(f"the JSON has the field {_shown(strange[0])}, which was not asked for")
-    if "verdict" not in found:
+    if "verdict" not in values:
         raise _NoVerdict("the JSON has no verdict")
-    if not isinstance(found.get("reasoning", ""), str):
+    if not isinstance(values.get("reasoning", ""), str):
         raise _NoVerdict("the reasoning in the JSON is not a text")
-    said = found["verdict"]
-    word = "".join(said.split()).upper() if isinstance(said, str) and said.isascii() else None
+    verdict = values["verdict"]
+    word = "".join(verdict.split()).upper() if isinstance(verdict, str) and verdict.isascii() else None
     if word is None or word not in words:
-        raise _NoVerdict(f"the verdict in the JSON is {_shown(said)}, not one of {', '.join(words)}")
+        raise _NoVerdict(f"the verdict in the JSON is {_shown(verdict)}, not one of {', '.join(words)}")
     return word
 
 

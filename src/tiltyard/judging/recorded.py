@@ -95,19 +95,19 @@ class RecordedJudge:
 
     def _recall(self, matchup: Matchup, rubric_version: str) -> tuple[Verdict, ...]:
         """The verdicts recorded for a matchup, under its dimension or without one; forward first."""
-        found = []
+        verdicts = []
         for swapped in (False, True):
             first, second = (matchup.entrant_a, matchup.entrant_b)[:: -1 if swapped else 1]
             shown = (matchup.prompt_id, first, second)
             word = self._find(matchup.dimension, shown)
             if word is not None:
-                found.append(self._verdict(matchup, shown, word, rubric_version, position_swap=swapped))
-        if not found:
+                verdicts.append(self._verdict(matchup, shown, word, rubric_version, position_swap=swapped))
+        if not verdicts:
             raise JudgingError(
                 f"{self.name} has no verdict on prompt {matchup.prompt_id!r}, {matchup.entrant_a!r} against "
                 f"{matchup.entrant_b!r}, on {matchup.dimension!r}. Add the pair to {self._path}, or ask a live judge."
             )
-        return tuple(found)
+        return tuple(verdicts)
 
     def _find(self, dimension: str, shown: _Shown) -> _Word | None:
         return self._words.get(dimension, {}).get(shown) or self._words.get(None, {}).get(shown)
@@ -132,19 +132,19 @@ class _RecordedVerdicts:
 
     def __init__(self, verdicts: dict[str, list[tuple[Verdict, ...]]]) -> None:
         self._verdicts = verdicts
-        self.stats = {dimension: _stats(found) for dimension, found in verdicts.items()}
+        self.stats = {dimension: _stats(given) for dimension, given in verdicts.items()}
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
         """The verdicts on a case."""
         return self._verdicts[dimension][place]
 
 
-def _stats(found: list[tuple[Verdict, ...]]) -> JudgingStats:
-    said = Counter(verdict.verdict for verdicts in found for verdict in verdicts)
-    total = sum(said.values())
-    failures = {word.value: count for word, count in said.items() if not word.readable}
+def _stats(by_case: list[tuple[Verdict, ...]]) -> JudgingStats:
+    labels = Counter(verdict.verdict for verdicts in by_case for verdict in verdicts)
+    total = sum(labels.values())
+    failures = {word.value: count for word, count in labels.items() if not word.readable}
     hits = total - sum(failures.values())
-    return JudgingStats(cases=len(found), questions=total, cache_hits=hits, failures=failures)
+    return JudgingStats(cases=len(by_case), questions=total, cache_hits=hits, failures=failures)
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -180,10 +180,10 @@ def _read_row(row: Mapping[str, Any], where: str) -> Iterator[tuple[str | None, 
         }
     prompt, first, second = (_needed(row, name, where) for name in ("prompt_id", "entrant_a", "entrant_b"))
     dimension = str(row["dimension"]) if row.get("dimension") else None
-    found = list(_words_of(row, where))
-    if not found and "raw" not in row:  # a run writes an empty `raw` for a matchup that was never judged
+    words = list(_words_of(row, where))
+    if not words and "raw" not in row:  # a run writes an empty `raw` for a matchup that was never judged
         raise JudgingError(f"{where}: the row has no verdict. It needs `verdict`, `verdict_swapped` or `raw`.")
-    for swapped, word in found:
+    for swapped, word in words:
         yield dimension, (prompt, second, first) if swapped else (prompt, first, second), word
 
 
@@ -192,8 +192,8 @@ def _words_of(row: Mapping[str, Any], where: str) -> Iterator[tuple[bool, _Word]
     when = str(row.get("timestamp") or "")
     for swapped, suffix in ((False, ""), (True, "_swapped")):
         if row.get(f"verdict{suffix}"):
-            said = _said(row[f"verdict{suffix}"], where)
-            yield swapped, _Word(said, str(row.get(f"reasoning{suffix}") or ""), when, where)
+            label = _label(row[f"verdict{suffix}"], where)
+            yield swapped, _Word(label, str(row.get(f"reasoning{suffix}") or ""), when, where)
     raw = row.get("raw") or ()
     if not isinstance(raw, list | tuple) or any(not isinstance(one, dict) or "verdict" not in one for one in raw):
         raise JudgingError(f"{where}: `raw` must be a list of verdicts, as a run writes it.")
@@ -207,7 +207,7 @@ def _words_of(row: Mapping[str, Any], where: str) -> Iterator[tuple[bool, _Word]
         if record.get("repeat"):
             continue  # a recording is what was said the first time
         word = _Word(
-            _said(record["verdict"], where),
+            _label(record["verdict"], where),
             str(record.get("reasoning") or ""),
             str(record.get("timestamp") or when),
             where,
@@ -216,7 +216,7 @@ def _words_of(row: Mapping[str, Any], where: str) -> Iterator[tuple[bool, _Word]
         yield bool(record.get("position_swap")), word
 
 
-def _said(value: object, where: str) -> VerdictLabel:
+def _label(value: object, where: str) -> VerdictLabel:
     try:
         return _WORDS[str(value).strip().lower()]
     except KeyError:

@@ -172,11 +172,11 @@ def in_pairs(raw: Iterable[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:
 
 def repeated(raw: Iterable[Verdict]) -> Iterator[bool]:
     """For every two readable verdicts of one judge on one question, whether they are the same."""
-    said: dict[tuple[str, bool], list[VerdictLabel]] = {}
+    groups: dict[tuple[str, bool], list[VerdictLabel]] = {}
     for verdict in raw:
         if verdict.verdict.readable:
-            said.setdefault((verdict.judge_model, verdict.position_swap), []).append(verdict.verdict)
-    for labels in said.values():
+            groups.setdefault((verdict.judge_model, verdict.position_swap), []).append(verdict.verdict)
+    for labels in groups.values():
         yield from (first is second for first, second in combinations(labels, 2))
 
 
@@ -195,11 +195,11 @@ def settle(matchup: Matchup, verdicts: Sequence[Verdict]) -> Judgment:
         if one.verdict.readable:
             orders[one.position_swap].append(one.for_entrants)
     readable = bool(orders[0] and orders[1])
-    said = most_frequent(orders[0])
-    agreed = readable and said is not None and said is most_frequent(orders[1])
+    label = most_frequent(orders[0])
+    agreed = readable and label is not None and label is most_frequent(orders[1])
     winner = None
-    if agreed and said is not VerdictLabel.TIE:
-        winner = matchup.entrant_a if said is VerdictLabel.A else matchup.entrant_b
+    if agreed and label is not VerdictLabel.TIE:
+        winner = matchup.entrant_a if label is VerdictLabel.A else matchup.entrant_b
     return _judgment(matchup, winner, verdicts, readable=readable, inconsistent=readable and not agreed)
 
 
@@ -220,10 +220,10 @@ def settle_one(matchup: Matchup, verdict: Verdict, *repeats: Verdict) -> Judgmen
         repeats: Further verdicts on the same question; the one that was given most often counts.
     """
     verdicts = (verdict, *repeats)
-    said = [word for one in verdicts if (word := one.for_entrants).readable]
-    most = most_frequent(said)
+    labels = [word for one in verdicts if (word := one.for_entrants).readable]
+    most = most_frequent(labels)
     winner = {VerdictLabel.A: matchup.entrant_a, VerdictLabel.B: matchup.entrant_b}.get(most or VerdictLabel.TIE)
-    return _judgment(matchup, winner, verdicts, readable=bool(said), inconsistent=bool(said) and most is None)
+    return _judgment(matchup, winner, verdicts, readable=bool(labels), inconsistent=bool(labels) and most is None)
 
 
 def settle_by(matchup: Matchup, verdicts: Sequence[Verdict], *, both_orders: bool) -> Judgment:

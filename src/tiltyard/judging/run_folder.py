@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from tiltyard.errors import RunFolderError
-from tiltyard.judging.judge import JudgingResult, JudgingStats, PanelFindings
+from tiltyard.judging.judge import JudgingResult, JudgingStats, PanelVerdicts
 from tiltyard.judging.records import Verdict
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import Usage
@@ -147,7 +147,7 @@ def usage_report(judged: JudgingResult, prices: PriceTable) -> dict[str, Any]:
     return report
 
 
-def _by_judge(judged: JudgingResult, panel: PanelFindings, prices: PriceTable) -> dict[str, Any]:
+def _by_judge(judged: JudgingResult, panel: PanelVerdicts, prices: PriceTable) -> dict[str, Any]:
     """The same rows for each judge of a panel, by dimension."""
     rows: dict[str, Any] = {}
     for place, (judge, stats) in enumerate(panel.member_stats.items()):
@@ -162,7 +162,7 @@ def _by_judge(judged: JudgingResult, panel: PanelFindings, prices: PriceTable) -
     return rows
 
 
-def _of_member(judged: JudgingResult, panel: PanelFindings, dimension: str, place: int) -> Iterator[Verdict]:
+def _of_member(judged: JudgingResult, panel: PanelVerdicts, dimension: str, place: int) -> Iterator[Verdict]:
     """All verdicts of one judge of a panel in a dimension, canaries included."""
     for judgment in panel.member_judgments(dimension)[place]:
         yield from judgment.raw

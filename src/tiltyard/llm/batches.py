@@ -192,12 +192,12 @@ class Collector:
         seen: Counter[str] = Counter()
         unreadable: list[tuple[str, Reply]] = []
         async for custom_id, reply in self._provider.results(batch_id):
-            found = held.get(custom_id)
+            asked = held.get(custom_id)
             seen[custom_id] += 1
             if reply.error == UNREADABLE:
                 unreadable.append((custom_id, reply))
-            elif found is not None:
-                self._take(held.open, *found, reply)
+            elif asked is not None:
+                self._take(held.open, *asked, reply)
                 held.drop(custom_id)
             elif not held.open.owns(custom_id):
                 strangers += 1
@@ -457,11 +457,11 @@ class Batches:
             answered = self._claims.supersede(ask)
             if answered is not None:
                 self.collector.owe(answered)
-            found = self._claims.find(ask)
-            if found is None:
+            claimed = self._claims.find(ask)
+            if claimed is None:
                 yield ask
                 continue
-            intent, entry, restored = found
+            intent, entry, restored = claimed
             held = self._hold(intent)
             if entry.custom_id not in held:
                 held.put(entry, restored)

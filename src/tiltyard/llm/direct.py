@@ -108,7 +108,7 @@ class DirectAsking:
         self._failure: Exception | None = None
         self._reached = False
         """Whether anybody has answered anything."""
-        self._said_unreached = False
+        self._unreached_reported = False
 
     async def run(self, asks: Iterator[Ask]) -> None:
         """Wait until every ask is answered or has failed; raise the first error once outstanding calls are done."""
@@ -241,8 +241,8 @@ class DirectAsking:
             return
         if tries >= self._settings.max_tries:
             raise Refused(f"{error} Nobody was there in {tries} tries: check the address, and that the server runs.")
-        if not self._said_unreached:
-            self._said_unreached = True
+        if not self._unreached_reported:
+            self._unreached_reported = True
             self._notice(f"{error} Trying again for a while.")
 
     async def _pay_for_another(self, ask: Ask, reply: Reply, promised: CostEstimate) -> None:

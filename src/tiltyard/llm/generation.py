@@ -118,8 +118,8 @@ class FailureLog:
             return
         for line in self.path.read_bytes().split(b"\n"):
             with suppress(msgspec.DecodeError, UnicodeDecodeError):
-                found = msgspec.json.decode(line, type=FailedPrompt)
-                self._lines[found.prompt_id] = found
+                failed = msgspec.json.decode(line, type=FailedPrompt)
+                self._lines[failed.prompt_id] = failed
 
     def write(self, failed: Mapping[str, str], answered: Collection[str], timestamp: str) -> None:
         """Write every prompt that failed, now or before, and is not answered; without any, there is no file."""
@@ -377,8 +377,8 @@ class _Generation:
         return None
 
     def _fail(self, place: _Place, why: str, words: str) -> None:
-        said = redact(f"{why}: {words}" if words and words != why else why)
-        self.failed[place.prompt_id] = place.failure(" ".join(said.split()))
+        message = redact(f"{why}: {words}" if words and words != why else why)
+        self.failed[place.prompt_id] = place.failure(" ".join(message.split()))
         self.trial.failed("error", why, words)
 
     def write_failures(self) -> None:

@@ -39,15 +39,15 @@ def _plain(value: str) -> str:
 
 def load_env(folders: Iterable[Path], environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """The variables to look keys up in: the environment first, then the `.env` of each folder, in order."""
-    found = {name: value for name, value in (os.environ if environ is None else environ).items() if value.strip()}
+    variables = {name: value for name, value in (os.environ if environ is None else environ).items() if value.strip()}
     for folder in folders:
         path = folder / ".env"
         if path.is_file():
-            found = read_env_file(path) | found
-    for name, value in found.items():
+            variables = read_env_file(path) | variables
+    for name, value in variables.items():
         if name.upper().endswith("_API_KEY"):
             keep_secret(value)
-    return found
+    return variables
 
 
 def find_key(variable: str, env: Mapping[str, str], *, needed_for: str) -> str:
@@ -69,7 +69,7 @@ def fill_in_headers(headers: Mapping[str, str], env: Mapping[str, str]) -> dict[
             if not env.get(name, "").strip():
                 raise Refused(f"the header {header} names ${{{name}}}: set {name} in the environment or in .env.")
             keep_secret(env[name])
-        whole = _VARIABLE.sub(lambda found: env[found[1]].strip(), value)
+        whole = _VARIABLE.sub(lambda match: env[match[1]].strip(), value)
         keep_secret(whole)
         if not (whole.isascii() and whole.isprintable()):
             raise Refused(f"the header {header} holds characters that no header has. Check its value.")

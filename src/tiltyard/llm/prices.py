@@ -144,11 +144,11 @@ class PriceTable:
 
     def price(self, model: str) -> Price | None:
         """A model's price, or None. A provider prefix and a date at the end of the name are ignored."""
-        found = self._models.get(model)
-        if found is None:
+        price = self._models.get(model)
+        if price is None:
             bare = model.rpartition("/")[2]
-            found = self._models.get(bare) or self._models.get(without_date(bare))
-        return found
+            price = self._models.get(bare) or self._models.get(without_date(bare))
+        return price
 
     def cost(self, model: str, usage: Usage, batched: bool) -> float | None:
         """What a reply cost, in USD; None when the price is unknown."""

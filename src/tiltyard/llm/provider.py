@@ -78,10 +78,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def messages(self) -> list[tuple[Role, str]]:
         """What is sent besides the system text, in order: role and text. The last is `user`."""
-        said: list[tuple[Role, str]] = []
+        messages: list[tuple[Role, str]] = []
         for user, assistant in self.earlier:
-            said += [("user", user), ("assistant", assistant)]
-        return [*said, ("user", self.user)]
+            messages += [("user", user), ("assistant", assistant)]
+        return [*messages, ("user", self.user)]
 
     @property
     def user_parts(self) -> list[str | Image]:

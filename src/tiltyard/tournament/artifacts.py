@@ -21,7 +21,7 @@ from tiltyard.bank.prompts import EarlierTurn, PlainValue
 from tiltyard.battles import Battle
 from tiltyard.boards.inputs import origin
 from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, write_text
-from tiltyard.judging.judge import JudgingResult, PanelFindings
+from tiltyard.judging.judge import JudgingResult, PanelVerdicts
 from tiltyard.judging.panel import panel_members
 from tiltyard.judging.plan import Case
 from tiltyard.judging.questions import TEMPLATE_VERSION, prompt_template
@@ -161,7 +161,7 @@ def _write_baseline(path: Path, standings: Mapping[str, DimensionRatings]) -> No
 
 def write_panel_battles(
     folder: Path,
-    panel: PanelFindings | None,
+    panel: PanelVerdicts | None,
     dimensions: Sequence[str],
     columns: Mapping[str, Mapping[str, PlainValue]],
 ) -> None:
@@ -378,7 +378,7 @@ def manifest(
     """The manifest of a run; `results` is what is only known at the end."""
     setup, matches, judge = plan.setup, plan.matches, plan.setup.config.judge
     unset = msgspec.UNSET
-    said = RunManifest(
+    manifest = RunManifest(
         note=setup.config.note or unset,
         mode=plan.options.mode,
         config_path=str(setup.path),
@@ -413,7 +413,7 @@ def manifest(
         versions=versions(),
         results=None,
     )
-    return {**msgspec.to_builtins(said), "results": dict(results) if results is not None else None}
+    return {**msgspec.to_builtins(manifest), "results": dict(results) if results is not None else None}
 
 
 def run_results(judged: JudgingResult, standings: Mapping[str, DimensionRatings]) -> dict[str, Any]:

@@ -16,7 +16,8 @@ import msgspec
 from tiltyard.bank import PILOT_SEED, PILOT_SIZE
 from tiltyard.errors import ConfigError, OptionError
 from tiltyard.judging.adaptive import RoundGoal, RoundSettings
-from tiltyard.judging.panel import PanelMember, panel_name
+from tiltyard.judging.judge import panel_name
+from tiltyard.judging.panel import PanelMember
 from tiltyard.judging.reading import check_form
 from tiltyard.llm.prices import StatedPrice
 from tiltyard.llm.provider import TIMEOUT_SECONDS
@@ -298,12 +299,12 @@ def _read_sections(raw: Mapping[str, Any], problems: Problems) -> dict[str, Any]
     sections: dict[str, Any] = {}
     kinds = get_type_hints(Config, include_extras=True)
     for field in msgspec.structs.fields(Config):
-        found = list(wrong_values(raw.get(field.name, msgspec.UNSET), kinds[field.name], field.name, field.required))
-        if not found and field.name in raw:
+        wrong = list(wrong_values(raw.get(field.name, msgspec.UNSET), kinds[field.name], field.name, field.required))
+        if not wrong and field.name in raw:
             sections[field.name] = msgspec.convert(raw[field.name], kinds[field.name], strict=False)
-        elif not found:
+        elif not wrong:
             sections[field.name] = field.default
-        problems += found
+        problems += wrong
     return sections
 
 
@@ -347,23 +348,23 @@ def _find_files(sections: Mapping[str, Any], path: Path, problems: Problems) -> 
         problems.append(f"{key} is {given!r}, found neither at {' nor at '.join(map(str, tried))}.")
         return tried[0]
 
-    found: dict[str, Any] = {}
+    files: dict[str, Any] = {}
     home = bases[0]
     if "prompts" in sections:
         given = sections["prompts"].bank_path
-        found["bank_path"] = find(given, "prompts.bank_path")
+        files["bank_path"] = find(given, "prompts.bank_path")
         # The folder relative to which the bank was found: new folders are created there too.
-        home = next((base for base in bases if base / given == found["bank_path"]), home)
+        home = next((base for base in bases if base / given == files["bank_path"]), home)
     for name in ("responses_dir", "judgments_dir") if "caches" in sections else ():
         given = getattr(sections["caches"], name)
-        found[name] = next((base / given for base in bases if (base / given).is_dir()), home / given)
+        files[name] = next((base / given for base in bases if (base / given).is_dir()), home / given)
     rubrics = sections.get("rubrics", {})
-    found["rubric_paths"] = {name: find(rubric.path, f"rubrics.{name}.path") for name, rubric in rubrics.items()}
+    files["rubric_paths"] = {name: find(rubric.path, f"rubrics.{name}.path") for name, rubric in rubrics.items()}
     prices = sections["judge"].prices_path if "judge" in sections else None
-    found["prices_path"] = None if prices is None else find(prices, "judge.prices_path")
+    files["prices_path"] = None if prices is None else find(prices, "judge.prices_path")
     labels = sections.get("calibrate")
-    found["labels_path"] = None if labels is None else find(labels, "calibrate")
-    return found
+    files["labels_path"] = None if labels is None else find(labels, "calibrate")
+    return files
 
 
 KNOWN: dict[str, Any] = {

@@ -88,14 +88,14 @@ def _dimension_of(names: list[str], asked: str | None) -> str:
 def _rows(folder: Path, shown: list[SheetMatchup], key: SheetKey) -> list[dict[str, str]]:
     """The rows of a sheet, in the order drawn."""
     wanted = {(one.dimension, one.prompt_id, *sorted((one.first, one.second))): one for one in shown}
-    found: dict[SheetMatchup, dict[str, str]] = {}
+    rows: dict[SheetMatchup, dict[str, str]] = {}
     lines = read_lines(require(folder / "matches" / "matches.jsonl", folder), msgspec.json.Decoder(MatchLine))
     for _, line in lines:
         one = wanted.get((line.dimension, line.prompt_id, *sorted((line.entrant_a, line.entrant_b))))
         if one is not None:
             _check_images(line)
             answers = {line.entrant_a: line.response_a, line.entrant_b: line.response_b}
-            found[one] = {
+            rows[one] = {
                 "label_id": key.label_id(one),
                 "dimension": one.dimension,
                 "prompt": "\n".join([line.prompt.whole_text, *_image_lines(line)]),
@@ -107,7 +107,7 @@ def _rows(folder: Path, shown: list[SheetMatchup], key: SheetKey) -> list[dict[s
                 "winner": "",
                 "voter": "",
             }
-    return [found[one] for one in shown if one in found]
+    return [rows[one] for one in shown if one in rows]
 
 
 def _check_images(line: MatchLine) -> None:
@@ -190,11 +190,11 @@ def calibrate_run(
     """
     boards = {}
     for dimension in dimensions:
-        found = _calibrated(folder, labels, dimension)
-        if found.board is not None:
-            report = EloReport.of(found.board, arena=dimension, judge_model=judge_model)
+        board = _calibrated(folder, labels, dimension)
+        if board.board is not None:
+            report = EloReport.of(board.board, arena=dimension, judge_model=judge_model)
             write_text(calibrated_path(folder, dimension), report.to_json())
-        boards[dimension] = found
+        boards[dimension] = board
     return boards
 
 

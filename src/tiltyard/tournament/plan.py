@@ -14,7 +14,8 @@ import msgspec
 from tiltyard.bank import AnswerKind, Prompt, Response, read_prompts, read_responses, responses_path, stratified_subset
 from tiltyard.errors import BankError, ConfigError, OptionError, TiltyardError
 from tiltyard.judging.adaptive import RoundSettings
-from tiltyard.judging.panel import Combine, panel_members
+from tiltyard.judging.judge import Combine
+from tiltyard.judging.panel import panel_members
 from tiltyard.judging.plan import NO_IMAGES, Case, Rubric
 from tiltyard.judging.records import Matchup
 from tiltyard.llm.provider import parse_model_name
@@ -249,15 +250,15 @@ def read_answers(setup: Setup) -> tuple[Setup, dict[str, dict[str, Response]]]:
         setup: The tournament file, read.
     """
     there = [name for name in setup.entrant_ids if responses_path(setup.responses_dir, name).exists()]
-    found = {name: answers for name in there if (answers := read_responses(setup.responses_dir, name))}
-    for name, answers in found.items():
+    answered = {name: answers for name in there if (answers := read_responses(setup.responses_dir, name))}
+    for name, answers in answered.items():
         for answer in answers.values():
             if answer.answer_kind not in (AnswerKind.TEXT, AnswerKind.IMAGE):
                 raise BankError(
                     f"a judge cannot see {answer.answer_kind} answers, such as {name!r} to {answer.prompt_id!r}. "
                     "Leave them out, or let people vote on them: tiltyard arena."
                 )
-    return _among(setup, found), found
+    return _among(setup, answered), answered
 
 
 def _among(setup: Setup, there: Mapping[str, object]) -> Setup:

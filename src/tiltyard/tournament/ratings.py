@@ -150,14 +150,14 @@ def _one_rate(table: BattleTable, entrant: str, inconsistent: NDArray[np.bool_])
     ours = on_a | (table.model_b == code)
     result = np.where(on_a, scores(table), 1.0 - scores(table))[ours]
     prompts = table.text_column("question_id").codes[ours]
-    found = win_rate(result, prompts, level=LEVEL)
+    rate = win_rate(result, prompts, level=LEVEL)
     won = ours & (table.outcome == np.where(on_a, Outcome.A, Outcome.B))
     tied = ours & (table.outcome == Outcome.TIE)
     return BaselineRate(
         entrant=entrant,
-        win_rate=found.value or 0.0,
-        low=found.low or 0.0,
-        high=1.0 if found.high is None else found.high,
+        win_rate=rate.value or 0.0,
+        low=rate.low or 0.0,
+        high=1.0 if rate.high is None else rate.high,
         wins=int(won.sum()),
         losses=int((ours & ~won & ~tied).sum()),
         ties=int(tied.sum()),
@@ -201,9 +201,9 @@ def _controlled(
 
 def _expected(solved: Solved, entrant: str, baseline: str) -> ControlledRate:
     """The mean result that a fit expects of an entrant against the baseline, styles being equal."""
-    found = contrast(solved, entrant, baseline)
-    low, high = found.ends(LEVEL)
-    rate = mean_result(solved, found.points)
+    difference = contrast(solved, entrant, baseline)
+    low, high = difference.ends(LEVEL)
+    rate = mean_result(solved, difference.points)
     assert rate is not None
     return ControlledRate(rate, mean_result(solved, low), mean_result(solved, high))
 
@@ -283,7 +283,7 @@ class JudgeHabits:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> JudgeHabits:
         """The habits that a manifest has."""
-        return cls(**{name: Estimate(**found) for name, found in record.items()})
+        return cls(**{name: Estimate(**estimate) for name, estimate in record.items()})
 
     @property
     def unreliable(self) -> bool:
@@ -311,23 +311,23 @@ class JudgeHabits:
 
     def _about_slots(self) -> str:
         which = "first" if (self.first_slot.value or 0) > EVEN else "second"
-        said = (
+        sentence = (
             f"judge: preferred the answer shown {which}; the first one got {_percent(self.first_slot)} of its choices."
         )
         if self.flips.value is None:
-            return f"{said} It saw one order only, so whoever was shown there is rated too high"
-        return f"{said} Both orders were judged, so this favours no entrant, but it turns wins into ties"
+            return f"{sentence} It saw one order only, so whoever was shown there is rated too high"
+        return f"{sentence} Both orders were judged, so this favours no entrant, but it turns wins into ties"
 
     def _about_flips(self) -> str:
         value, n = self.flips.value or 0.0, self.flips.n
-        said = f"changed its verdict with the order of the answers in {round(value * n):,} of {n:,} judgments"
+        sentence = f"changed its verdict with the order of the answers in {round(value * n):,} of {n:,} judgments"
         if self.unreliable:
             return (
-                f"WARNING: the judge {said} ({100 * value:.0f} %). A judge that guesses does so in 50 to 67 %: this "
-                "board says more about the judge than about the entrants. Try another judge or a clearer rubric"
+                f"WARNING: the judge {sentence} ({100 * value:.0f} %). A judge that guesses does so in 50 to 67 %: "
+                "this board says more about the judge than about the entrants. Try another judge or a clearer rubric"
             )
         means = "; these count as ties, which pulls ratings together" if value else ""
-        return f"judge: {said} ({100 * value:.0f} %){means}"
+        return f"judge: {sentence} ({100 * value:.0f} %){means}"
 
 
 def panel_warnings(study: Mapping[str, Any], combine: str) -> list[str]:
@@ -353,14 +353,14 @@ def panel_warnings(study: Mapping[str, Any], combine: str) -> list[str]:
     ]
 
 
-def _is_uneven(found: Estimate) -> bool:
+def _is_uneven(estimate: Estimate) -> bool:
     """Whether a share is above or below one half by more than chance."""
-    return found.low is not None and found.high is not None and not found.low <= EVEN <= found.high
+    return estimate.low is not None and estimate.high is not None and not estimate.low <= EVEN <= estimate.high
 
 
-def _percent(found: Estimate) -> str:
-    low, high = found.low or 0.0, found.high or 0.0
-    return f"{100 * (found.value or 0.0):.0f} % ({100 * low:.0f} to {100 * high:.0f})"
+def _percent(estimate: Estimate) -> str:
+    low, high = estimate.low or 0.0, estimate.high or 0.0
+    return f"{100 * (estimate.value or 0.0):.0f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
 @dataclass(slots=True)

@@ -130,11 +130,11 @@ def read_cases(run: Path) -> dict[str, list[Case]]:
 def read_before(run: Path, dimension: str) -> Before:
     """The verdicts of a run's judge in one dimension."""
     path = require(run / "verdicts" / f"{dimension}.jsonl", run)
-    found: dict[tuple[str, str, str], list[str | None]] = {}
+    outcomes: dict[tuple[str, str, str], list[str | None]] = {}
     for _, row in read_lines(path, msgspec.json.Decoder(_VerdictLine)):
         if row.status == "ok":
-            found.setdefault((row.prompt_id, row.entrant_a, row.entrant_b), []).append(row.winner)
-    return {name: _most(winners) for name, winners in found.items()}
+            outcomes.setdefault((row.prompt_id, row.entrant_a, row.entrant_b), []).append(row.winner)
+    return {name: _most(winners) for name, winners in outcomes.items()}
 
 
 def _most(winners: list[str | None]) -> str | None:
@@ -183,11 +183,11 @@ def _row(change: Change) -> dict[str, Any]:
 def compare_dimension(job: Job, dimension: str, after: list[Judgment], standing: DimensionRatings) -> Change:
     """How the judgments and the board of a dimension changed."""
     before = job.before[dimension]
-    found: dict[tuple[str, str, str], list[str | None]] = {}
+    outcomes: dict[tuple[str, str, str], list[str | None]] = {}
     for one in after:
         if one.status == "ok":
-            found.setdefault((one.prompt_id, one.entrant_a, one.entrant_b), []).append(one.winner)
-    pairs = [(before[name], _most(winners)) for name, winners in found.items() if name in before]
+            outcomes.setdefault((one.prompt_id, one.entrant_a, one.entrant_b), []).append(one.winner)
+    pairs = [(before[name], _most(winners)) for name, winners in outcomes.items() if name in before]
     return Change(
         dimension=dimension,
         judgments=len(after),

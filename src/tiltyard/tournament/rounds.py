@@ -169,8 +169,8 @@ async def calls_of_a_case(judging_plan: JudgingPlan, chosen: Judge) -> int:
     for dimension, cases in judging_plan.cases.items():
         if len(cases):
             one = JudgingPlan({dimension: judging_plan.rubrics[dimension]}, {dimension: [cases[0]]})
-            found = await judge(one, chosen, skip_judging=True, single_order=True)
-            return max(1, found.stats[dimension].questions)
+            result = await judge(one, chosen, skip_judging=True, single_order=True)
+            return max(1, result.stats[dimension].questions)
     return 1
 
 
@@ -223,12 +223,12 @@ async def judge_in_rounds(
     member_stats: dict[str, dict[str, JudgingStats]] = {}
     first = True
     while True:
-        numbers = {name: found for name, state in states.items() if len(found := state.rounds.next_cases())}
+        numbers = {name: cases for name, state in states.items() if len(cases := state.rounds.next_cases())}
         if not numbers and not first:
             break
         part = JudgingPlan(
             {name: rubric for name, rubric in judging_plan.rubrics.items() if first or name in numbers},
-            {name: some_cases(judging_plan.cases[name], found) for name, found in numbers.items()},
+            {name: some_cases(judging_plan.cases[name], cases) for name, cases in numbers.items()},
             judging_plan.canaries if first else {},
         )
         judged = await judge(
@@ -244,8 +244,8 @@ async def judge_in_rounds(
         _add_member_stats(member_stats, judged)
         for name, stats in judged.stats.items():
             states[name].stats = add_stats(states[name].stats, stats)
-        for name, found in numbers.items():
-            states[name].take(found, judged.judgments[name])
+        for name, cases in numbers.items():
+            states[name].take(cases, judged.judgments[name])
             if plan.options.skip_judging and judged.stats[name].missing:
                 states[name].rounds.stopped = "verdicts are missing, and this command asks nothing"
             if on_round is not None:
@@ -321,8 +321,8 @@ def _ranks_words(settings: RoundSettings) -> str:
 
 def _remarks(state: DimensionRounds) -> list[str]:
     settings, looks = state.rounds.settings, len(state.rounds.records)
-    said = f"adaptive rounds until {settings.goal}, stopped after {looks} of at most {settings.maximum}: "
-    lines = [said + str(state.rounds.stopped)]
+    sentence = f"adaptive rounds until {settings.goal}, stopped after {looks} of at most {settings.maximum}: "
+    lines = [sentence + str(state.rounds.stopped)]
     lines.append(
         f"intervals are at {percent(interval_level(settings))}, so that each holds with {percent(settings.level)} "
         f"whichever of the {settings.maximum} planned looks was the last"

@@ -284,19 +284,19 @@ def _rates_at_once(
 def _results(result: RunResult, *, people: bool) -> dict[str, Any]:
     """What the manifest says of a finished run."""
     judged = result.judged
-    said: dict[str, Any] = {
+    results: dict[str, Any] = {
         "both_orders": judged.both_orders,
         "dimensions": run_results(judged, result.standings),
     }
     if judged.panel is not None:
-        said["panel"] = panel_results(judged.panel, result.studies)
+        results["panel"] = panel_results(judged.panel, result.studies)
     if result.canaries:
-        said["canaries"] = result.canaries
+        results["canaries"] = result.canaries
     if people:
-        said["calibration"] = {dimension: found.record() for dimension, found in result.calibrated.items()}
+        results["calibration"] = {dimension: board.record() for dimension, board in result.calibrated.items()}
     if result.checks:
-        said["gate"] = [{"check": c.name, "passed": c.passed, "detail": c.detail} for c in result.checks]
-    return said
+        results["gate"] = [{"check": c.name, "passed": c.passed, "detail": c.detail} for c in result.checks]
+    return results
 
 
 def rate_all(

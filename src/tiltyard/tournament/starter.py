@@ -70,12 +70,12 @@ Length, style and politeness count for nothing. Say TIE only if both are equally
 
 
 def starter_files(
-    found: AnswerCollection, folder: Path, *, judge: str, base_url: str | None = None, rubric: str | None = None
+    answers: AnswerCollection, folder: Path, *, judge: str, base_url: str | None = None, rubric: str | None = None
 ) -> dict[Path, str]:
     """The config and the rubrics of a tournament among these answers, by path; nothing is written yet.
 
     Parameters:
-        found: The prompts and answers.
+        answers: The prompts and answers.
         folder: The tournament's folder.
         judge: The judge of both modes.
         base_url: The address of its server, for `local/…`.
@@ -88,11 +88,11 @@ def starter_files(
     config = HEAD.format(
         schema=schema_file("tournament"),
         config=shlex.quote(str(folder / CONFIG)),
-        entrants="".join(f"  - entrant_id: {_quoted(name)}\n" for name in found.answers),
+        entrants="".join(f"  - entrant_id: {_quoted(name)}\n" for name in answers.answers),
         bank="bank.jsonl",
         responses="responses",
-        pilot=pilot_size(found.complete),
-        prompts=f"{len(found.prompts):,}",
+        pilot=pilot_size(answers.complete),
+        prompts=f"{len(answers.prompts):,}",
         judge=_quoted(judge),
         base_url=f"  base_url: {_quoted(base_url)}\n"
         if base_url
@@ -100,7 +100,7 @@ def starter_files(
         dimension=DIMENSION,
         rubric=path,
     )
-    gold = sum(prompt.gold_answer is not None for prompt in found.prompts)
+    gold = sum(prompt.gold_answer is not None for prompt in answers.prompts)
     if gold:
         config += GOLD.format(gold=gold, path=f"{RUBRICS}/correctness.md")
         files[folder / RUBRICS / "correctness.md"] = CORRECTNESS
@@ -120,7 +120,7 @@ def default_judge(environ: Mapping[str, str]) -> str:
 
 def _aligned(text: str) -> str:
     """The text with the comments at the ends of its lines one below the other."""
-    return COMMENT.sub(lambda found: f"{found[1]:<{COMMENT_COLUMN - 1}} # {found[2]}", text)
+    return COMMENT.sub(lambda match: f"{match[1]:<{COMMENT_COLUMN - 1}} # {match[2]}", text)
 
 
 def _quoted(text: str) -> str:

@@ -38,8 +38,8 @@ def summary_table(standings: Mapping[str, DimensionRatings]) -> str:
     """
     ratings: dict[str, list[float]] = {}
     for standing in standings.values():
-        for name, found in standing.elo.items():
-            ratings.setdefault(name, []).append(found.mean)
+        for name, elo in standing.elo.items():
+            ratings.setdefault(name, []).append(elo.mean)
     entrants = sorted(ratings, key=lambda name: (-sum(ratings[name]) / len(ratings[name]), name))
     if not entrants:
         return "no Elo results: no dimension has a decisive match"
@@ -87,17 +87,17 @@ def canary_lines(canaries: Mapping[str, Any]) -> list[str]:
         canaries: What `canary_report` gives.
     """
     lines = []
-    for dimension, found in canaries.items():
-        missed, undecided = found["missed"], found["asked"] - found["right"] - len(found["missed"])
+    for dimension, scores in canaries.items():
+        missed, undecided = scores["missed"], scores["asked"] - scores["right"] - len(scores["missed"])
         ties = f", {undecided} tied, which this rubric allows" if undecided else ""
         if not missed:
-            lines.append(f"{dimension}: canaries: {found['right']} of {found['asked']} right{ties}")
+            lines.append(f"{dimension}: canaries: {scores['right']} of {scores['asked']} right{ties}")
             continue
         lines.append(
-            f"WARNING: {dimension}: the judge missed {len(missed)} of {found['asked']} canaries, pairs with a clearly "
+            f"WARNING: {dimension}: the judge missed {len(missed)} of {scores['asked']} canaries, pairs with a clearly "
             f"better answer{ties}. Do not trust this board; try another judge or a clearer rubric"
         )
-        lines += [f"  {one['canary']} ({one['kind']}): {one['said']}" for one in missed]
+        lines += [f"  {one['canary']} ({one['kind']}): {one['answer']}" for one in missed]
     return lines
 
 
@@ -197,7 +197,7 @@ def failed_questions(judged: JudgingResult, dimension: str, *, most: int) -> lis
     """
     if not own_counts(judged, dimension).failed_verdicts:
         return []
-    found = (
+    failed = (
         FailedQuestion(
             judgment.prompt_id,
             judgment.entrant_a,
@@ -210,14 +210,14 @@ def failed_questions(judged: JudgingResult, dimension: str, *, most: int) -> lis
         for verdict in judgment.raw
         if not verdict.verdict.readable
     )
-    return list(islice(found, most))
+    return list(islice(failed, most))
 
 
 def _why(verdict: Verdict) -> str:
     """The name of a failure, and for an error the provider's message; for others the reply is in the report."""
     why = verdict.error or verdict.verdict.value
-    said = " ".join(verdict.reasoning.split()) if verdict.verdict is VerdictLabel.ERROR else ""
-    return f"{why}: {said[:_LONGEST_WORDS]}" if said else why
+    words = " ".join(verdict.reasoning.split()) if verdict.verdict is VerdictLabel.ERROR else ""
+    return f"{why}: {words[:_LONGEST_WORDS]}" if words else why
 
 
 MOST_FAILED = 0.05
@@ -280,9 +280,11 @@ def gate(
     return checks
 
 
-def _canary_check(dimension: str, found: Mapping[str, Any]) -> Check:
-    missed = [one["canary"] for one in found["missed"]]
-    detail = f"missed {len(missed)} of {found['asked']}: {', '.join(missed)}" if missed else f"{found['asked']} judged"
+def _canary_check(dimension: str, scores: Mapping[str, Any]) -> Check:
+    missed = [one["canary"] for one in scores["missed"]]
+    detail = (
+        f"missed {len(missed)} of {scores['asked']}: {', '.join(missed)}" if missed else f"{scores['asked']} judged"
+    )
     return Check(f"{dimension}: no canary missed", not missed, detail)
 
 

@@ -50,13 +50,13 @@ def make_provider(
     if name.provider not in (*_MAKERS, *PRESETS):
         askable = ", ".join(f"{one}/…" for one in (*_MAKERS, *PRESETS))
         raise OptionError(f"{name} is not a model that can be asked. Give {askable} or scripted/….")
-    found = load_env(folders) if env is None else env
-    limits = _Limits(headers=fill_in_headers(headers or {}, found), timeout_seconds=timeout_seconds)
+    variables = load_env(folders) if env is None else env
+    limits = _Limits(headers=fill_in_headers(headers or {}, variables), timeout_seconds=timeout_seconds)
     try:
         if name.provider in PRESETS:
-            return _compatible(name, base_url, found, guided_choice, limits)
+            return _compatible(name, base_url, variables, guided_choice, limits)
         _only_compatible(name, guided_choice)
-        return _MAKERS[name.provider](name, base_url, found, limits)
+        return _MAKERS[name.provider](name, base_url, variables, limits)
     except ImportError as error:
         if (error.name or "").startswith("tiltyard"):
             raise

@@ -89,10 +89,13 @@ def _check_limits(provider: BatchProvider, request: Request) -> None:
 
 
 def _check_list(listed: list[BatchState], batch_id: str) -> None:
-    found = [state for state in listed if state.batch_id == batch_id]
-    _hold(len(found) == 1, f"recent_batches shows the new batch {len(found)} times: it cannot be found after a crash")
-    _hold(found[0].size in {None, _SIZE}, f"a batch of {_SIZE} is listed with {found[0].size}")
-    _hold(found[0].tag in {None, "contract"}, f"the tag came back as {found[0].tag!r}")
+    matching = [state for state in listed if state.batch_id == batch_id]
+    _hold(
+        len(matching) == 1,
+        f"recent_batches shows the new batch {len(matching)} times: it cannot be found after a crash",
+    )
+    _hold(matching[0].size in {None, _SIZE}, f"a batch of {_SIZE} is listed with {matching[0].size}")
+    _hold(matching[0].tag in {None, "contract"}, f"the tag came back as {matching[0].tag!r}")
     times = [state.created_at for state in listed]
     _hold(times == sorted(times, reverse=True), "recent_batches is not newest first")
 

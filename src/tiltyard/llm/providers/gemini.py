@@ -232,20 +232,20 @@ def responses_file(batch: dict[str, Any]) -> str | None:
 
 def error_of(problem: object) -> dict[str, str]:
     """The name and message of Google's error; `code` also has its general name if it has a more telling one."""
-    found = an_object(problem)
-    code = a_count(found.get("code"))
-    status = a_name(found.get("status")) or _CODES.get(code or 0, a_name(code))
-    reasons = (a_name(an_object(detail).get("reason")) for detail in a_list(found.get("details")))
+    error = an_object(problem)
+    code = a_count(error.get("code"))
+    status = a_name(error.get("status")) or _CODES.get(code or 0, a_name(code))
+    reasons = (a_name(an_object(detail).get("reason")) for detail in a_list(error.get("details")))
     reason = next((reason for reason in reasons if reason), status)
-    return {"type": reason or "error", "code": status, "message": a_text(found.get("message")) or ""}
+    return {"type": reason or "error", "code": status, "message": a_text(error.get("message")) or ""}
 
 
 def retry_seconds(problem: object) -> float | None:
     """How long Google asks to wait (`RetryInfo`), in seconds."""
     for detail in a_list(an_object(problem).get("details")):
-        found = _DURATION.fullmatch(a_name(an_object(detail).get("retryDelay")))
-        if found:
-            return float(found[1])
+        duration = _DURATION.fullmatch(a_name(an_object(detail).get("retryDelay")))
+        if duration:
+            return float(duration[1])
     return None
 
 
@@ -265,13 +265,13 @@ def _without_candidate(body: dict[str, Any], usage: Usage | None, model: str | N
 
 
 def _line(message: object) -> str:
-    said = a_text(message)
-    return one_line(said) if said else ""
+    text = a_text(message)
+    return one_line(text) if text else ""
 
 
 def _declined(reason: str, message: object) -> str:
-    said = a_text(message)
-    return one_line(f"Blocked by Google ({reason}){': ' + said if said else ''}")
+    text = a_text(message)
+    return one_line(f"Blocked by Google ({reason}){': ' + text if text else ''}")
 
 
 def _text(content: object) -> str | None:
@@ -279,8 +279,8 @@ def _text(content: object) -> str | None:
     parts = an_object(content).get("parts")
     if not isinstance(parts, list):
         return None
-    said = [part for part in map(an_object, parts) if part.get("thought") is not True]
-    return encodable("".join(part["text"] for part in said if isinstance(part.get("text"), str)))
+    spoken = [part for part in map(an_object, parts) if part.get("thought") is not True]
+    return encodable("".join(part["text"] for part in spoken if isinstance(part.get("text"), str)))
 
 
 def _calls(content: object) -> tuple[ToolCall, ...]:
@@ -293,10 +293,10 @@ def _usage(value: object) -> Usage | None:
 
     None if the prompt's tokens are not stated, or a count is not one.
     """
-    found = an_object(value)
+    counts = an_object(value)
     names = ("candidatesTokenCount", "thoughtsTokenCount", "cachedContentTokenCount", "toolUsePromptTokenCount")
-    prompt = a_count(found.get("promptTokenCount"))
-    answer, thoughts, cached, tools = (a_count(found.get(name) or 0) for name in names)
+    prompt = a_count(counts.get("promptTokenCount"))
+    answer, thoughts, cached, tools = (a_count(counts.get(name) or 0) for name in names)
     if prompt is None or answer is None or thoughts is None or cached is None or tools is None:
         return None
     return Usage(
@@ -308,8 +308,8 @@ def _usage(value: object) -> Usage | None:
 
 def _probabilities(result: object, choices: Sequence[str], text: str) -> dict[str, float] | None:
     """Those of the choices, from the alternatives to each token."""
-    found = an_object(result)
-    chosen, steps = a_list(found.get("chosenCandidates")), a_list(found.get("topCandidates"))
+    log_probabilities = an_object(result)
+    chosen, steps = a_list(log_probabilities.get("chosenCandidates")), a_list(log_probabilities.get("topCandidates"))
     if len(chosen) != len(steps):
         return None
     tokens = [
@@ -535,16 +535,16 @@ class GeminiProvider:
     async def recent_batches(self) -> AsyncIterator[BatchState]:
         """The batches of this account, newest first: Google does not promise an order, so all are listed first."""
         about = "a request for the list of batches"
-        found: list[BatchState] = []
+        batches: list[BatchState] = []
         page_token: str | None = None
         while True:
             config = types.ListBatchJobsConfig(page_size=_PAGE, page_token=page_token)
             page = await answered_object(_raw(self._client.aio.batches.list(config=config)), self._caller, about)
-            found += [batch_state(an_object(one), "") for one in a_list(page.get("operations"))]
+            batches += [batch_state(an_object(one), "") for one in a_list(page.get("operations"))]
             page_token = a_text(page.get("nextPageToken"))
             if not page_token:
                 break
-        for state in sorted(found, key=lambda state: state.created_at, reverse=True):
+        for state in sorted(batches, key=lambda state: state.created_at, reverse=True):
             yield state
 
     async def _lines(self, file_name: str) -> AsyncGenerator[object, None]:

@@ -232,12 +232,12 @@ def translate(error: Exception, caller: Caller, about: str) -> ModelError:
         return TryLater(one_line(words), damaged=damaged, unreachable=unreachable)
     names, words = _error_body(error)
     meant = next((_AS_STATUS[name] for name in names if name in _AS_STATUS), status)
-    said = f"{caller.provider} did not answer {about}: {_MEANING.get(meant, 'HTTP error')} ({status}): {words}"
+    message = f"{caller.provider} did not answer {about}: {_MEANING.get(meant, 'HTTP error')} ({status}): {words}"
     if status == 402 or _NO_MONEY & names.keys() or _NO_CREDIT.search(words):
-        return Refused(one_line(said, "Top up the account, then run again."))
+        return Refused(one_line(message, "Top up the account, then run again."))
     if status in _LATER or not 400 <= status < 500:
-        return TryLater(one_line(said), retry_after(_headers(error)))
-    line = one_line(said, _advice(meant, caller))
+        return TryLater(one_line(message), retry_after(_headers(error)))
+    line = one_line(message, _advice(meant, caller))
     if meant not in _ALL_QUESTIONS or (meant == 403 and _FLAGGED.search(words)):
         return QuestionRefused(line, next(iter(names), f"status {status}"), one_line(words))
     return Refused(line)

@@ -51,8 +51,8 @@ class ScriptedProvider:
         """Nothing to close."""
 
     def _reply(self, request: Request) -> Reply:
-        said = self._answer(request)
-        return said if isinstance(said, Reply) else _as_reply(request, said)
+        answer = self._answer(request)
+        return answer if isinstance(answer, Reply) else _as_reply(request, answer)
 
 
 class _Batch(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,10 +56,10 @@ class UnreadableLine:
 
         It was paid for, but nobody knows how many tokens it took.
         """
-        found = _CUSTOM_ID.search(self.beginning)
+        custom_id = _CUSTOM_ID.search(self.beginning)
         quoted = one_line(self.beginning[:_LONGEST_NAME].decode(errors="replace")).rstrip(".")
         words = f"line {self.number} {self.problem} (“{quoted}…”)"
-        return found[1].decode() if found else "", Reply(error=UNREADABLE, text=words, usage=None, batched=True)
+        return custom_id[1].decode() if custom_id else "", Reply(error=UNREADABLE, text=words, usage=None, batched=True)
 
 
 async def decode_lines(
@@ -167,14 +167,14 @@ _UNSEEN = ("Cc", "Cf")
 """Control and format characters: escape sequences, characters that change the writing direction."""
 
 
-def encodable(said: str) -> str:
+def encodable(text: str) -> str:
     """The text with `?` for each lone surrogate: JSON can encode one, but UTF-8 cannot."""
-    return said.encode("utf-8", "replace").decode()
+    return text.encode("utf-8", "replace").decode()
 
 
-def one_line(said: str, advice: str = "") -> str:
+def one_line(message: str, advice: str = "") -> str:
     """A message of one line, not too long, without secrets and terminal control characters."""
-    plain = "".join(" " if unicodedata.category(letter) in _UNSEEN else letter for letter in encodable(said))
+    plain = "".join(" " if unicodedata.category(letter) in _UNSEEN else letter for letter in encodable(message))
     line = " ".join(redact(plain).split())
     if len(line) > _LONGEST_MESSAGE:
         line = line[: _LONGEST_MESSAGE - 1] + "…"
@@ -357,15 +357,15 @@ def _refusal(message: dict[str, Any]) -> str | None:
     """The text with which a model declined, possibly empty; None if it did not decline."""
     parts = [an_object(part) for part in a_list(message.get("content"))]
     declined = [message.get("refusal"), *(part.get("refusal") for part in parts if part.get("type") == "refusal")]
-    said = [words for words in declined if words]
-    return "".join(a_text(words) or "" for words in said) if said else None
+    texts = [words for words in declined if words]
+    return "".join(a_text(words) or "" for words in texts) if texts else None
 
 
 def _problem(problem: object, otherwise: str) -> tuple[str, str]:
     """The name of an error (or a default), and the provider's message."""
-    found = an_object(problem)
-    kind = a_name(found.get("type")) or a_name(found.get("code")) or otherwise
-    words = a_text(found.get("message")) or a_text(problem)
+    error = an_object(problem)
+    kind = a_name(error.get("type")) or a_name(error.get("code")) or otherwise
+    words = a_text(error.get("message")) or a_text(problem)
     return kind, one_line(words) if words else ""
 
 

@@ -193,7 +193,7 @@ def _missed_canaries(here: Here) -> list[str]:
                 el(
                     "details",
                     el("summary", "what it chose"),
-                    el("ul", *[el("li", f"{one['canary']} ({one['kind']}): {one['said']}") for one in missed]),
+                    el("ul", *[el("li", f"{one['canary']} ({one['kind']}): {one['answer']}") for one in missed]),
                 ),
             ]
         )

@@ -188,7 +188,7 @@ def _canaries_of(dimension: str, found: Mapping[str, Any]) -> Html:
     """How many of each kind were right in a dimension, and every missed one with what the judge said."""
     columns = ("asked", "right", "fooled", "undecided", "failed")
     kinds = [[str(row["kind"]), *(number(row[name]) for name in columns)] for row in found["kinds"]]
-    missed = [[one["canary"], one["said"]] for one in found["missed"]]
+    missed = [[one["canary"], one["answer"]] for one in found["missed"]]
     parts = [
         el("h3", dimension),
         el("p", number(found["right"]), " of ", number(found["asked"]), " right, ", number(len(missed)), " missed."),
