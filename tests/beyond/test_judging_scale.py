@@ -269,7 +269,7 @@ def ask(number: int, characters: int) -> Ask:
 
 def send(asks: Sequence[Ask], provider: Counting, folder: Path, **changes: Any) -> None:
     how = AskingSettings(batch=True, poll_initial_seconds=0, poll_max_seconds=0, **changes)
-    asyncio.run(ask_all(asks, provider, lambda *_: None, folder=folder, prices=PRICES, settings=how))
+    asyncio.run(ask_all(asks, provider, lambda *_: None, AskingParts(prices=PRICES, settings=how), folder=folder))
 
 
 @settings(max_examples=25)
@@ -332,11 +332,11 @@ def test_a_run_cut_off_between_its_shards_goes_on_and_asks_nothing_twice(tmp_pat
 
     how = AskingSettings(batch=True, poll_initial_seconds=0, poll_max_seconds=0, max_open=100)
     with pytest.raises(Refused):
-        asyncio.run(ask_all(asks, first, sink, folder=tmp_path, prices=PRICES, settings=how))
+        asyncio.run(ask_all(asks, first, sink, AskingParts(prices=PRICES, settings=how), folder=tmp_path))
     assert 0 < len(kept) < 200
     first._takes = None
     left = (one for one in asks if one.key not in kept)
-    asyncio.run(ask_all(left, first, sink, folder=tmp_path, prices=PRICES, settings=how))
+    asyncio.run(ask_all(left, first, sink, AskingParts(prices=PRICES, settings=how), folder=tmp_path))
     assert len(kept) == 500
     assert set(first.asked.values()) == {1}
     assert [count for count, _ in first.sizes] == [40] * 12 + [20]

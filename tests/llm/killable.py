@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from tests.llm.providers_in_memory import answer, asks, larger_budget
-from tiltyard.llm.asking import Ask, AskingSettings
+from tiltyard.llm.asking import Ask, AskingParts, AskingSettings
 from tiltyard.llm.journal import append_line
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import BatchLimits, BatchState, ModelName, Provider, Reply, Request, Stop, Usage
@@ -196,11 +196,13 @@ async def _run(options: argparse.Namespace, fuse: Fuse) -> None:
             missing(),
             provider,
             store,
+            AskingParts(
+                prices=PriceTable.load(),
+                settings=settings,
+                notice=lambda line: print(line, file=sys.stderr, flush=True),  # noqa: T201
+                rng=random.Random(0),
+            ),
             folder=options.folder / "work",
-            prices=PriceTable.load(),
-            settings=settings,
-            notice=lambda line: print(line, file=sys.stderr, flush=True),  # noqa: T201
-            rng=random.Random(0),
         )
     finally:
         await provider.aclose()

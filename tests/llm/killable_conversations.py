@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.llm.killable import FolderProvider, Fuse
 from tiltyard.bank import Prompt
-from tiltyard.llm.asking import AskingSettings
+from tiltyard.llm.asking import AskingParts, AskingSettings
 from tiltyard.llm.generation import EntrantSettings, generate
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import Provider
@@ -47,11 +47,13 @@ async def _run(options: argparse.Namespace, fuse: Fuse) -> None:
             PROMPTS,
             options.folder / "work",
             provider,
-            prices=PriceTable.load(),
+            AskingParts(
+                prices=PriceTable.load(),
+                settings=settings,
+                notice=lambda line: print(line, file=sys.stderr, flush=True),  # noqa: T201
+                rng=random.Random(0),
+            ),
             turns=TURNS,
-            settings=settings,
-            notice=lambda line: print(line, file=sys.stderr, flush=True),  # noqa: T201
-            rng=random.Random(0),
         )
     finally:
         await provider.aclose()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.llm.clock import START, run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, Kept, Unlucky, answer, asks, larger_budget, request
 from tiltyard.errors import Refused, TryLater
-from tiltyard.llm.asking import Ask, AskingSettings
+from tiltyard.llm.asking import Ask, AskingParts, AskingSettings
 from tiltyard.llm.journal import Journal
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import BatchLimits, Reply, Stop, Usage
@@ -27,6 +27,8 @@ def ask(folder, sink, what, prepare=lambda provider: None, **options):
     settings = options.pop("settings", AskingSettings())
     limits = options.pop("limits", None)
 
+    given = {name: options.pop(name) for name in ("watch", "trial", "recall") if name in options}
+
     async def work(now):
         provider = BatchesInMemory(now, limits=limits, **options.pop("provider", {}))
         prepare(provider)
@@ -34,12 +36,9 @@ def ask(folder, sink, what, prepare=lambda provider: None, **options):
             what,
             provider,
             sink,
+            AskingParts(prices=PRICES, settings=settings, now=now, rng=random.Random(1), **options),
             folder=folder,
-            prices=PRICES,
-            settings=settings,
-            now=now,
-            rng=random.Random(1),
-            **options,
+            **given,
         )
         return provider, totals, now() - START
 
@@ -165,7 +164,9 @@ def test_strangers_and_repeated_results_are_ignored_and_counted(tmp_path: Path) 
     async def work(now):
         provider = Repeating(now)
         provider.strangers = 2
-        return await ask_all(asks(5), provider, kept, folder=tmp_path, prices=PRICES, now=now, notice=notices.append)
+        return await ask_all(
+            asks(5), provider, kept, AskingParts(prices=PRICES, now=now, notice=notices.append), folder=tmp_path
+        )
 
     totals = run_virtually(work)
     assert totals.all.done == 5

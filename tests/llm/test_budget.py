@@ -11,7 +11,7 @@ import pytest
 from tests.llm.clock import START, run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider, Kept, asks, request
 from tiltyard.errors import BudgetReached, OptionError, TryLater
-from tiltyard.llm.asking import Ask, AskingSettings, Budget, CostEstimate, RunningTotals
+from tiltyard.llm.asking import Ask, AskingParts, AskingSettings, Budget, CostEstimate, RunningTotals
 from tiltyard.llm.journal import Journal
 from tiltyard.llm.prices import Price, PriceTable, most_usage
 from tiltyard.llm.provider import Reply, Request, Usage
@@ -38,9 +38,19 @@ def ask(folder, provider_of, what, budget, **options):
         error = None
         try:
             await ask_all(
-                what, provider, sink, folder=folder, prices=DEAR, budget=budget, tally=tally, now=now,
-                rng=random.Random(0), settings=AskingSettings(**options),
-            )  # fmt: skip
+                what,
+                provider,
+                sink,
+                AskingParts(
+                    prices=DEAR,
+                    budget=budget,
+                    tally=tally,
+                    now=now,
+                    rng=random.Random(0),
+                    settings=AskingSettings(**options),
+                ),
+                folder=folder,
+            )
         except BudgetReached as reached:
             error = reached
         return provider, sink, error, now() - START
@@ -176,9 +186,12 @@ def bill_of(folder: Path, ratios: list[float], limit: float, concurrency: int = 
         settings = AskingSettings(concurrency=concurrency)
         with contextlib.suppress(BudgetReached):
             await ask_all(
-                dear(60), DirectProvider(reply), Kept(), folder=folder, prices=METERED, budget=Budget(limit), now=now,
-                rng=random.Random(0), settings=settings,
-            )  # fmt: skip
+                dear(60),
+                DirectProvider(reply),
+                Kept(),
+                AskingParts(prices=METERED, budget=Budget(limit), now=now, rng=random.Random(0), settings=settings),
+                folder=folder,
+            )
 
     run_virtually(work)
     return sum(charged), len(charged)

@@ -17,7 +17,7 @@ from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider
 from tests.llm.test_generation import OTTER, fill
 from tiltyard.bank import Prompt, read_responses
 from tiltyard.errors import BudgetReached, ModelError, OptionError, QuestionRefused
-from tiltyard.llm.asking import Ask, AskingSettings, Budget
+from tiltyard.llm.asking import Ask, AskingParts, AskingSettings, Budget
 from tiltyard.llm.generation import EntrantSettings, generate
 from tiltyard.llm.prices import PriceTable, quote
 from tiltyard.llm.provider import Reply, Request, Stop, Usage
@@ -133,8 +133,11 @@ def test_a_budget_is_one_for_all_turns(tmp_path: Path) -> None:
     assert one is not None
     settings = AskingSettings(budget_usd=4.5 * one)
     with pytest.raises(BudgetReached):
-        talk(tmp_path, lambda now: DirectProvider(lambda asked: Reply(text="x", usage=Usage(output_tokens=50))),
-             settings=settings)  # fmt: skip
+        talk(
+            tmp_path,
+            lambda now: DirectProvider(lambda asked: Reply(text="x", usage=Usage(output_tokens=50))),
+            settings=settings,
+        )
 
 
 def test_replies_to_other_words_or_of_another_model_are_not_used(tmp_path: Path) -> None:
@@ -239,9 +242,18 @@ def over_http(server: FakeServer, kind: str, folder: Path, settings: AskingSetti
         provider = make(kind, server)
         try:
             return await generate(
-                entrant, MANY, folder, provider, prices=PriceTable.load(), turns=LONG, settings=settings,
-                sleep=lambda seconds: asyncio.sleep(min(seconds, 0.02)), rng=random.Random(0),
-            )  # fmt: skip
+                entrant,
+                MANY,
+                folder,
+                provider,
+                AskingParts(
+                    prices=PriceTable.load(),
+                    settings=settings,
+                    sleep=lambda seconds: asyncio.sleep(min(seconds, 0.02)),
+                    rng=random.Random(0),
+                ),
+                turns=LONG,
+            )
         finally:
             await provider.aclose()
 

@@ -12,7 +12,7 @@ import pytest
 from tests.llm.clock import START, run_virtually
 from tests.llm.providers_in_memory import DirectProvider, Kept, answer, asks, larger_budget, request
 from tiltyard.errors import ModelError, OptionError, QuestionRefused, Refused, TryLater
-from tiltyard.llm.asking import Ask, AskingSettings, RunningTotals
+from tiltyard.llm.asking import Ask, AskingParts, AskingSettings, RunningTotals
 from tiltyard.llm.direct import Trial
 from tiltyard.llm.pacing import ConcurrencyLimit, backoff_seconds
 from tiltyard.llm.prices import PriceTable
@@ -25,17 +25,16 @@ PRICES = PriceTable.load()
 def ask(folder, provider, sink, what, **options):
     settings = options.pop("settings", AskingSettings(concurrency=8))
 
+    given = {name: options.pop(name) for name in ("watch", "trial", "recall") if name in options}
+
     async def work(now):
         totals = await ask_all(
             what,
             provider,
             sink,
+            AskingParts(prices=PRICES, settings=settings, now=now, rng=random.Random(1), **options),
             folder=folder,
-            prices=PRICES,
-            settings=settings,
-            now=now,
-            rng=random.Random(1),
-            **options,
+            **given,
         )
         return totals, now() - START
 
@@ -289,7 +288,7 @@ def test_a_refusal_does_not_wait_for_those_who_pause(tmp_path: Path) -> None:
 
     async def work(now):
         with pytest.raises(Refused):
-            await ask_all(asks(3), Mixed(), Kept(), folder=tmp_path, prices=PRICES, now=now)
+            await ask_all(asks(3), Mixed(), Kept(), AskingParts(prices=PRICES, now=now), folder=tmp_path)
         seconds.append(now() - START)
 
     run_virtually(work)
@@ -309,7 +308,13 @@ def test_an_interrupt_waits_for_replies_on_their_way_and_keeps_them(tmp_path: Pa
 
     async def work(now):
         task = asyncio.create_task(
-            ask_all(iter(asks(1000)), provider, kept, folder=tmp_path, prices=PRICES, notice=notices.append, now=now)
+            ask_all(
+                iter(asks(1000)),
+                provider,
+                kept,
+                AskingParts(prices=PRICES, notice=notices.append, now=now),
+                folder=tmp_path,
+            )
         )
         await asyncio.sleep(4.0)
         task.cancel()
@@ -327,7 +332,9 @@ def test_an_interrupt_does_not_wait_for_ever(tmp_path: Path) -> None:
 
     async def work(now):
         task = asyncio.create_task(
-            ask_all(iter(asks(9)), provider, kept, folder=tmp_path, prices=PRICES, settings=settings, now=now)
+            ask_all(
+                iter(asks(9)), provider, kept, AskingParts(prices=PRICES, settings=settings, now=now), folder=tmp_path
+            )
         )
         await asyncio.sleep(1.0)
         task.cancel()
@@ -392,7 +399,12 @@ def test_no_minute_has_more_requests_than_allowed(tmp_path: Path) -> None:
         for number in range(2):
             folder = tmp_path / str(number)
             await ask_all(
-                asks(40), Timed(), Kept(), folder=folder, prices=PRICES, settings=settings, now=now, pace=pace
+                asks(40),
+                Timed(),
+                Kept(),
+                AskingParts(prices=PRICES, settings=settings, now=now),
+                folder=folder,
+                pace=pace,
             )
 
     run_virtually(work)

@@ -12,7 +12,7 @@ from tests.llm.clock import run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider
 from tiltyard.bank import Prompt, Response, append_responses, read_responses, responses_path
 from tiltyard.errors import BudgetReached
-from tiltyard.llm.asking import Budget
+from tiltyard.llm.asking import AskingParts, Budget
 from tiltyard.llm.generation import EntrantSettings, generate
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import Reply, Stop, Usage
@@ -28,12 +28,19 @@ def reply(asked) -> Reply:
 
 
 def fill(folder, provider_of=lambda now: DirectProvider(reply), entrant=OTTER, prompts=PROMPTS, **options):
+    given = {name: options.pop(name) for name in ("watch", "turns", "images") if name in options}
+
     async def work(now):
         provider = provider_of(now)
         generated = await generate(
-            entrant, prompts, folder, provider, prices=PriceTable.load(), timestamp=lambda: "2026-01-01T00:00:00+00:00",
-            now=now, rng=random.Random(0), **options,
-        )  # fmt: skip
+            entrant,
+            prompts,
+            folder,
+            provider,
+            AskingParts(prices=PriceTable.load(), now=now, rng=random.Random(0), **options),
+            timestamp=lambda: "2026-01-01T00:00:00+00:00",
+            **given,
+        )
         return generated, provider
 
     return run_virtually(work)

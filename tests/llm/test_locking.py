@@ -10,6 +10,7 @@ import pytest
 
 from tests.llm.clock import run_virtually
 from tests.llm.providers_in_memory import DirectProvider, Kept, asks
+from tiltyard.llm.asking import AskingParts
 from tiltyard.llm.journal import folder_lock
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.runner import ask_all
@@ -56,7 +57,8 @@ def test_asks_are_not_looked_at_before_the_folder_is_ours(tmp_path: Path) -> Non
 
     async def work(now):
         calls = [
-            ask_all(missing(), provider, cache, folder=tmp_path, prices=PriceTable.load(), now=now) for _ in range(2)
+            ask_all(missing(), provider, cache, AskingParts(prices=PriceTable.load(), now=now), folder=tmp_path)
+            for _ in range(2)
         ]
         return await asyncio.gather(*calls)
 

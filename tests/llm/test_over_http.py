@@ -16,7 +16,7 @@ from tests.fakes.server import FakeServer
 from tests.llm.providers.asking import make
 from tests.llm.providers_in_memory import Kept, request
 from tiltyard.errors import ModelError, Refused
-from tiltyard.llm.asking import Ask, AskingSettings
+from tiltyard.llm.asking import Ask, AskingParts, AskingSettings
 from tiltyard.llm.prices import PriceTable, StatedPrice
 from tiltyard.llm.providers import anthropic, openai
 from tiltyard.llm.runner import ask_all
@@ -55,12 +55,14 @@ def ask(
                 what,
                 provider,
                 sink,
+                AskingParts(
+                    prices=PriceTable.load(stated={"gemini-x": StatedPrice(input=1, output=2)}),
+                    settings=settings,
+                    notice=notice,
+                    sleep=lambda seconds: asyncio.sleep(min(seconds, 0.05)),
+                    rng=random.Random(0),
+                ),
                 folder=folder,
-                prices=PriceTable.load(stated={"gemini-x": StatedPrice(input=1, output=2)}),
-                settings=settings,
-                notice=notice,
-                sleep=lambda seconds: asyncio.sleep(min(seconds, 0.05)),
-                rng=random.Random(0),
             )
         finally:
             await provider.aclose()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.llm.clock import run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, Kept, Unlucky, answer, asks, larger_budget, request
 from tiltyard.errors import ModelError, Refused, TryLater
-from tiltyard.llm.asking import Ask, AskingSettings
+from tiltyard.llm.asking import Ask, AskingParts, AskingSettings
 from tiltyard.llm.journal import JOURNAL_FILE, Journal, forget_batch, list_batches
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import Reply, Stop
@@ -44,12 +44,10 @@ class Story:
             what,
             self.provider,
             sink,
+            AskingParts(
+                prices=PRICES, settings=self.settings, now=self.now, notice=self.notices.append, rng=random.Random(0)
+            ),
             folder=self.folder,
-            prices=PRICES,
-            settings=self.settings,
-            now=self.now,
-            notice=self.notices.append,
-            rng=random.Random(0),
         )
 
     async def killed_run(self, what, sink, when=None):

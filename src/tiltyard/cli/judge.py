@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from tiltyard.judging.human_agreement import JudgeCheck, LabelledPair
     from tiltyard.judging.judge import Judge
     from tiltyard.judging.plan import Rubric
-    from tiltyard.llm.asking import Watch
+    from tiltyard.llm.asking import AskingParts, Watch
     from tiltyard.llm.journal import JournalBatch
-    from tiltyard.llm.runner import AskingParts
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -96,8 +95,7 @@ def check_command(
     from tiltyard.judging.judges import judge_by_name
     from tiltyard.judging.language_model import JudgeSettings
     from tiltyard.judging.plan import Rubric, default_rubric
-    from tiltyard.llm.asking import BATCH_FLOOR
-    from tiltyard.llm.runner import AskingParts
+    from tiltyard.llm.asking import BATCH_FLOOR, AskingParts
 
     labelled = _read_pairs(pairs, own)
     limits = asking_limits(budget, timeout, requests_per_minute, tokens_per_minute)

@@ -70,7 +70,7 @@ from tiltyard.errors import OptionError, TiltyardError
 
 if TYPE_CHECKING:
     from tiltyard.judging.judge import Judge
-    from tiltyard.llm.runner import AskingParts
+    from tiltyard.llm.asking import AskingParts
     from tiltyard.placement.answers import Answers
     from tiltyard.placement.folder import FolderRatings
     from tiltyard.placement.options import PlaceOptions

@@ -16,7 +16,7 @@ from tiltyard.llm.asking import plural
 if TYPE_CHECKING:
     from tiltyard.judging.judge import Judge
     from tiltyard.judging.plan import JudgingPlan
-    from tiltyard.llm.runner import AskingParts
+    from tiltyard.llm.asking import AskingParts
     from tiltyard.tournament.config import Setup
     from tiltyard.tournament.plan import RunPlan
     from tiltyard.tournament.ratings import DimensionRatings

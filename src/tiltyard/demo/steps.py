@@ -191,10 +191,8 @@ async def _answer(config: Path, notice: Callable[[str], None], watch: Watch | No
             prompts,
             setup.responses_dir,
             provider,
-            prices=asking.prices,
-            settings=asking.settings,
+            asking,
             watch=watch,
-            notice=notice,
         )
     finally:
         await provider.aclose()

@@ -25,7 +25,7 @@ from tiltyard.judging.plan import Case, JudgingPlan, Rubric, default_rubric
 from tiltyard.judging.questions import TEMPLATE_VERSION, Question, make_questions, system_text
 from tiltyard.judging.recorded import RecordedJudge
 from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle, settle_one, to_battle
-from tiltyard.llm.runner import AskingParts
+from tiltyard.llm.asking import AskingParts
 
 __all__ = [
     "CANARIES",

@@ -11,10 +11,10 @@ from tiltyard.judging.judge import Judge
 from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
 from tiltyard.judging.panel import panel_members
 from tiltyard.judging.recorded import RecordedJudge
+from tiltyard.llm.asking import AskingParts
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.provider import Reply, Request, parse_model_name
 from tiltyard.llm.providers import make_provider
-from tiltyard.llm.runner import AskingParts
 
 
 def judge_by_name(

@@ -25,12 +25,12 @@ from tiltyard.judging.plan import Case, JudgingPlan, Rubric
 from tiltyard.judging.questions import make_requests
 from tiltyard.judging.reading import MIN_CHOICE_MASS, ParsedReply, ReplyForm, check_form, read_reply
 from tiltyard.judging.records import Verdict, VerdictLabel
-from tiltyard.llm.asking import Ask, GroupTotals, Progress, RunningTotals
+from tiltyard.llm.asking import Ask, AskingParts, GroupTotals, Progress, RunningTotals
 from tiltyard.llm.direct import GIVE_UP_AFTER, FailureSummary, Trial
 from tiltyard.llm.journal import Journal
 from tiltyard.llm.keys import redact
 from tiltyard.llm.provider import TAKES_IMAGES, BatchProvider, Provider, Reply, Request, SharedFingerprints, Usage
-from tiltyard.llm.runner import AskingParts, ask_all
+from tiltyard.llm.runner import ask_all
 
 KEY_BYTES = 32
 """A key is a SHA-256, written in 64 hexadecimal digits."""
@@ -663,20 +663,13 @@ class LanguageModelJudge:
 
     async def _ask(self, keys: Iterable[str], asking: _Asking) -> None:
         """Ask the questions with these keys."""
-        parts, questions, pending = self._asking, asking.questions, asking.pending
+        questions, pending = asking.questions, asking.pending
         await ask_all(
             make_asks(never_failed_first(keys, self._caches), pending, questions, self._caches),
             self._provider,
             asking.sink,
+            replace(self._asking, tally=asking.tally),
             folder=self._folder,
-            prices=parts.prices,
-            settings=parts.settings,
-            notice=parts.notice,
-            budget=parts.budget,
-            tally=asking.tally,
-            now=parts.now,
-            sleep=parts.sleep,
-            rng=parts.rng,
             recall=lambda key: first_ask(key, pending, questions),
             trial=self._trial,
             pace=self._pace,

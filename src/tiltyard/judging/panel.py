@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -33,9 +32,8 @@ from tiltyard.judging.judge import (
 from tiltyard.judging.language_model import LanguageModelJudge
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.reading import ReplyForm
-from tiltyard.llm.asking import Ask
+from tiltyard.llm.asking import Ask, AskingParts
 from tiltyard.llm.journal import shared_folder
-from tiltyard.llm.runner import AskingParts
 from tiltyard.ratings.reliability import (
     MISSING,
     NEITHER,
@@ -111,7 +109,7 @@ class PanelJudge:
         self._folder = folder
         self._asking = asking
         self._combine = combine
-        self._notice = asking.notice or logging.getLogger("tiltyard.judging").info
+        self._notice = asking.notice
 
     @property
     def name(self) -> str:

@@ -5,15 +5,20 @@ Every reply passes through the `Keeper`, which gives it to the sink first, then 
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import math
+import random
+import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from tiltyard.errors import BudgetReached, OptionError
 from tiltyard.llm.pacing import RequestPace
-from tiltyard.llm.prices import PriceTable, add_costs, how_to_state_prices, most_usage
+from tiltyard.llm.prices import PriceTable, StatedPrice, add_costs, how_to_state_prices, most_usage, user_price_file
 from tiltyard.llm.provider import TIMEOUT_SECONDS, Reply, Request, Usage
 
 
@@ -58,6 +63,8 @@ class Progress:
 
 Watch = Callable[[Progress], None]
 """A function called on progress."""
+Notice = Callable[[str], None]
+"""Called with one-line messages for the user."""
 Recall = Callable[[str], Ask]
 """Recreates the first ask of a key, so that its texts need not be kept in memory while a provider has them."""
 
@@ -437,3 +444,45 @@ class Keeper:
         cost = self._prices.cost(ask.request.model, reply.usage or NO_TOKENS, reply.batched)
         self.budget.settle(promised, reply.usage, cost or 0.0)
         self.tally.reply(ask.group, reply.usage, cost, done=done, failed=failed)
+
+
+DEFAULT_SETTINGS = AskingSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskingParts:
+    """Everything asking needs besides the questions, as one object."""
+
+    prices: PriceTable
+    """What tokens cost."""
+    settings: AskingSettings = DEFAULT_SETTINGS
+    """How to ask."""
+    budget: Budget | None = None
+    """What may be spent, shared by all requests of a command."""
+    tally: RunningTotals | None = None
+    """Counts what is asked."""
+    notice: Notice = logging.getLogger("tiltyard.llm").info
+    """Called with one-line messages for the user."""
+    now: Callable[[], float] = time.time
+    """The clock."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """How to wait."""
+    rng: random.Random = field(default_factory=random.Random)
+    """Random numbers, for pauses."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further headers for the judge's server, such as a gateway; a value may name variables: `${NAME}`."""
+
+    @classmethod
+    def for_command(
+        cls,
+        settings: AskingSettings,
+        notice: Notice,
+        prices_path: Path | None = None,
+        *,
+        stated: Mapping[str, StatedPrice] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> AskingParts:
+        """The parts of one command, with one budget for everything it asks, and the user's own prices."""
+        prices = PriceTable.load(prices_path, user_file=user_price_file(), stated=stated)
+        budget = Budget(settings.budget_usd)
+        return cls(prices=prices, settings=settings, budget=budget, notice=notice, headers=headers or {})

@@ -6,9 +6,8 @@ restart finds the open batches, waits for them and collects them.
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -16,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from tiltyard.errors import ModelError, Refused, TryLater
-from tiltyard.llm.asking import NO_TOKENS, NOTHING, Ask, AskingSettings, CostEstimate, Keeper, Recall, plural
+from tiltyard.llm.asking import NO_TOKENS, NOTHING, Ask, AskingParts, CostEstimate, Keeper, Recall, plural
 from tiltyard.llm.journal import Entry, Journal, OpenIntent, intent_of
 from tiltyard.llm.pacing import backoff_seconds
 from tiltyard.llm.provider import UNREADABLE, BatchProvider, BatchState, Reply
@@ -398,31 +397,27 @@ class Batches:
         provider: BatchProvider,
         journal: Journal,
         keeper: Keeper,
-        settings: AskingSettings,
-        *,
-        notice: Callable[[str], None],
-        now: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]],
-        rng: random.Random,
+        parts: AskingParts,
         recall: Recall | None = None,
     ) -> None:
+        settings = parts.settings
         self._provider = provider
         self._journal = journal
         self._keeper = keeper
         self._settings = settings
-        self._notice = notice
-        self._now = now
-        self._sleep = sleep
-        self._rng = rng
+        self._notice = parts.notice
+        self._now = parts.now
+        self._sleep = parts.sleep
+        self._rng = parts.rng
         self._recall = recall
-        self._opened_at = now()
+        self._opened_at = parts.now()
         self._claims = Claims()
         self._held: dict[str, OpenBatch] = {}
         self._parcels: dict[str, Parcel] = {}
         self._packer = Packer(provider, settings.max_batch)
-        self._adoption = Adoption(provider, journal, grace_seconds=settings.adoption_grace_seconds, now=now)
+        self._adoption = Adoption(provider, journal, grace_seconds=settings.adoption_grace_seconds, now=parts.now)
         self.collector = Collector(
-            provider, journal, self._claims, keeper, max_resubmits=settings.max_resubmits, notice=notice
+            provider, journal, self._claims, keeper, max_resubmits=settings.max_resubmits, notice=parts.notice
         )
         self._lost_in_a_row = 0
         self._first_cut: int | None = None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tiltyard.errors import QuestionRefused, Refused, TiltyardError, TryLater
-from tiltyard.llm.asking import NO_TOKENS, Ask, AskingSettings, CostEstimate, Keeper, plural
+from tiltyard.llm.asking import NO_TOKENS, Ask, AskingParts, CostEstimate, Keeper, plural
 from tiltyard.llm.keys import redact
 from tiltyard.llm.pacing import ConcurrencyLimit, RequestPace, backoff_seconds
 from tiltyard.llm.provider import Provider, Reply, Usage
@@ -80,26 +79,21 @@ class DirectAsking:
         self,
         provider: Provider,
         keeper: Keeper,
-        settings: AskingSettings,
-        *,
-        notice: Callable[[str], None],
-        now: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]],
-        rng: random.Random,
+        parts: AskingParts,
         pace: RequestPace,
         trial: Trial | None = None,
     ) -> None:
         self._provider = provider
         self._keeper = keeper
-        self._settings = settings
-        self._notice = notice
-        self._now = now
-        self._sleep = sleep
-        self._rng = rng
+        self._settings = parts.settings
+        self._notice = parts.notice
+        self._now = parts.now
+        self._sleep = parts.sleep
+        self._rng = parts.rng
         self._pace = pace
         self._trial = trial
         self._begun = 0
-        self._limit = ConcurrencyLimit(settings.concurrency)
+        self._limit = ConcurrencyLimit(parts.settings.concurrency)
         self._out = 0
         self._not_before = float("-inf")
         self._exhausted = False

@@ -6,14 +6,11 @@ between, the next turn of all prompts together; a reply is on disk before the tu
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
-import random
-import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,13 +22,12 @@ from tiltyard.bank.images import Image
 from tiltyard.bank.prompts import show_turns
 from tiltyard.errors import ModelError, OptionError
 from tiltyard.files import write_lines
-from tiltyard.llm.asking import Ask, AskingSettings, Budget, RunningTotals, Totals, Watch
+from tiltyard.llm.asking import Ask, AskingParts, Budget, Notice, RunningTotals, Totals, Watch
 from tiltyard.llm.direct import FailureSummary, Trial
 from tiltyard.llm.journal import append_line
 from tiltyard.llm.keys import redact
-from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import Provider, Reply, Request, ShownImage, Stop, Usage
-from tiltyard.llm.runner import DEFAULT_SETTINGS, Notice, ask_all
+from tiltyard.llm.runner import ask_all
 
 if TYPE_CHECKING:
     Turns = Mapping[str, Sequence[str]]
@@ -204,19 +200,12 @@ async def generate(
     prompts: Sequence[Prompt],
     folder: Path,
     provider: Provider,
+    parts: AskingParts,
     *,
-    prices: PriceTable,
     turns: Turns | None = None,
     images: Mapping[str, tuple[Image, ...]] | None = None,
-    settings: AskingSettings = DEFAULT_SETTINGS,
     timestamp: Callable[[], str] = lambda: datetime.now(UTC).isoformat(timespec="seconds"),
     watch: Watch | None = None,
-    notice: Notice | None = None,
-    budget: Budget | None = None,
-    tally: RunningTotals | None = None,
-    now: Callable[[], float] = time.time,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    rng: random.Random | None = None,
 ) -> Generated:
     """Fill `responses_<entrant>.jsonl` in `folder`; what was there, what was added, and what failed.
 
@@ -228,28 +217,14 @@ async def generate(
     A prompt that fails is named in `failures_<entrant>.jsonl` beside the responses, and the others continue. An entrant
     that has no response yet and fails on its first 20 prompts raises a `ModelError`.
     """
-    state = _Generation(entrant, prompts, turns or {}, images or {}, folder, timestamp, notice)
-    tally = tally or RunningTotals(watch)
-    budget = budget or Budget(settings.budget_usd)
-    pace = settings.pace(now)
+    state = _Generation(entrant, prompts, turns or {}, images or {}, folder, timestamp, parts.notice)
+    tally = parts.tally or RunningTotals(watch)
+    shared = replace(parts, tally=tally, budget=parts.budget or Budget(parts.settings.budget_usd))
+    pace = parts.settings.pace(parts.now)
+    work = folder / f"asking_{entrant.entrant_id}"
     try:
         for _ in range(state.most_turns):
-            await ask_all(
-                state.next_turns(),
-                provider,
-                state.keep,
-                folder=folder / f"asking_{entrant.entrant_id}",
-                prices=prices,
-                settings=settings,
-                notice=notice,
-                budget=budget,
-                tally=tally,
-                now=now,
-                sleep=sleep,
-                rng=rng,
-                trial=state.trial,
-                pace=pace,
-            )
+            await ask_all(state.next_turns(), provider, state.keep, shared, folder=work, trial=state.trial, pace=pace)
             if not state.unfinished:
                 break
     finally:
@@ -313,7 +288,7 @@ class _Generation:
         images: Mapping[str, tuple[Image, ...]],
         folder: Path,
         timestamp: Callable[[], str],
-        notice: Notice | None,
+        notice: Notice,
     ) -> None:
         self._entrant = entrant
         self._prompts = prompts
@@ -460,7 +435,7 @@ class _Generation:
     def _mention_other_settings(self, responses: Mapping[str, Response]) -> None:
         """A notice if existing responses were generated with another model, system text or number of turns."""
         others = sum(self._made_otherwise(response) for response in responses.values())
-        if others and self._notice is not None:
+        if others:
             self._notice(
                 f"{others} responses of {self._entrant.entrant_id} were made with another model, system text or number "
                 "of turns and are kept. Remove them from its file to have them generated again."

@@ -3,133 +3,75 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import random
-import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 
 from tiltyard.errors import BudgetReached, OptionError
-from tiltyard.llm.asking import Ask, AskingSettings, Budget, Keeper, Recall, RunningTotals, Sink, Totals, Watch, plural
+from tiltyard.llm.asking import (
+    Ask,
+    AskingParts,
+    AskingSettings,
+    Budget,
+    Keeper,
+    Notice,
+    Recall,
+    RunningTotals,
+    Sink,
+    Totals,
+    Watch,
+    plural,
+)
 from tiltyard.llm.batches import Batches
 from tiltyard.llm.direct import DirectAsking, Trial
 from tiltyard.llm.journal import Journal, OpenIntent, folder_lock, shared_journal
 from tiltyard.llm.pacing import RequestPace
-from tiltyard.llm.prices import PriceTable, StatedPrice, user_price_file
 from tiltyard.llm.provider import BatchProvider, Provider
-
-Notice = Callable[[str], None]
-DEFAULT_SETTINGS = AskingSettings()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskingParts:
-    """Everything asking needs besides the questions, as one object; see `ask_all` for each part."""
-
-    prices: PriceTable
-    """What tokens cost."""
-    settings: AskingSettings = DEFAULT_SETTINGS
-    """How to ask."""
-    budget: Budget | None = None
-    """What may be spent, shared by all requests of a command."""
-    tally: RunningTotals | None = None
-    """Counts what is asked."""
-    notice: Notice | None = None
-    """Called with one-line messages for the user."""
-    now: Callable[[], float] = time.time
-    """The clock."""
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    """How to wait."""
-    rng: random.Random | None = None
-    """Random numbers, for pauses."""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Further headers for the judge's server, such as a gateway; a value may name variables: `${NAME}`."""
-
-    @classmethod
-    def for_command(
-        cls,
-        settings: AskingSettings,
-        notice: Notice,
-        prices_path: Path | None = None,
-        *,
-        stated: Mapping[str, StatedPrice] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> AskingParts:
-        """The parts of one command, with one budget for everything it asks, and the user's own prices."""
-        prices = PriceTable.load(prices_path, user_file=user_price_file(), stated=stated)
-        budget = Budget(settings.budget_usd)
-        return cls(prices=prices, settings=settings, budget=budget, notice=notice, headers=headers or {})
 
 
 async def ask_all(
     asks: Iterable[Ask],
     provider: Provider,
     sink: Sink,
+    parts: AskingParts,
     *,
     folder: Path,
-    prices: PriceTable,
-    settings: AskingSettings = DEFAULT_SETTINGS,
     watch: Watch | None = None,
-    notice: Notice | None = None,
-    budget: Budget | None = None,
-    tally: RunningTotals | None = None,
-    now: Callable[[], float] = time.time,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    rng: random.Random | None = None,
     recall: Recall | None = None,
     trial: Trial | None = None,
     pace: RequestPace | None = None,
 ) -> Totals:
     """Ask everything, including what the sink asks next, until every key is answered or has failed; return the totals.
 
-    Keys are unique among the asks. A caller that stores attempts passes in the current attempt number.
-
-    Progress goes to `watch` in steps (each says how much was added), messages for the user to `notice`. With `recall`,
-    requests in open batches are recreated when their replies arrive instead of being kept in memory. A `trial`, which
-    the sink tells how each key ended, gives up on a model that answers nothing: with direct calls, after as many keys
-    as it allows; with batches, once their replies are in.
+    Keys are unique among the asks. A caller that stores attempts passes in the current attempt number. After a reached
+    budget, a refusal or an interrupt, the same call continues from the folder.
 
     Parameters:
         asks: What to ask. Iteration starts only once the lock is held, so a generator that reads its cache when it
             starts sees what another process has saved.
         provider: Who is asked.
         sink: Saves every reply and returns what to ask next.
+        parts: Prices, budget, settings and callbacks.
         folder: Holds the journal of batches and a lock, on which a second process waits.
-        prices: What tokens cost.
-        settings: How to ask.
-        watch: Called on progress.
-        notice: Called with one-line messages for the user.
-        budget: What may be spent; pass one in to share it between calls, or to read it after an error. After a reached
-            budget, a refusal or an interrupt, the same call continues from the folder.
-        tally: Counts what is asked.
-        now: The clock, in seconds since 1970.
-        sleep: How to wait.
-        rng: Random numbers, for pauses only.
+        watch: Called on progress, in steps: each says how much was added.
         recall: Recreates a request of an open batch when its reply arrives, instead of keeping it in memory.
-        trial: Told by the sink how each key ended; gives up on a model that answers nothing.
+        trial: Told by the sink how each key ended; gives up on a model that answers nothing: with direct calls, after
+            as many keys as it allows; with batches, once their replies are in.
         pace: How fast direct calls follow each other, if several calls of this function share it.
     """
-    notice = notice or logging.getLogger("tiltyard.llm").info
-    tally = tally or RunningTotals(watch)
-    keeper = Keeper(sink, tally, budget or Budget(settings.budget_usd), prices)
-    rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
-
-    pace = pace or settings.pace(now)
+    settings, notice = parts.settings, parts.notice
+    tally = parts.tally or RunningTotals(watch)
+    keeper = Keeper(sink, tally, parts.budget or Budget(settings.budget_usd), parts.prices)
+    pace = pace or settings.pace(parts.now)
 
     def direct() -> DirectAsking:
-        return DirectAsking(
-            provider, keeper, settings, notice=notice, now=now, sleep=sleep, rng=rng, pace=pace, trial=trial
-        )
+        return DirectAsking(provider, keeper, parts, pace, trial)
 
-    async with folder_lock(folder, notice=notice, sleep=sleep):
+    async with folder_lock(folder, notice=notice, sleep=parts.sleep):
         if isinstance(provider, BatchProvider):
             shared = shared_journal(folder)
-            journal = shared or Journal.in_folder(folder, now)
-            batches = Batches(
-                provider, journal, keeper, settings, notice=notice, now=now, sleep=sleep, rng=rng, recall=recall
-            )
+            journal = shared or Journal.in_folder(folder, parts.now)
+            batches = Batches(provider, journal, keeper, parts, recall)
             await _in_rounds(asks, batches, direct, settings, notice)
             if shared is None:  # else the open batches may be those of a task beside this one
                 _mention_others(journal, notice)

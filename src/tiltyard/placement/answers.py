@@ -15,12 +15,11 @@ from tiltyard.errors import BankError, OptionError
 from tiltyard.judging.judge import Judge
 from tiltyard.judging.judges import SilentProvider, judge_by_name
 from tiltyard.judging.language_model import JudgeSettings
-from tiltyard.llm.asking import BATCH_FLOOR, Ask, AskingSettings, Totals, Watch
+from tiltyard.llm.asking import BATCH_FLOOR, DEFAULT_SETTINGS, Ask, AskingParts, AskingSettings, Totals, Watch
 from tiltyard.llm.generation import EntrantSettings, generate
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.provider import Provider, parse_model_name
 from tiltyard.llm.providers import make_provider
-from tiltyard.llm.runner import DEFAULT_SETTINGS, AskingParts
 from tiltyard.placement.cells import Exchange
 from tiltyard.placement.human_arena import HumanArena
 from tiltyard.placement.options import PlaceOptions
@@ -158,16 +157,9 @@ class ModelAnswers:
             [_prompt(exchange) for exchange in by_question.values()],
             self._folder,
             self._provider,
+            asking,
             turns={name: exchange.turns for name, exchange in by_question.items() if len(exchange.turns) > 1},
-            prices=asking.prices,
-            settings=asking.settings,
             watch=self.watch,
-            notice=asking.notice,
-            budget=asking.budget,
-            tally=asking.tally,
-            now=asking.now,
-            sleep=asking.sleep,
-            rng=asking.rng,
         )
         self.totals += made.totals
         self.failed.update(made.failed)

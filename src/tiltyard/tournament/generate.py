@@ -52,12 +52,9 @@ async def generate_missing(
                         prompts,
                         setup.responses_dir,
                         provider,
-                        prices=asking.prices,
+                        asking,
                         images=None if images is None else images.prompts,
-                        settings=asking.settings,
                         watch=watch,
-                        notice=notice,
-                        budget=asking.budget,
                     )
                 )
         except BudgetReached:

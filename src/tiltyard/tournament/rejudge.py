@@ -18,8 +18,7 @@ from tiltyard.judging.judge import Judge, judge
 from tiltyard.judging.plan import Case, CaseImages, JudgingPlan, Rubric
 from tiltyard.judging.records import Judgment, Matchup, prompt_columns
 from tiltyard.judging.run_folder import again, read_lines, read_object, require, usage_report
-from tiltyard.llm.asking import Watch
-from tiltyard.llm.runner import AskingParts
+from tiltyard.llm.asking import AskingParts, Watch
 from tiltyard.tournament.artifacts import MatchLine
 from tiltyard.tournament.config import EloSettings, OpponentSettings, load_setup
 from tiltyard.tournament.ratings import DimensionRatings, JudgeHabits

@@ -21,10 +21,9 @@ from tiltyard.judging.panel import PanelJudge, PanelMember, PanelStudy, panel_me
 from tiltyard.judging.plan import Case, JudgingPlan, case_of_each
 from tiltyard.judging.records import Judgment, prompt_columns
 from tiltyard.judging.run_folder import Clock, Finish, iso_time, new_folder, time_stamp, usage_report, utc_now
-from tiltyard.llm.asking import AskingSettings, Watch
+from tiltyard.llm.asking import AskingParts, AskingSettings, Watch
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import parse_model_name
-from tiltyard.llm.runner import AskingParts
 from tiltyard.tournament.artifacts import (
     forget_other_dimensions,
     manifest,

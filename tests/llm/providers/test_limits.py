@@ -19,7 +19,7 @@ from tests.fakes.gate import bomb
 from tests.llm.providers.asking import KEY, question
 from tests.llm.providers_in_memory import Kept
 from tiltyard.errors import QuestionRefused, Refused, TryLater
-from tiltyard.llm.asking import Ask, AskingSettings
+from tiltyard.llm.asking import Ask, AskingParts, AskingSettings
 from tiltyard.llm.keys import fill_in_headers, redact
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import Reply, parse_model_name
@@ -87,9 +87,8 @@ def test_an_answer_that_is_too_long_fails_alone_and_is_not_kept(fake_server: Fak
                 [Ask(f"k{n}", question(f"question {n}"), "s") for n in range(6)],
                 provider,
                 sink,
+                AskingParts(prices=PriceTable.load(), settings=AskingSettings(concurrency=1)),
                 folder=tmp_path,
-                prices=PriceTable.load(),
-                settings=AskingSettings(concurrency=1),
             )
         finally:
             await provider.aclose()
