@@ -118,13 +118,7 @@ def read_answer_file(
 def read_prompt_file(
     path: Path, *, map: Mapping[str, str] | None = None, choose: Choose | None = None
 ) -> list[AnswerRow]:
-    """The prompts of a file, with ids where it has them.
-
-    Parameters:
-        path: JSON Lines, a JSON list, CSV, or a text file with one prompt per line.
-        map: The column of a field, where its name is unusual.
-        choose: Asks a person for a column that is not recognised; None makes that an error.
-    """
+    """The prompts of a file, with ids where it has them."""
     if not path.is_file():
         raise BankError(f"there is no prompt file {path}. Check the path.")
     if path.suffix.lower() in TEXTS:
@@ -223,7 +217,6 @@ def _read_folder(folder: Path, name: str | None, map: Mapping[str, str], choose:
 
 
 def _is_list(file: Path) -> bool:
-    """Whether a `.json` file holds many answers."""
     if file.suffix.lower() != ".json":
         return False
     with file.open("rb") as stream:
@@ -305,7 +298,6 @@ def _ask(
     where: str,
     choose: Choose | None,
 ) -> str:
-    """The column that a person names, or an error that shows what there is."""
     rest = [column for column in _header(records) if column not in columns.values()]
     chosen = choose(f"{where}: which column holds the {what}?", rest) if choose is not None and rest else None
     if chosen in rest:
@@ -380,7 +372,6 @@ def _conversation(messages: Sequence[Any], where: str) -> tuple[str | None, str 
 
 
 def _model_name(path: Path) -> str:
-    """What a file's or folder's name says of its model."""
     stem = path.name if path.is_dir() else path.stem
     return re.sub(r"^(responses?|answers?|outputs?)[_-]+|[_-]+(responses?|answers?|outputs?)$", "", stem) or stem
 
@@ -607,7 +598,6 @@ class _Keys:
             )
 
     def prompts(self, answered: Iterable[str]) -> list[Prompt]:
-        """The prompts that somebody answered, in order."""
         wanted = set(answered)
         return [
             Prompt(
@@ -640,5 +630,4 @@ def _merged(first: AnswerRow, second: AnswerRow) -> AnswerRow:
 
 
 def _plain(text: str) -> str:
-    """A prompt without differences of white space."""
     return " ".join(text.split())

@@ -48,23 +48,14 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ImageFinder:
-    """Finds the images that rows name, and reads each file once.
-
-    Parameters:
-        folder: The folder relative to which files are named.
-    """
+    """Finds the images that rows name, and reads each file once."""
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
         self._images: dict[str, Image] = {}
 
     def find(self, names: Sequence[str], where: str) -> tuple[Image, ...]:
-        """The images of one row; `where` names the row in errors.
-
-        Parameters:
-            names: Addresses, or paths of files.
-            where: The row.
-        """
+        """The images of one row; `where` names the row in errors."""
         if len(names) > MOST_IMAGES:
             raise BankError(f"{where} has {len(names)} images; a judge is shown {MOST_IMAGES} at most. Leave some out.")
         return tuple(self._find(name, where) for name in names)

@@ -170,12 +170,7 @@ def _check_turns(prompt: Prompt, where: str) -> None:
 
 
 def read_text_prompts(path: str | Path, reader: str) -> list[Prompt]:
-    """The prompts of a bank, for a reader that shows only their texts; a prompt with more is an error.
-
-    Parameters:
-        path: The file.
-        reader: Who reads it, for the error.
-    """
+    """The prompts of a bank, for a reader that shows only their texts; a prompt with more is an error."""
     prompts = read_prompts(path)
     for prompt in prompts:
         for name in ("system", "turns", "images"):

@@ -99,7 +99,6 @@ class _Cuts:
 
 
 def _steps(messages: Sequence[TranscriptMessage], final_answer: str) -> list[tuple[str, str]]:
-    """Every step with its heading."""
     steps: list[tuple[str, str]] = []
     called: dict[str, str] = {}
     for message in messages:
@@ -255,12 +254,7 @@ def _response(record: dict[str, Any], where: str) -> Response:
 
 
 def answer_path(folder: str | Path, response: Response) -> Path:
-    """Where the file of an answer is: inside the folder of its row, also where links lead.
-
-    Parameters:
-        folder: The folder of responses.
-        response: An answer that is a file.
-    """
+    """Where the file of an answer is: inside the folder of its row, also where links lead."""
     name = response.file or ""
     whose = f"the answer of {response.entrant_id!r} to {response.prompt_id!r}"
     path = Path(folder) / name
@@ -278,12 +272,7 @@ def answer_path(folder: str | Path, response: Response) -> Path:
 
 
 def require_text(response: Response, reader: str) -> None:
-    """Refuse an answer that has more than its text, for a reader that shows only that.
-
-    Parameters:
-        response: The answer.
-        reader: Who reads it, for the error.
-    """
+    """Refuse an answer that has more than its text, for a reader that shows only that."""
     for name in ("file", "images", "transcript"):
         if getattr(response, name):
             whose = f"{response.entrant_id!r} to {response.prompt_id!r}"

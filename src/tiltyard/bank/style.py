@@ -22,11 +22,7 @@ _BOLD = re.compile(r"\*\*(?=\S)[^\n]+?\*\*|(?<!\w)__(?=\S)[^\n]+?__(?!\w)")
 
 
 def measure_style(text: str) -> tuple[int, int, int, int]:
-    """Characters, Markdown headings, list items and bold passages of an answer; code blocks count as length only.
-
-    Parameters:
-        text: The answer.
-    """
+    """Characters, Markdown headings, list items and bold passages of an answer; code blocks count as length only."""
     prose = _FENCED.sub("", text) if "```" in text or "~~~" in text else text
     headings = len(_HEADING.findall(prose)) if "#" in prose else 0
     bold = len(_BOLD.findall(prose)) if "**" in prose or "__" in prose else 0

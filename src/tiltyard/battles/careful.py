@@ -158,7 +158,6 @@ def _names(field: Field | None) -> str:
 
 
 def _expected_winner(row: Mapping[str, Any], layout: Layout) -> str:
-    """What the winner's column should hold."""
     if not layout.format.winner_is_a_name:
         words = list(layout.format.winners)
         if layout.format.any_spelling:
@@ -300,7 +299,6 @@ def _label_column(rows: list[Mapping[str, Any]], item: Field) -> LabelColumn:
 
 
 def _hashes(column: LabelColumn, item: Field) -> Hashes:
-    """The hashes of a column's texts, 0 for missing ones."""
     texts = [read_label(value, item.kind) for value in column.values]
     known = [hash_text(text) if isinstance(text, str) else 0 for text in texts]
     hashes: Hashes = np.array([*known, 0], dtype=np.uint64)[column.codes]

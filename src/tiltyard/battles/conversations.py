@@ -102,7 +102,6 @@ def _joined(contents: list[object]) -> str:
 
 
 def _text(content: object) -> str:
-    """The text of a message: of a plain content, or of its parts."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -325,7 +324,6 @@ class ParquetRows(ConversationRows):
 
 
 def _settled(source: RowSource) -> Settled:
-    """Every row of a source after the rules, in order."""
     import duckdb
 
     for large_limits in (False, True):
@@ -410,7 +408,6 @@ class BattleConversations:
         return None if isinstance(dialogue, MissingText) else dialogue
 
     def _located(self, battle: int) -> tuple[int, int]:
-        """The source of a battle, and its position there."""
         for number, source in enumerate(self.sources):
             if battle < len(source.battles):
                 return number, battle
@@ -460,7 +457,6 @@ def read_conversations(
 
 
 def _check_texts(sources: Sequence[RowSource], texts: tuple[str, str]) -> None:
-    """Refuse a mapping to conversations that are not there."""
     for ours, theirs in zip(CONVERSATIONS, texts, strict=True):
         for source in sources:
             header = source.layout.header

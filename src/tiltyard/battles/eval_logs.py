@@ -288,7 +288,6 @@ def recognise_log(part: Part) -> str | None:
 
 
 def _recognise_json(part: Part) -> str | None:
-    """The tool that wrote a JSON document or lines of JSON, by how they start."""
     with part.open() as file:
         start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
     if INSPECT_START.match(start):
@@ -343,7 +342,6 @@ def _decoded(content: bytes, name: str, kind: type = dict) -> Any:
 
 
 def _objects(part: Part) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The lines of a log with their places."""
     with part.open() as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
@@ -352,7 +350,6 @@ def _objects(part: Part) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _as_number(value: object) -> float | None:
-    """A score as a number; None when it is none."""
     if isinstance(value, str):
         value = WORDS.get(value, WORDS.get(value.lower(), value))
     try:
@@ -604,7 +601,6 @@ def _lm_eval_answer(where: str, row: Mapping[str, Any], task: str, higher: Mappi
 
 
 def _older_metrics(row: Mapping[str, Any]) -> list[str]:
-    """The numbers of a row that does not list its metrics."""
     known = LM_EVAL_KEYS | {"resps", "doc_hash", "prompt_hash", "target_hash", "filter"}
     return [name for name, value in row.items() if name not in known and isinstance(value, int | float)]
 

@@ -116,7 +116,6 @@ def _taken_out(parsed: Any) -> Any:
 
 
 def _without_places(tree: Any) -> Any:
-    """A parsed tree without the places in the text."""
     if isinstance(tree, dict):
         return {key: _without_places(value) for key, value in tree.items() if not key.startswith("query_location")}
     return [_without_places(value) for value in tree] if isinstance(tree, list) else tree
@@ -136,7 +135,6 @@ def _parts(tree: Any) -> Iterator[dict[str, Any]]:
 def _about_part(
     part: dict[str, Any], connection: DuckDBPyConnection, columns: frozenset[str], within: frozenset[str]
 ) -> str | None:
-    """Why one part of a condition is refused, or None when it is not."""
     kind = part.get("class")
     if kind is None or kind == "SUBQUERY":
         return "it has a subquery"
@@ -576,7 +574,6 @@ def _batch(arrays: list[NDArray[Any]], layout: Layout, coders: Mapping[str, Code
 
 
 def _coded(layout: Layout) -> list[Field]:
-    """The fields whose texts are looked at."""
     return [field for field in layout.labels if not field.hashed]
 
 
@@ -645,7 +642,6 @@ def _coders(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> dict[
 
 
 def _coder(connection: DuckDBPyConnection, fields: Sequence[str], name: str, *, is_json: bool) -> Coder:
-    """The coder of the texts of some fields."""
     texts, hashes = _distinct_texts(connection, [identifier(field) for field in fields])
     values: tuple[object, ...] = tuple(map(_json_value, texts)) if is_json else tuple(texts)
     if len(texts) > FEW:

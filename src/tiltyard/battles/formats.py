@@ -140,11 +140,6 @@ def suggestion(missing: Collection[str], header: Collection[str], mapped: Column
     """A question that names, for each missing column, the column of the header that it may be.
 
     Empty unless each is found: a mapping that lacks one cannot be used, and its other guesses are doubtful.
-
-    Parameters:
-        missing: Our columns that the header does not have.
-        header: The source's own columns.
-        mapped: What was mapped already: those columns are not suggested again.
     """
     taken = {theirs for _, theirs in mapped.columns} | set(TARGETS)
     guesses: dict[str, str] = {}
@@ -482,7 +477,6 @@ def recognise(
 
 
 def _unrecognised(own: Format, header: Collection[str], mapped: ColumnMap) -> str:
-    """What a header lacks, and what to do about it."""
     if wrongly_separated(header):
         return wrongly_separated(header)
     missing = own.lacking(header, (*own.required, "source"))

@@ -106,7 +106,6 @@ def _as_shared(data: Any) -> Any:
 
 
 def _write_batches(batches: Iterable[Any], path: Path) -> None:
-    """Write a stream of Arrow tables to one Parquet file."""
     import pyarrow
     from pyarrow import parquet
 

@@ -187,7 +187,6 @@ def _separated(start: bytes) -> FileKind:
 
 
 def _start(path: Path, name: str, *, zipped: bool) -> bytes:
-    """The first bytes of a file, unzipped."""
     with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
         try:
             return stream.read(65536)
@@ -215,7 +214,6 @@ def _refuse_other_kinds(start: bytes, name: str) -> None:
 
 
 def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
-    """The kind that a file's first bytes tell."""
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
     start = _start(path, name, zipped=zipped)
@@ -402,7 +400,6 @@ def _holds(value: object) -> CellType | None:
 
 
 def _wider(one: CellType | None, other: CellType | None) -> CellType | None:
-    """What a column holds that was seen to hold both."""
     if one is None or other is None or one == other:
         return one or other
     return "nested" if "nested" in (one, other) else "text"

@@ -77,14 +77,7 @@ class SheetKey:
 
 
 def draw_matchups(judged: BattleTable, n: int, rng: np.random.Generator, dimension: str = "") -> list[SheetMatchup]:
-    """A random draw of n judged matchups, stratified by pair of models, in random order and with random sides.
-
-    Parameters:
-        judged: The judge's battles of one dimension, with prompts.
-        n: How many; all of them if there are no more.
-        rng: The source of randomness.
-        dimension: The dimension's name.
-    """
+    """A random draw of n judged matchups, stratified by pair of models, in random order and with random sides."""
     prompt = judged.text_column("question_id")
     m = len(judged.models)
     low, high = np.minimum(judged.model_a, judged.model_b), np.maximum(judged.model_a, judged.model_b)
@@ -122,9 +115,6 @@ def from_spreadsheet(people: BattleData) -> BattleData:
     """The rows of sheets that a spreadsheet saved its own way: semicolons or tabs, UTF-16 or Windows-1252.
 
     Whatever is no such sheet is given back as it is.
-
-    Parameters:
-        people: Labels: a file or folder, or anything else.
     """
     if not isinstance(people, str | Path):
         return people
@@ -176,12 +166,7 @@ def find_key(battles: BattleData) -> SheetKey:
 
 
 def read_filled_rows(people: BattleData, on_bad: Literal["error", "skip"] = "error") -> BattleTable:
-    """The rows of a sheet that have a winner, by their `label_id`.
-
-    Parameters:
-        people: The sheet, or several.
-        on_bad: What to do with a winner that means nothing: `error`, or `skip` and count it.
-    """
+    """The rows of a sheet that have a winner, by their `label_id`."""
     try:
         return read_battles(people, where=FILLED, default_source="human", map=ID_AS_PROMPT, on_bad=on_bad)
     except NoBattles:
@@ -191,14 +176,7 @@ def read_filled_rows(people: BattleData, on_bad: Literal["error", "skip"] = "err
 def read_sheet(
     people: BattleData, judged: BattleTable, key: SheetKey, on_bad: Literal["error", "skip"] = "error"
 ) -> BattleTable:
-    """A filled-in sheet as battles; rows without a winner are counted as skipped.
-
-    Parameters:
-        people: The sheet, or several.
-        judged: The judge's battles: what labels may be about.
-        key: The key of the folder that the sheet was drawn from.
-        on_bad: What to do with a winner that means nothing: `error`, or `skip` and count it.
-    """
+    """A filled-in sheet as battles; rows without a winner are counted as skipped."""
     sheet = read_filled_rows(people, on_bad)
     _, empty = find_problems(people, where=NOT_FILLED, default_source="human", map=ID_AS_PROMPT, examples_each=0)
     shown = {key.label_id(one): one for one in _possible(judged)}
@@ -215,7 +193,6 @@ def read_sheet(
 
 
 def _possible(judged: BattleTable) -> set[SheetMatchup]:
-    """Every judged matchup, either way round."""
     n, models = len(judged), judged.models
     dimensions: Sequence[str | None] = [None] * n
     if "dimension" in judged.columns:
@@ -232,7 +209,6 @@ def _possible(judged: BattleTable) -> set[SheetMatchup]:
 def _unblinded(
     sheet: BattleTable, matchups: list[SheetMatchup | None], judged: BattleTable, skipped: dict[str, int]
 ) -> BattleTable:
-    """The rows of a sheet with the models and prompts that they are about."""
     ids = sheet.text_column("question_id")
     rows = [matchups[code] for code in ids.codes.tolist()]
     shown = [one for one in rows if one is not None]

@@ -100,13 +100,7 @@ class MissingVerdicts:
         entrants: Collection[str] | None = None,
         prompts: Collection[str] | None = None,
     ) -> MissingVerdicts:
-        """Those of some dimensions, of at least one of some entrants, on some prompts; None: of all.
-
-        Parameters:
-            dimensions: The dimensions.
-            entrants: The entrants.
-            prompts: The prompts; how many matchups there are in all is not known by prompt, and stays.
-        """
+        """Those of some dimensions, of at least one of some entrants, on some prompts; None: of all."""
 
         def wanted(dimension: str, *names: str) -> bool:
             inside = dimensions is None or dimension in dimensions
@@ -232,11 +226,7 @@ class _Verdict(_Line, frozen=True):
 
 
 def read_missing(folder: Path) -> MissingVerdicts:
-    """The matchups of one run folder that have no verdict; none where the folder has no verdicts at all.
-
-    Parameters:
-        folder: The folder of a run or a placement.
-    """
+    """The matchups of one run folder that have no verdict; none where the folder has no verdicts at all."""
     files = [*sorted((folder / "verdicts").glob("*.jsonl")), folder / "verdicts.jsonl"]
     files = [path for path in files if path.is_file()]
     if not files:

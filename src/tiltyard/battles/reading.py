@@ -382,7 +382,6 @@ def _file_sources(parts: Sequence[Part], options: ReadOptions) -> list[RowSource
 
 
 def _logs_apart(parts: Sequence[Part], options: ReadOptions) -> tuple[dict[str, list[Part]], list[Part]]:
-    """The logs among some files by tool, and the other files."""
     if options.format != "auto" and options.format not in LOG_FORMATS:
         return {}, list(parts)
     logs: dict[str, list[Part]] = {}
@@ -424,7 +423,6 @@ def _row_sources(parts: Sequence[Part], options: ReadOptions) -> list[RowSource]
 
 
 def _parquet_headers(parts: Sequence[Part]) -> dict[Part, Header]:
-    """The columns of Parquet files."""
     if not parts:
         return {}
     import duckdb
@@ -644,7 +642,6 @@ def make_options(
 
 
 def _read(source: RowSource, on_bad: OnBad) -> BattleTable:
-    """The battles of one source: by the fast reader, else by the careful one."""
     table = source.fast()
     if table is None or (table.skipped and on_bad == "error"):
         table = source.careful(BadRows(examples_each=0), stop=on_bad == "error")

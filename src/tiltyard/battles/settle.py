@@ -234,7 +234,6 @@ def _weight(batch: RawBatch) -> Floats:
 
 
 def _total(batch: RawBatch, weight: Floats) -> Floats:
-    """The weight of all rows that each row stands for."""
     if batch.total is not None:
         return batch.total
     return weight if batch.count is None else weight * batch.count

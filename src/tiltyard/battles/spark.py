@@ -690,12 +690,10 @@ class _Clusters:
     grouped: SparkGroups
 
     def shared(self, table: BattleTable) -> Bools:
-        """Which rows of the counted table hold battles that have a cluster."""
         shared: Bools = self.grouped.has_cluster[groups(table)]
         return shared
 
     def sums(self, scores: GroupScores) -> ClusterSums:
-        """The sums over clusters, by the second statement."""
         n = scores.n_parameters
         if n > MOST_PARAMETERS:
             raise OptionError(

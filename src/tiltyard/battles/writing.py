@@ -203,13 +203,7 @@ def write_dataset(folder: str | Path, table: BattleTable, *, title: str, licence
 
 
 def dataset_card(table: BattleTable, *, title: str, licence: str | None = None) -> str:
-    """The text of a data set's card: front matter that the hub reads, then words.
-
-    Parameters:
-        table: The battles.
-        title: What the data set is called.
-        licence: The licence's name on the hub; None: not stated.
-    """
+    """The text of a data set's card: front matter that the hub reads, then words."""
     types = column_types(table)
     front: dict[str, Any] = {
         "pretty_name": title,
@@ -263,7 +257,6 @@ def _words(table: BattleTable, types: dict[str, str], title: str, licence: str |
 
 
 def _counts(counts: BattleStats) -> list[str]:
-    """What there is, as a list; battles are sums of weights."""
     lines = [f"- outcomes: {', '.join(f'{name} {_n(number)}' for name, number in counts.outcomes.items() if number)}"]
     lines.append(f"- decided by: {', '.join(f'{name} {_n(number)}' for name, number in counts.sources.items())}")
     if counts.prompts is not None:
@@ -288,7 +281,6 @@ def _n(number: float) -> str:
 
 
 def _meaning(name: str) -> str:
-    """What a column means, as the schema says it."""
     known = json.loads(schema_text("battle"))["properties"]
     if name in known:
         return str(known[name].get("description", ""))

@@ -49,11 +49,7 @@ class RoundGoal:
 
     @classmethod
     def parse(cls, text: str) -> RoundGoal:
-        """The goal that a user wrote: `top`, `order`, `width:80`, `budget` or `budget:5000`.
-
-        Parameters:
-            text: The goal in words.
-        """
+        """The goal that a user wrote: `top`, `order`, `width:80`, `budget` or `budget:5000`."""
         words = text.strip()
         if words in ("top", "order", "budget"):
             return cls(words)  # type: ignore[arg-type]

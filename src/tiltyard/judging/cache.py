@@ -330,7 +330,6 @@ class _SortedIndex:
         return len(self._high)
 
     def find_all(self, heads: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The position of each key's line, or -1."""
         places = np.full(len(heads), -1, dtype=np.int64)
         if not self._high or not len(heads):
             return places
@@ -347,7 +346,6 @@ class _SortedIndex:
         return places
 
     def find(self, key: str) -> int | None:
-        """The position of a key's line."""
         return self._find(*_digest(key)) if self._high else None
 
     def _find(self, high: int, low: int) -> int | None:

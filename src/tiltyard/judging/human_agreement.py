@@ -309,7 +309,6 @@ def _word(judgment: Judgment) -> VerdictLabel | None:
 
 
 def _peoples_judgment(pair: LabelledPair) -> Judgment:
-    """The people's label as a judgment."""
     matchup = pair.case.matchup
     winner = {VerdictLabel.A: matchup.entrant_a, VerdictLabel.B: matchup.entrant_b}.get(pair.people or VerdictLabel.TIE)
     return Judgment(

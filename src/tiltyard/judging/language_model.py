@@ -662,7 +662,6 @@ class LanguageModelJudge:
             )
 
     async def _ask(self, keys: Iterable[str], asking: _Asking) -> None:
-        """Ask the questions with these keys."""
         questions, pending = asking.questions, asking.pending
         await ask_all(
             make_asks(never_failed_first(keys, self._caches), pending, questions, self._caches),
@@ -697,7 +696,6 @@ class _EarlyResults:
         self._waiting = list(pending.left)
 
     def look(self) -> None:
-        """Announce what is settled now."""
         if self._announce is None or not any(self._pending.left.values()):
             return
         for dimension in [name for name in self._waiting if not self._pending.left[name]]:
@@ -724,7 +722,6 @@ class _Left(Collection[str]):
         return keys
 
     def of(self, dimension: str) -> Iterator[str]:
-        """Those of one dimension."""
         return (key for key in self._pending.of(dimension) if key not in self._taken)
 
     def __len__(self) -> int:
@@ -748,7 +745,6 @@ class _CachedVerdicts:
         self.stats: dict[str, JudgingStats] = {}
 
     def count(self, hits: Mapping[str, int], tally: RunningTotals) -> None:
-        """Count what became of the questions, once asking is over."""
         self._places = {}
         groups = tally.totals().groups
         self.stats = {

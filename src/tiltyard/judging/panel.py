@@ -186,7 +186,6 @@ class _EarlyPanel:
         self._asked = {judge.name for judge in judges}
 
     def settled(self, judge: str, dimension: str, verdicts: Verdicts) -> None:
-        """A judge has settled a dimension."""
         heard = self._heard.get(dimension, {})
         heard[judge] = verdicts
         if self._announce is not None and self._asked and len(heard) == len(self._judges):
@@ -195,7 +194,6 @@ class _EarlyPanel:
             self._announce(dimension, PanelVerdicts(self._judges, in_order, self._plan, self._combine))
 
     def finished(self, judge: str, verdicts: Verdicts) -> None:
-        """A judge has settled every dimension."""
         self._asked.discard(judge)
         for dimension in list(self._heard):
             self.settled(judge, dimension, verdicts)
@@ -336,7 +334,6 @@ def _percent(estimate: Estimate) -> str:
 
 
 def _clear(estimate: Estimate) -> bool:
-    """Whether zero is outside the interval."""
     return estimate.low is not None and estimate.high is not None and not estimate.low <= 0 <= estimate.high
 
 

@@ -227,12 +227,7 @@ class _CasesAndCanaries(Sequence[Case]):
 
 
 class LazySequence(Sequence[Item]):
-    """Items that are made when they are looked at, so that a million take no more memory than a dozen.
-
-    Parameters:
-        length: How many there are.
-        make: Makes the item with this number.
-    """
+    """Items that are made when they are looked at, so that a million take no more memory than a dozen."""
 
     def __init__(self, length: int, make: Callable[[int], Item]) -> None:
         self._length = length
@@ -254,12 +249,7 @@ class LazySequence(Sequence[Item]):
 
 
 def case_of_each(cases: Sequence[Case], judgments: int) -> Sequence[Case]:
-    """The case of every judgment where there may be several for each case, one after the other.
-
-    Parameters:
-        cases: The cases.
-        judgments: How many judgments there are in all.
-    """
+    """The case of every judgment where there may be several for each case, one after the other."""
     times = max(1, judgments // max(1, len(cases)))
     return LazySequence(len(cases) * times, lambda number: cases[number // times])
 

@@ -192,11 +192,6 @@ def prompt_template(rubric: Rubric, reply: ReplyForm = "reasoned", *, grades: bo
     """What a judge is sent, for people to read: the system text, and the user's text with names for the material.
 
     Earlier turns and images, where a prompt has them, are further parts of the user's text.
-
-    Parameters:
-        rubric: What it is judged by.
-        reply: `reasoned`, `label`, `choice`, `json` or `tool`.
-        grades: Whether the verdict says by how much an answer is better.
     """
     prompt = Prompt(
         prompt_id="", text="{prompt}", gold_answer="{reference answer}", expected_behavior="{expected behavior}"

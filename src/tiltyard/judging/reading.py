@@ -89,13 +89,7 @@ _TOOL_DESCRIPTION = "Records the comparison of the two answers and the verdict o
 
 
 def check_form(reply: ReplyForm, grades: bool, options: dict[str, Any]) -> None:
-    """Refuse a form of reply with settings that it cannot have.
-
-    Parameters:
-        reply: The form of the reply.
-        grades: Whether verdicts are graded.
-        options: Further parameters for the provider.
-    """
+    """Refuse a form of reply with settings that it cannot have."""
     if grades and reply not in GRADED_FORMS:
         known = ", ".join(GRADED_FORMS)
         raise OptionError(f"grades of the judge need a reply that can state them: one of {known}, not {reply!r}.")

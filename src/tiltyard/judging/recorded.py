@@ -135,7 +135,6 @@ class _RecordedVerdicts:
         self.stats = {dimension: _stats(given) for dimension, given in verdicts.items()}
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
-        """The verdicts on a case."""
         return self._verdicts[dimension][place]
 
 
@@ -148,7 +147,6 @@ def _stats(by_case: list[tuple[Verdict, ...]]) -> JudgingStats:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every row of a file with its place."""
     if path.suffix.lower() in (".csv", ".tsv"):
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:

@@ -182,7 +182,6 @@ def _usage_row(stats: JudgingStats) -> dict[str, Any]:
 
 
 def _kept(verdicts: Iterable[Verdict], prices: PriceTable) -> dict[str, Any]:
-    """Tokens and cost of these verdicts."""
     usage, cost, count, without_usage = Usage(), 0.0, 0, 0
     known = True
     for verdict in verdicts:

@@ -70,12 +70,7 @@ Recall = Callable[[str], Ask]
 
 
 def plural(count: int, noun: str) -> str:
-    """How many of something: 1 reply, 12 replies, 2 batches.
-
-    Parameters:
-        count: How many.
-        noun: What, in the singular.
-    """
+    """How many of something: 1 reply, 12 replies, 2 batches."""
     if count == 1:
         return f"{count} {noun}"
     return f"{count:,} {noun[:-1]}ies" if noun.endswith("ly") else f"{count:,} {noun}{'es' if noun[-1] == 'h' else 's'}"
@@ -189,7 +184,6 @@ class _InFlight:
         return max(0.0, given * self.input_ratio) + max(0.0, answered * self.output_ratio)
 
     def observe(self, estimated: Usage, counted: Usage) -> None:
-        """Learn from a reply how tokens are counted."""
         if _all_input(estimated):
             self.input_ratio = max(self.input_ratio, _all_input(counted) / _all_input(estimated))
         if estimated.output_tokens:

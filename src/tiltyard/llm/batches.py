@@ -530,7 +530,6 @@ class Batches:
 
     @property
     def _packed(self) -> int:
-        """How many asks are packed but not submitted."""
         return sum(len(parcel.asks) for parcel in self._parcels.values())
 
     async def _hand_over_all(self) -> None:
@@ -600,7 +599,6 @@ class Batches:
             raise error
 
     async def _collect_some(self) -> None:
-        """Wait until at least one open batch has ended."""
         before = len(self._held)
         pause = self._settings.poll_initial_seconds
         while len(self._held) >= before:

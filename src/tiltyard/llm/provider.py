@@ -122,11 +122,7 @@ class SharedFingerprints:
         self._head, self._tail = hashlib.sha256(), b""
 
     def of(self, request: Request) -> str:
-        """The same as `request.fingerprint`.
-
-        Parameters:
-            request: What is sent.
-        """
+        """The same as `request.fingerprint`."""
         bare = msgspec.structs.replace(request, user="")
         if bare != self._like:
             # A quotation mark inside a text is encoded with a backslash, so this is the field and nothing before it.

@@ -51,12 +51,7 @@ def wrong_rounds(rounds: RoundsSection) -> Iterator[str]:
 
 
 def round_settings(rounds: RoundsSection, until: str | None) -> RoundSettings | None:
-    """How rounds go, with the goal of the command line before the file's; None if everything is judged.
-
-    Parameters:
-        rounds: What the file says.
-        until: The goal that the command line names.
-    """
+    """How rounds go, with the goal of the command line before the file's; None if everything is judged."""
     asked = until or rounds.until or "all"
     settings = RoundSettings(
         goal=RoundGoal.parse("order" if asked == "all" else asked),
@@ -460,7 +455,6 @@ def _shown(value: Any) -> str:
 
 
 def _in_words(message: str) -> str:
-    """A message of the decoder in the terms of the file."""
     words = {"object": "mapping", "array": "list", "str": "text", "int": "whole number", "float": "number"}
     for name, word in words.items():
         message = message.replace(f"`{name}`", f"`{word}`").replace(f"`{name} |", f"`{word} |")
@@ -501,7 +495,6 @@ def check_values(sections: Mapping[str, Any], problems: Problems, mode: Mode | N
 
 
 def _wrong_form(judge: JudgeSection) -> Iterator[str]:
-    """Reject a form of reply that cannot be asked for in this way."""
     try:
         check_form(judge.reply, judge.grades, judge.options)
     except OptionError as error:
@@ -533,7 +526,6 @@ def _wrong_headers(where: str, headers: Mapping[str, str]) -> Iterator[str]:
 
 
 def _wrong_baseline(baseline: str | None, ids: Sequence[str]) -> Iterator[str]:
-    """Reject a baseline that is no entrant."""
     if baseline is not None and baseline not in ids:
         close = difflib.get_close_matches(baseline, ids, n=1)
         hint = f"Did you mean {close[0]!r}?" if close else f"Name one of {', '.join(ids)}, or add it to `entrants`."
@@ -541,7 +533,6 @@ def _wrong_baseline(baseline: str | None, ids: Sequence[str]) -> Iterator[str]:
 
 
 def _wrong_elo(elo: EloSettings) -> Iterator[str]:
-    """Reject settings that permutation Elo cannot use."""
     if not 2 <= elo.n_perms <= N_PERMS_MAX:
         yield (
             f"elo.n_perms is {elo.n_perms}: at least 2 are needed for an error of the mean, "
@@ -559,7 +550,6 @@ def _wrong_elo(elo: EloSettings) -> Iterator[str]:
 
 
 def _wrong_pilot(prompts: PromptSettings) -> Iterator[str]:
-    """Reject settings with which no pilot can be drawn."""
     if prompts.pilot_size < 1:
         yield f"prompts.pilot_size is {prompts.pilot_size}: a pilot has at least 1 prompt."
     if prompts.pilot_seed < 0:
@@ -570,7 +560,6 @@ def _wrong_pilot(prompts: PromptSettings) -> Iterator[str]:
 
 
 def _wrong_panel(judge: JudgeSection) -> Iterator[str]:
-    """Reject a panel that cannot judge."""
     names = [member.model for member in judge.members]
     if judge.repeats < 1:
         yield f"judge.repeats is {judge.repeats}: a question is asked at least once."

@@ -111,6 +111,5 @@ def entrant_settings(entrant: Entrant, setup: Setup) -> EntrantSettings:
 
 
 def _missing(folder: Path, entrant_id: str, prompts: Sequence[Prompt]) -> int:
-    """How many prompts an entrant has not answered yet."""
     there = read_responses(folder, entrant_id) if responses_path(folder, entrant_id).exists() else {}
     return sum(prompt.prompt_id not in there for prompt in prompts)

@@ -86,7 +86,6 @@ def _dimension_of(names: list[str], asked: str | None) -> str:
 
 
 def _rows(folder: Path, shown: list[SheetMatchup], key: SheetKey) -> list[dict[str, str]]:
-    """The rows of a sheet, in the order drawn."""
     wanted = {(one.dimension, one.prompt_id, *sorted((one.first, one.second))): one for one in shown}
     rows: dict[SheetMatchup, dict[str, str]] = {}
     lines = read_lines(require(folder / "matches" / "matches.jsonl", folder), msgspec.json.Decoder(MatchLine))
@@ -123,7 +122,6 @@ def _image_lines(line: MatchLine) -> list[str]:
 
 
 def _help(line: MatchLine) -> dict[str, str]:
-    """What the judge was told beside the prompt."""
     told = {"gold_answer": line.gold_answer, "expected_behavior": line.expected_behavior}
     return {name: text for name, text in told.items() if text}
 
@@ -158,11 +156,7 @@ class CalibratedBoard:
 
 
 def check_label_file(path: Path) -> None:
-    """Refuse a file of labels that cannot be read, before anything is asked.
-
-    Parameters:
-        path: The file.
-    """
+    """Refuse a file of labels that cannot be read, before anything is asked."""
     labels = from_spreadsheet(path)
     try:
         if is_sheet(labels):
@@ -181,12 +175,6 @@ def calibrate_run(
     """Correct every dimension's board by people's labels, and write it as `ratings/calibrated/<dimension>.json`.
 
     A dimension whose labels are missing or too few has a reason instead of a board; the run goes on.
-
-    Parameters:
-        folder: The run folder, with its battles.
-        labels: People's labels: battles, or a filled-in sheet that was drawn from this folder.
-        dimensions: The judged dimensions.
-        judge_model: The judge's name.
     """
     boards = {}
     for dimension in dimensions:

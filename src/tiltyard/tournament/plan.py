@@ -125,12 +125,7 @@ class RunPlan:
 
 
 def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
-    """Read the bank, the answers and the rubrics, and list the matches; what is wrong with them is said at once.
-
-    Parameters:
-        setup: The tournament file, read.
-        options: What the command line changes.
-    """
+    """Read the bank, the answers and the rubrics, and list the matches; what is wrong with them is said at once."""
     config, reading = setup.config, _Reading()
     bank = reading.attempt(lambda: read_prompts(setup.bank_path)) or []
     selected = (reading.attempt(lambda: _pilot(bank, config.prompts)) or []) if options.mode == "pilot" else bank
@@ -190,7 +185,6 @@ class _Reading:
         self._errors: list[TiltyardError] = []
 
     def attempt(self, read: Callable[[], Found]) -> Found | None:
-        """What was read, or None after an error."""
         try:
             return read()
         except TiltyardError as error:
@@ -214,7 +208,6 @@ def _pilot(bank: Sequence[Prompt], settings: PromptSettings) -> list[Prompt]:
 
 
 def _judge(setup: Setup, options: RunOptions) -> str:
-    """The judge's name, known to be one that can be asked."""
     chosen = options.judge_model or setup.config.judge.model_of(options.mode)
     if not chosen:
         key = f"judge.{options.mode}_model"
@@ -244,11 +237,7 @@ def _with_perms(elo: EloSettings, n_perms: int) -> EloSettings:
 
 
 def read_answers(setup: Setup) -> tuple[Setup, dict[str, dict[str, Response]]]:
-    """The answers of every entrant that has any, and the tournament among these; fewer than two are an error.
-
-    Parameters:
-        setup: The tournament file, read.
-    """
+    """The answers of every entrant that has any, and the tournament among these; fewer than two are an error."""
     there = [name for name in setup.entrant_ids if responses_path(setup.responses_dir, name).exists()]
     answered = {name: answers for name in there if (answers := read_responses(setup.responses_dir, name))}
     for name, answers in answered.items():
@@ -262,7 +251,6 @@ def read_answers(setup: Setup) -> tuple[Setup, dict[str, dict[str, Response]]]:
 
 
 def _among(setup: Setup, there: Mapping[str, object]) -> Setup:
-    """The same tournament among the entrants that are there."""
     missing = [name for name in setup.entrant_ids if name not in there]
     baseline = setup.config.opponents.baseline
     if baseline in missing:

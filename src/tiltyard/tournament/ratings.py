@@ -209,11 +209,7 @@ def _expected(solved: Solved, entrant: str, baseline: str) -> ControlledRate:
 
 
 def baseline_text(table: BaselineTable) -> str:
-    """The table for people, in per cent, and below it what the controls found.
-
-    Parameters:
-        table: The win rates of a dimension.
-    """
+    """The table for people, in per cent, and below it what the controls found."""
     head = ["entrant", "win rate", "95 % interval", "length-controlled", "style-controlled", "W", "L", "T", "length"]
     rows = [
         [
@@ -331,12 +327,7 @@ class JudgeHabits:
 
 
 def panel_warnings(study: Mapping[str, Any], combine: str) -> list[str]:
-    """What a reader of a panel's board should know: ties that are disagreements, and judges that go by the order.
-
-    Parameters:
-        study: What the judges of the panel did in a dimension, as the manifest has it.
-        combine: How their votes became battles.
-    """
+    """What a reader of a panel's board should know: ties that are disagreements, and judges that go by the order."""
     lines = []
     judges, split = study["judges"], study["no_majority"]
     if split and combine != "rows":
@@ -405,7 +396,6 @@ class HabitCounts:
             yield judgment
 
     def _count_several(self, raw: Sequence[Verdict], prompt: int) -> None:
-        """Count the verdicts of several judges, or of repeated questions."""
         for forward, swapped in in_pairs(raw):
             if forward.verdict.readable and swapped.verdict.readable:
                 self._flips.add(forward.for_entrants is not swapped.for_entrants, prompt)
@@ -670,7 +660,6 @@ class SettledBattles(Sequence[Battle]):
         self._score.append(math.nan if battle.score_a is None else battle.score_a)
 
     def _measure(self, judgment: Judgment, place: int) -> None:
-        """Keep the style of both answers."""
         cases = self._cases
         if cases is not None:
             at, prompt = self._styles.place, judgment.prompt_id
@@ -707,7 +696,6 @@ class SettledBattles(Sequence[Battle]):
         )
 
     def _controls(self, number: int) -> dict[str, float]:
-        """The style of both answers of a battle, by column."""
         if self._cases is None:
             return {}
         a, b = self._styles.row(self._style_a[number]), self._styles.row(self._style_b[number])

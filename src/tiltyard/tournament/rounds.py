@@ -148,7 +148,6 @@ def make_states(plan: RunPlan, settings: RoundSettings, *, calls_per_case: int) 
 
 
 def _design(cases: Sequence[Case], entrants: Sequence[str], seed: int) -> Design:
-    """The cases of a dimension as codes."""
     code = {name: place for place, name in enumerate(entrants)}
     prompts: dict[str, int] = {}
     columns = np.empty((3, len(cases)), dtype=np.int64)
@@ -308,7 +307,6 @@ def board_after_rounds(board: Leaderboard, state: DimensionRounds) -> Leaderboar
 
 
 def _ranks_words(settings: RoundSettings) -> str:
-    """How to read the ranges of places."""
     if settings.goal.kind == "order":
         return (
             f"{percent(settings.level)} range of places, as the rounds decided, adjusted for all comparisons and looks"
@@ -389,13 +387,7 @@ TIMES = 5
 
 
 def calls_of_budget(plan: RunPlan, asking: AskingSettings, quote: Quote | None) -> RunPlan:
-    """The plan, with a budget in USD turned into a number of calls; one that was fixed in the run's folder stays.
-
-    Parameters:
-        plan: The run.
-        asking: The budget, and whether batches are asked.
-        quote: What the open questions of the full design cost; None for a judge without a price.
-    """
+    """The plan, with a budget in USD turned into a number of calls; one that was fixed in the run's folder stays."""
     rounds = plan.rounds
     if rounds is None or rounds.goal != RoundGoal("budget"):
         return plan
@@ -446,13 +438,7 @@ class Forecast:
 
 
 async def make_forecast(plan: RunPlan, judging_plan: JudgingPlan, silent: Judge) -> Forecast:
-    """What the rounds will probably take, from verdicts that are there already or from a usual world.
-
-    Parameters:
-        plan: The run; `plan.rounds` says how rounds go.
-        judging_plan: Everything that could be judged.
-        silent: A judge that asks nothing.
-    """
+    """What the rounds will probably take, from verdicts that are there already or from a usual world."""
     assert plan.rounds is not None
     states = make_states(plan, plan.rounds, calls_per_case=await calls_of_a_case(judging_plan, silent))
     if plan.rounds.goal.kind == "budget":

@@ -245,7 +245,6 @@ async def _judge_at_once(
     on_verdict: OnVerdict | None,
     on_settled: OnJudged | None,
 ) -> JudgingResult:
-    """Judge every match of the plan, without rounds."""
     (folder / ROUNDS_FILE).unlink(missing_ok=True)
     write_matches(folder, plan.matches)
     return await judge(
@@ -281,7 +280,6 @@ def _rates_at_once(
 
 
 def _results(result: RunResult, *, people: bool) -> dict[str, Any]:
-    """What the manifest says of a finished run."""
     judged = result.judged
     results: dict[str, Any] = {
         "both_orders": judged.both_orders,

@@ -72,15 +72,7 @@ Length, style and politeness count for nothing. Say TIE only if both are equally
 def starter_files(
     answers: AnswerCollection, folder: Path, *, judge: str, base_url: str | None = None, rubric: str | None = None
 ) -> dict[Path, str]:
-    """The config and the rubrics of a tournament among these answers, by path; nothing is written yet.
-
-    Parameters:
-        answers: The prompts and answers.
-        folder: The tournament's folder.
-        judge: The judge of both modes.
-        base_url: The address of its server, for `local/…`.
-        rubric: The text of a rubric; None is the general one that ships with Tiltyard.
-    """
+    """The config and the rubrics of a tournament among these answers, by path; nothing is written yet."""
     parse_model_name(judge)
     general = resources.files("tiltyard.judging").joinpath("rubrics/quality.md").read_text(encoding="utf-8")
     path = f"{RUBRICS}/{DIMENSION}.md"
@@ -124,7 +116,6 @@ def _aligned(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text as YAML, in quotes where it needs them."""
     import yaml
 
     return str(yaml.safe_dump(text, width=10**6, allow_unicode=True)).removesuffix("\n").removesuffix("\n...")

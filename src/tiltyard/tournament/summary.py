@@ -81,11 +81,7 @@ def board_text(standing: DimensionRatings) -> str:
 
 
 def canary_lines(canaries: Mapping[str, Any]) -> list[str]:
-    """Per dimension: how the judge did on the canaries, and of each that it missed, what it said.
-
-    Parameters:
-        canaries: What `canary_report` gives.
-    """
+    """Per dimension: how the judge did on the canaries, and of each that it missed, what it said."""
     lines = []
     for dimension, scores in canaries.items():
         missed, undecided = scores["missed"], scores["asked"] - scores["right"] - len(scores["missed"])

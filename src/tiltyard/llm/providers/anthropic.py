@@ -58,14 +58,7 @@ _LONGEST_CUSTOM_ID = "x" * 64
 
 
 class AnthropicProvider:
-    """Asks Anthropic's models. It belongs to the event loop of its first call; close it with `aclose`.
-
-    Parameters:
-        api_key: The key.
-        base_url: The server's address; None is Anthropic's.
-        headers: Further headers of every request, for a gateway.
-        timeout_seconds: How long one request may take in all.
-    """
+    """Asks Anthropic's models. It belongs to the event loop of its first call; close it with `aclose`."""
 
     def __init__(
         self,

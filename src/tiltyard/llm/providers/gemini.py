@@ -407,14 +407,7 @@ async def _raw(waiting: Awaitable[object]) -> _Raw:
 
 
 class GeminiProvider:
-    """Asks Google's Gemini models. It belongs to the event loop of its first call; close it with `aclose`.
-
-    Parameters:
-        api_key: The key, sent only to `base_url`.
-        base_url: The server's address; None is Google's.
-        headers: Further headers of every request, for a gateway.
-        timeout_seconds: How long one request may take in all.
-    """
+    """Asks Google's Gemini models. It belongs to the event loop of its first call; close it with `aclose`."""
 
     def __init__(
         self,

@@ -131,14 +131,7 @@ class CompatibleProvider:
 
 
 class OpenAIProvider:
-    """Asks OpenAI's models. It belongs to the event loop of its first call; close it with `aclose`.
-
-    Parameters:
-        api_key: The key.
-        base_url: The server's address; None is OpenAI's.
-        headers: Further headers of every request, for a gateway.
-        timeout_seconds: How long one request may take in all.
-    """
+    """Asks OpenAI's models. It belongs to the event loop of its first call; close it with `aclose`."""
 
     def __init__(
         self,
