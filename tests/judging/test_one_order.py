@@ -15,7 +15,7 @@ from tests.judging.test_judging import run, winners
 from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging import AskingParts, JudgeSettings, VerdictLabel, canary_cases
 from tiltyard.judging.judge import judge
-from tiltyard.judging.judges import judge_by_name
+from tiltyard.judging.run_folder import judge_by_name
 from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.provider import Reply, Request
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider

@@ -1,20 +1,76 @@
-"""The response cache: what each entrant answered, one file `responses_<entrant>.jsonl` each."""
+"""The response cache: what each entrant answered, one file `responses_<entrant>.jsonl` each, and its style."""
 
 from __future__ import annotations
 
 import enum
 import os
+import re
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.bank.prompts import convert, read_objects
 from tiltyard.errors import BankError
 from tiltyard.files import json_line
+
+STYLE = ("len", "headings", "lists", "bold")
+"""What is measured of an answer, by the names that control it: characters, headings, list items, bold passages."""
+
+_FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+\S", re.MULTILINE)
+_LIST_ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\S", re.MULTILINE)
+_BOLD = re.compile(r"\*\*(?=\S)[^\n]+?\*\*|(?<!\w)__(?=\S)[^\n]+?__(?!\w)")
+
+
+def measure_style(text: str) -> tuple[int, int, int, int]:
+    """Characters, Markdown headings, list items and bold passages of an answer; code blocks count as length only."""
+    prose = _FENCED.sub("", text) if "```" in text or "~~~" in text else text
+    headings = len(_HEADING.findall(prose)) if "#" in prose else 0
+    bold = len(_BOLD.findall(prose)) if "**" in prose or "__" in prose else 0
+    return len(text), headings, len(_LIST_ITEM.findall(prose)), bold
+
+
+class AnswerStyles:
+    """The style of many answers, each measured once, when it is first asked for; 16 bytes of numbers an answer."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, dict[str, int]] = {}
+        self._numbers = array("i")
+
+    def place(self, entrant: str, prompt_id: str, text: Callable[[], str]) -> int:
+        """The number of an answer among those measured; its text is looked at only the first time.
+
+        Parameters:
+            entrant: Who answered.
+            prompt_id: What was asked.
+            text: Gives the answer.
+        """
+        known = self._places.setdefault(entrant, {})
+        position = known.get(prompt_id)
+        if position is None:
+            position = known[prompt_id] = len(self._numbers) // len(STYLE)
+            self._numbers.extend(measure_style(text()))
+        return position
+
+    def length(self, place: int) -> int:
+        """The length of an answer, by its number."""
+        return self._numbers[len(STYLE) * place]
+
+    def row(self, place: int) -> list[int]:
+        """The style of an answer in the order of `STYLE`, by its number."""
+        return self._numbers[len(STYLE) * place : len(STYLE) * (place + 1)].tolist()
+
+    def table(self) -> NDArray[np.int32]:
+        """All answers measured so far, a row each, in columns of `STYLE`."""
+        return np.array(self._numbers, dtype=np.int32).reshape(-1, len(STYLE))
+
 
 LEAST_CHARACTERS = 1_000
 """The smallest limit: below it a transcript says nothing."""

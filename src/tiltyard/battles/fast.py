@@ -375,8 +375,6 @@ def _is_missing(raw: str, cells: str) -> str:
     return f"({raw} IS NULL OR {raw} = '')" if cells == "text" else f"{raw} IS NULL"
 
 
-FEW = 50_000
-"""Up to this many distinct texts a row carries a code; above, a hash."""
 LITTLE_MEMORY = "384MB"
 """What DuckDB may hold before it spills to a temporary folder."""
 MUCH_MEMORY = "80%"
@@ -579,40 +577,33 @@ def _coded(layout: Layout) -> list[Field]:
 
 @dataclass(frozen=True, slots=True)
 class Coder:
-    """How the texts of a field travel: as codes of an ENUM type, as parts, or as hashes.
+    """How the texts of a field travel: as hashes, or as parts of them where these tell all texts apart.
 
-    A part is what is left of a text's hash, shifted, when it is divided: two numbers under which all texts differ.
-    DuckDB has the hashes of a column with few texts at once, and would look every row's text up in an ENUM type.
+    A part is what is left of a text's hash, shifted, when it is divided: it takes one byte or two.
     """
 
     values: tuple[object, ...]
-    enum_type: str | None = None
-    hashes: NDArray[np.uint64] | None = None
-    part: tuple[int, int] | None = None
+    hashes: NDArray[np.uint64]
+    part: tuple[int, int] | None
 
     def sql(self, field: str) -> str:
-        """The code, part or hash of a field's text; a missing text has the code, or part, after the last."""
-        if self.part is not None:
-            shift, divisor = self.part
-            width, column = "UTINYINT" if divisor < 256 else "USMALLINT", identifier(field)
-            left = f"CAST((hash({column}) >> {shift}) % {divisor}::UBIGINT AS {width})"
-            return f"CASE WHEN {column} IS NULL THEN {divisor}::{width} ELSE {left} END"
-        if self.hashes is not None:
-            return f"CASE WHEN {identifier(field)} IS NULL THEN 0 ELSE hash({identifier(field)}) END"
-        width = "UTINYINT" if len(self.values) < 255 else "USMALLINT"
-        code = f"CAST(enum_code(CAST({identifier(field)} AS {self.enum_type})) AS {width})"
-        return f"coalesce({code}, {len(self.values)}::{width})"
+        """The part or hash of a field's text; a missing text has the part after the last, or the hash 0."""
+        column = identifier(field)
+        if self.part is None:
+            return f"CASE WHEN {column} IS NULL THEN 0 ELSE hash({column}) END"
+        shift, divisor = self.part
+        width = "UTINYINT" if divisor < 256 else "USMALLINT"
+        left = f"CAST((hash({column}) >> {shift}) % {divisor}::UBIGINT AS {width})"
+        return f"CASE WHEN {column} IS NULL THEN {divisor}::{width} ELSE {left} END"
 
     def column(self, fetched: NDArray[Any]) -> LabelColumn:
-        """The fetched codes, parts or hashes with the values they stand for."""
-        if self.part is not None and self.hashes is not None:
-            code = np.full(self.part[1] + 1, len(self.values), dtype=np.uint16)
-            code[_left(self.hashes, *self.part)] = np.arange(len(self.values))
-            return LabelColumn(code[fetched], self.values)
-        if self.hashes is None:
-            return LabelColumn(fetched, self.values)
-        codes, distinct = dense_codes(fetched)
-        return LabelColumn(codes, [self.values[at] for at in np.searchsorted(self.hashes, distinct)])
+        """The fetched parts or hashes with the values they stand for."""
+        if self.part is None:
+            codes, distinct = dense_codes(fetched)
+            return LabelColumn(codes, [self.values[at] for at in np.searchsorted(self.hashes, distinct)])
+        code = np.full(self.part[1] + 1, len(self.values), dtype=np.uint16)
+        code[_left(self.hashes, *self.part)] = np.arange(len(self.values))
+        return LabelColumn(code[fetched], self.values)
 
 
 def _in_doubt(field: Field, coder: Coder) -> bool:
@@ -632,25 +623,13 @@ def _coders(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> dict[
     coders: dict[str, Coder] = {}
     written = {field.name: holds_json_labels(field, rows) for field in _coded(layout)}
     shared = ("model_a", "model_b") if written["model_a"] == written["model_b"] else ("model_a",)
-    for at, field in enumerate(_coded(layout)):
+    for field in _coded(layout):
         if field.name not in coders:
             names = shared if field.name == "model_a" else (field.name,)
-            kind = f"labels{at}{'' if rows.exact is None else '_plain'}"
-            coder = _coder(connection, names, kind, is_json=written[field.name])
-            coders |= dict.fromkeys(names, coder)
+            texts, hashes = _distinct_texts(connection, [identifier(name) for name in names])
+            values: tuple[object, ...] = tuple(map(_json_value, texts)) if written[field.name] else tuple(texts)
+            coders |= dict.fromkeys(names, Coder(values, hashes, _telling_part(hashes)))
     return coders
-
-
-def _coder(connection: DuckDBPyConnection, fields: Sequence[str], name: str, *, is_json: bool) -> Coder:
-    texts, hashes = _distinct_texts(connection, [identifier(field) for field in fields])
-    values: tuple[object, ...] = tuple(map(_json_value, texts)) if is_json else tuple(texts)
-    if len(texts) > FEW:
-        return Coder(values, None, hashes)
-    part = _telling_part(hashes)
-    if part is not None:
-        return Coder(values, None, hashes, part)
-    connection.execute(f"CREATE TEMP TYPE {name} AS ENUM ({', '.join(map(literal, texts)) or literal('')})")
-    return Coder(values, name)
 
 
 def _left(hashes: NDArray[np.uint64], shift: int, divisor: int) -> NDArray[np.uint64]:

@@ -92,9 +92,9 @@ def check_command(
     tokens_per_minute: TokensPerMinuteOption = None,
 ) -> None:
     """Compare a judge with people on labelled pairs: accuracy, agreement, kappa, flips, slot and length preference."""
-    from tiltyard.judging.judges import judge_by_name
     from tiltyard.judging.language_model import JudgeSettings
     from tiltyard.judging.plan import Rubric, default_rubric
+    from tiltyard.judging.run_folder import judge_by_name
     from tiltyard.llm.asking import BATCH_FLOOR, AskingParts
 
     labelled = _read_pairs(pairs, own)

@@ -1,14 +1,12 @@
-"""What the run folders of tournaments and placements share: names, times, usage, and how they are read.
-
-A file is read completely, or a one-line error says what is wrong with it.
-"""
+"""What judged runs share: the judge by its name, and the names, times, usage and reading of their folders."""
 
 from __future__ import annotations
 
 import json
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -16,11 +14,17 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.errors import RunFolderError
-from tiltyard.judging.judge import JudgingResult, JudgingStats, PanelVerdicts
+from tiltyard.errors import OptionError, Refused, RunFolderError
+from tiltyard.judging.judge import Judge, JudgingResult, JudgingStats, PanelVerdicts
+from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
+from tiltyard.judging.panel import panel_members
+from tiltyard.judging.recorded import RecordedJudge
 from tiltyard.judging.records import Verdict
+from tiltyard.llm.asking import AskingParts
+from tiltyard.llm.keys import load_env
 from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import Usage
+from tiltyard.llm.provider import Reply, Request, Usage, parse_model_name
+from tiltyard.llm.providers import make_provider
 
 Clock = Callable[[], datetime]
 """Returns the current time."""
@@ -198,3 +202,61 @@ def _kept(verdicts: Iterable[Verdict], prices: PriceTable) -> dict[str, Any]:
         "cost_usd": cost if known else None,
         "replies_without_usage": without_usage,
     }
+
+
+def judge_by_name(
+    settings: JudgeSettings,
+    *,
+    folder: Path,
+    asking: AskingParts,
+    base_url: str | None = None,
+    look_in: Sequence[Path] = (Path(),),
+    silent: bool = False,
+) -> Judge:
+    """The judge that `settings.model` names: a language model, or a file of recorded verdicts.
+
+    A language model keeps its verdicts and batches in `folder`. Files and `.env` are looked up in the folders of
+    `look_in`, in order. A `silent` judge is for runs that ask nothing: it needs neither key nor SDK, and only reads its
+    cache. A file of recorded verdicts uses only the name from the settings.
+    """
+    if panel_members(settings.model):
+        raise OptionError(f"{settings.model}: only tournaments are judged by a panel. Name one judge.")
+    name = parse_model_name(settings.model)
+    if name.provider == "recorded":
+        return RecordedJudge(_find(name.model, look_in))
+    provider = (
+        SilentProvider(name.provider)
+        if silent
+        else make_provider(
+            name,
+            base_url=base_url,
+            env=load_env(look_in),
+            folders=look_in,
+            headers=asking.headers,
+            timeout_seconds=asking.settings.timeout_seconds,
+        )
+    )
+    known = replace(settings, model=name.model, name=str(name))
+    return LanguageModelJudge(provider, known, folder=folder, asking=asking)
+
+
+class SilentProvider:
+    """Stands in for a provider in a run that asks nothing."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def ask(self, request: Request) -> Reply:
+        """Always refused."""
+        raise Refused(f"{self.name}/{request.model} is not asked anything in this run.")
+
+    async def aclose(self) -> None:
+        """Does nothing: there is no connection to close."""
+
+
+def _find(given: str, look_in: Sequence[Path]) -> Path:
+    places = list(dict.fromkeys(folder / given for folder in look_in))
+    for place in places:
+        if place.exists():
+            return place
+    raise OptionError(f"recorded/{given}: there is no {' and no '.join(map(str, places))}. Check the path.")

@@ -316,85 +316,38 @@ class Totals:
         return Totals(both)
 
 
-@dataclass(slots=True)
-class _Count:
-    """Running totals of one group, updated in place because every reply changes them."""
-
-    sent: int = 0
-    found: int = 0
-    done: int = 0
-    failed: int = 0
-    input: int = 0
-    output: int = 0
-    written: int = 0
-    read: int = 0
-    cost: float | None = 0.0
-    replies: int = 0
-    without_usage: int = 0
-
-    def add(self, more: GroupTotals) -> None:
-        self.sent += more.sent
-        self.found += more.found
-        self.done += more.done
-        self.failed += more.failed
-        self.replies += more.replies
-        self.without_usage += more.without_usage
-        self.add_tokens(more.usage, more.cost)
-
-    def add_tokens(self, usage: Usage, cost: float | None) -> None:
-        self.input += usage.input_tokens
-        self.output += usage.output_tokens
-        self.written += usage.cache_creation_input_tokens
-        self.read += usage.cache_read_input_tokens
-        self.cost = add_costs(self.cost, cost)
-
-    def totals(self) -> GroupTotals:
-        usage = Usage(
-            input_tokens=self.input,
-            output_tokens=self.output,
-            cache_creation_input_tokens=self.written,
-            cache_read_input_tokens=self.read,
-        )
-        return GroupTotals(
-            self.sent, self.found, self.done, self.failed, usage, self.cost, self.replies, self.without_usage
-        )
-
-
 class RunningTotals:
     """The running totals. Pass one in to know what was done even if asking ends with an error or an interrupt."""
 
     def __init__(self, watch: Watch | None = None) -> None:
         self._watch = watch
-        self._counts: defaultdict[str, _Count] = defaultdict(_Count)
+        self._groups: dict[str, GroupTotals] = {}
 
     def sent(self, group: str, count: int = 1, *, found: bool = False) -> None:
         """Count asks that were sent, or found in a batch sent earlier."""
-        counts = self._counts[group]
-        counts.sent += count
-        counts.found += count if found else 0
+        self._add(group, GroupTotals(sent=count, found=count if found else 0))
         if self._watch is not None:
             self._watch(Progress(group, sent=count))
 
     def reply(self, group: str, usage: Usage | None, cost: float | None, *, done: int = 0, failed: int = 0) -> None:
         """Count a reply: its tokens (None: not stated), its price, and whether it completed a key."""
         unstated = int(usage is None)
-        counts = self._counts[group]
-        counts.done += done
-        counts.failed += failed
-        counts.replies += 1
-        counts.without_usage += unstated
-        counts.add_tokens(usage or NO_TOKENS, cost)
+        more = GroupTotals(0, 0, done, failed, usage or NO_TOKENS, cost, replies=1, without_usage=unstated)
+        self._add(group, more)
         if self._watch is not None:
             self._watch(Progress(group, done=done, failed=failed, cost=cost, without_usage=unstated))
 
     def add(self, totals: Totals) -> None:
         """Add the totals of another tally, which has already reported them."""
         for group, more in totals.groups.items():
-            self._counts[group].add(more)
+            self._add(group, more)
 
     def totals(self) -> Totals:
         """The totals so far."""
-        return Totals({group: counts.totals() for group, counts in self._counts.items()})
+        return Totals(dict(self._groups))
+
+    def _add(self, group: str, more: GroupTotals) -> None:
+        self._groups[group] = self._groups.get(group, GroupTotals()) + more
 
 
 class Keeper:

@@ -13,8 +13,8 @@ from tiltyard.bank.prompts import convert, read_objects
 from tiltyard.bank.responses import require_text
 from tiltyard.errors import BankError, OptionError
 from tiltyard.judging.judge import Judge
-from tiltyard.judging.judges import SilentProvider, judge_by_name
 from tiltyard.judging.language_model import JudgeSettings
+from tiltyard.judging.run_folder import SilentProvider, judge_by_name
 from tiltyard.llm.asking import BATCH_FLOOR, DEFAULT_SETTINGS, Ask, AskingParts, AskingSettings, Totals, Watch
 from tiltyard.llm.generation import EntrantSettings, generate
 from tiltyard.llm.keys import load_env

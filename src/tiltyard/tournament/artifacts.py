@@ -29,8 +29,7 @@ from tiltyard.judging.records import Judgment, to_battle
 from tiltyard.judging.run_folder import versions
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.tournament.config import Mode, OpponentSettings
-from tiltyard.tournament.more_than_text import TranscriptCounts
-from tiltyard.tournament.plan import MatchList, RunPlan
+from tiltyard.tournament.plan import MatchList, RunPlan, TranscriptCounts
 from tiltyard.tournament.ratings import DimensionRatings, EloLine, PairTally
 from tiltyard.tournament.summary import failed_questions, own_counts
 

@@ -14,7 +14,7 @@ from tiltyard.llm.keys import load_env
 from tiltyard.llm.provider import TAKES_IMAGES, Provider, parse_model_name
 from tiltyard.llm.providers import make_provider
 from tiltyard.tournament.config import Entrant, Setup
-from tiltyard.tournament.more_than_text import PlanImages
+from tiltyard.tournament.plan import PlanImages
 from tiltyard.tournament.run import asking_parts
 
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.bank.style import STYLE, AnswerStyles
+from tiltyard.bank.responses import STYLE, AnswerStyles
 from tiltyard.battles import Battle, BattleTable, Codes, Outcome, Source
 from tiltyard.boards import BradleyTerry, EloReport, Leaderboard
 from tiltyard.boards.bradley_terry import CENTRE

@@ -10,17 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.bank.prompts import PlainValue
-from tiltyard.bank.style import AnswerStyles
+from tiltyard.bank.responses import AnswerStyles
 from tiltyard.errors import OptionError
 from tiltyard.files import remove_unfinished, write_json
 from tiltyard.judging.canaries import canary_cases, canary_report
 from tiltyard.judging.judge import Judge, JudgingResult, OnVerdict, judge
-from tiltyard.judging.judges import judge_by_name
 from tiltyard.judging.language_model import JudgeSettings
 from tiltyard.judging.panel import PanelJudge, PanelMember, PanelStudy, panel_members, panel_results, study_panel
 from tiltyard.judging.plan import Case, JudgingPlan, case_of_each
 from tiltyard.judging.records import Judgment, prompt_columns
-from tiltyard.judging.run_folder import Clock, Finish, iso_time, new_folder, time_stamp, usage_report, utc_now
+from tiltyard.judging.run_folder import (
+    Clock,
+    Finish,
+    iso_time,
+    judge_by_name,
+    new_folder,
+    time_stamp,
+    usage_report,
+    utc_now,
+)
 from tiltyard.llm.asking import AskingParts, AskingSettings, Watch
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import parse_model_name

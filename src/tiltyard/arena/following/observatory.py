@@ -55,7 +55,7 @@ from tiltyard.arena.store.texts import TextCache
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.units import DAY
 from tiltyard.arena.weights import blocks_to_swap, contested_models, weighed
-from tiltyard.bank.style import measure_style
+from tiltyard.bank.responses import measure_style
 from tiltyard.errors import StoreError
 
 __all__ = ["Observatory", "Pace", "Snapshot", "Study"]
