@@ -12,12 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from tiltyard.bank import read_prompts, responses_path, stratified_subset
-<<<<<<< HEAD
 from tiltyard.bank.prompts import read_objects
-from tiltyard.demo.builders import ASKED, BUILDERS, PROMPTS, SUFFIXES, MadeKind, answers
-=======
-from tiltyard.bank.records import read_objects
->>>>>>> 74d8685 (The demo's builds, drawings and pages are shipped files instead of a program that draws them)
 from tiltyard.demo.shipped import BANK, CARDS, CONFIG, RESPONSES, VERDICTS
 from tiltyard.errors import MissingExtra, OptionError
 from tiltyard.files import copy_file, write_bytes
