@@ -390,8 +390,8 @@ def test_the_default_source_fills_in_only_where_a_row_says_nothing(tmp_path: Pat
     ("options", "message"),
     [
         ({"format": "chess"}, "unknown format 'chess'"),
-        ({"default_source": "dice"}, "unknown source 'dice'"),
-        ({"on_bad": "ignore"}, "unknown on_bad"),
+        ({"default_source": "dice"}, "default_source is 'dice'"),
+        ({"on_bad": "ignore"}, "on_bad is 'ignore'"),
         ({"columns": "question_id"}, "lists of column names"),
     ],
 )

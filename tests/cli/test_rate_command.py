@@ -224,9 +224,14 @@ def test_a_wrong_value_is_one_clear_line(tiltyard: Run, birds: str, arguments: t
     assert "Traceback" not in done.stderr
 
 
-def test_help_and_version_are_quick_to_say(tiltyard: Run) -> None:
-    assert "--robustness" in tiltyard("rate", "--help").stdout
-    assert tiltyard("--version").stdout.startswith("tiltyard 1.")
+def test_help_shows_what_is_used_daily_and_help_all_the_rest(tiltyard: Run) -> None:
+    daily, every = (tiltyard("rate", option).stdout for option in ("--help", "--help-all"))
+    assert "--method bt|elo" in daily
+    assert "--robustness" not in daily
+    assert all(option in every for option in ("--method", "--robustness", "--tie-band", "--pool"))
+    assert "bool" not in every
+    assert max(map(len, every.splitlines())) <= 100
+    assert tiltyard("rate", "--help").stdout == daily
 
 
 def test_a_part_that_cannot_be_rated_is_named(tiltyard: Run, tmp_path: Path) -> None:

@@ -25,10 +25,11 @@ from tiltyard.battles.fast import file_rows, identifier, load, needs_large_limit
 from tiltyard.battles.formats import FORMAT_NAMES, listed, read_map
 from tiltyard.battles.inputs import FileKind, Part, PathLike, find_parts
 from tiltyard.battles.layout import ReadOptions
-from tiltyard.battles.reading import OnBad, ParquetFiles, RowSource, TextFiles, find_sources
+from tiltyard.battles.reading import ParquetFiles, RowSource, TextFiles, find_sources
 from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.errors import BattleError, NoBattles, OptionError
+from tiltyard.options import OnBad
 
 Turns = Literal["first", "all"]
 

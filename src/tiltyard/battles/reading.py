@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
@@ -64,6 +64,7 @@ from tiltyard.battles.layout import Layout, ReadOptions, choose_format, make_lay
 from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.table import BattleTable, Codes, concat, merge_equal
 from tiltyard.errors import BattleError, NoBattles, OptionError
+from tiltyard.options import Decider, Help, OnBad, ReadingOptions, takes
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -474,63 +475,44 @@ def _raise(problem: RowProblem) -> None:
 
 BattleData = PathLike | Iterable[PathLike] | BattleTable | Iterable[Battle | Mapping[str, Any]] | Any
 """Anything battles can be read from: see `read_battles`."""
-OnBad = Literal["error", "skip"]
-"""`error` or `skip`."""
 
 
-def read_battles(
-    data: BattleData,
-    *,
-    format: str = "auto",
-    columns: Collection[str] | None = None,
-    where: str | None = None,
-    default_source: str | Source | None = None,
-    on_bad: OnBad = "error",
-    counted: bool = False,
-    hashed: Collection[str] = (),
-    numbers: Collection[str] = (),
-    map: Mapping[str, str] | None = None,
-    tie_band: float | None = None,
-) -> BattleTable:
+@dataclass(frozen=True, kw_only=True)
+class ReadBattlesOptions(ReadingOptions):
+    """Options of `read_battles`."""
+
+    columns: Annotated[
+        Collection[str] | None, Help("The optional columns to keep.", default="all that are known, and control pairs")
+    ] = None
+    counted: Annotated[bool, Help("Merge equal rows and add their weights, while reading.")] = False
+    hashed: Annotated[
+        Collection[str],
+        Help("Text columns that keep only which rows share a value (four bytes a row), not the texts."),
+    ] = ()
+    numbers: Annotated[Collection[str], Help("Columns that must hold numbers: a text in one is a bad row.")] = ()
+
+
+@takes(ReadBattlesOptions)
+def read_battles(data: BattleData, options: ReadBattlesOptions) -> BattleTable:
     """The battles of a file, of several, or of a table in memory.
 
-    Files are JSON Lines, CSV, TSV (each also gzipped), a JSON array, or Parquet.
-
-    A bad row is a `BadRow` error, or with `on_bad="skip"` left out and counted in the table's `skipped`. With
-    `counted`, equal rows are merged and their weights added, while reading. Text columns named in `hashed` keep only
-    which rows share a value (four bytes a row), not the texts. Columns named in `numbers` must hold numbers: a text in
-    one is a bad row.
+    Files are JSON Lines, CSV, TSV (each also gzipped), a JSON array, or Parquet. A bad row is a `BadRow` error, or with
+    `on_bad="skip"` left out and counted in the table's `skipped`.
 
     Parameters:
         data: A path, a list of paths, a folder, a glob, "-" (standard input), a pandas or polars frame, an Arrow
             table, a DuckDB relation, an iterable of `Battle` or of dicts, or a `BattleTable` (returned as it is).
-        format: The name of a foreign format; `auto` recognises it by the header.
-        columns: The optional columns to keep (None: all that are known, and the control pairs).
-        where: A DuckDB expression over the source's own columns.
-        default_source: Who decided where a row does not say: `human` or `llm-judge`.
-        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
-        counted: Whether equal rows are merged and their weights added while reading.
-        hashed: Text columns that keep only which rows share a value (four bytes a row), not the texts.
-        numbers: Columns that must hold numbers: a text in one is a bad row.
-        map: Columns under other names, ours first: `{"winner": "choice", "prompt": "question"}`.
-            `{"winner:0": "model_b"}` says what a word in the winner's column means.
-        tie_band: For logs with scores: a tie is a difference of scores that is not larger. By default only equal
-            scores tie.
     """
     if isinstance(data, BattleTable):
-        if map or tie_band is not None:
+        if options.map or options.tie_band is not None:
             raise OptionError("map and tie_band say how a source is read; a BattleTable has been read already.")
         return data
-    if on_bad not in ("error", "skip"):
-        raise OptionError(f"unknown on_bad {on_bad!r}: expected error or skip")
-    options = make_options(format, columns, where, default_source, counted, hashed, map)
-    options = replace(options, numbers=frozenset(numbers), tie_band=tie_band)
-    sources = find_sources(data, options)
-    tables = [_read(source, on_bad) for source in sources]
+    sources = find_sources(data, make_options(options))
+    tables = [_read(source, options.on_bad) for source in sources]
     table = tables[0] if len(tables) == 1 else concat(tables)
     if not len(table):
         raise _nothing(sources[0], table)
-    return merge_equal(table) if counted else table
+    return merge_equal(table) if options.counted else table
 
 
 @dataclass(frozen=True, slots=True)
@@ -545,7 +527,7 @@ class Peek:
 def peek(
     data: BattleData,
     format: str = "auto",
-    default_source: str | Source | None = None,
+    default_source: Decider | None = None,
     map: Mapping[str, str] | None = None,
 ) -> Peek:
     """The format and columns of a source, without reading it through.
@@ -558,7 +540,7 @@ def peek(
     """
     if isinstance(data, BattleTable):
         return Peek("tiltyard", tuple(data.columns), ("model_a", "model_b", "winner", "source", *data.columns))
-    options = make_options(format, None, None, default_source, False, (), map)
+    options = make_options(ReadBattlesOptions(format=format, default_source=default_source, map=map))
     return peek_headers((source.layout.format, source.layout.header) for source in find_sources(data, options))
 
 
@@ -584,31 +566,23 @@ def available_columns(data: BattleData, format: str = "auto") -> tuple[str, ...]
     return peek(data, format).columns
 
 
-def find_problems(
-    data: BattleData,
-    *,
-    format: str = "auto",
-    where: str | None = None,
-    default_source: str | Source | None = None,
-    examples_each: int = 3,
-    map: Mapping[str, str] | None = None,
-    tie_band: float | None = None,
-) -> tuple[float, BadRows]:
+@dataclass(frozen=True, kw_only=True)
+class ProblemOptions(ReadingOptions):
+    """Options of `find_problems`."""
+
+    examples_each: Annotated[int, Help("How many rows to keep of each kind of problem.")] = 3
+
+
+@takes(ProblemOptions)
+def find_problems(data: BattleData, options: ProblemOptions) -> tuple[float, BadRows]:
     """How many battles a source holds, and its bad rows: counts by reason, the first few of each, and what else is odd.
 
     Parameters:
         data: Where the battles are; see `read_battles`.
-        format: The format of the battles; `auto` recognises it by the header.
-        where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
-        default_source: Who decided where a row does not say: `human` or `llm-judge`.
-        examples_each: How many rows to keep of each kind of problem.
-        map: Columns under other names, ours first; see `read_battles`.
-        tie_band: For logs with scores: a tie is a difference of scores that is not larger.
     """
-    bad_rows = BadRows(examples_each)
+    bad_rows = BadRows(options.examples_each)
     battles = 0.0
-    options = make_options(format, None, where, default_source, False, (), map)
-    for source in find_sources(data, replace(options, tie_band=tie_band)):
+    for source in find_sources(data, make_options(options.part(ReadBattlesOptions))):
         table = source.fast()
         if table is None or table.skipped:
             table = source.careful(bad_rows, stop=False)
@@ -617,28 +591,24 @@ def find_problems(
     return battles, bad_rows
 
 
-def make_options(
-    spelling: str,
-    columns: Collection[str] | None,
-    where: str | None,
-    default_source: str | Source | None,
-    counted: bool,
-    hashed: Collection[str],
-    map: Mapping[str, str] | None = None,
-) -> ReadOptions:
+def make_options(options: ReadBattlesOptions) -> ReadOptions:
     """What a caller asked for, checked."""
-    if isinstance(columns, str) or isinstance(hashed, str):
+    if isinstance(options.columns, str) or isinstance(options.hashed, str):
         raise OptionError("columns and hashed are lists of column names, not one text")
-    if spelling != "auto" and spelling not in formats.FORMAT_NAMES:
-        raise OptionError(f"unknown format {spelling!r}: expected auto or one of {', '.join(formats.FORMAT_NAMES)}")
-    source = default_source
-    if isinstance(source, str):
-        try:
-            source = Source.from_label(source)
-        except BattleError as error:
-            raise OptionError(f"default_source: {error}") from None
-    kept = None if columns is None else tuple(columns)
-    return ReadOptions(spelling, kept, where or None, source, counted, frozenset(hashed), map=read_map(map))
+    if options.format != "auto" and options.format not in formats.FORMAT_NAMES:
+        known = ", ".join(formats.FORMAT_NAMES)
+        raise OptionError(f"unknown format {options.format!r}: expected auto or one of {known}")
+    return ReadOptions(
+        format=options.format,
+        columns=None if options.columns is None else tuple(options.columns),
+        where=options.where or None,
+        default_source=None if options.default_source is None else Source.from_label(options.default_source),
+        counted=options.counted,
+        hashed=frozenset(options.hashed),
+        numbers=frozenset(options.numbers),
+        map=read_map(options.map),
+        tie_band=options.tie_band,
+    )
 
 
 def _read(source: RowSource, on_bad: OnBad) -> BattleTable:

@@ -33,10 +33,10 @@ from tiltyard.battles.inputs import (
     suffix_kind,
 )
 from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, Field, FieldKind, Layout, ReadOptions, make_layout
-from tiltyard.battles.reading import OnBad
 from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, Settled, settle
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.errors import BadRow, BattleError, MissingExtra, NoBattles, OptionError, TiltyardError
+from tiltyard.options import OnBad
 from tiltyard.types import Bools, Floats
 
 GROUP = "number of the group"

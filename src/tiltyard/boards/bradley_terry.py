@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,6 @@ from tiltyard.boards.estimator import (
     SANDWICH_TABLES,
     SOLVED_COPIES,
     EstimatorParameters,
-    check_choice,
     check_level,
     check_memory,
     check_number,
@@ -49,7 +48,6 @@ from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.misfit import report_fit
 from tiltyard.boards.preparation import (
     FitInput,
-    Ties,
     asked_clusters,
     choose_clusters,
     choose_slot,
@@ -66,6 +64,7 @@ from tiltyard.boards.preparation import (
 )
 from tiltyard.boards.selection import Selected, Selection, cluster_codes, known_models, select
 from tiltyard.errors import OptionError
+from tiltyard.options import Interval, Ties, check_choice, explains
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
@@ -73,9 +72,6 @@ from tiltyard.ratings.graph import Reach, wins_and_losses
 from tiltyard.ratings.intervals import Covariance, Uncertainty, sandwich
 from tiltyard.ratings.many_models import COLUMNS_AT_ONCE, DRAWS, MANY_MODELS, DrawnCovariance, drawn_sandwich
 from tiltyard.ratings.shrinkage import ShrunkFit
-
-Interval = Literal["sandwich", "bootstrap", "none"]
-"""`sandwich`, `bootstrap` or `none`."""
 
 DRAWN_REMARK = (
     "more than 2,000 models: standard errors from {draws} random draws (seed {seed}), places from intervals that hold "
@@ -97,34 +93,10 @@ REACH_NOTES = {
 }
 
 
+@explains(selection="Which battles are rated.", correction="How clusters of very different size are corrected for.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BradleyTerry(EstimatorParameters):
-    """Bradley–Terry ratings: parameters when built, battles when fitted.
-
-    Parameters:
-        ties: How ties are read: `davidson`, `rao-kupper`, `half` or `drop`.
-        ci: How intervals are made: `sandwich`, `bootstrap` or `none`. They hold if results did not decide who met whom.
-        level: Confidence level.
-        rounds: Bootstrap rounds.
-        seed: Seed of the bootstrap, and of the random draws behind intervals of more than 2,000 models.
-        cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
-            each of the two that is known, `none` treats every battle as independent.
-        anytime: Whether ranges of places hold at every time at which one looks, for a board that is watched while
-            battles come in; they are wider than those of a single look.
-        anchor: A model and the rating it is pinned to; intervals are then those of the difference from it. Without
-            one the mean is 1000.
-        control: Style columns to control for: `len` reads `len_a` and `len_b`. Not for a feature that is part of what
-            makes an answer good.
-        slot: Whether to fit the advantage of the first side; None fits it together with controls, where people voted.
-        shrink: Whether to pull ratings towards the mean, by as much as the spread of the battles' own results says
-            (an empirical-Bayes normal prior): with few battles a model, plain ratings spread too wide. Intervals are
-            then not for a model picked because it is extreme.
-        only_connected: Where groups of models never met, rate the largest instead of failing.
-        robustness: For each neighbouring pair, find how few battles would have to go for the two to swap.
-        misfit: Whether to check how well the model describes the battles: pairs, ties, drift, sides, schedule.
-        evaluated: The model under test: its entry has source `evaluated`.
-        selection: Which battles are rated.
-    """
+    """Bradley–Terry ratings: parameters when built, battles when fitted."""
 
     ties: Ties = "davidson"
     ci: Interval = "sandwich"

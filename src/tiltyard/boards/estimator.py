@@ -57,13 +57,6 @@ class EstimatorParameters:
         return self
 
 
-def check_choice(option: str, value: object, allowed: tuple[object, ...]) -> None:
-    """Refuse a value that an option does not know."""
-    if value not in allowed:
-        known = ", ".join("none" if choice is None else str(choice) for choice in allowed)
-        raise OptionError(f"{option} is {value!r}: expected one of {known}.")
-
-
 def check_number(option: str, value: object, *, least: float = -math.inf, most: float = math.inf) -> None:
     """Refuse what is not a finite number, or is outside its limits."""
     if not _within(value, Real, least, most):

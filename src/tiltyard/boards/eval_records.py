@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tiltyard.boards.estimator import check_choice
 from tiltyard.boards.leaderboard import EloReport, RatingEntry
 from tiltyard.boards.text import json_text
 from tiltyard.errors import OptionError
 from tiltyard.files import write_text
+from tiltyard.options import check_choice
 
 SCHEMA_VERSION = "0.3.0"
 Relationship = Literal["first_party", "third_party", "collaborative", "other"]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from tiltyard.battles.battle import SOURCE_LABELS, Source
 from tiltyard.battles.fast import about_rows
 from tiltyard.battles.frames import is_spark_frame, rereadable
 from tiltyard.battles.inputs import find_parts
 from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts
-from tiltyard.battles.reading import BattleData, OnBad, Peek, peek, read_battles
+from tiltyard.battles.reading import BattleData, Peek, peek, read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.estimator import check_choice
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.misfit import MOST_TIMES
 from tiltyard.boards.preparation import SIDE_FLAGS, asked_clusters, known_clusters
@@ -24,40 +23,13 @@ from tiltyard.boards.selection import Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
 from tiltyard.errors import OptionError
+from tiltyard.options import InputOptions
 
 LARGE_BYTES = 50_000_000
 """Files of fewer bytes in all cannot hold very many battles: how many they hold is not asked."""
 
-Engine = Literal["duckdb", "spark"]
-
 Estimator = BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate
 """`BradleyTerry`, `Elo`, `PermutationElo`, `Glicko2` or `WinRate`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputOptions:
-    """How to read the battles: the format, a filter over the file's own columns, and what to do with bad rows.
-
-    Parameters:
-        format: The format of the battles; `auto` recognises it by the header.
-        where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
-        default_source: Who decided where a row does not say: `human` or `llm-judge`.
-        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
-        engine: What counts them: `duckdb` here, or `spark` where they are.
-        map: Columns under other names, ours first; see `read_battles`.
-        tie_band: For logs with scores: a tie is a difference of scores that is not larger.
-    """
-
-    format: str = "auto"
-    where: str | None = None
-    default_source: str | None = None
-    on_bad: OnBad = "error"
-    engine: Engine = "duckdb"
-    map: Mapping[str, str] | None = None
-    tie_band: float | None = None
-
-    def __post_init__(self) -> None:
-        check_choice("engine", self.engine, get_args(Engine))
 
 
 AS_IT_IS = InputOptions()

@@ -23,11 +23,12 @@ from tiltyard.boards.certainty import (
     share_remarks,
     zero_weights,
 )
-from tiltyard.boards.inputs import AS_IT_IS, Estimator, InputOptions, files_sha256, is_remote, origin, read_for
+from tiltyard.boards.inputs import AS_IT_IS, Estimator, files_sha256, is_remote, origin, read_for
 from tiltyard.boards.label_matching import MatchedLabels, among, check_labels, joined_by_labels, match_labels
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry, whole
 from tiltyard.boards.preparation import asked_clusters
 from tiltyard.errors import OptionError
+from tiltyard.options import InputOptions
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.comparisons import sum_by
 from tiltyard.ratings.graph import Reach

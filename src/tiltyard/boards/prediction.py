@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.battle import OUTCOME_LABELS
 from tiltyard.battles.table import BattleTable
-from tiltyard.boards.estimator import check_choice
 from tiltyard.errors import OptionError, RatingError
+from tiltyard.options import check_choice
 from tiltyard.ratings.glicko2 import expected_score
 from tiltyard.ratings.tie_models import HALF, TIE_MODELS
 

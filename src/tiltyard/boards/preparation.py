@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.boards.selection import Selected, cluster_codes, only_rated_models, restrict
 from tiltyard.errors import NotConnected, OptionError, RatingError
+from tiltyard.options import Ties
 from tiltyard.ratings.bradley_terry import bounded
 from tiltyard.ratings.comparisons import (
     DENSE_KEYS,
@@ -27,9 +27,6 @@ from tiltyard.ratings.comparisons import (
 from tiltyard.ratings.graph import islands, ties_bounded
 from tiltyard.ratings.tie_models import TIE_MODELS, TieModel
 from tiltyard.types import Floats
-
-Ties = Literal["davidson", "rao-kupper", "half", "drop"]
-"""`davidson`, `rao-kupper`, `half` or `drop`."""
 
 KINDS = {"question_id": "prompt"}
 """What people call the columns that make battles dependent."""

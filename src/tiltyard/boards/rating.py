@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import fields, replace
-from typing import Any, Literal
+from typing import Any
 
 from tiltyard.battles.formats import LOG_FORMATS
 from tiltyard.battles.layout import choose_format
 from tiltyard.battles.missing_verdicts import MissingVerdicts
-from tiltyard.battles.reading import BattleData, OnBad, make_options, peek_headers
+from tiltyard.battles.reading import BattleData, ReadBattlesOptions, make_options, peek_headers
 from tiltyard.battles.spark import RemoteCounts
 from tiltyard.battles.table import BattleTable
-from tiltyard.boards.bradley_terry import BradleyTerry, Interval
-from tiltyard.boards.estimator import check_choice
+from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.inputs import (
     AS_IT_IS,
-    Engine,
     Estimator,
-    InputOptions,
     columns_for,
     is_remote,
     lacking,
@@ -27,14 +24,11 @@ from tiltyard.boards.inputs import (
     with_missing_verdicts,
 )
 from tiltyard.boards.leaderboard import Leaderboard
-from tiltyard.boards.preparation import Ties
-from tiltyard.boards.selection import BothBad, Inconsistent, Selection
+from tiltyard.boards.selection import Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
 from tiltyard.errors import BattleError, OptionError, RatingError, TooLarge
-
-Method = Literal["bt", "elo", "elo-perm", "glicko2", "winrate"]
-"""`bt`, `elo`, `elo-perm`, `glicko2` or `winrate`."""
+from tiltyard.options import BattleOptions, InputOptions, RateOptions, check_choice, options_of, takes
 
 Countable = BradleyTerry | WinRate
 
@@ -47,144 +41,46 @@ METHODS: dict[str, type[Estimator]] = {
 }
 """The estimator of each method: `bt`, `elo`, `elo-perm`, `glicko2`, `winrate`."""
 
-IN_ORDER = ("elo", "elo-perm", "glicko2")
-"""Methods that read battles one by one, in the order of `timestamp`."""
+METHOD_OPTIONS = (
+    options_of(RateOptions).keys() - options_of(BattleOptions, InputOptions, Selection) - {"method", "people"}
+)
+"""The options that an estimator is built from."""
 
 
-def rate(
-    battles: BattleData,
-    *,
-    method: Method = "bt",
-    ties: Ties | None = None,
-    ci: Interval | Literal["sampling"] | None = None,
-    level: float | None = None,
-    rounds: int | None = None,
-    cluster: str | None = None,
-    anytime: bool | None = None,
-    anchor: tuple[str, float] | None = None,
-    control: Sequence[str] | None = None,
-    slot: bool | None = None,
-    shrink: bool | None = None,
-    only_connected: bool | None = None,
-    robustness: bool | None = None,
-    misfit: bool | None = None,
-    k: float | None = None,
-    k_sweep: Sequence[float] | None = None,
-    initial_rating: float | None = None,
-    n_perms: int | None = None,
-    seed: int | None = None,
-    evaluated: str | None = None,
-    source: str | None = None,
-    dimension: str | None = None,
-    both_bad: BothBad = "separate",
-    inconsistent: Inconsistent = "tie",
-    min_battles: float = 0,
-    format: str = "auto",
-    where: str | None = None,
-    default_source: str | None = None,
-    on_bad: OnBad = "error",
-    engine: Engine = "duckdb",
-    map: Mapping[str, str] | None = None,
-    tie_band: float | None = None,
-    people: BattleData | None = None,
-) -> Leaderboard:
+@takes(RateOptions)
+def rate(battles: BattleData, options: RateOptions) -> Leaderboard:
     """A leaderboard from battles: a path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`.
 
-    The estimators (`BradleyTerry`, `Elo`, `PermutationElo`, `Glicko2`, `WinRate`) say more about their own parameters.
-    With `engine="spark"` (or a Spark DataFrame) the battles are counted where they are: paths may then be anything that
-    Spark reads.
+    An option that the method does not have is an error. With `engine="spark"` (or a Spark DataFrame) the battles are
+    counted where they are: paths may then be anything that Spark reads.
 
     Parameters:
         battles: A path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.
-        method: `bt` (Bradley–Terry), `elo`, `elo-perm`, `glicko2` or `winrate`. An option that the method does not
-            have is an error; an option left out (None) takes the estimator's default.
-        ties: How ties are read: `davidson` (the default), `rao-kupper`, `half` or `drop`.
-        ci: How intervals are made: `sandwich` (the default), `bootstrap`, `none`; for `elo-perm` `sampling` (the
-            default) or `none`. They hold if results did not decide who met whom.
-        level: Confidence level, by default 0.95.
-        rounds: Bootstrap rounds, by default 1000.
-        cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
-            each of the two that is known, `none` treats every battle as independent.
-        anytime: Whether ranges of places hold at every time at which one looks, for a board that is watched while
-            battles come in; they are wider than those of a single look. By default they are for one look.
-        anchor: A model and the rating it is pinned to; intervals are then those of the difference from it. Without
-            one the mean is 1000.
-        control: Style columns to control for: `len` reads `len_a` and `len_b`. Not for a feature that is part of what
-            makes an answer good.
-        slot: Whether to fit the advantage of the first side; None fits it together with controls, where people voted.
-        shrink: Whether to pull ratings towards the mean, by as much as the spread of the battles' own results says:
-            with few battles a model, plain ratings spread too wide. Intervals are then not for a model picked because
-            it is extreme.
-        only_connected: Where groups of models never met, rate the largest instead of failing.
-        robustness: For each neighbouring pair, find how few battles would have to go for the two to swap.
-        misfit: Whether to check how well Bradley–Terry describes the battles (by default yes); with False the times
-            of battles are not read.
-        k: Points at stake in a battle of Elo, by default 16.
-        k_sweep: Further K of permutation Elo, on the same shuffles.
-        initial_rating: Where every model starts in Elo, by default 1400.
-        n_perms: Shuffles of permutation Elo, by default 500, and fewer where there are more than 100,000 battles.
-        seed: Seed of bootstrap and shuffles.
-        evaluated: The model under test: its entry has source `evaluated`.
-        source: Only battles decided by `human` or `llm-judge`.
-        dimension: Only battles of this dimension.
-        both_bad: Battles in which both answers were bad: `separate` counts them beside the rating, `half` rates
-            them as ties, `drop` leaves them out.
-        inconsistent: Judgments whose two orders disagreed: rated as `tie`, or `drop`.
-        min_battles: Models with fewer battles are left out.
-        format: The format of the battles; `auto` recognises it by the header.
-        where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
-        default_source: Who decided where a row does not say: `human` or `llm-judge`.
-        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
-        engine: What counts the battles: `duckdb` here, or `spark` where they are.
-        map: Columns under other names, ours first: `{"winner": "choice", "prompt": "question"}`.
-            `{"winner:0": "model_b"}` says what a word in the winner's column means.
-        tie_band: For logs with scores: a tie is a difference of scores that is not larger. By default only equal
-            scores tie.
-        people: People's labels on a random draw of the matchups that a judge judged: battles, matched by prompt and
-            the two models. The board is then on people's scale: the judge's ratings, corrected by the labels.
     """
-    selection = Selection(
-        source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent, min_battles=min_battles
-    )
-    estimator = make_estimator(
-        method,
-        selection,
-        ties=ties,
-        ci=ci,
-        level=level,
-        rounds=rounds,
-        cluster=cluster,
-        anytime=anytime,
-        anchor=anchor,
-        control=None if control is None else tuple(control),
-        slot=slot,
-        shrink=shrink,
-        only_connected=only_connected,
-        robustness=robustness,
-        misfit=misfit,
-        k=k,
-        k_sweep=None if k_sweep is None else tuple(k_sweep),
-        initial_rating=initial_rating,
-        n_perms=n_perms,
-        seed=seed,
-        evaluated=evaluated,
-    )
-    reading = InputOptions(
-        format=format,
-        where=where,
-        default_source=default_source,
-        on_bad=on_bad,
-        engine=engine,
-        map=map,
-        tie_band=tie_band,
-    )
-    if people is not None:
+    return rate_as(estimator_of(options), battles, options)
+
+
+def rate_as(
+    estimator: Estimator,
+    battles: BattleData,
+    options: RateOptions,
+    before: Callable[[BattleTable], None] | None = None,
+) -> Leaderboard:
+    """The board of battles by the estimator of the options, corrected by people's labels where they are given."""
+    if options.people is not None:
         from tiltyard.boards.people import rate_with_people
 
-        board = rate_with_people(estimator, battles, people, reading)
+        board = rate_with_people(estimator, battles, options.people, options)
     else:
-        board = rate_with(estimator, battles, reading)
-    return board if is_remote(battles, reading) else with_missing_verdicts(board, lacking(battles, selection))
+        board = rate_with(estimator, battles, options, before)
+    return board if is_remote(battles, options) else with_missing_verdicts(board, lacking(battles, estimator.selection))
+
+
+def estimator_of(options: RateOptions) -> Estimator:
+    """The estimator that options describe."""
+    given = {name: getattr(options, name) for name in METHOD_OPTIONS}
+    lists = {name: tuple(given[name]) for name in ("control", "k_sweep") if given[name] is not None}
+    return make_estimator(options.method, options.part(Selection), **{**given, **lists})
 
 
 def rate_with(
@@ -330,14 +226,15 @@ def _count(
     if reading.format in LOG_FORMATS or reading.tie_band is not None:
         raise OptionError('the spark engine reads rows of battles, not logs with scores. Use engine="duckdb".')
     rows = open_on_spark(battles)
-    plain = make_options(reading.format, None, None, reading.default_source, True, (), reading.map)
+    asked = reading.part(ReadBattlesOptions)
+    plain = make_options(replace(asked, where=None, counted=True))
     seen = peek_headers([(choose_format(rows.header, plain, rows.name), rows.header)])
     clusters, columns = columns_for(estimator, seen, also)
     cluster = clusters[0] if clusters else None
     check_interval(estimator, cluster)
     hashed = () if cluster is None or cluster in also else (cluster,)
     kept = [name for name in columns if name in also or name not in (*clusters, "timestamp")]
-    options = make_options(reading.format, kept, reading.where, reading.default_source, True, hashed, reading.map)
+    options = make_options(replace(asked, columns=kept, counted=True, hashed=hashed))
     return count_on_spark(rows, options, on_bad=reading.on_bad)
 
 

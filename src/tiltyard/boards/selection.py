@@ -3,49 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.battle import SOURCE_LABELS, Outcome, Source
+from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.table import MISSING, BattleTable
-from tiltyard.boards.estimator import check_choice, check_number
+from tiltyard.boards.estimator import check_number
 from tiltyard.errors import NoBattles
+from tiltyard.options import MinBattles, SelectionOptions, explains
 from tiltyard.ratings.comparisons import sum_by
 from tiltyard.types import Floats
-
-BothBad = Literal["separate", "half", "drop"]
-"""`separate`, `half` or `drop`."""
-Inconsistent = Literal["tie", "drop"]
-"""`tie` or `drop`."""
 
 WEIGHT_ZERO = "row of weight 0"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """The filters: who decided, which dimension, what becomes of both-bad and inconsistent battles, how few is too few.
+@explains()
+@dataclass(frozen=True, kw_only=True)
+class Selection(SelectionOptions):
+    """The filters: who decided, which dimension, both-bad and inconsistent battles, and how few battles are too few."""
 
-    Parameters:
-        source: Only battles decided by `human` or `llm-judge`.
-        dimension: Only battles of this dimension.
-        both_bad: Battles in which both answers were bad: `separate` counts them beside the rating (they say
-            nothing about who is better), `half` rates them as ties, `drop` leaves them out altogether.
-        inconsistent: Judgments whose two orders disagreed are rated as ties, or dropped.
-        min_battles: Models with fewer battles are left out, and their battles with them.
-    """
-
-    source: str | None = None
-    dimension: str | None = None
-    both_bad: BothBad = "separate"
-    inconsistent: Inconsistent = "tie"
-    min_battles: float = 0
+    min_battles: MinBattles = 0
 
     def __post_init__(self) -> None:
-        check_choice("source", self.source, (None, *SOURCE_LABELS))
-        check_choice("both_bad", self.both_bad, get_args(BothBad))
-        check_choice("inconsistent", self.inconsistent, get_args(Inconsistent))
+        super().__post_init__()
         check_number("min_battles", self.min_battles, least=0)
 
     def columns(self) -> tuple[str, ...]:

@@ -18,7 +18,6 @@ from tiltyard.boards.estimator import (
     DRAWS_MAX,
     RATING_MAX,
     EstimatorParameters,
-    check_choice,
     check_level,
     check_number,
     check_whole,
@@ -27,6 +26,7 @@ from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.preparation import asked_clusters, choose_clusters
 from tiltyard.boards.selection import Selected, Selection, cluster_codes, only_rated_models, select
 from tiltyard.errors import RatingError
+from tiltyard.options import check_choice, explains
 from tiltyard.ratings import elo
 from tiltyard.ratings.glicko2 import DEFAULT_SETTINGS, Glicko2Settings, rate_battles
 from tiltyard.ratings.quantiles import normal_quantile
@@ -117,16 +117,10 @@ def decisive(table: BattleTable) -> NDArray[np.bool_]:
     return np.asarray((table.outcome == Outcome.A) | (table.outcome == Outcome.B))
 
 
+@explains(selection="Which battles are rated.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elo(EstimatorParameters):
-    """Sequential Elo: every battle moves both models by K times the surprise; a tie scores ½.
-
-    Parameters:
-        k: Points at stake in a battle.
-        initial_rating: Where every model starts.
-        evaluated: The model under test: its entry has source `evaluated`.
-        selection: Which battles are rated.
-    """
+    """Sequential Elo: every battle moves both models by K times the surprise; a tie scores ½."""
 
     k: float = 16.0
     initial_rating: float = 1400.0
@@ -160,24 +154,12 @@ class Elo(EstimatorParameters):
         return build_board(selected, rating=ratings, settings=settings, evaluated=self.evaluated, remarks=remarks)
 
 
+@explains(selection="Which battles are rated.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermutationElo(EstimatorParameters):
     """Elo averaged over shuffles of the decisive battles, with a K sweep on the same shuffles.
 
     Ties and inconsistent judgments are left out.
-
-    Parameters:
-        k: Points at stake in a battle.
-        k_sweep: Further K, on the same shuffles.
-        initial_rating: Where every model starts.
-        n_perms: Shuffles. None: 500, or as many as play 50 million battles, but at least 50; the board says how many.
-        seed: Seed of bootstrap and shuffles.
-        ci: `sampling`: resampled prompts; `none` skips the interval.
-        level: Confidence level.
-        cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter` (the wider of the two counts), or
-            other columns by name; `auto` takes each of the two that is known, `none` neither.
-        evaluated: The model under test: its entry has source `evaluated`.
-        selection: Which battles are rated.
     """
 
     k: float = 16.0
@@ -328,17 +310,12 @@ def _sweep(result: elo.PermutationTraces, models: tuple[str, ...]) -> dict[str, 
     }
 
 
+@explains(selection="Which battles are rated.", parameters="Constants of Glicko-2.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glicko2(EstimatorParameters):
     """Glicko-2 ratings, per battle in order, ties ½, both models updated from their states before the battle.
 
     A battle of weight below 1, such as a vote that an arena counts in part, moves ratings that much less.
-
-    Parameters:
-        parameters: Constants of Glicko-2.
-        level: Confidence level.
-        evaluated: The model under test: its entry has source `evaluated`.
-        selection: Which battles are rated.
     """
 
     parameters: Glicko2Settings = DEFAULT_SETTINGS

@@ -11,19 +11,16 @@ from tiltyard.boards.estimator import NUMBER, WIN_RATE_TABLES, EstimatorParamete
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.preparation import comparisons
 from tiltyard.boards.selection import Selection, select
+from tiltyard.options import explains
 from tiltyard.ratings.comparisons import WinRates, count_pairs, win_rates
 
 REMARK = "a win rate depends on who was met: compare with Bradley–Terry (method bt), which allows for the opponents"
 
 
+@explains(selection="Which battles are rated.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinRate(EstimatorParameters):
-    """Average win rate over opponents; the extra column `overall` counts every battle once.
-
-    Parameters:
-        evaluated: The model under test: its entry has source `evaluated`.
-        selection: Which battles are rated.
-    """
+    """Average win rate over opponents; the extra column `overall` counts every battle once."""
 
     evaluated: str | None = None
     selection: Selection = field(default_factory=Selection)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from tiltyard.cli.options import App, FilesArgument, with_options
 from tiltyard.cli.output import as_options, note, printable, say
-from tiltyard.cli.rate_options import MAP_HELP, TIE_BAND_HELP, read_map_options
 from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.options import ReadingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,54 +23,24 @@ if TYPE_CHECKING:
     from tiltyard.battles.stats import BattleStats
     from tiltyard.boards import EloReport
 
-app = typer.Typer(
-    no_args_is_help=True, help="Check, count and convert files of battles; draw matchups for people to label."
-)
+app = App(no_args_is_help=True, help="Check, count and convert files of battles; draw matchups for people to label.")
 
-FilesArgument = Annotated[
-    list[str],
-    typer.Argument(help="Files, folders or globs of battles (JSONL, CSV, TSV, Parquet; - for standard input)."),
-]
-FromOption = Annotated[
-    str,
-    typer.Option(
-        "--from",
-        help="Format of the battles: auto, judgearena, tiltyard, lmarena, comparia, arena-hard, evalica, alpaca_eval, "
-        "winner-loser; or logs of inspect, promptfoo, lm-eval, mt-bench.",
-    ),
-]
-MapOption = Annotated[list[str] | None, typer.Option("--map", metavar="OURS=THEIRS", help=MAP_HELP)]
-TieBandOption = Annotated[float | None, typer.Option("--tie-band", help=TIE_BAND_HELP)]
-SourceOption = Annotated[
-    str | None, typer.Option("--default-source", help="Who decided where a row does not say: llm-judge or human.")
-]
-WhereOption = Annotated[
-    str | None, typer.Option("--where", help="Only rows that satisfy this SQL expression over the file's own columns.")
-]
-OnBadOption = Annotated[
-    Literal["error", "skip"], typer.Option("--on-bad", help="Stop at the first bad row, or skip and count bad rows.")
-]
 STATS_COLUMNS = ("question_id", "judge_model", "dimension", "inconsistent")
 
 
 @app.command("check")
+@with_options(ReadingOptions, leave_out=["on_bad"])
 def check_command(
     files: FilesArgument,
-    from_format: FromOption = "auto",
-    map: MapOption = None,
-    tie_band: TieBandOption = None,
-    default_source: SourceOption = None,
-    where: WhereOption = None,
+    *,
+    given: dict[str, Any],
 ) -> None:
     """List what is wrong with battles: each kind of problem, how often, and the first few; exit 1 if there is any."""
     from tiltyard.battles.reading import find_problems, peek
 
-    mapped = read_map_options(map)
-    battles, bad_rows = find_problems(
-        files, format=from_format, where=where, default_source=default_source, map=mapped, tie_band=tie_band
-    )
+    battles, bad_rows = find_problems(files, **given)
     if not bad_rows.counts:
-        spelling = peek(files, from_format, default_source, mapped).format
+        spelling = peek(files, **_about_columns(given)).format
         say(f"{_count(battles, 'battle')}, no problem found (format: {spelling}).")
         for odd in bad_rows.odd:
             say(f"{odd}.")
@@ -83,15 +54,16 @@ def check_command(
     raise typer.Exit(1)
 
 
+def _about_columns(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: given[name] for name in ("format", "default_source", "map") if name in given}
+
+
 @app.command("stats")
+@with_options(ReadingOptions)
 def stats_command(
     files: FilesArgument,
-    from_format: FromOption = "auto",
-    map: MapOption = None,
-    tie_band: TieBandOption = None,
-    default_source: SourceOption = None,
-    where: WhereOption = None,
-    on_bad: OnBadOption = "error",
+    *,
+    given: dict[str, Any],
     output: Annotated[Literal["table", "json"], typer.Option("--format", help="For people or for programs.")] = "table",
 ) -> None:
     """Count what battles hold: models, outcomes, who met whom, and who cannot be compared."""
@@ -101,21 +73,10 @@ def stats_command(
     from tiltyard.battles.reading import peek, read_battles
     from tiltyard.battles.stats import battle_stats
 
-    mapped = read_map_options(map)
-    present = peek(files, from_format, default_source, mapped).columns
+    present = peek(files, **_about_columns(given)).columns
     columns = [name for name in STATS_COLUMNS if name in present]
-    table = read_battles(
-        files,
-        format=from_format,
-        columns=columns,
-        where=where,
-        default_source=default_source,
-        on_bad=on_bad,
-        counted="question_id" not in columns,
-        hashed=[name for name in columns if name == "question_id"],
-        map=mapped,
-        tie_band=tie_band,
-    )
+    hashed = [name for name in columns if name == "question_id"]
+    table = read_battles(files, **given, columns=columns, counted=not hashed, hashed=hashed)
     stats = battle_stats(table)
     if output == "json":
         say(msgspec.json.format(msgspec.json.encode(stats.to_dict()), indent=2).decode())
@@ -124,6 +85,7 @@ def stats_command(
 
 
 @app.command("convert")
+@with_options(ReadingOptions)
 def convert_command(
     source: Annotated[str, typer.Argument(metavar="IN", help="File, folder or glob of battles, or -.")],
     target: Annotated[
@@ -140,12 +102,8 @@ def convert_command(
         str | None,
         typer.Option("--license", help="Licence of that data set by its name on the hub, such as cc-by-4.0."),
     ] = None,
-    from_format: FromOption = "auto",
-    map: MapOption = None,
-    tie_band: TieBandOption = None,
-    default_source: SourceOption = None,
-    where: WhereOption = None,
-    on_bad: OnBadOption = "error",
+    *,
+    given: dict[str, Any],
 ) -> None:
     """Write battles of any known format as Tiltyard's own rows: JSONL, CSV, TSV (each also .gz) or Parquet."""
     from tiltyard.battles.reading import read_battles
@@ -157,15 +115,7 @@ def convert_command(
         raise OptionError("--title and --license are about the data set of --to-hf DIR.")
     if target is not None and target != "-":
         kind_to_write(target)
-    table = read_battles(
-        source,
-        format=from_format,
-        where=where,
-        default_source=default_source,
-        on_bad=on_bad,
-        map=read_map_options(map),
-        tie_band=tie_band,
-    )
+    table = read_battles(source, **given)
     if to_hf is not None:
         from tiltyard.battles.writing import write_dataset
 

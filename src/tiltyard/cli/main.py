@@ -72,7 +72,7 @@ COMMANDS = {
     "init": "init.init_command",
     "rate": "rate.rate_command",
     "compare": "compare.compare_command",
-    "gate": "gate.gate_command",
+    "gate": "compare.gate_command",
     "plan": "plan.plan_command",
     "battles": "battles.app",
     "generate": "tournament.generate_command",
@@ -93,6 +93,8 @@ def make_app(only: str | None = None) -> "typer.Typer":
     """The command line with all its commands, or with one of them, which starts in half the time."""
     import typer
     from typer.core import TyperGroup
+
+    from tiltyard.cli.options import App
 
     def print_version(asked: bool) -> None:
         if asked:
@@ -132,13 +134,14 @@ def make_app(only: str | None = None) -> "typer.Typer":
             error.message = printable(error.message)
             raise
 
-    app = typer.Typer(
+    app = App(
         name="tiltyard",
         cls=Commands,
         help="Which model is better, and how sure are we? Leaderboards with honest intervals from pairwise battles.",
         invoke_without_command=True,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback()(options)
     for name in COMMANDS if only is None else [only]:

@@ -8,22 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
-from tiltyard.cli.mcp_arguments import (
-    SHOWN_PROMPTS,
-    CompareArguments,
-    GateArguments,
-    JudgeCheckArguments,
-    PlanArguments,
-    RateArguments,
-    RunStatusArguments,
-)
 from tiltyard.errors import OptionError, RunFolderError, TiltyardError
+from tiltyard.options import BattleOptions, DifferenceOptions, Option, RateOptions, RunsOptions, options_of
 
 if TYPE_CHECKING:
     from tiltyard.decisions import Difference, RunComparison
@@ -99,27 +92,97 @@ class FileRoot:
                 raise OptionError(f"{name} holds more than {MOST_ENTRIES:,} files. Name the files themselves.")
 
 
-def rate_tool(root: FileRoot, asked: RateArguments) -> ToolAnswer:
+SHOWN_MODELS, SHOWN_PROMPTS = 20, 5
+
+Battles = Annotated[
+    list[str],
+    Meta(min_length=1, description="Battle files (JSONL, CSV, TSV, Parquet, or logs of other tools) or run folders."),
+]
+Share = Annotated[float, Meta(gt=0, lt=1)]
+Name = Annotated[str, Meta(min_length=1)]
+
+
+class RateArguments(msgspec.Struct, kw_only=True):
+    """A leaderboard from battles."""
+
+    battles: Battles
+    top: Annotated[int, Meta(ge=1, description="How many models to answer with, best first.")] = SHOWN_MODELS
+
+
+class TwoArguments(msgspec.Struct, kw_only=True):
+    """Two models in the same battles, or two runs."""
+
+    new: Annotated[Name, Meta(description="The new model (with `battles`); else the new run folder or ratings file.")]
+    old: Annotated[Name, Meta(description="The model it is compared with; else the old run folder or ratings file.")]
+    battles: Annotated[Battles | None, Meta(description="Where the two models met; leave it out for two runs.")] = None
+
+
+class CompareArguments(TwoArguments, kw_only=True):
+    """Two models in the same battles, or two runs."""
+
+    prompts: Annotated[int, Meta(ge=0, description="How many prompts to list of each kind.")] = SHOWN_PROMPTS
+
+
+class GateArguments(TwoArguments, kw_only=True):
+    """May the new one replace the old one."""
+
+    margin: Annotated[
+        float, Meta(ge=0, description="By how many rating points the new one may be worse: 30 is about 54 : 46.")
+    ] = 30.0
+    alpha: Annotated[float, Meta(gt=0, lt=0.5, description="Error rate.")] = 0.05
+    by: Annotated[str | None, Meta(description="Judge each value of this column too: one that is worse fails.")] = None
+
+
+class PlanArguments(msgspec.Struct, kw_only=True):
+    """How much data a difference takes."""
+
+    battles: Annotated[
+        Battles | None, Meta(description="Battles of a pilot; without them it is planned from assumptions.")
+    ] = None
+    new: Annotated[str | None, Meta(description="The new model, in these battles.")] = None
+    old: Annotated[str | None, Meta(description="The model it is compared with.")] = None
+    top: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Instead of two models: separate this many at the top of the board."),
+    ] = None
+    differences: Annotated[list[float] | None, Meta(description="True differences in rating points.")] = None
+    margin: Annotated[
+        Annotated[float, Meta(ge=0)] | None,
+        Meta(description="Plan for a gate: to pass as not worse by more than this."),
+    ] = None
+    power: Annotated[Share, Meta(description="The chance of the wanted verdict.")] = 0.8
+    alpha: Annotated[Share, Meta(description="The error rate.")] = 0.05
+    people: Annotated[bool, Meta(description="People vote; no judge is asked. Only without battles.")] = False
+
+
+class JudgeCheckArguments(msgspec.Struct, kw_only=True):
+    """A judge's verdicts, made before, against people."""
+
+    pairs: Annotated[
+        Name, Meta(description="Labelled pairs (JSONL): prompt, response_a, response_b, and label or votes.")
+    ]
+    verdicts: Annotated[
+        Name,
+        Meta(description="The judge's verdicts (JSONL or CSV): prompt_id, entrant_a, entrant_b, verdict, both orders."),
+    ]
+    single_order: Annotated[bool, Meta(description="The verdicts are of one order only.")] = False
+
+
+class RunStatusArguments(msgspec.Struct, kw_only=True):
+    """A run or placement, finished or not."""
+
+    folder: Annotated[Name, Meta(description="The folder of a run or a placement.")]
+    judgments: Annotated[
+        str | None, Meta(description="The folder of its verdict cache, for batches that are still open.")
+    ] = None
+
+
+def rate_tool(root: FileRoot, asked: RateArguments, given: dict[str, Any]) -> ToolAnswer:
     """A leaderboard."""
-    from tiltyard.boards import EloReport, InputOptions, Selection, make_estimator
-    from tiltyard.boards.inputs import lacking, with_missing_verdicts
-    from tiltyard.boards.rating import rate_with
+    from tiltyard.boards import EloReport, rate
     from tiltyard.boards.text import as_table, headline
 
-    estimator = make_estimator(
-        asked.method,
-        Selection(source=asked.source, dimension=asked.dimension),
-        ties=asked.ties,
-        control=None if asked.control is None else tuple(asked.control),
-        cluster=asked.cluster,
-        level=asked.level,
-        only_connected=asked.only_connected or None,
-    )
-    reading = InputOptions(
-        format=asked.format, default_source=asked.default_source, on_bad=asked.on_bad, map=asked.map or {}
-    )
-    files = root.files(asked.battles)
-    board = with_missing_verdicts(rate_with(estimator, files, reading), lacking(files, estimator.selection))
+    board = rate(root.files(asked.battles), **given)
     shown = replace(board, entries=board.entries[: asked.top])
     more = len(board) - len(shown)
     lines = [headline(board), *as_table(shown, strip=False).splitlines()[1:]]
@@ -127,33 +190,33 @@ def rate_tool(root: FileRoot, asked: RateArguments) -> ToolAnswer:
     return ToolAnswer("\n".join(lines), {**EloReport.of(shown).to_dict(), "n_models": len(board)})
 
 
-def compare_tool(root: FileRoot, asked: CompareArguments) -> ToolAnswer:
+def compare_tool(root: FileRoot, asked: CompareArguments, given: dict[str, Any]) -> ToolAnswer:
     """The difference of two models or runs."""
-    found = _difference(root, asked, level=asked.level)
-    text = found.sentence if asked.prompts == 0 else _compared_text(found, asked.prompts)
-    return ToolAnswer(text, _fewer_prompts(found.to_dict(), asked.prompts))
+    answer = _difference(root, asked, given)
+    text = answer.sentence if asked.prompts == 0 else _compared_text(answer, asked.prompts)
+    return ToolAnswer(text, _fewer_prompts(answer.to_dict(), asked.prompts))
 
 
-def gate_tool(root: FileRoot, asked: GateArguments) -> ToolAnswer:
+def gate_tool(root: FileRoot, asked: GateArguments, given: dict[str, Any]) -> ToolAnswer:
     """The verdict of a gate."""
     from tiltyard.decisions import RunComparison
     from tiltyard.decisions.gate import as_table
 
-    by = [asked.by] if asked.by is not None and asked.battles else None
-    found = _difference(root, asked, level=1.0 - asked.alpha, by=by)
-    subject = found.subject if isinstance(found, RunComparison) else found
+    by = {"by": [asked.by]} if asked.by is not None and asked.battles else {}
+    answer = _difference(root, asked, {"level": 1.0 - asked.alpha, **by, **given})
+    subject = answer.subject if isinstance(answer, RunComparison) else answer
     result = subject.gate(margin=asked.margin, alpha=asked.alpha, by=asked.by)
     values = result.to_dict()
     return ToolAnswer(as_table(result), {**values, "comparison": _fewer_prompts(values["comparison"], SHOWN_PROMPTS)})
 
 
-def plan_tool(root: FileRoot, asked: PlanArguments) -> ToolAnswer:
+def plan_tool(root: FileRoot, asked: PlanArguments, given: dict[str, Any]) -> ToolAnswer:
     """How much data it takes."""
     from tiltyard.decisions import Assumptions, Goal, plan_difference, plan_from_battles, plan_top
 
     goal = Goal(power=asked.power, alpha=asked.alpha, margin=asked.margin)
     if asked.battles is None:
-        if asked.given() or asked.new or asked.old or asked.top:
+        if given or asked.new or asked.old or asked.top:
             raise OptionError("new, old, top and how battles are read need `battles`: name the files of a pilot.")
         assumed = Assumptions(flips=0.0) if asked.people else Assumptions()
         plan: Any = plan_difference(assumed, goal=goal, differences=asked.differences, people=asked.people)
@@ -164,15 +227,15 @@ def plan_tool(root: FileRoot, asked: PlanArguments) -> ToolAnswer:
     if asked.top is not None:
         if asked.new or asked.old or asked.differences:
             raise OptionError("top is about the whole board: leave out new, old and differences.")
-        plan = plan_top(files, asked.top, goal=goal, **asked.given())
+        plan = plan_top(files, asked.top, goal=goal, **given)
     elif asked.new and asked.old:
-        plan = plan_from_battles(files, asked.new, asked.old, goal=goal, differences=asked.differences, **asked.given())
+        plan = plan_from_battles(files, asked.new, asked.old, goal=goal, differences=asked.differences, **given)
     else:
         raise OptionError("which two? Give new and old, or top for the whole board.")
     return ToolAnswer(str(plan), plan.to_dict())
 
 
-def judge_check_tool(root: FileRoot, asked: JudgeCheckArguments) -> ToolAnswer:
+def judge_check_tool(root: FileRoot, asked: JudgeCheckArguments, _given: dict[str, Any]) -> ToolAnswer:
     """How well recorded verdicts agree with people."""
     import asyncio
 
@@ -186,7 +249,7 @@ def judge_check_tool(root: FileRoot, asked: JudgeCheckArguments) -> ToolAnswer:
     return ToolAnswer(check_table(found), msgspec.to_builtins(found))
 
 
-def run_status_tool(root: FileRoot, asked: RunStatusArguments) -> ToolAnswer:
+def run_status_tool(root: FileRoot, asked: RunStatusArguments, _given: dict[str, Any]) -> ToolAnswer:
     """What a run or placement is, and how far it is."""
     from tiltyard.judging.run_folder import read_object
     from tiltyard.llm.journal import list_batches
@@ -257,29 +320,27 @@ def _status_lines(name: str, values: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _difference(
-    root: FileRoot, asked: CompareArguments | GateArguments, *, level: float, by: list[str] | None = None
-) -> Difference | RunComparison:
+def _difference(root: FileRoot, asked: TwoArguments, given: dict[str, Any]) -> Difference | RunComparison:
     """Two models of the same battles, two runs, or two ratings files."""
     from tiltyard.boards.leaderboard import EloReport
-    from tiltyard.cli.decision_options import is_ratings
+    from tiltyard.cli.compare import is_ratings
     from tiltyard.decisions import compare_runs, difference
     from tiltyard.decisions.two_boards import compare_ratings
 
     if asked.battles is not None:
-        if asked.anyway:
+        if "anyway" in given:
             raise OptionError("anyway is about two runs: leave it out with battles.")
-        return difference(root.files(asked.battles), asked.new, asked.old, level=level, by=by, **asked.given())
+        return difference(root.files(asked.battles), asked.new, asked.old, **given)
     try:
         new, old = root.files([asked.new, asked.old])
     except OptionError as error:
         raise OptionError(f"{error} To compare two models, say in `battles` where they met.") from None
     if is_ratings(new) and is_ratings(old):
-        names = (asked.new, asked.old)
-        if asked.given() or asked.anyway:
+        if given.keys() - {"level"}:
             raise OptionError("two ratings files have no battles: leave out what is about reading them.")
-        return compare_ratings(EloReport.read(new), EloReport.read(old), names=names, level=level)
-    return compare_runs(new, old, anyway=asked.anyway, level=level, **asked.given())
+        names = (asked.new, asked.old)
+        return compare_ratings(EloReport.read(new), EloReport.read(old), names=names, level=given.get("level", 0.95))
+    return compare_runs(new, old, **given)
 
 
 def _compared_text(found: Difference | RunComparison, prompts: int) -> str:
@@ -301,6 +362,12 @@ def _fewer_prompts(values: dict[str, Any], n: int) -> dict[str, Any]:
     return short
 
 
+def _offered(*structs: type, names: tuple[str, ...] = ()) -> dict[str, Option]:
+    """Options of battles without `where`, which could read any file, and others by name."""
+    known = options_of(BattleOptions, *structs)
+    return {name: known[name] for name in (*options_of(BattleOptions), *names) if name != "where"}
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """A tool: its name, what it is for, what it may be told, and what it does."""
@@ -309,22 +376,34 @@ class ToolSpec:
     title: str
     description: str
     arguments: type[msgspec.Struct]
-    work: Callable[[FileRoot, Any], ToolAnswer]
+    work: Callable[[FileRoot, Any, dict[str, Any]], ToolAnswer]
+    options: dict[str, Option] = field(default_factory=dict)
+
+    def takes(self) -> type[msgspec.Struct]:
+        """The arguments, with the library's options beside them."""
+        more = [
+            (option.name, Annotated[option.type | UnsetType, Meta(description=option.help.text + option.notes)], UNSET)
+            for option in self.options.values()
+        ]
+        name = self.arguments.__name__
+        return msgspec.defstruct(name, more, bases=(self.arguments,), kw_only=True, forbid_unknown_fields=True)
 
     def schema(self) -> dict[str, Any]:
         """What the tool may be told, as JSON Schema."""
-        (_, parts) = msgspec.json.schema_components([self.arguments])
+        (_, parts) = msgspec.json.schema_components([self.takes()])
         schema = dict(parts[self.arguments.__name__])
         return {name: value for name, value in schema.items() if name not in ("title", "description")}
 
-    def answer(self, root: FileRoot, given: dict[str, Any]) -> ToolAnswer:
+    def answer(self, root: FileRoot, arguments: dict[str, Any]) -> ToolAnswer:
         """The answer; every known failure is a `TiltyardError` of one line."""
         try:
-            asked = msgspec.convert(given, self.arguments)
+            asked = msgspec.convert(arguments, self.takes())
         except msgspec.ValidationError as error:
             raise OptionError(f"{self.name}: {error}.") from None
+        values = {name: getattr(asked, name) for name in self.options}
+        given = {name: value for name, value in values.items() if value is not UNSET and value is not None}
         try:
-            return self.work(root, asked)
+            return self.work(root, asked, given)
         except TiltyardError as error:
             raise OptionError(root.shown(str(error))) from None
         except OSError as error:
@@ -344,6 +423,7 @@ TOOLS = {
             "overlap cannot be told apart.",
             RateArguments,
             rate_tool,
+            _offered(RateOptions, names=("method", "ties", "control", "cluster", "level", "only_connected")),
         ),
         ToolSpec(
             "compare",
@@ -352,6 +432,7 @@ TOOLS = {
             "prompts. Two models: give `battles`. Two run folders or ratings files: give their paths as new and old.",
             CompareArguments,
             compare_tool,
+            _offered(DifferenceOptions, RunsOptions, names=("level", "anyway")),
         ),
         ToolSpec(
             "gate",
@@ -360,6 +441,7 @@ TOOLS = {
             "(more prompts are needed). Report `unknown` as such, never as a pass.",
             GateArguments,
             gate_tool,
+            _offered(RunsOptions, names=("anyway",)),
         ),
         ToolSpec(
             "plan",
@@ -368,6 +450,7 @@ TOOLS = {
             "of a pilot.",
             PlanArguments,
             plan_tool,
+            _offered(),
         ),
         ToolSpec(
             "judge_check",

@@ -24,6 +24,7 @@ from tiltyard.cli.asking import (
     read_headers,
     run_to_end,
 )
+from tiltyard.cli.options import read_anchor, read_pairs
 from tiltyard.cli.output import Format, deliver, note, say
 from tiltyard.cli.place_options import (
     AnchorOption,
@@ -65,7 +66,6 @@ from tiltyard.cli.place_options import (
     UntilOption,
     YesOption,
 )
-from tiltyard.cli.rate_options import read_anchor, read_map_options
 from tiltyard.errors import OptionError, TiltyardError
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def place_command(
             prompts=prompts,
             answers=answers,
             on_bad=on_bad,
-            map=tuple(read_map_options(map).items()),
+            map=tuple(read_pairs(map).items()),
             out=out,
             cache_dir=cache_dir,
             base_url=base_url,

@@ -9,23 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tiltyard.cli.asking import PricesOption
-from tiltyard.cli.decision_options import battle_options, read_places
+from tiltyard.cli.compare import read_places
+from tiltyard.cli.options import flag, rare, with_options
 from tiltyard.cli.output import deliver, note
-from tiltyard.cli.rate_options import (
-    BothBadOption,
-    ClusterOption,
-    DefaultSourceOption,
-    DimensionOption,
-    FromFormatOption,
-    InconsistentOption,
-    MapOption,
-    OnBadOption,
-    SourceOption,
-    TieBandOption,
-    TiesOption,
-    WhereOption,
-)
 from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.options import BattleOptions, FitOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,177 +22,120 @@ if TYPE_CHECKING:
 
 PlanFormat = Literal["table", "json", "md"]
 
-GOAL, NOTHING, PILOT, MONEY, OUTPUT = (
-    "Goal",
-    "Without battles",
-    "From battles",
-    "What it costs",
-    "Output",
-)
 BY_SUFFIX: dict[str, PlanFormat] = {".json": "json", ".md": "md", ".txt": "table"}
 
 PROMPT_TOKENS, ANSWER_TOKENS, RUBRIC_TOKENS, REPLY_TOKENS = 150, 400, 500, 250
 
-NewArgument = Annotated[str | None, typer.Argument(metavar="NEW", help="The new model, in battles given by --in.")]
-OldArgument = Annotated[str | None, typer.Argument(metavar="OLD", help="The model it is compared with.")]
-InOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--in",
-        help="Existing battles: files, a run folder, or an arena's database URL. May be repeated.",
-        rich_help_panel=PILOT,
-    ),
-]
-TopOption = Annotated[
-    int | None,
-    typer.Option(
-        "--top", help="How many more battles it takes to separate this many models at the top.", rich_help_panel=PILOT
-    ),
-]
-DifferenceOption = Annotated[
-    list[float] | None,
-    typer.Option(
-        "--difference",
-        help="A true difference in rating points; repeat for several. (default: 5, 10, 20, 50; 0 with --margin)",
-        rich_help_panel=GOAL,
-    ),
-]
-MarginOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Plan for a gate: the new model is to pass as not worse by more than this many points.",
-        rich_help_panel=GOAL,
-    ),
-]
-PowerOption = Annotated[
-    float, typer.Option(help="The chance of the wanted verdict, if the difference is as assumed.", rich_help_panel=GOAL)
-]
-AlphaOption = Annotated[
-    float, typer.Option(help="The error rate: how often equal models may be called different.", rich_help_panel=GOAL)
-]
-OneSidedOption = Annotated[
-    bool,
-    typer.Option("--one-sided", help="Look for `better` only. (--margin is one-sided anyway)", rich_help_panel=GOAL),
-]
-AnytimeOption = Annotated[
-    bool,
-    typer.Option(
-        "--anytime", help="Plan for intervals that hold however often you look; more data.", rich_help_panel=GOAL
-    ),
-]
-SizeOption = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--prompts",
-        help="Also say which difference this many prompts (or voters) show; repeat for several.",
-        rich_help_panel=GOAL,
-    ),
-]
-TieShareOption = Annotated[
-    float | None,
-    typer.Option("--tie-rate", help="Share of battles that equal models tie. (default: 0.15)", rich_help_panel=NOTHING),
-]
-FlipShareOption = Annotated[
-    float | None,
-    typer.Option(
-        "--flip-rate",
-        help="Share of verdicts that change with the order of the answers, and become ties. "
-        "(default: 0.15; people: none)",
-        rich_help_panel=NOTHING,
-    ),
-]
-SpreadOption = Annotated[
-    float | None,
-    typer.Option(
-        help="How much a model's strength varies from prompt to prompt: standard deviation in logits. (default: 1)",
-        rich_help_panel=NOTHING,
-    ),
-]
-RepeatsOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Verdicts of each pair on each prompt, or votes of each voter on it. (default: 1)",
-        rich_help_panel=NOTHING,
-    ),
-]
-ModelsOption = Annotated[
-    int | None,
-    typer.Option(help="Models that all meet each other on every prompt. (default: 2)", rich_help_panel=NOTHING),
-]
-PeopleOption = Annotated[
-    bool, typer.Option("--people", help="People vote; no judge is asked.", rich_help_panel=NOTHING)
-]
-JudgeOption = Annotated[
-    str | None,
-    typer.Option(help="The judge, for its price. (default: that of the run folder)", rich_help_panel=MONEY),
-]
-PromptTokensOption = Annotated[
-    int | None,
-    typer.Option(min=0, help=f"Tokens of a prompt. (default: {PROMPT_TOKENS})", rich_help_panel=MONEY),
-]
-AnswerTokensOption = Annotated[
-    int | None,
-    typer.Option(
-        min=0, help=f"Tokens of one answer; a call has two. (default: {ANSWER_TOKENS})", rich_help_panel=MONEY
-    ),
-]
-RubricTokensOption = Annotated[
-    int | None,
-    typer.Option(min=0, help=f"Tokens of the rubric. (default: {RUBRIC_TOKENS})", rich_help_panel=MONEY),
-]
-ReplyTokensOption = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        help=f"Tokens of the judge's reply. (default: {REPLY_TOKENS}; a run folder knows all four)",
-        rich_help_panel=MONEY,
-    ),
-]
-FormatOption = Annotated[
-    PlanFormat | None,
-    typer.Option(help="How to write it. (default: table, or what --out ends in)", rich_help_panel=OUTPUT),
-]
-OutOption = Annotated[Path | None, typer.Option(help="Write it here instead of printing it.", rich_help_panel=OUTPUT)]
 
-
+@with_options(BattleOptions, FitOptions, daily=["source", "dimension", "format"])
 def plan_command(
-    new: NewArgument = None,
-    old: OldArgument = None,
-    battles: InOption = None,
-    top: TopOption = None,
-    difference: DifferenceOption = None,
-    margin: MarginOption = None,
-    power: PowerOption = 0.8,
-    alpha: AlphaOption = 0.05,
-    one_sided: OneSidedOption = False,
-    anytime: AnytimeOption = False,
-    prompts: SizeOption = None,
-    tie_rate: TieShareOption = None,
-    flip_rate: FlipShareOption = None,
-    spread: SpreadOption = None,
-    repeats: RepeatsOption = None,
-    models: ModelsOption = None,
-    people: PeopleOption = False,
-    cluster: ClusterOption = None,
-    ties: TiesOption = None,
-    both_bad: BothBadOption = "separate",
-    inconsistent: InconsistentOption = "tie",
-    source: SourceOption = None,
-    dimension: DimensionOption = None,
-    where: WhereOption = None,
-    from_format: FromFormatOption = "auto",
-    map_columns: MapOption = None,
-    tie_band: TieBandOption = None,
-    default_source: DefaultSourceOption = None,
-    on_bad: OnBadOption = "error",
-    judge: JudgeOption = None,
+    new: Annotated[str | None, typer.Argument(metavar="NEW", help="The new model, in battles given by --in.")] = None,
+    old: Annotated[str | None, typer.Argument(metavar="OLD", help="The model it is compared with.")] = None,
+    battles: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--in",
+            help="Existing battles: files, a run folder, or an arena's database URL. May be repeated.",
+        ),
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option("--top", help="How many more battles it takes to separate this many models at the top."),
+    ] = None,
+    difference: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--difference",
+            help="A true difference in rating points; repeat for several. (default: 5, 10, 20, 50; 0 with --margin)",
+        ),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="Plan for a gate: the new model is to pass as not worse by more than this many points.",
+        ),
+    ] = None,
+    power: Annotated[
+        float, typer.Option(help="The chance of the wanted verdict, if the difference is as assumed.")
+    ] = 0.8,
+    alpha: Annotated[
+        float, typer.Option(help="The error rate: how often equal models may be called different.")
+    ] = 0.05,
+    one_sided: Annotated[
+        bool,
+        rare("--one-sided", help="Look for `better` only. (--margin is one-sided anyway)"),
+    ] = False,
+    anytime: Annotated[
+        bool,
+        rare("--anytime", help="Plan for intervals that hold however often you look; more data."),
+    ] = False,
+    prompts: Annotated[
+        list[int] | None,
+        rare(
+            "--prompts",
+            help="Also say which difference this many prompts (or voters) show; repeat for several.",
+        ),
+    ] = None,
+    tie_rate: Annotated[
+        float | None,
+        rare("--tie-rate", help="Share of battles that equal models tie. (default: 0.15)"),
+    ] = None,
+    flip_rate: Annotated[
+        float | None,
+        rare(
+            "--flip-rate",
+            help="Share of verdicts that change with the order of the answers, and become ties. "
+            "(default: 0.15; people: none)",
+        ),
+    ] = None,
+    spread: Annotated[
+        float | None,
+        rare(
+            help="How much a model's strength varies from prompt to prompt: standard deviation in logits. (default: 1)",
+        ),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        rare(
+            help="Verdicts of each pair on each prompt, or votes of each voter on it. (default: 1)",
+        ),
+    ] = None,
+    models: Annotated[
+        int | None,
+        typer.Option(help="Models that all meet each other on every prompt. (default: 2)"),
+    ] = None,
+    people: Annotated[bool, typer.Option("--people", help="People vote; no judge is asked.")] = False,
+    *,
+    given: dict[str, Any],
+    judge: Annotated[
+        str | None,
+        typer.Option(help="The judge, for its price. (default: that of the run folder)"),
+    ] = None,
     prices: PricesOption = None,
-    prompt_tokens: PromptTokensOption = None,
-    answer_tokens: AnswerTokensOption = None,
-    rubric_tokens: RubricTokensOption = None,
-    reply_tokens: ReplyTokensOption = None,
-    format: FormatOption = None,
-    out: OutOption = None,
+    prompt_tokens: Annotated[
+        int | None,
+        rare(min=0, help=f"Tokens of a prompt. (default: {PROMPT_TOKENS})"),
+    ] = None,
+    answer_tokens: Annotated[
+        int | None,
+        rare(min=0, help=f"Tokens of one answer; a call has two. (default: {ANSWER_TOKENS})"),
+    ] = None,
+    rubric_tokens: Annotated[
+        int | None,
+        rare(min=0, help=f"Tokens of the rubric. (default: {RUBRIC_TOKENS})"),
+    ] = None,
+    reply_tokens: Annotated[
+        int | None,
+        rare(
+            min=0,
+            help=f"Tokens of the judge's reply. (default: {REPLY_TOKENS}; a run folder knows all four)",
+        ),
+    ] = None,
+    format: Annotated[
+        PlanFormat | None,
+        typer.Option(help="How to write it. (default: table, or what --out ends in)"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write it here instead of printing it.")] = None,
 ) -> None:
     """How many prompts, verdicts or votes it takes to tell models apart.
 
@@ -216,21 +147,7 @@ def plan_command(
     shape = _shape(format, out)
     goal = Goal(power=power, alpha=alpha, one_sided=one_sided, margin=margin, anytime=anytime)
     assumed = {"ties": tie_rate, "flips": flip_rate, "spread": spread, "repeats": repeats, "models": models}
-    reading = battle_options(
-        cluster=cluster,
-        ties=ties,
-        both_bad=both_bad,
-        inconsistent=inconsistent,
-        source=source,
-        dimension=dimension,
-        where=where,
-        from_format=from_format,
-        default_source=default_source,
-        on_bad=on_bad,
-        map=map_columns,
-        tie_band=tie_band,
-    )
-    _check_together(new, old, battles, top, people=people, judge=judge, assumed=assumed, reading=reading)
+    _check_together(new, old, battles, top, people=people, judge=judge, assumed=assumed, given=given)
     sizes = {"prompt": prompt_tokens, "answer": answer_tokens, "rubric": rubric_tokens, "reply": reply_tokens}
     price = _price(judge, prices, sizes, [Path(name) for name in battles or ()])
     plan: SamplePlan | BoardPlan
@@ -243,7 +160,7 @@ def plan_command(
 
         data, more = read_places(tuple(battles))
         more.pop("texts", None)
-        given: dict[str, Any] = {**more, **{name: value for name, value in reading.items() if value is not None}}
+        given = {**more, **given}
         if top is not None:
             _only_for_two(difference, prompts)
             plan = plan_top(data, top, goal=goal, price=price, **given)
@@ -293,7 +210,7 @@ def _check_together(
     people: bool,
     judge: str | None,
     assumed: Mapping[str, Any],
-    reading: Mapping[str, Any],
+    given: Mapping[str, Any],
 ) -> None:
     """Refuse options that would be ignored, and say what is missing."""
     if people and judge is not None:
@@ -302,33 +219,19 @@ def _check_together(
         if new is not None or top is not None:
             what = "--top" if new is None else f"{new!r}"
             raise OptionError(f"{what} needs battles: add --in FILE. Without battles, plan from assumptions alone.")
-        strange = [f"--{_option(name)}" for name, value in reading.items() if value is not None]
-        if strange:
-            raise OptionError(f"{', '.join(strange)}: for battles, which --in FILE gives; there are none.")
+        if given:
+            raise OptionError(f"{', '.join(map(flag, given))}: for battles, which --in FILE gives; there are none.")
         return
-    given = [
-        f"--{_option(name)}"
-        for name, value in {**_shares(assumed), "people": people or None}.items()
-        if value is not None
-    ]
-    if given:
-        raise OptionError(
-            f"{', '.join(given)}: the battles of --in say that themselves. Leave it out, or leave out --in."
-        )
+    names = {"ties": "tie_rate", "flips": "flip_rate"}
+    strange = [names.get(name, name) for name, value in assumed.items() if value is not None]
+    strange += ["people"] if people else []
+    if strange:
+        named = ", ".join(map(flag, strange))
+        raise OptionError(f"{named}: the battles of --in say that themselves. Leave it out, or leave out --in.")
     if top is not None and new is not None:
         raise OptionError("give two models, or --top K for the whole board, not both.")
     if top is None and (new is None or old is None):
         raise OptionError("which two? Name them, the new one first: `tiltyard plan NEW OLD --in FILE`; or use --top K.")
-
-
-def _shares(assumed: Mapping[str, Any]) -> dict[str, Any]:
-    """Assumptions by the names of their options."""
-    names = {"ties": "tie_rate", "flips": "flip_rate"}
-    return {names.get(name, name): value for name, value in assumed.items()}
-
-
-def _option(name: str) -> str:
-    return "from" if name == "format" else name.replace("_", "-")
 
 
 def _only_for_two(difference: list[float] | None, prompts: list[int] | None) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from tiltyard.cli.battles import FromOption, MapOption, OnBadOption, SourceOption, WhereOption
+from tiltyard.cli.options import read_anchor, with_options
 from tiltyard.cli.output import note, say, working
-from tiltyard.cli.rate_options import read_anchor, read_map_options
+from tiltyard.options import ReadingOptions
 
 
+@with_options(ReadingOptions, leave_out=["tie_band"])
 def publish_command(
     source: Annotated[
         str,
@@ -24,6 +25,8 @@ def publish_command(
     out: Annotated[
         Path, typer.Argument(metavar="OUT", help="The folder to write; made anew, or replaced if it is ours.")
     ],
+    *,
+    given: dict[str, Any],
     title: Annotated[
         str | None, typer.Option(help="What the site is called; by default the name of the source.")
     ] = None,
@@ -43,11 +46,6 @@ def publish_command(
     only_connected: Annotated[
         bool, typer.Option("--only-connected", help="Where groups of models never met, publish the largest.")
     ] = False,
-    from_format: FromOption = "auto",
-    map: MapOption = None,
-    default_source: SourceOption = None,
-    where: WhereOption = None,
-    on_bad: OnBadOption = "error",
 ) -> None:
     """Write a static site of a board: its models, comparisons, battles and methods, to be served anywhere.
 
@@ -68,17 +66,13 @@ def publish_command(
         url=url,
         texts=texts,
         rules=rules,
-        format=from_format,
-        where=where,
-        default_source=default_source,
-        on_bad=on_bad,
-        map=read_map_options(map),
+        **given,
     )
     with working("publishing"):
-        found = publish(source, out, options)
-    table = found.publication.table
-    say(f"published {table.n_battles:,.0f} battles of {len(table.models):,} models in {found.files:,} files: {out}")
-    say(f"fingerprint: {found.fingerprint}")
-    for line in found.publication.notes:
+        result = publish(source, out, options)
+    table = result.publication.table
+    say(f"published {table.n_battles:,.0f} battles of {len(table.models):,} models in {result.files:,} files: {out}")
+    say(f"fingerprint: {result.fingerprint}")
+    for line in result.publication.notes:
         note(line)
     note(f"Look: {out / 'index.html'}. Check: tiltyard verify {out}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from xml.etree import ElementTree  # written only, never read
 
 from tiltyard.boards.estimator import check_number
@@ -20,8 +20,9 @@ from tiltyard.boards.text import percent
 from tiltyard.decisions.contrast import Contrast
 from tiltyard.decisions.words import as_markdown as difference_markdown
 from tiltyard.decisions.words import between, footnotes, plain, plain_markdown, sample, share, signed
-from tiltyard.decisions.worst_case import MissingRule, WorstCase, check_rule
+from tiltyard.decisions.worst_case import WorstCase
 from tiltyard.errors import OptionError
+from tiltyard.options import MissingRule, check_choice
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def judge_difference(
         by: A column whose values are judged too; None: only the whole.
         missing: Whether matchups without a verdict count against each claim (`worst`), or not at all (`ignore`).
     """
-    check_rule(missing)
+    check_choice("missing", missing, get_args(MissingRule))
     check_number("margin", margin, least=0.0, most=2000.0)
     if not SMALLEST_ALPHA <= alpha < 0.5:
         raise OptionError(f"alpha is {alpha:g}: expected an error rate from {SMALLEST_ALPHA:g} to 0.5, such as 0.05.")

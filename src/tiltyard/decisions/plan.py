@@ -7,18 +7,18 @@ number of verdicts per prompt, voters at the same number of votes per voter.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated
 
 from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.reading import BattleData, OnBad
+from tiltyard.battles.reading import BattleData
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.certainty import Solved
 from tiltyard.boards.estimator import check_number, check_whole
-from tiltyard.boards.inputs import InputOptions, lacking
-from tiltyard.boards.preparation import Ties, kind_of
-from tiltyard.boards.rating import make_estimator
-from tiltyard.boards.selection import BothBad, Inconsistent, Selection
+from tiltyard.boards.inputs import lacking
+from tiltyard.boards.preparation import kind_of
 from tiltyard.decisions.contrast import Contrast, contrast
 from tiltyard.decisions.gate import even_odds
 from tiltyard.decisions.obstacles import obstacles
@@ -26,13 +26,15 @@ from tiltyard.decisions.plan_records import NOTHING, ORDERS, Amount, CallPrice, 
 from tiltyard.decisions.sample_size import Assumptions, Goal, Growth
 from tiltyard.decisions.sides import fit_sides
 from tiltyard.decisions.sources import open_source
-from tiltyard.decisions.two_models import read_to_compare
+from tiltyard.decisions.two_models import make_bradley_terry, read_to_compare
 from tiltyard.decisions.words import signed
 from tiltyard.errors import OptionError
+from tiltyard.options import BattleOptions, FitOptions, Help, InputOptions, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 DIFFERENCES = (5.0, 10.0, 20.0, 50.0)
 """The differences in rating points that a plan is made for where none are given."""
+GOAL = Goal()
 DROPPED = ("tie", "inconsistent judgment", "both bad")
 """Battles that had to be decided though the options leave them out."""
 FEWEST_PROMPTS = 30
@@ -71,62 +73,44 @@ def plan_difference(
     return SamplePlan(goal, rows, assumed, None, price, _smallest(sizes, growth, goal, 1.0))
 
 
-def plan_from_battles(
-    battles: BattleData,
-    new: str,
-    old: str,
-    *,
-    goal: Goal | None = None,
-    differences: Sequence[float] | None = None,
-    sizes: Sequence[int] = (),
-    price: CallPrice | None = None,
-    cluster: str = "auto",
-    ties: Ties = "davidson",
-    both_bad: BothBad = "separate",
-    inconsistent: Inconsistent = "tie",
-    source: str | None = None,
-    dimension: str | None = None,
-    format: str = "auto",
-    where: str | None = None,
-    default_source: str | None = None,
-    on_bad: OnBad = "error",
-    map: Mapping[str, str] | None = None,
-    tie_band: float | None = None,
-) -> SamplePlan:
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(BattleOptions, FitOptions):
+    """Options of every plan from battles."""
+
+    goal: Annotated[Goal, Help("What is to be shown, and how surely.", "`better` at 5 %, with chance 0.8")] = GOAL
+    price: Annotated[CallPrice | None, Help("What one call of the judge costs.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairPlanOptions(PlanOptions):
+    """Options of `plan_from_battles`."""
+
+    differences: Annotated[
+        Sequence[float] | None,
+        Help(
+            "True differences in rating points.",
+            default="the present one, 5, 10, 20 and 50, or 0 where the goal is a margin",
+        ),
+    ] = None
+    sizes: Annotated[
+        Sequence[int],
+        Help("Numbers of prompts (else voters, else battles): the smallest difference that they show is given too."),
+    ] = ()
+
+
+@takes(PairPlanOptions)
+def plan_from_battles(battles: BattleData, new: str, old: str, options: PairPlanOptions) -> SamplePlan:
     """How much more of the same data tells two models apart, from the variance that battles have now.
 
     Parameters:
         battles: A path, a run folder, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.
         new: The model that stands first.
         old: The model it is compared with.
-        goal: What is to be shown, and how surely; None: `better` at 5 %, with chance 0.8.
-        differences: True differences in rating points; None: the present one, 5, 10, 20 and 50, or 0 where the goal
-            is a margin.
-        sizes: Numbers of prompts (else voters, else battles) for which the smallest difference that they show is given.
-        price: What one call of the judge costs.
-        cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
-            each of the two that is known, `none` treats every battle as independent.
-        ties: How ties are read: `davidson`, `rao-kupper`, `half` or `drop`.
-        both_bad: Battles in which both answers were bad: `separate`, `half` or `drop`.
-        inconsistent: Judgments whose two orders disagreed: rated as `tie`, or `drop`.
-        source: Only battles decided by `human` or `llm-judge`.
-        dimension: Only battles of this dimension.
-        format: The format of the battles; `auto` recognises it by the header.
-        where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
-        default_source: Who decided where a row does not say: `human` or `llm-judge`.
-        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
-        map: Columns under other names, ours first: `{"winner": "choice", "prompt": "question"}`.
-        tie_band: For logs with scores: a tie is a difference of scores that is not larger. By default only equal
-            scores tie.
     """
-    goal = goal or Goal()
+    goal, price, differences = options.goal, options.price, options.differences
     if new == old:
         raise OptionError(f"{new!r} is compared with itself: give two different models, the new one first.")
-    selection = Selection(source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent)
-    reading = InputOptions(
-        format=format, where=where, default_source=default_source, on_bad=on_bad, map=map, tie_band=tie_band
-    )
-    estimator, table = read_for_plan(battles, selection, reading, ties=ties, cluster=cluster, level=goal.level)
+    estimator, table = read_for_plan(battles, options, level=goal.level)
     sides = fit_sides(estimator.solve(table), new, old, estimator, lambda other: other.solve(table))
     solved = sides.solved
     found = contrast(solved, new, old)
@@ -140,47 +124,18 @@ def plan_from_battles(
     if differences is None and goal.margin is None and round(abs(found.points)) >= 1:
         rows.insert(0, _row(abs(found.points), growth, goal, have, have, price, present=True))
     unit = next(iter(have.clusters.values()), have.battles)
-    lost = lacking(open_source(battles).battles, selection).only(entrants={new, old})
+    lost = lacking(open_source(battles).battles, estimator.selection).only(entrants={new, old})
     notes = [f"{lost.sentence}: they are not counted"] if lost else []
     against = (*sides.obstacles, *obstacles(solved, (new, old), estimator))
     notes += [f"a gate would not decide on these: {clause}" for clause in against]
     remarks = (*notes, *dict.fromkeys(solved.fit_input.remarks), *sides.remarks, *_caveats(pilot, goal))
-    return SamplePlan(goal, tuple(rows), None, pilot, price, _smallest(sizes, growth, goal, unit), remarks)
+    return SamplePlan(goal, tuple(rows), None, pilot, price, _smallest(options.sizes, growth, goal, unit), remarks)
 
 
-def solve_for(
-    battles: BattleData, selection: Selection, reading: InputOptions, *, ties: Ties, cluster: str, level: float
-) -> Solved:
-    """The fit that a plan is made from, with its errors.
-
-    Parameters:
-        battles: Where the battles are; see `read_battles`.
-        selection: Which of them are rated.
-        reading: How to read them.
-        ties: How ties are read.
-        cluster: What makes battles dependent.
-        level: Confidence level.
-    """
-    estimator, table = read_for_plan(battles, selection, reading, ties=ties, cluster=cluster, level=level)
-    return estimator.solve(table)
-
-
-def read_for_plan(
-    battles: BattleData, selection: Selection, reading: InputOptions, *, ties: Ties, cluster: str, level: float
-) -> tuple[BradleyTerry, BattleTable]:
-    """What fits the battles that a plan is made from, and the battles.
-
-    Parameters:
-        battles: Where the battles are; see `read_battles`.
-        selection: Which of them are rated.
-        reading: How to read them.
-        ties: How ties are read.
-        cluster: What makes battles dependent.
-        level: Confidence level.
-    """
-    estimator = make_estimator("bt", selection, ties=ties, level=level, cluster=cluster, misfit=False)
-    assert isinstance(estimator, BradleyTerry)
-    return estimator, read_to_compare(open_source(battles).battles, estimator, reading, ())
+def read_for_plan(battles: BattleData, options: PlanOptions, level: float) -> tuple[BradleyTerry, BattleTable]:
+    """What fits the battles that a plan is made from, and the battles."""
+    estimator = make_bradley_terry(options, level=level)
+    return estimator, read_to_compare(open_source(battles).battles, estimator, options.part(InputOptions), ())
 
 
 def amount_of(solved: Solved) -> Amount:

@@ -9,26 +9,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.reading import BattleData, OnBad
+from tiltyard.battles.reading import BattleData
 from tiltyard.boards.certainty import Solved, apart, apart_at_any_time
 from tiltyard.boards.estimator import check_whole
-from tiltyard.boards.inputs import InputOptions, lacking
-from tiltyard.boards.preparation import Ties
-from tiltyard.boards.selection import BothBad, Inconsistent, Selection
-from tiltyard.decisions.plan import amount_of, solve_for
+from tiltyard.boards.inputs import lacking
+from tiltyard.decisions.plan import PlanOptions, amount_of, read_for_plan
 from tiltyard.decisions.plan_records import Amount, CallPrice
 from tiltyard.decisions.plan_words import board_sentence, board_table
 from tiltyard.decisions.sample_size import Goal, chance_beyond, size_for
 from tiltyard.decisions.sources import open_source
 from tiltyard.errors import OptionError
+from tiltyard.options import Help, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import FEW, Covariance
@@ -153,58 +151,26 @@ class BoardPlan:
         return f"<BoardPlan: {self.sentence}>"
 
 
-def plan_top(
-    battles: BattleData,
-    top: int,
-    *,
-    goal: Goal | None = None,
-    price: CallPrice | None = None,
-    seed: int = 0,
-    cluster: str = "auto",
-    ties: Ties = "davidson",
-    both_bad: BothBad = "separate",
-    inconsistent: Inconsistent = "tie",
-    source: str | None = None,
-    dimension: str | None = None,
-    format: str = "auto",
-    where: str | None = None,
-    default_source: str | None = None,
-    on_bad: OnBad = "error",
-    map: Mapping[str, str] | None = None,
-    tie_band: float | None = None,
-) -> BoardPlan:
+@dataclass(frozen=True, kw_only=True)
+class TopPlanOptions(PlanOptions):
+    """Options of `plan_top`, whose goal has no margin: ranges of ranks have two sides."""
+
+    seed: Annotated[int, Help("Seed of the draws that say when all pairs separate at once.")] = 0
+
+
+@takes(TopPlanOptions)
+def plan_top(battles: BattleData, top: int, options: TopPlanOptions) -> BoardPlan:
     """How many times as many battles separate the top of a board: each of them from all below it.
 
     Parameters:
         battles: A path, a run folder, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.
         top: How many models at the top.
-        goal: The error rate, and the chance with which they separate; None: 5 % and 0.8. It has no margin, and
-            ranges of ranks have two sides.
-        price: What one call of the judge costs.
-        seed: Seed of the draws that say when all pairs separate at once.
-        cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
-            each of the two that is known, `none` treats every battle as independent.
-        ties: How ties are read: `davidson`, `rao-kupper`, `half` or `drop`.
-        both_bad: Battles in which both answers were bad: `separate`, `half` or `drop`.
-        inconsistent: Judgments whose two orders disagreed: rated as `tie`, or `drop`.
-        source: Only battles decided by `human` or `llm-judge`.
-        dimension: Only battles of this dimension.
-        format: The format of the battles; `auto` recognises it by the header.
-        where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
-        default_source: Who decided where a row does not say: `human` or `llm-judge`.
-        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
-        map: Columns under other names, ours first: `{"winner": "choice", "prompt": "question"}`.
-        tie_band: For logs with scores: a tie is a difference of scores that is not larger. By default only equal
-            scores tie.
     """
-    goal = goal or Goal()
+    goal, price, seed = options.goal, options.price, options.seed
     if goal.margin is not None or goal.one_sided:
         raise OptionError("a board's ranks have two sides and no margin: leave both out, or name two models.")
-    selection = Selection(source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent)
-    reading = InputOptions(
-        format=format, where=where, default_source=default_source, on_bad=on_bad, map=map, tie_band=tie_band
-    )
-    solved = solve_for(battles, selection, reading, ties=ties, cluster=cluster, level=1.0 - goal.alpha)
+    estimator, table = read_for_plan(battles, options, level=1.0 - goal.alpha)
+    solved = estimator.solve(table)
     covariance = solved.covariance
     if not isinstance(covariance, Covariance):
         raise OptionError("a board of so many models has no table of all pairs: plan for fewer of them.")
@@ -218,7 +184,7 @@ def plan_top(
     needed = None if factor is None else have.times(factor)
     more = None if needed is None else needed.beyond(have)
     direct, batch = (None, None) if price is None else price.of(more)
-    lost = lacking(open_source(battles).battles, selection)
+    lost = lacking(open_source(battles).battles, estimator.selection)
     said = [f"{lost.sentence}: they are not counted"] if lost else []
     remarks = [*said, *dict.fromkeys(solved.fit_input.remarks), *remarks, *_noise(pairs, future, names)]
     return BoardPlan(

@@ -12,7 +12,8 @@ from tiltyard.decisions.contrast import Contrast
 from tiltyard.decisions.gate import ALPHA, MARGIN, GateResult, judge_difference
 from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.words import as_html, as_table, sentence
-from tiltyard.decisions.worst_case import Missing, MissingRule
+from tiltyard.decisions.worst_case import Missing
+from tiltyard.options import MissingRule
 
 
 @dataclass(frozen=True, slots=True)

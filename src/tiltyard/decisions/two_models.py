@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +14,13 @@ from numpy.typing import NDArray
 from tiltyard.battles.battle import Outcome
 from tiltyard.battles.frames import rereadable
 from tiltyard.battles.missing_verdicts import MissingVerdicts
-from tiltyard.battles.reading import BattleData, OnBad, peek
+from tiltyard.battles.reading import BattleData, peek
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.certainty import Solved, cluster_notes, interval_settings
-from tiltyard.boards.inputs import InputOptions, read_for
-from tiltyard.boards.preparation import Ties
+from tiltyard.boards.inputs import read_for
 from tiltyard.boards.rating import make_estimator
-from tiltyard.boards.selection import BothBad, Inconsistent, Selection, known_models
+from tiltyard.boards.selection import Selection, known_models
 from tiltyard.decisions.contrast import Contrast, contrast
 from tiltyard.decisions.obstacles import distinct, obstacles, only_for
 from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores
@@ -30,9 +30,7 @@ from tiltyard.decisions.sources import open_source
 from tiltyard.decisions.words import signed
 from tiltyard.decisions.worst_case import (
     Missing,
-    MissingRule,
     add_decided,
-    check_rule,
     in_part,
     missing_among,
     part_of,
@@ -40,6 +38,7 @@ from tiltyard.decisions.worst_case import (
     worst_case,
 )
 from tiltyard.errors import BattleError, NotConnected, OptionError, RatingError
+from tiltyard.options import DifferenceOptions, FitOptions, InputOptions, MissingRule, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 VOTER = "voter"
@@ -55,76 +54,33 @@ UNLIKE = 0.01
 """Below this p-value the battles between the two and those through the field are said to disagree."""
 
 
-def difference(
-    battles: BattleData,
-    new: str,
-    old: str,
-    *,
-    level: float = 0.95,
-    cluster: str = "auto",
-    anytime: bool = False,
-    missing: MissingRule = "ignore",
-    ties: Ties = "davidson",
-    both_bad: BothBad = "separate",
-    inconsistent: Inconsistent = "tie",
-    control: Sequence[str] = (),
-    slot: bool | None = None,
-    source: str | None = None,
-    dimension: str | None = None,
-    by: Sequence[str] | None = None,
-    texts: Mapping[str, str] | None = None,
-    format: str = "auto",
-    where: str | None = None,
-    default_source: str | None = None,
-    on_bad: OnBad = "error",
-    map: Mapping[str, str] | None = None,
-    tie_band: float | None = None,
-) -> Difference:
+@takes(DifferenceOptions)
+def difference(battles: BattleData, new: str, old: str, options: DifferenceOptions) -> Difference:
     """Whether `new` is better than `old`, by how much, and how sure that is.
 
     Parameters:
         battles: A run folder, a path, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.
         new: The model that stands first.
         old: The model it is compared with.
-        level: Confidence level.
-        cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
-            each of the two that is known, `none` treats every battle as independent.
-        anytime: Whether the interval holds however often one looks while battles come in; it is wider.
-        missing: Matchups of a run folder that have no verdict: `ignore` counts them and leaves them out, `worst` gives
-            an interval that holds however they would have been decided. A gate has a rule of its own.
-        ties: How ties are read: `davidson`, `rao-kupper`, `half` or `drop`.
-        both_bad: Battles in which both answers were bad: `separate` counts them beside the rating, `half` rates
-            them as ties, `drop` leaves them out.
-        inconsistent: Judgments whose two orders disagreed: rated as `tie`, or `drop`.
-        control: Style columns to control for: `len` reads `len_a` and `len_b`.
-        slot: Whether to fit the advantage of the first side; None fits it where battles say who was shown first and
-            sides are uneven, False says that the order of the two in a row means nothing.
-        source: Only battles decided by `human` or `llm-judge`.
-        dimension: Only battles of this dimension.
-        by: Columns by whose values the difference is also given; None: `dimension` and `category`, where they are.
-        texts: Texts of prompts by id, shown with the prompts that decide it; None: those of a run folder.
-        format: The format of the battles; `auto` recognises it by the header.
-        where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
-        default_source: Who decided where a row does not say: `human` or `llm-judge`.
-        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
-        map: Columns under other names, ours first: `{"winner": "choice", "prompt": "question"}`.
-        tie_band: For logs with scores: a tie is a difference of scores that is not larger.
     """
-    selection = Selection(source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent)
-    estimator = make_estimator(
-        "bt", selection, ties=ties, level=level, cluster=cluster, control=tuple(control), slot=slot, misfit=False
+    selection, by = options.part(Selection), options.by
+    estimator = make_bradley_terry(
+        options, level=options.level, control=tuple(options.control or ()), slot=options.slot
     )
-    assert isinstance(estimator, BradleyTerry)
-    reading = InputOptions(
-        format=format, where=where, default_source=default_source, on_bad=on_bad, map=map, tie_band=tie_band
-    )
-    check_rule(missing)
     where_from = open_source(battles)
-    table = read_to_compare(where_from.battles, estimator, reading, by)
-    known = where_from.prompt_texts() if texts is None else texts
-    found = compare_in(table, new, old, estimator, by=by, texts=known, anytime=anytime)
-    lost = missing_among(where_from.missing_verdicts(), table, selection, filtered=where is not None)
-    return _with_missing(found, table, lost.only(entrants={new, old}), estimator, missing)
+    table = read_to_compare(where_from.battles, estimator, options.part(InputOptions), by)
+    known = where_from.prompt_texts() if options.texts is None else options.texts
+    found = compare_in(table, new, old, estimator, by=by, texts=known, anytime=options.anytime)
+    lost = missing_among(where_from.missing_verdicts(), table, selection, filtered=options.where is not None)
+    return _with_missing(found, table, lost.only(entrants={new, old}), estimator, options.missing)
+
+
+def make_bradley_terry(options: FitOptions, **more: Any) -> BradleyTerry:
+    """The estimator behind a decision: Bradley–Terry over the battles that count, without a check of its fit."""
+    selection = options.part(Selection)
+    estimator = make_estimator("bt", selection, ties=options.ties, cluster=options.cluster, misfit=False, **more)
+    assert isinstance(estimator, BradleyTerry)
+    return estimator
 
 
 def _with_missing(

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.missing_verdicts import MissingVerdicts, together
-from tiltyard.battles.reading import BattleData, OnBad
+from tiltyard.battles.reading import BattleData
 from tiltyard.battles.table import BattleTable, concat
-from tiltyard.boards import InputOptions, make_estimator
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
-from tiltyard.boards.preparation import Ties, first_share, nameless, with_sides
-from tiltyard.boards.selection import BothBad, Inconsistent, Selection
+from tiltyard.boards.preparation import first_share, nameless, with_sides
+from tiltyard.boards.selection import Selection
 from tiltyard.decisions.contrast import Contrast
 from tiltyard.decisions.obstacles import obstacles, only_for, unnamed_clause
 from tiltyard.decisions.paired_fits import TwoFits
@@ -35,14 +34,13 @@ from tiltyard.decisions.two_models import (
     PARTS,
     VOTER,
     few_clusters,
+    make_bradley_terry,
     mean_result,
     read_to_compare,
 )
 from tiltyard.decisions.worst_case import (
     Missing,
-    MissingRule,
     add_decided,
-    check_rule,
     in_part,
     missing_among,
     part_of,
@@ -50,6 +48,7 @@ from tiltyard.decisions.worst_case import (
     worst_case,
 )
 from tiltyard.errors import BattleError, OptionError, RatingError
+from tiltyard.options import InputOptions, MissingRule, RunsOptions, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.ranks import ranks
 
@@ -172,76 +171,30 @@ class RunComparison:
         return changes_table(self, "html")
 
 
-def compare_runs(
-    new: BattleData,
-    old: BattleData,
-    *,
-    anyway: bool = False,
-    unchanged: Sequence[str] = (),
-    level: float = 0.95,
-    cluster: str = "auto",
-    anytime: bool = False,
-    missing: MissingRule = "ignore",
-    ties: Ties = "davidson",
-    both_bad: BothBad = "separate",
-    inconsistent: Inconsistent = "tie",
-    slot: bool | None = None,
-    source: str | None = None,
-    dimension: str | None = None,
-    format: str = "auto",
-    where: str | None = None,
-    default_source: str | None = None,
-    on_bad: OnBad = "error",
-    map: Mapping[str, str] | None = None,
-    tie_band: float | None = None,
-) -> RunComparison:
+@takes(RunsOptions)
+def compare_runs(new: BattleData, old: BattleData, options: RunsOptions) -> RunComparison:
     """What moved between two runs over the same prompts, and whether that is more than noise.
 
     Parameters:
         new: The newer run: a run folder, or battles as `read_battles` takes them.
         old: The older run.
-        anyway: Compare runs of different judges or rubrics too.
-        unchanged: Entrants that are the same in both runs; changes are measured from them, and every other entrant
-            counts as changed. Run folders know this themselves.
-        level: Confidence level.
-        cluster: What makes battles dependent: `prompt`, `voter`, `prompt,voter`, or other columns by name; `auto` takes
-            each of the two that is known, `none` treats every battle as independent.
-        anytime: Whether intervals hold however often one looks while battles come in; they are wider.
-        missing: Matchups of a run folder that have no verdict: `ignore` counts them and leaves them out, `worst` gives
-            intervals that hold however they would have been decided. A gate has a rule of its own.
-        ties: How ties are read: `davidson`, `rao-kupper`, `half` or `drop`.
-        both_bad: Battles in which both answers were bad: `separate` counts them beside the rating, `half` rates
-            them as ties, `drop` leaves them out.
-        inconsistent: Judgments whose two orders disagreed: rated as `tie`, or `drop`.
-        slot: Whether to fit the advantage of the first side; None fits it where battles say who was shown first and an
-            entrant's sides changed, False says that the order of the two in a row means nothing.
-        source: Only battles decided by `human` or `llm-judge`.
-        dimension: Only battles of this dimension.
-        format: The format of the battles; `auto` recognises it by the header.
-        where: A DuckDB expression over the source's own columns; only rows that satisfy it are read.
-        default_source: Who decided where a row does not say: `human` or `llm-judge`.
-        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
-        map: Columns under other names, ours first: `{"winner": "choice", "prompt": "question"}`.
-        tie_band: For logs with scores: a tie is a difference of scores that is not larger.
     """
-    selection = Selection(source=source, dimension=dimension, both_bad=both_bad, inconsistent=inconsistent)
-    estimator = make_estimator("bt", selection, ties=ties, level=level, cluster=cluster, slot=slot, misfit=False)
-    assert isinstance(estimator, BradleyTerry)
-    reading = InputOptions(
-        format=format, where=where, default_source=default_source, on_bad=on_bad, map=map, tie_band=tie_band
-    )
+    estimator, reading = make_bradley_terry(options, level=options.level, slot=options.slot), options.part(InputOptions)
     runs = (open_source(new, unnamed="new run"), open_source(old, unnamed="old run"))
     if runs[0].name == runs[1].name:
         runs = (replace(runs[0], name=f"new {runs[0].name}"), replace(runs[1], name=f"old {runs[1].name}"))
-    check_rule(missing)
     tables = tuple(read_to_compare(run.battles, estimator, reading) for run in runs)
-    notes = _unlike(runs, tables, anyway=anyway)
-    found = _compare((tables[0], tables[1]), runs, estimator, notes, unchanged, anytime=anytime)
+    notes = _unlike(runs, tables, anyway=options.anyway)
+    found = _compare((tables[0], tables[1]), runs, estimator, notes, options.unchanged or (), anytime=options.anytime)
     lost = [
-        missing_among(run.missing_verdicts(), table, selection, filtered=where is not None)
+        missing_among(run.missing_verdicts(), table, options.part(Selection), filtered=options.where is not None)
         for run, table in zip(runs, tables, strict=True)
     ]
-    return _with_missing(found, (tables[0], tables[1]), (lost[0], lost[1]), estimator, missing) if any(lost) else found
+    return (
+        _with_missing(found, (tables[0], tables[1]), (lost[0], lost[1]), estimator, options.missing)
+        if any(lost)
+        else found
+    )
 
 
 def _with_missing(

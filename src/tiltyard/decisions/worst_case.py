@@ -9,30 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.missing_verdicts import MissingMatchup, MissingVerdicts
 from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
-from tiltyard.boards.estimator import check_choice
 from tiltyard.boards.selection import Selection
 from tiltyard.decisions.contrast import Contrast
 from tiltyard.decisions.prompts import PROMPT
 from tiltyard.errors import BattleError, OptionError, RatingError
+from tiltyard.options import MissingRule
 
 if TYPE_CHECKING:
     from tiltyard.decisions.records import Difference, EstimatedDifference
 
-MissingRule = Literal["worst", "ignore"]
-"""`worst`: a claim must hold with every matchup without a verdict counted against it. `ignore`: they are left out."""
 DIMENSION = "dimension"
-
-
-def check_rule(rule: str) -> None:
-    """Refuse a rule that there is not."""
-    check_choice("missing", rule, get_args(MissingRule))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ from tiltyard.battles.conversations import (
     read_conversations,
 )
 from tiltyard.battles.inputs import Part, find_parts
-from tiltyard.battles.reading import OnBad
 from tiltyard.errors import BattleError, NoBattles, OptionError
 from tiltyard.files import file_sha256
+from tiltyard.options import OnBad
 from tiltyard.placement.bank_texts import texts_beside
 from tiltyard.placement.cells import ArenaContents, CellBuilder, Cells, Contradiction, Exchange, HumanPairs, TextSource
 

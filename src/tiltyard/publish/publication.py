@@ -12,13 +12,12 @@ import msgspec
 import numpy as np
 
 from tiltyard.battles.battle import FLAGS
-from tiltyard.battles.reading import OnBad
 from tiltyard.battles.table import MISSING, BattleTable, Codes, Column
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
 from tiltyard.boards.leaderboard import Leaderboard
-from tiltyard.boards.preparation import Ties
-from tiltyard.boards.selection import BothBad, Inconsistent, Selection
+from tiltyard.boards.selection import Selection
 from tiltyard.errors import BattleError, OptionError, RatingError
+from tiltyard.options import BothBad, Decider, Inconsistent, OnBad, Ties
 
 DIMENSION, PROMPT, VOTER = "dimension", "question_id", "voter"
 PUBLIC_COLUMNS = frozenset(
@@ -197,7 +196,7 @@ class PublishOptions:
     rules: BoardRules = field(default_factory=BoardRules)
     format: str = "auto"
     where: str | None = None
-    default_source: str | None = None
+    default_source: Decider | None = None
     on_bad: OnBad = "error"
     map: Mapping[str, str] | None = None
 

@@ -1,0 +1,220 @@
+"""How structs of options become options of commands, and what `--help` shows of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import wraps
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+from typer.core import TyperCommand
+
+from tiltyard.cli.output import say
+from tiltyard.errors import OptionError
+from tiltyard.options import BATTLES, ELO, INTERVALS, METHOD, Option, RateOptions, options_of
+
+Command = Callable[..., None]
+TYPES = {
+    "<path>": "FILE",
+    "<str>": "TEXT",
+    "<list[str]>": "TEXT",
+    "<list[float]>": "N",
+    "<list[int]>": "N",
+    "<int>": "N",
+    "<int range>": "N",
+    "<float>": "N",
+    "<float range>": "N",
+    "<": "",
+    ">": "",
+}
+"""How types of values are shown, in place of Typer's names for them."""
+GROUPS = (METHOD, INTERVALS, BATTLES, ELO)
+FilesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILES", help="Files, folders or globs of battles (JSONL, CSV, TSV, Parquet; - for standard input)."
+    ),
+]
+
+
+class App(typer.Typer):
+    """A group of commands, each with `--help-all` where `--help` does not show every option."""
+
+    def command(self, name: str | None = None, **more: Any) -> Callable[[Any], Any]:
+        """Register a command."""
+        return super().command(name, cls=_Command, **more)
+
+
+class _Command(TyperCommand):
+    """A command whose `--help` is short; `--help-all` shows every option, by group."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--help-all" in args:
+            rare = self._rare()
+            for parameter in rare:
+                parameter.hidden = False
+            ctx.meta["all"] = True
+            say(self.get_help(ctx))
+            for parameter in rare:
+                parameter.hidden = True
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            names, text = record
+            for word, shown in TYPES.items():
+                names = names.replace(word, shown)
+            group = getattr(parameter, "rich_help_panel", None) if "all" in ctx.meta else None
+            if parameter.param_type_name == "argument":
+                group, names = "Arguments", parameter.metavar or parameter.name.upper()
+            groups.setdefault(group or "Options", []).append((names.strip(), text))
+        for group, records in groups.items():
+            with formatter.section(group):
+                formatter.write_dl(records)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        if self._rare():
+            formatter.write_paragraph()
+            formatter.write_text(f"--help-all shows {len(self._rare())} more options.")
+
+    def _rare(self) -> list[Any]:
+        return [parameter for parameter in self.params if getattr(parameter, "hidden", False)]
+
+
+def rare(*names: str, **more: Any) -> Any:
+    """A `typer.Option` that only `--help-all` shows."""
+    return typer.Option(*names, hidden=True, **more)
+
+
+def with_options(
+    *structs: type, leave_out: Collection[str] = (), daily: Collection[str] | None = None
+) -> Callable[[Command], Command]:
+    """Give a command the options of structs, after its arguments: it gets those that were given as `given`.
+
+    `daily` are those that `--help` shows, where they are not those of the structs.
+    """
+    known = [option for name, option in options_of(*structs).items() if name not in leave_out]
+    shown = {option.name for option in known if option.help.daily} if daily is None else set(daily)
+    known.sort(key=lambda option: (GROUPS.index(option.help.group), option.name not in shown))
+    options = {option.name: option for option in known}
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        own = [one for one in signature.parameters.values() if one.name != "given"]
+        made = [_parameter(option, option.name in shown) for option in known]
+        first = [one for one in own if one.kind is not one.KEYWORD_ONLY]
+        last = [one for one in own if one.kind is one.KEYWORD_ONLY]
+
+        @wraps(command)
+        def run(**arguments: Any) -> None:
+            words = {name: arguments.pop(_named(name)) for name in options}
+            given = {name: _value(options[name], word) for name, word in words.items() if word is not None}
+            command(**arguments, given=given)
+
+        keyword = [one.replace(kind=one.KEYWORD_ONLY) for one in (*made, *last)]
+        run.__signature__ = signature.replace(parameters=[*first, *keyword])  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in (*first, *keyword)}
+        return run
+
+    return decorate
+
+
+def flag(name: str) -> str:
+    """An option's name on the command line."""
+    option = options_of(RateOptions).get(name)
+    return (option and option.help.flag) or f"--{name.replace('_', '-')}"
+
+
+def _parameter(option: Option, daily: bool) -> inspect.Parameter:
+    """The option as Typer reads it: None where it is not given, so that the library's defaults hold."""
+    kind, spelling = _bare(option.type), option.help.flag or f"--{option.name.replace('_', '-')}"
+    shown: dict[str, Any] = {"hidden": not daily, "rich_help_panel": option.help.group, "show_default": False}
+    accepted: Any = bool if kind is bool else kind if kind in (int, float) else str
+    if kind is bool and option.help.default:
+        spelling = f"{spelling}/--no-{spelling[2:]}"
+    elif option.choices:
+        words = tuple(one for one in option.choices if one is not None)
+        accepted, shown["metavar"] = Literal[words], "|".join(words)
+    elif _is_repeated(option):
+        accepted = list[str]
+    if kind is not bool and not option.choices:
+        shown["metavar"] = option.help.metavar or ("N" if kind in (int, float) else "TEXT")
+    again = " May be given again." if _is_repeated(option) else ""
+    text = f"{option.help.text}{again}{option.notes}"
+    annotation = Annotated[accepted | None, typer.Option(spelling, help=text, **shown)]
+    return inspect.Parameter(_named(option.name), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _named(option: str) -> str:
+    """An option's name beside those of the command itself, such as its own `format`."""
+    return f"struct_{option}"
+
+
+def _bare(kind: Any) -> Any:
+    """A type without None and without what it holds."""
+    parts = [part for part in get_args(kind) if part is not type(None)]
+    inner = parts[0] if get_origin(kind) in (Union, UnionType) and len(parts) == 1 else kind
+    return get_origin(inner) or inner
+
+
+def _is_repeated(option: Option) -> bool:
+    """Whether an option is given once for each of its values; else its values stand between commas."""
+    kind = _bare(option.type)
+    return kind is Mapping or (kind is Sequence and "," not in option.help.metavar)
+
+
+def _value(option: Option, word: Any) -> Any:
+    """The option's value from what was typed."""
+    kind = _bare(option.type)
+    if kind is Mapping:
+        return read_pairs(word)
+    if kind is tuple:
+        return read_anchor(word)
+    if kind is Sequence and isinstance(word, str):
+        parts = [part.strip() for part in word.split(",") if part.strip()]
+        numbers = float in get_args(next(part for part in get_args(option.type) if part is not type(None)))
+        return tuple(_number(part, option, word) for part in parts) if numbers else tuple(parts)
+    return word
+
+
+def _number(part: str, option: Option, word: str) -> float:
+    try:
+        return float(part)
+    except ValueError:
+        raise OptionError(
+            f"{flag(option.name)} is {word!r}: expected numbers with commas, such as 1,4,8,16,32."
+        ) from None
+
+
+def read_anchor(text: str) -> tuple[str, float]:
+    """MODEL=RATING; the model's name may hold equal signs itself."""
+    model, equals, rating = text.rpartition("=")
+    try:
+        if not equals or not model:
+            raise ValueError
+        return model, float(rating)
+    except ValueError:
+        raise OptionError(f"--anchor is {text!r}: expected MODEL=RATING, such as gpt-4=1200.") from None
+
+
+def read_pairs(given: list[str] | None) -> dict[str, str]:
+    """The values of `--map` as the library's `map`: OURS=THEIRS; the name of their column may hold equal signs."""
+    mapped: dict[str, str] = {}
+    for text in given or ():
+        ours, equals, theirs = text.partition("=")
+        ours = ours.strip()
+        if not equals or not ours or not theirs.strip():
+            raise OptionError(f"--map is {text!r}: expected OURS=THEIRS, such as winner=choice or prompt=question.")
+        if mapped.setdefault(ours, theirs) != theirs:
+            raise OptionError(f"--map gives {ours} twice: {mapped[ours]} and {theirs}. Leave one out.")
+    return mapped

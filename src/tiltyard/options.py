@@ -1,0 +1,457 @@
+"""Every option about battles and ratings once: its name, type, default and meaning.
+
+A function takes the fields of a struct as keyword arguments (`takes`). Command-line options, the arguments of agents'
+tools and the reference pages are made from the same fields, so a new option is a new field here and the place that
+uses it.
+"""
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from functools import cache, wraps
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
+
+from tiltyard.errors import OptionError
+
+Method = Literal["bt", "elo", "elo-perm", "glicko2", "winrate"]
+"""`bt`, `elo`, `elo-perm`, `glicko2` or `winrate`."""
+Ties = Literal["davidson", "rao-kupper", "half", "drop"]
+"""`davidson`, `rao-kupper`, `half` or `drop`."""
+Interval = Literal["sandwich", "bootstrap", "none"]
+"""`sandwich`, `bootstrap` or `none`."""
+BothBad = Literal["separate", "half", "drop"]
+"""`separate`, `half` or `drop`."""
+Inconsistent = Literal["tie", "drop"]
+"""`tie` or `drop`."""
+OnBad = Literal["error", "skip"]
+"""`error` or `skip`."""
+Decider = Literal["human", "llm-judge"]
+"""`human` or `llm-judge`."""
+Engine = Literal["duckdb", "spark"]
+"""`duckdb` or `spark`."""
+MissingRule = Literal["ignore", "worst"]
+"""`ignore` or `worst`."""
+
+BATTLES, METHOD, INTERVALS, ELO = "Which battles", "Method", "Intervals", "Elo"
+
+WIDTH = 116
+
+
+class Help(NamedTuple):
+    """What an option means, and how front ends show it."""
+
+    text: str
+    default: str = ""
+    """What an option that is not given stands for, where its default does not say it."""
+    of: str = ""
+    """The methods that have it, where not all do."""
+    group: str = BATTLES
+    flag: str = ""
+    """Its name on the command line, where that is another."""
+    metavar: str = ""
+    daily: bool = False
+    """Whether `--help` shows it; `--help-all` shows every option."""
+
+
+class Option(NamedTuple):
+    """A field of a struct of options."""
+
+    name: str
+    type: Any
+    default: Any
+    help: Help
+
+    @property
+    def notes(self) -> str:
+        """The methods that it belongs to, and what it is if it is not given, in parentheses."""
+        default = self.help.default
+        if not default and self.default not in (None, False, ()):
+            default = str(self.default)
+        notes = [self.help.of] if self.help.of else []
+        notes += [f"default: {default}"] if default else []
+        return f" ({'; '.join(notes)})" if notes else ""
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The values that it may have, where its type lists them."""
+        return tuple(_choices(self.type))
+
+
+def _choices(kind: Any) -> Iterator[Any]:
+    if get_origin(kind) is Literal:
+        yield from get_args(kind)
+    elif any(get_origin(part) is Literal for part in get_args(kind)):
+        yield from (None for part in get_args(kind) if part is type(None))
+        for part in get_args(kind):
+            yield from _choices(part)
+
+
+@cache
+def options_of(*kinds: Any) -> dict[str, Option]:
+    """The options of structs by name."""
+    found: dict[str, Option] = {}
+    for kind in kinds:
+        types = get_type_hints(kind, include_extras=True)
+        for field in fields(kind):
+            inner, *more = get_args(types[field.name]) if hasattr(types[field.name], "__metadata__") else (None,)
+            text = next((one for one in more if isinstance(one, Help)), None)
+            if text is not None:
+                default = None if field.default is MISSING else field.default
+                found.setdefault(field.name, Option(field.name, inner, default, text))
+    if "method" in found:
+        return found
+    return {name: option._replace(help=option.help._replace(of="")) for name, option in found.items()}
+
+
+def check_choice(option: str, value: object, allowed: tuple[object, ...]) -> None:
+    """Refuse a value that an option does not know."""
+    if value not in allowed:
+        known = ", ".join("none" if choice is None else str(choice) for choice in allowed)
+        raise OptionError(f"{option} is {value!r}: expected one of {known}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """A struct of options: words that are not among an option's choices are refused."""
+
+    def __post_init__(self) -> None:
+        kind: Any = type(self)
+        for option in options_of(kind).values():
+            if option.choices:
+                check_choice(option.name, getattr(self, option.name), option.choices)
+
+    def part(self, kind: type["Struct"]) -> "Struct":
+        """The same values in a smaller struct."""
+        mine = {field.name for field in fields(self)}
+        return kind(**{field.name: getattr(self, field.name) for field in fields(kind) if field.name in mine})
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """The struct of the values among these that it has."""
+        mine = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in given.items() if name in mine})
+
+
+Struct = TypeVar("Struct", bound=Options)
+P = ParamSpec("P")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+R = TypeVar("R")
+
+
+class takes(Generic[P, Struct]):  # noqa: N801 - a decorator
+    """A function of a struct of options, called with the struct's fields as keyword arguments.
+
+    Its signature and its docstring list them. None, for any of them, is the same as leaving it out.
+    """
+
+    def __init__(self, kind: Callable[P, Struct]) -> None:
+        self.kind: Any = kind
+
+    @overload
+    def __call__(self, function: Callable[[A, Struct], R]) -> Callable[Concatenate[A, P], R]: ...
+    @overload
+    def __call__(self, function: Callable[[A, B, Struct], R]) -> Callable[Concatenate[A, B, P], R]: ...
+    @overload
+    def __call__(self, function: Callable[[A, B, C, Struct], R]) -> Callable[Concatenate[A, B, C, P], R]: ...
+    def __call__(self, function: Any) -> Any:  # noqa: D102
+        own = inspect.signature(function)
+        *first, _ = own.parameters.values()
+        plain = get_type_hints(self.kind)
+        listed = [one.replace(annotation=plain[one.name]) for one in inspect.signature(self.kind).parameters.values()]
+        names = [one.name for one in first]
+
+        @wraps(function)
+        def called(*args: Any, **given: Any) -> Any:
+            mine = {name: given.pop(name) for name in names if name in given}
+            options = {name: value for name, value in given.items() if value is not None}
+            return function(*args, **mine, options=self.kind(**options))
+
+        called.__signature__ = own.replace(parameters=[*first, *listed])  # type: ignore[attr-defined]
+        called.__doc__ = explained(function.__doc__, options_of(self.kind))
+        return called
+
+
+def explained(text: str | None, options: Mapping[str, Option]) -> str:
+    """A docstring with a list of parameters, to which options are added that it does not have yet."""
+    text = inspect.cleandoc(text or "")
+    lines = [] if "Parameters:" in text.splitlines() else ["", "Parameters:"]
+    wrapper = textwrap.TextWrapper(WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)
+    lines += [wrapper.fill(f"{name}: {option.help.text}{option.notes}") for name, option in options.items()]
+    return "\n".join([text, *lines])
+
+
+def explains(**texts: str) -> Callable[[type[R]], type[R]]:
+    """A class whose docstring lists its fields: options by their own texts, others by these."""
+
+    def decorate(kind: Any) -> Any:
+        known = {name: option.help.text for name, option in options_of(RateOptions).items()} | texts
+        listed = {field.name: Option(field.name, None, None, Help(known[field.name])) for field in fields(kind)}
+        kind.__doc__ = explained(kind.__doc__, listed)
+        return kind
+
+    return decorate
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions(Options):
+    """How battles are read."""
+
+    format: Annotated[
+        str,
+        Help(
+            "Format of the battles: auto, tiltyard, lmarena, comparia, evalica, alpaca_eval, judgearena, arena-hard, "
+            "winner-loser; logs of inspect, promptfoo, lm-eval, mt-bench.",
+            flag="--from",
+            metavar="FORMAT",
+            daily=True,
+        ),
+    ] = "auto"
+    map: Annotated[
+        Mapping[str, str] | None,
+        Help(
+            "A column under another name, ours first: winner=choice, prompt=question; or what a word in the winner's "
+            "column means: winner:0=model_b.",
+            metavar="OURS=THEIRS",
+            daily=True,
+        ),
+    ] = None
+    where: Annotated[
+        str | None, Help("Only rows that satisfy this SQL expression over the file's own columns.", metavar="SQL")
+    ] = None
+    default_source: Annotated[Decider | None, Help("Who decided where a row does not say.")] = None
+    on_bad: Annotated[OnBad, Help("Stop at the first bad row, or skip and count bad rows.", daily=True)] = "error"
+    tie_band: Annotated[
+        float | None,
+        Help("For logs with scores: a tie is a difference of scores that is not larger.", default="0"),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputOptions(ReadingOptions):
+    """How battles are read, and by what."""
+
+    engine: Annotated[
+        Engine,
+        Help("What counts the battles: DuckDB here, or Spark where they are (s3a://, hdfs://, …).", of="bt, winrate"),
+    ] = "duckdb"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionOptions(Options):
+    """Which battles count."""
+
+    source: Annotated[Decider | None, Help("Only battles decided by people, or by a judge.", daily=True)] = None
+    dimension: Annotated[str | None, Help("Only battles of this dimension.", metavar="NAME", daily=True)] = None
+    both_bad: Annotated[
+        BothBad,
+        Help("Battles in which both answers were bad: counted beside the rating, rated as ties, or left out."),
+    ] = "separate"
+    inconsistent: Annotated[Inconsistent, Help("Judgments whose two orders disagreed: rated as ties, or left out.")] = (
+        "tie"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BattleOptions(ReadingOptions, SelectionOptions):
+    """How battles are read, and which of them count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(Options):
+    """How ties are read, and what makes battles dependent."""
+
+    ties: Annotated[
+        Ties | None,
+        Help("How ties are read: by one of two models of ties, as half a win, or left out.", "davidson", "bt", METHOD),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        Help(
+            "What makes battles dependent: prompt, voter, `prompt,voter`, other columns by name, or none.",
+            default="each of prompt and voter that is known",
+            group=INTERVALS,
+            metavar="COLUMNS",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelOptions(FitOptions):
+    """Those, and how sure intervals are."""
+
+    level: Annotated[float | None, Help("Confidence level.", default="0.95", group=INTERVALS)] = None
+
+
+MinBattles = Annotated[float, Help("Leave out models with fewer battles.", metavar="N")]
+Control = Annotated[
+    Sequence[str] | None,
+    Help(
+        "Style columns to control for: `len` reads len_a and len_b. Not for a feature that is part of what makes an "
+        "answer good.",
+        of="bt",
+        group=METHOD,
+        metavar="COLUMN,…",
+        daily=True,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateOptions(BattleOptions, InputOptions, LevelOptions):
+    """Options of `rate`: those of the battles, and those of every method; None is the method's own default."""
+
+    method: Annotated[
+        Method,
+        Help(
+            "Bradley–Terry, Elo in order, Elo averaged over shuffles, Glicko-2, or win rates.", group=METHOD, daily=True
+        ),
+    ] = "bt"
+    evaluated: Annotated[
+        str | None, Help("The model under test: its entry has source `evaluated`.", group=METHOD, metavar="MODEL")
+    ] = None
+    anchor: Annotated[
+        tuple[str, float] | None,
+        Help(
+            "Pin a model to a rating. Intervals are then those of the difference from it.",
+            default="the mean is 1000",
+            of="bt",
+            group=METHOD,
+            metavar="MODEL=RATING",
+            daily=True,
+        ),
+    ] = None
+    control: Control = None
+    slot: Annotated[
+        bool | None, Help("Fit the advantage of the first side.", "only with style control, on votes", "bt", METHOD)
+    ] = None
+    shrink: Annotated[
+        bool | None,
+        Help(
+            "Pull ratings towards the mean, by as much as the results say: for few battles a model. Intervals are then "
+            "not for a model picked because it is extreme.",
+            "",
+            "bt",
+            METHOD,
+        ),
+    ] = None
+    only_connected: Annotated[
+        bool | None, Help("Where groups of models never met, rate the largest.", "", "bt", METHOD)
+    ] = None
+    robustness: Annotated[
+        bool | None,
+        Help(
+            "For each neighbouring pair, find how few battles would have to go for the two to swap.", "", "bt", METHOD
+        ),
+    ] = None
+    misfit: Annotated[
+        bool | None,
+        Help("Check how well the model describes the battles; reads their times.", "yes", "bt", METHOD),
+    ] = None
+    ci: Annotated[
+        Interval | Literal["sampling"] | None,
+        Help(
+            "How intervals are made. They hold if results did not decide who met whom.",
+            "sandwich; elo-perm: sampling",
+            "bt, elo-perm",
+            INTERVALS,
+        ),
+    ] = None
+    rounds: Annotated[int | None, Help("Bootstrap rounds.", "1000", "bt", INTERVALS)] = None
+    anytime: Annotated[
+        bool | None,
+        Help("Ranges of places that hold however often you look while battles come in; wider.", "", "bt", INTERVALS),
+    ] = None
+    seed: Annotated[int | None, Help("Seed of bootstrap and shuffles.", "0", "bt, elo-perm", INTERVALS)] = None
+    k: Annotated[float | None, Help("Points at stake in a battle.", "16", "elo, elo-perm", ELO)] = None
+    initial_rating: Annotated[float | None, Help("Where every model starts.", "1400", "elo, elo-perm", ELO)] = None
+    n_perms: Annotated[int | None, Help("Shuffles.", "500, fewer above 100,000 battles", "elo-perm", ELO)] = None
+    k_sweep: Annotated[
+        Sequence[float] | None,
+        Help("Further K, on the same shuffles.", "1,4,8,16,32", "elo-perm", ELO, metavar="K,…"),
+    ] = None
+    min_battles: MinBattles = 0
+    people: Annotated[
+        Any,
+        Help(
+            "People's labels on a random draw of the judged matchups: battles, matched by prompt and the two models. "
+            "They correct the judge's ratings, and put them on people's scale.",
+            of="bt",
+            group=METHOD,
+            metavar="FILE",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions(BattleOptions, LevelOptions):
+    """What comparing two models and comparing two runs have in common."""
+
+    anytime: Annotated[
+        bool, Help("Intervals that hold however often you look while battles come in; wider.", group=INTERVALS)
+    ] = False
+    missing: Annotated[
+        MissingRule,
+        Help(
+            "Matchups of a run that have no verdict: left out; or with worst, what is claimed holds however they would "
+            "have been decided.",
+            default="ignore; for a gate, worst",
+        ),
+    ] = "ignore"
+    slot: Annotated[
+        bool | None,
+        Help(
+            "Fit the advantage of the first side; without it the order of a row says nothing of who was shown first.",
+            default="fit it where sides were uneven",
+            group=METHOD,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DifferenceOptions(ComparisonOptions):
+    """Options of `difference`."""
+
+    control: Control = None
+    by: Annotated[
+        Sequence[str] | None,
+        Help("Also by the values of this column.", default="dimension and category", metavar="COLUMN", daily=True),
+    ] = None
+    texts: Annotated[
+        Mapping[str, str] | None,
+        Help("Texts of prompts by id, shown with the prompts that decide it.", default="those of a run folder"),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsOptions(ComparisonOptions):
+    """Options of `compare_runs`."""
+
+    anyway: Annotated[bool, Help("Compare runs of different judges or rubrics too.", daily=True)] = False
+    unchanged: Annotated[
+        Sequence[str] | None,
+        Help(
+            "An entrant that is the same in both runs; changes are measured from these.",
+            default="what the run folders say",
+            metavar="ENTRANT",
+        ),
+    ] = None
+
+
+explains()(InputOptions)
