@@ -93,7 +93,7 @@ REACH_NOTES = {
 }
 
 
-@explains(selection="Which battles are rated.", correction="How clusters of very different size are corrected for.")
+@explains(selection="Which battles are rated.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BradleyTerry(EstimatorParameters):
     """Bradley–Terry ratings: parameters when built, battles when fitted."""
