@@ -100,8 +100,6 @@ spark: $(SPARK)
 
 docs: $(READY)
 	$(BIN)/python tools/command_reference.py
-	$(BIN)/python tools/settings_reference.py
-	$(BIN)/python tools/python_reference.py
 	$(BIN)/python tools/schemas.py
 	$(BIN)/mkdocs build --quiet --strict
 

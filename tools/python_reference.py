@@ -1,317 +1,186 @@
-"""Write `docs/reference/python.md` and a page for each module from signatures and docstrings.
-
-A test fails when a page is not up to date.
-
-What a parameter means is read from the `Parameters:` list of the docstring, or from the text below the field.
-"""
+"""The manual's pages about Python, made from signatures and docstrings when the manual is built."""
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import inspect
 import re
 import sys
 import textwrap
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
+from settings_reference import attribute_docs, meanings, table
 
-from settings_reference import attribute_docs, parameter_docs, table
-
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "python.md"
-FOLDER = PAGE.with_suffix("")
-"""Where the page of each module is."""
-WIDTH = 100
-SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`“(])")
-NO_DEFAULT = inspect.Parameter.empty
-
-HEAD = """# Python
-
-Every public name, on a page for each module: what it is, its parameters, their defaults. The pages are made from the
-code by `make docs`. `import tiltyard as ty` gives the names of the first page and loads nothing heavy until they are
-used; the others come from their own module. What is not here may change without notice.
-
-How to use them is shown in [ratings](../ratings.md#in-python), [battles](../battles.md) and [judging](../judging.md).
-"""
-
-IMPORT_THEM = "The package exports nothing itself: import from the modules named here."
-MODULES = (
-    "tiltyard",
-    "tiltyard.battles",
-    "tiltyard.boards",
-    "tiltyard.bank",
-    "tiltyard.judging",
-    "tiltyard.llm",
-    "tiltyard.validity",
-    "tiltyard.decisions",
-    "tiltyard.tournament",
-    "tiltyard.placement",
-    "tiltyard.arena",
-    "tiltyard.report",
-    "tiltyard.web",
-)
 FURTHER = {
-    "tiltyard.llm": [
-        "provider.ModelName",
-        "provider.parse_model_name",
-        "providers.make_provider",
-        "provider.Provider",
-        "provider.BatchProvider",
-        "providers.scripted.ScriptedProvider",
-        "prices.PriceTable",
-        "prices.Price",
-        "asking.AskingSettings",
-        "asking.Budget",
-        "provider.Request",
-        "provider.Reply",
-        "provider.Usage",
-        "asking.Ask",
-        "runner.ask_all",
-    ],
-    "tiltyard.validity": [
-        "agreement.Estimate",
-        "agreement.share",
-        "agreement.cohen_kappa",
-        "agreement.wilson",
-        "publication.badge",
-        "publication.confidence_percent",
-        "coverage.prompt_coverage",
-        "coverage.consistency",
-        "calibration.calibration",
-        "publication.publication",
-        "fairness.exposure_targets",
-        "churn.top_churn",
-    ],
-    "tiltyard.tournament": ["config.load_setup", "config.Config", "ratings.rate_dimension", "ratings.EloLine"],
-    "tiltyard.placement": [
-        "options.PlaceOptions",
-        "rating.Recipe",
-        "folder.read_recipe",
-        "folder.rate_folder",
-        "folder.recompute",
-        "panel.read_panel",
-        "stopping.Until",
-        "stopping.critical",
-    ],
-    "tiltyard.arena": [
-        "policy.Policy",
-        "policy.read_policy",
-        "service.Arena",
-        "board.live_board",
-        "board.LiveBoard",
-        "board.BoardRow",
-        "offline.offline_board",
-        "offline.OfflineRow",
-        "simulation.simulate",
-        "simulation.SimulationSettings",
-        "simulation.SimulationResult",
-        "store.Store",
-        "store.verify.verify",
-    ],
-    "tiltyard.web": ["settings.SiteSettings", "app.create_app", "serving.serve"],
+    "tiltyard.llm": """provider.ModelName provider.parse_model_name providers.make_provider provider.Provider
+        provider.BatchProvider providers.scripted.ScriptedProvider prices.PriceTable prices.Price asking.AskingSettings
+        asking.Budget provider.Request provider.Reply provider.Usage asking.Ask runner.ask_all""",
+    "tiltyard.validity": """agreement.Estimate agreement.share agreement.cohen_kappa agreement.wilson publication.badge
+        publication.confidence_percent coverage.prompt_coverage coverage.consistency calibration.calibration
+        publication.publication fairness.exposure_targets churn.top_churn""",
+    "tiltyard.tournament": "config.load_setup config.Config ratings.rate_dimension ratings.EloLine",
+    "tiltyard.placement": """options.PlaceOptions rating.Recipe folder.read_recipe folder.rate_folder folder.recompute
+        panel.read_panel stopping.Until stopping.critical""",
+    "tiltyard.arena": """policy.Policy policy.read_policy service.Arena board.live_board board.LiveBoard board.BoardRow
+        offline.offline_board offline.OfflineRow simulation.simulate simulation.SimulationSettings
+        simulation.SimulationResult store.Store store.verify.verify voting.NotYours voting.ChoiceDiffers voting.Gone
+        voting.TooLate voting.NoVote voting.NothingToRender reasons.BadReason voting.NotInvited voting.PuzzleNeeded
+        voting.TooMany""",
+    "tiltyard.web": "settings.SiteSettings app.create_app serving.serve",
+    "tiltyard.errors": """TiltyardError BattleError BadRow NoBattles RatingError NotConnected NotConverged TooLarge
+        BankError ConfigError JudgingError ModelError TryLater Refused QuestionRefused BudgetReached RunFolderError
+        OptionError MissingExtra ArenaError StoreError""",
 }
-"""The public names of packages that export none themselves."""
-
+"""The public names of modules that export none themselves."""
+EXPORTING = (
+    "tiltyard tiltyard.battles tiltyard.boards tiltyard.bank tiltyard.judging tiltyard.decisions tiltyard.report"
+)
+MODULES = (*EXPORTING.split(), *FURTHER)
 TYPES = {
-    "BattleData": "tiltyard.battles.reading",
-    "Battles": "tiltyard.battles.writing",
-    "PathLike": "tiltyard.battles.inputs",
-    "Column": "tiltyard.battles.table",
-    "OnBad": "tiltyard.options",
-    "Method": "tiltyard.options",
-    "Estimator": "tiltyard.boards.inputs",
-    "Ties": "tiltyard.options",
-    "Interval": "tiltyard.options",
-    "BothBad": "tiltyard.options",
-    "Inconsistent": "tiltyard.options",
-    "ReplyForm": "tiltyard.judging.reading",
-    "Orders": "tiltyard.judging.language_model",
-    "OnVerdict": "tiltyard.judging.judge",
-    "Watch": "tiltyard.llm.asking",
+    "tiltyard.battles.reading": "BattleData",
+    "tiltyard.battles.writing": "Battles",
+    "tiltyard.battles.inputs": "PathLike",
+    "tiltyard.battles.table": "Column",
+    "tiltyard.boards.inputs": "Estimator",
+    "tiltyard.options": "OnBad Method Ties Interval BothBad Inconsistent",
+    "tiltyard.judging.reading": "ReplyForm",
+    "tiltyard.judging.language_model": "Orders",
+    "tiltyard.judging.judge": "OnVerdict",
+    "tiltyard.llm.asking": "Watch",
 }
-"""Names of types that signatures use, and where they are defined; `Floats` and its like are NumPy arrays."""
+"""Names that signatures use for types, by the module that defines them."""
+
+EMPTY = inspect.Parameter.empty
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`“(])")
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter or field: its name as it is written, its type, its default."""
-
-    name: str
-    kind: str
-    default: Any
-
-
-def pages() -> dict[Path, str]:
-    """The text of every page: the overview, and one for each module."""
-    texts: dict[Path, str] = {}
-    explained: list[Any] = []
-    rows = []
-    for module, (text, names) in sections().items():
-        own = [name for name in names if public(module, name) not in explained]
-        explained += [public(module, name) for name in own]
-        path = FOLDER / f"{module.rpartition('.')[2]}.md"
-        texts[path] = _module_page(module, text, own, [name for name in names if name not in own])
-        shown = ", ".join(f"[`{name}`](python/{path.name}#{anchor(name)})" for name in own)
-        rows.append((f"[`{module}`](python/{path.name})", first_sentence(text), shown))
-    types = [(f"`{name}`", _module_docs(module)[name]) for name, module in TYPES.items()]
-    types.append(("`Floats`", "A NumPy array of floats; `Ints`, `Int32s`, `Int8s`, `Bools` likewise."))
-    overview = [HEAD, table("module | what it is about | names", rows), "## Names of types\n"]
-    texts[PAGE] = "\n".join([*overview, "Names that signatures use for types:\n", table("name | what", types)])
-    return texts
-
-
-def _module_page(module: str, text: str, own: list[str], elsewhere: list[str]) -> str:
-    parts = [f"# `{module}`\n\n{text} [All modules](../python.md).\n"]
-    if elsewhere:
-        parts.append(f"Also here, explained elsewhere: {', '.join(f'`{name}`' for name in elsewhere)}.\n")
-    return "\n".join([*parts, *(entry(module, name) for name in own)])
-
-
-def anchor(name: str) -> str:
-    """Where a name is on its page: how the manual's site names the heading."""
-    return re.sub(r"[^\w-]", "", name.lower())
-
-
-def sections() -> dict[str, tuple[str, list[str]]]:
-    """By module of the page: what it is about, and its names (dotted below a package that exports none itself)."""
-    found = {}
-    for module in MODULES:
-        package = import_module(module)
-        text = " ".join((package.__doc__ or "").split("\n\n")[0].split())
-        exported = list(getattr(package, "__all__", []))
-        found[module] = (text, exported) if exported else (f"{text} {IMPORT_THEM}", FURTHER[module])
-    return found
+def names_of(module: str) -> list[str]:
+    """The public names of a module, dotted where they come from a module inside it."""
+    return FURTHER[module].split() if module in FURTHER else list(import_module(module).__all__)
 
 
 def public(module: str, name: str) -> Any:
-    """The thing that a name of a section stands for."""
+    """The thing that a name stands for."""
     inner, _, last = name.rpartition(".")
     return getattr(import_module(f"{module}.{inner}" if inner else module), last)
 
 
+@cache
+def pages() -> dict[str, str]:
+    """The pages by path below `docs/`: one for each module. A name that several export is on the first one's page."""
+    made: dict[str, str] = {}
+    seen: list[Any] = []
+    for module in MODULES:
+        own = [name for name in names_of(module) if public(module, name) not in seen]
+        seen += [public(module, name) for name in own]
+        title = f"# `{module}`\n\n{_about(module)} [All modules](../python.md).\n"
+        made[_path(module)] = "\n".join([title, *(entry(module, name) for name in own)])
+    return made
+
+
+def overview() -> str:
+    """Every module with its names, and the names of types."""
+    rows = [(f"[`{m}`]({_path(m).removeprefix('reference/')})", _about(m), _listed(m)) for m in MODULES]
+    types = [(f"`{n}`", _constants(module)[n]) for module, names in TYPES.items() for n in names.split()]
+    return f"{table('module | what it is about | names', rows)}\n\n{table('type | what it is', types)}"
+
+
+def _path(module: str) -> str:
+    return f"reference/python/{module.removeprefix('tiltyard.')}.md"
+
+
+def _about(module: str) -> str:
+    return first_sentence((import_module(module).__doc__ or "").split("\n\n")[0])
+
+
+def _listed(module: str) -> str:
+    return ", ".join(f"`{name}`" for name in names_of(module))
+
+
+@cache
+def _constants(module: str) -> dict[str, str]:
+    return attribute_docs(inspect.getsource(import_module(module)))
+
+
 def entry(module: str, name: str) -> str:
-    """One name: signature, what it is, parameters, methods."""
+    """One name: how it is called, what it is, its parameters, its methods."""
     thing, last = public(module, name), name.rpartition(".")[2]
-    title = f"## `{name}`\n"
+    parts = [f"## `{name}`", f"```text\n{signature(last, thing)}\n```", text_of(thing)]
     if not callable(thing):
-        return f"{title}\n{_constant(module, last, thing)}\n"
-    parts = [title, f"```text\n{signature(last, thing)}\n```\n", text_of(thing) + "\n"]
-    if _is_enum(thing):
+        return f"## `{name}`\n\n{_constant_doc(module, last)}\n"
+    if _is(thing, enum.Enum):
         parts.append(table("member | value", [(f"`{m.name}`", f"`{m.value!r}`") for m in thing]))
-    else:
-        rows = [(f"`{p.name}`", f"`{p.kind}`", _default(p.default), meaning(thing, p.name)) for p in parameters(thing)]
-        parts += [table("parameter | type | default | meaning", rows)] if rows else []
-    methods = methods_of(thing) if inspect.isclass(thing) else {}
-    if methods:
-        parts.append(table("method | gives", [(f"`{shown}`", first_sentence(doc)) for shown, doc in methods.items()]))
-    return "\n".join(parts)
-
-
-def _constant(module: str, name: str, value: Any) -> str:
-    short = repr(value)
-    shown = f"Value: `{short}`." if len(short) <= 2 * WIDTH else f"A {type(value).__name__} of {len(value)}."
-    return f"{_constant_doc(module, name)} {shown}"
+    elif called := parameters(thing):
+        said = meanings(thing)
+        rows = [(f"`{p.name}`", f"`{_type(p.annotation)}`", _default(p), said.get(p.name, "")) for p in called]
+        parts.append(table("parameter | type | default | meaning", rows))
+    if methods := methods_of(thing):
+        parts.append(table("method | gives", [(f"`{call}`", first_sentence(doc)) for call, doc in methods.items()]))
+    return "\n\n".join(parts) + "\n"
 
 
 def _constant_doc(module: str, name: str) -> str:
     """The text below a constant, in the module of the package that defines it."""
-    inside = (found for found in sorted(sys.modules) if found.startswith(f"{module}."))
-    return next(docs[name] for found in inside if name in (docs := _module_docs(found)))
+    inside = [found for found in sorted(sys.modules) if found.startswith(f"{module}.")]
+    return next(docs[name] for found in inside if name in (docs := _constants(found)))
 
 
-@cache
-def _module_docs(module: str) -> dict[str, str]:
-    return attribute_docs(inspect.getsource(import_module(module)))
+def _is(thing: Any, kind: type) -> bool:
+    return inspect.isclass(thing) and issubclass(thing, kind)
 
 
-def signature(name: str, thing: Any) -> str:
-    """The call on one line, or its parameters on lines of their own where that is too long."""
-    if _is_enum(thing) or getattr(thing, "_is_protocol", False):
-        return f"class {name}" + (" (enumeration)" if _is_enum(thing) else " (protocol)")
-    if inspect.isclass(thing) and issubclass(thing, Exception):
-        return f"class {name}({thing.__mro__[1].__name__})"
-    called = [_shown_parameter(p) for p in _signature_parameters(thing)]
-    result = "" if inspect.isclass(thing) else f" -> {_type(inspect.signature(thing).return_annotation)}"
-    prefix = "class " if inspect.isclass(thing) else "async " if inspect.iscoroutinefunction(thing) else ""
-    whole = f"{prefix}{name}({', '.join(called)}){result}"
-    if len(whole) <= WIDTH:
-        return whole
-    filler = textwrap.TextWrapper(WIDTH - 20, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
-    inside = filler.fill(", ".join(called))
-    return f"{prefix}{name}(\n{inside},\n){result}"
-
-
-def _signature_parameters(thing: Any) -> list[inspect.Parameter | None]:
-    """The parameters of a call, `None` standing for the star after which they are named."""
-    found: list[inspect.Parameter | None] = []
-    for parameter in _called_with(thing):
-        if parameter.kind is parameter.KEYWORD_ONLY and not any(p is None or p.kind is p.VAR_POSITIONAL for p in found):
-            found.append(None)
-        found.append(parameter)
-    return found
-
-
-def _called_with(thing: Any) -> list[inspect.Parameter]:
-    """The parameters of a function or class; none for an error, which is built from its message."""
-    if inspect.isclass(thing) and issubclass(thing, Exception):
+def parameters(thing: Any) -> list[inspect.Parameter]:
+    """The parameters of a function or class; none for an error, an enumeration or a protocol, which nobody builds."""
+    if not callable(thing) or _is(thing, (Exception, enum.Enum)) or getattr(thing, "_is_protocol", False):
         return []
     return list(inspect.signature(thing).parameters.values())
 
 
-def _shown_parameter(parameter: inspect.Parameter | None) -> str:
-    if parameter is None:
-        return "*"
-    star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-    default = parameter.default
-    if default is NO_DEFAULT:
-        return star + parameter.name
-    return f"{parameter.name}={_short(default)}"
+class _Plain(str):
+    """Text that is shown as it is in a signature."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def signature(name: str, thing: Any) -> str:
+    """The call, without types."""
+    if inspect.isclass(thing) and not parameters(thing):
+        return f"class {name}({thing.__mro__[1].__name__})"
+    if not callable(thing):
+        return name
+    result = EMPTY if inspect.isclass(thing) else inspect.signature(thing).return_annotation
+    start = "class " if inspect.isclass(thing) else "async " if inspect.iscoroutinefunction(thing) else ""
+    called = inspect.Signature([_untyped(p) for p in parameters(thing)], __validate_parameters__=False)
+    arrow = "" if result is EMPTY else f" -> {_type(result)}"
+    return textwrap.fill(f"{start}{name}{called}{arrow}", 90, subsequent_indent="    ", break_on_hyphens=False)
+
+
+def _untyped(parameter: inspect.Parameter) -> inspect.Parameter:
+    default = parameter.default if parameter.default is EMPTY else _Plain(_short(parameter.default))
+    return parameter.replace(annotation=EMPTY, default=default)
+
+
+def _default(parameter: inspect.Parameter) -> str:
+    return "" if parameter.default is EMPTY else f"`{_short(parameter.default)}`"
 
 
 def _short(value: Any) -> str:
-    """A default as it would be written in a call; a made one (a factory's, a settings object) as an ellipsis."""
-    if inspect.isfunction(value) or inspect.isbuiltin(value):
-        return str(value.__name__)
-    if isinstance(value, Path):
-        return repr(str(value))
+    """A default as it would be written in a call; anything made is an ellipsis."""
     if isinstance(value, enum.Enum):
-        return f"{type(value).__name__}.{value.name}"
-    if isinstance(value, tuple):
-        parts = ", ".join(map(_short, value))
-        return f"({parts},)" if len(value) == 1 else f"({parts})"
-    return repr(value) if isinstance(value, str | int | float | bool | type(None)) else "…"
-
-
-def _default(value: Any) -> str:
-    return "" if value is NO_DEFAULT else f"`{_short(value)}`"
-
-
-def parameters(thing: Any) -> list[Parameter]:
-    """The parameters of a function, or the fields that a class is built from."""
-    if inspect.isclass(thing) and getattr(thing, "_is_protocol", False):
-        return []
-    factories = _made_defaults(thing)
-    return [Parameter(p.name, _type(p.annotation), factories.get(p.name, p.default)) for p in _called_with(thing)]
-
-
-def _made_defaults(thing: Any) -> dict[str, Any]:
-    if not dataclasses.is_dataclass(thing):
-        return {}
-    made = [field for field in dataclasses.fields(thing) if field.default_factory is not dataclasses.MISSING]
-    return {field.name: field.default_factory() for field in made}
+        return str(value.name)
+    plain = isinstance(value, str | int | float | bool | tuple | type(None))
+    simple = plain and len(repr(value)) < 60 and not re.search(r"<|\w\(", repr(value))
+    return repr(value) if simple else getattr(value, "__name__", "…")
 
 
 def _type(annotation: Any) -> str:
-    if annotation is NO_DEFAULT:
-        return "Any"
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    short = re.sub(r"\b(?:tiltyard|collections|typing|pathlib|numpy|msgspec)(?:\.\w+)*\.(?=\w)", "", text)
-    return short.replace(" | ", " or ")  # a bar would end the cell of a table
+    return re.sub(r"\b(?:tiltyard|collections|typing|pathlib|numpy|msgspec)(?:\.\w+)*\.(?=\w)", "", text)
 
 
 def text_of(thing: Any) -> str:
@@ -320,78 +189,20 @@ def text_of(thing: Any) -> str:
     return "\n\n".join(" ".join(part.split()) for part in paragraphs if not part.startswith("Parameters:"))
 
 
-def _is_enum(thing: Any) -> bool:
-    return inspect.isclass(thing) and issubclass(thing, enum.Enum)
-
-
 def first_sentence(text: str) -> str:
     """The first sentence of a docstring."""
     return SENTENCE_END.split(" ".join(text.split()))[0]
 
 
-def methods_of(kind: type) -> dict[str, str]:
+def methods_of(kind: Any) -> dict[str, str]:
     """The public methods and properties of a class, as they are called, with their docstrings."""
     found = {}
-    for name in dir(kind):
+    for name in dir(kind) if inspect.isclass(kind) else ():
         raw = inspect.getattr_static(kind, name)
         function = raw.fget if isinstance(raw, property) else getattr(raw, "__func__", raw)
-        if name.startswith("_") or not inspect.isfunction(function) or not _ours(function):
+        if name.startswith("_") or not inspect.isfunction(function) or not function.__module__.startswith("tiltyard"):
             continue
-        if isinstance(raw, property):
-            found[f".{name}"] = inspect.getdoc(raw) or ""
-            continue
-        inside = [p for p in _signature_parameters(function) if p is None or p.name not in ("self", "cls")]
-        start = f"{kind.__name__}." if isinstance(raw, classmethod | staticmethod) else "."
-        start = f"await {start}" if inspect.iscoroutinefunction(function) else start
-        found[f"{start}{name}({', '.join(_shown_parameter(p) for p in inside)})"] = inspect.getdoc(function) or ""
+        bound = [_untyped(p) for p in inspect.signature(function).parameters.values() if p.name not in ("self", "cls")]
+        call = "" if isinstance(raw, property) else str(inspect.Signature(bound, __validate_parameters__=False))
+        found[f".{name}{call}"] = inspect.getdoc(function) or ""
     return found
-
-
-def _ours(function: Any) -> bool:
-    return str(function.__module__).startswith("tiltyard")
-
-
-def meaning(thing: Any, name: str) -> str:
-    """What a parameter means: what its docstring lists, or what the class says below the field."""
-    return parameter_docs(thing).get(name) or (_field_docs(thing).get(name, "") if inspect.isclass(thing) else "")
-
-
-@cache
-def _field_docs(kind: type) -> dict[str, str]:
-    return attribute_docs(inspect.getsource(kind))
-
-
-def unexplained() -> list[str]:
-    """Parameters of the page that nobody has explained."""
-    return [
-        f"{name}.{p.name}"
-        for name, thing in _with_parameters()
-        for p in parameters(thing)
-        if not meaning(thing, p.name)
-    ]
-
-
-def stale() -> list[str]:
-    """Words in docstrings about parameters that are not there."""
-    found = []
-    for name, thing in _with_parameters():
-        known = {p.name for p in parameters(thing)}
-        found += [f"{name}.{listed}" for listed in parameter_docs(thing) if listed not in known]
-    return found
-
-
-def _with_parameters() -> list[tuple[str, Any]]:
-    named = [(name, public(module, name)) for module, (_, names) in sections().items() for name in names]
-    return [(name, thing) for name, thing in named if callable(thing) and not _is_enum(thing)]
-
-
-if __name__ == "__main__":
-    for problem in (*unexplained(), *stale()):
-        sys.stderr.write(f"no words for, or words for nothing: {problem}\n")
-    made = pages()
-    for left in {*FOLDER.glob("*.md")} - {*made}:
-        left.unlink()
-    for path, text in made.items():
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    sys.stdout.write(f"wrote {PAGE.name} and {len(made) - 1} pages of modules\n")

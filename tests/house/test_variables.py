@@ -6,12 +6,15 @@ import ast
 import re
 
 from tests.house.sources import PATHS, nodes
-from tests.reference.pages import REFERENCE, code, section
+from tests.reference.pages import REFERENCE, ROOT, code, section
 
+JUDGES = ROOT / "docs" / "how-to" / "which-judge.md"
 VARIABLE = re.compile(
     r"(?:TILTYARD|XDG|OPENBLAS|OMP|MKL|NUMBA)_[A-Z_]+|(?:[A-Z]+_)+API_KEY|(?:[A-Z]+_)+URL|AZURE_[A-Z_]+"
 )
-FOR_TESTS = {"DATABASE_URL"}
+INTERNAL = {"TILTYARD_SITE_SETTINGS"}
+"""How `serve` hands its settings to worker processes."""
+PLACES = ((REFERENCE / "settings.md", "Environment"), (JUDGES, "Makers and servers by name"))
 
 
 def test_every_variable_of_the_environment_that_the_code_names_is_in_the_reference() -> None:
@@ -21,5 +24,5 @@ def test_every_variable_of_the_environment_that_the_code_names_is_in_the_referen
         for node in nodes(name)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and VARIABLE.fullmatch(node.value)
     }
-    rows = {code(row["variable"])[0] for row in section(REFERENCE / "settings.md", "Environment").rows}
-    assert rows == named | FOR_TESTS
+    words = {word for page, title in PLACES for line in section(page, title).lines for word in code(line)}
+    assert {word for word in words if VARIABLE.fullmatch(word)} == named - INTERNAL

@@ -44,9 +44,14 @@ class Section:
 
 def sections(page: Path) -> list[Section]:
     """The sections of a page, from top to bottom; code blocks are text."""
+    return sections_of(page.read_text(encoding="utf-8"))
+
+
+def sections_of(text: str) -> list[Section]:
+    """The sections of a page's text."""
     found: list[tuple[int, str, list[str]]] = []
     fenced = False
-    for line in page.read_text(encoding="utf-8").splitlines():
+    for line in text.splitlines():
         fenced ^= line.startswith("```")
         match = None if fenced else HEADING.match(line)
         if match:

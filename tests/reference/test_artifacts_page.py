@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any, get_args
 
 import msgspec
@@ -14,7 +15,7 @@ from jsonschema.exceptions import best_match
 
 from tests.reference import made as make
 from tests.reference.fields import documented, never_made, sometimes_missing, undocumented
-from tests.reference.pages import REFERENCE, code, section, sections
+from tests.reference.pages import REFERENCE, code, section, sections, sections_of
 from tiltyard.arena import events
 from tiltyard.arena.media.shapes import clean_voxel
 from tiltyard.arena.store import Store
@@ -151,22 +152,16 @@ def test_every_table_and_column_of_the_database_is_documented() -> None:
     assert {name for name, kind in kinds.items() if kind == "truth"} == {"events", "chain"}
 
 
-def test_every_event_and_its_fields_are_documented() -> None:
-    written = {code(row["kind"])[0]: code(row["fields"]) for row in section(PAGE, "Events").rows}
-    assert written == {
-        str(body.__struct_config__.tag): list(body.__struct_encode_fields__) for body in get_args(events.AnyBody)
-    }
-
-
-def test_every_record_of_the_journal_is_documented() -> None:
-    written = [(code(row["record"])[0], code(row["field"])[0]) for row in section(PAGE, "Batch journal").rows]
-    expected = []
-    for kind in get_args(journal.Record):
-        for name in kind.__struct_encode_fields__:
-            inner = journal.Entry.__struct_encode_fields__ if name == "entries" else ()
-            names = [f"entries[].{field}" for field in inner] or [name]
-            expected += [(str(kind.__struct_config__.tag), field) for field in names]
-    assert written == expected
+@pytest.mark.parametrize(("title", "union"), [("Events", events.AnyBody), ("Batch journal", journal.Record)])
+def test_every_kind_of_record_is_listed_with_its_fields_and_explained(
+    title: str, union: Any, settings_reference: ModuleType
+) -> None:
+    filled = sections_of(settings_reference.filled(PAGE.read_text(encoding="utf-8")))
+    (part,) = [part for part in filled if part.title == title]
+    written = {code(row["kind"])[0]: code(row["fields"]) for row in part.rows}
+    kinds = get_args(union)
+    assert written == {str(kind.__struct_config__.tag): list(kind.__struct_encode_fields__) for kind in kinds}
+    assert all(row["what it says"].endswith((".", ")")) for row in part.rows)
 
 
 @pytest.mark.usefixtures("artifacts")

@@ -1,4 +1,4 @@
-"""What the manual's site adds to MkDocs: pages from outside `docs/`, folders in its contents, search, and llms.txt."""
+"""What the manual's site adds to MkDocs: reference from the code, pages from outside `docs/`, search, and llms.txt."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import html
 import json
 import posixpath
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import python_reference  # noqa: E402 - they lie beside this folder
+import settings_reference  # noqa: E402
+
+MODULES = "::: modules"
+"""The line that becomes the list of Python modules."""
 FROM_OUTSIDE = {
     "ARCHITECTURE.md": "about/architecture.md",
     "CHANGELOG.md": "about/changes.md",
@@ -41,7 +49,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the pages of a folder where the navigation says `folder/*`."""
     _sections.clear()
     docs = Path(config.docs_dir)
-    pages = sorted(path.relative_to(docs).as_posix() for path in docs.rglob("*.md"))
+    pages = sorted({path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} | {*python_reference.pages()})
     named = set(_named(config.nav or []))
     config.nav = _unfolded(config.nav or [], [page for page in pages if page not in named])
     return config
@@ -63,8 +71,8 @@ def _unfolded(entries: list[Any], pages: list[str]) -> list[Any]:
             ((title, value),) = entry.items()
             inside = _unfolded(value, pages) if isinstance(value, list) else value
             result += [{title: inside}] if inside else []
-        elif entry.endswith("/*"):
-            result += [page for page in pages if posixpath.dirname(page) == entry.removesuffix("/*")]
+        elif entry.endswith("*"):
+            result += [page for page in pages if posixpath.dirname(page) == entry.removesuffix("*").removesuffix("/")]
         else:
             result.append(entry)
     return result
@@ -74,6 +82,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the pages and the examples that lie beside `docs/`."""
     for source, target in {**FROM_OUTSIDE, "LICENSE": ELSEWHERE["LICENSE"]}.items():
         files.append(File.generated(config, target, abs_src_path=str(ROOT / source)))
+    for target, text in python_reference.pages().items():
+        files.append(File.generated(config, target, content=text))
     files.append(File.generated(config, "decisions/index.md", content=_decisions(Path(config.docs_dir))))
     for path in sorted((ROOT / "examples").rglob("*")):
         inside = path.relative_to(ROOT)
@@ -99,8 +109,11 @@ def on_nav(nav: Navigation, *, config: MkDocsConfig, files: Files) -> Navigation
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - as called
-    """Let links that lead out of `docs/`, or into it from outside, lead to the same things on the site."""
+    """Fill in what the code says; let links out of `docs/`, or into it, lead to the same things on the site."""
     here = page.file.src_uri
+    if MODULES in markdown:
+        markdown = markdown.replace(MODULES, python_reference.overview())
+    markdown = settings_reference.filled(markdown)
     _first[page.url] = _first_sentence(markdown)
     outside = {target: source for source, target in FROM_OUTSIDE.items()}
     source = outside.get(here, f"docs/{here}")

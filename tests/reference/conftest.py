@@ -1,0 +1,22 @@
+"""The makers of the manual's reference pages."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+from tests.reference.pages import ROOT
+
+
+@pytest.fixture(scope="session")
+def python_reference(settings_reference: ModuleType) -> ModuleType:
+    return import_module("python_reference")
+
+
+@pytest.fixture(scope="session")
+def settings_reference() -> ModuleType:
+    sys.path.insert(0, str(ROOT / "tools"))
+    return import_module("settings_reference")
