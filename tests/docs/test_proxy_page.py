@@ -1,4 +1,4 @@
-"""The configurations on the page about a proxy are such that the programs they are for would take them."""
+"""The configurations on the page about servers are such that the programs they are for would take them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.manual import DOCS, blocks
 
-PAGE = DOCS / "how-to" / "behind-a-proxy.md"
+PAGE = DOCS / "how-to" / "deploy.md"
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
 

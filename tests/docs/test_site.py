@@ -20,11 +20,12 @@ from tests.docs.manual import DOCS, PAGES, ROOT, environment, name_of
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-LOOKED_AT = ("battles.html", "index.html", "how-to/anchors.html")  # `make soak` looks at all
+LOOKED_AT = ("battles.html", "index.html", "how-to/style-control.html")  # `make soak` looks at all
 WIDTHS = """(texts) => Object.fromEntries(Object.entries(texts).map(([name, text]) => {
   document.body.replaceWith(new DOMParser().parseFromString(text, "text/html").body);
   return [name, document.documentElement.scrollWidth];
 }))"""
+MADE = DOCS / "reference" / "python"  # where the site's build puts a page for each module
 BESIDE = [ROOT / name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")]
 
 
@@ -105,7 +106,8 @@ def test_links_between_the_pages_lead_somewhere_without_the_site_too() -> None:
     for page in [*PAGES, *BESIDE]:
         text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
-            assert (page.parent / target).exists(), f"{name_of(page)} links {target}"
+            wanted = Path(normpath(page.parent / target))
+            assert wanted.exists() or wanted.parent == MADE, f"{name_of(page)} links {target}"
 
 
 def test_agents_find_every_page_with_its_first_sentence(site: Path) -> None:
