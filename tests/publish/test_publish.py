@@ -16,11 +16,9 @@ from published_folders import NASTY, changed, check, everything, plain, world, w
 import tiltyard as ty
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.publish import PublishedFolder, PublishOptions, publish
-from tiltyard.publish.board_page import PageMap
 from tiltyard.publish.columns import column_file, read_columns
 from tiltyard.publish.folder import read_manifest
-from tiltyard.publish.model_page import board_tallies, model_page
-from tiltyard.publish.pages import Spot
+from tiltyard.publish.pages import PageMap, Spot, board_tallies, model_page
 from tiltyard.publish.publication import BoardPart, BoardRules, make_parts, publishable, slug
 
 

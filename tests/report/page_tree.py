@@ -68,7 +68,8 @@ class _Reader(HTMLParser):
         self.open.pop()
 
     def handle_data(self, data: str) -> None:
-        self.open[-1].children.append(data)
+        if data.strip() or "\n" not in data:  # a line break between elements is no text
+            self.open[-1].children.append(data)
 
 
 @dataclass

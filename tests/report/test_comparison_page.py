@@ -13,7 +13,7 @@ from tests.browsers import Tab
 from tests.sizes import size
 
 import tiltyard as ty
-from tiltyard.pages.markup import CONTROLS
+from tiltyard.pages.escaping import CONTROLS
 from tiltyard.report import comparison, grid, read_run
 from tiltyard.report.comparison import comparison_page
 from tiltyard.report.grid import GridCell, cells_by_prompt

@@ -14,7 +14,7 @@ from tiltyard.judging.records import VerdictLabel
 from tiltyard.report import read_run
 from tiltyard.report.counts import behaviour, behaviour_by, verdict_counts
 from tiltyard.report.judged import counted, read_judged
-from tiltyard.report.sections.battles import tally
+from tiltyard.report.sections import tally
 
 if TYPE_CHECKING:
     from pathlib import Path

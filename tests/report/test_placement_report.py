@@ -21,12 +21,10 @@ from typer.testing import CliRunner
 from tiltyard.cli.main import make_app
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_json
-from tiltyard.pages.markup import CONTROLS
+from tiltyard.pages.escaping import CONTROLS
 from tiltyard.report import read_placement, render_placement, write_report
 from tiltyard.report.placement.counts import count_results, expected_score
-from tiltyard.report.placement.sections.battles import surprising
-from tiltyard.report.placement.sections.rounds import MOST_ROUNDS
-from tiltyard.report.placement.sections.run import rate_command
+from tiltyard.report.placement.page import MOST_ROUNDS, rate_command, surprising
 
 NEEDED = ("elo_ratings.json", "panel.json", "texts.jsonl", "verdicts.jsonl", "battles.jsonl", "calibration.jsonl")
 

@@ -10,7 +10,7 @@ from page_tree import Node, Page, read_page
 from run_folders import ENTRANTS, make_run
 from tests.browsers import Tab
 
-from tiltyard.pages.document import document
+from tiltyard.pages.html import environment
 from tiltyard.report import grid, write_report
 from tiltyard.report.grid import ChangeCell, GridCell, GridColumn, GridRow
 from tiltyard.report.page import own_file
@@ -102,7 +102,8 @@ def test_cells_are_sorted_by_what_they_say_and_not_by_what_stands_below(tab: Tab
     rows = [GridRow(f"p{at}", cells) for at, cells in enumerate(zip(changes, results, strict=True))]
     shown = grid.grid([GridColumn("change"), GridColumn("result")], rows, label="all")
     path = tmp_path / "grid.html"
-    path.write_text(document("grid", [shown], style="", script=own_file("grid.js")), encoding="utf-8")
+    drawn = environment().get_template("pages/macros.html").module.grid(shown)
+    path.write_text(f"<!doctype html><body>{drawn}<script>{own_file('grid.js')}</script></body>", encoding="utf-8")
     tab.open(path)
     for place, expected in ((1, ["p1", "p4", "p3", "p2", "p0"]), (2, ["p1", "p3", "p4", "p2", "p0"])):
         tab.evaluate(f"document.querySelectorAll('thead button')[{place}].click()")

@@ -23,7 +23,7 @@ from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.weights import ContestedModel
 from tiltyard.decisions.records import EstimatedDifference
-from tiltyard.pages.markup import el
+from tiltyard.pages.escaping import Html
 from tiltyard.report.weekly import text as said
 from tiltyard.report.weekly.page import by_shown_name
 from tiltyard.report.weekly.text import weekly_markdown
@@ -170,7 +170,11 @@ def test_every_column_and_badge_of_the_board_is_explained(site: BoardSite) -> No
 
 
 def test_a_page_may_hold_markup_of_ours_and_no_other() -> None:
-    made = rendering.environment().from_string("{{ word }} {{ made|html }}").render(word="<i>", made=el("b", "<u>"))
+    made = (
+        rendering.environment()
+        .from_string("{{ word }} {{ made|html }}")
+        .render(word="<i>", made=Html("<b>&lt;u&gt;</b>"))
+    )
     assert made == "&lt;i&gt; <b>&lt;u&gt;</b>"
     for other in ("<b>text</b>", Markup("<b>elsewhere</b>")):
         with pytest.raises(TypeError, match="only markup made by"):

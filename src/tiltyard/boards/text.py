@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import html
-import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
+
+from tiltyard.pages.tables import Cell, Column, Kind, Table
 
 if TYPE_CHECKING:
     from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
@@ -69,62 +69,31 @@ def interval_name(board: Leaderboard) -> str:
 
 def as_table(board: Leaderboard, *, strip: bool = True) -> str:
     """The table for people: rank interval, rating, interval, a picture of it, battles, and what they were."""
-    header, rows = _cells(board)
-    if strip and any(entry.ci_low is not None or entry.ci_high is not None for entry in board):
-        at = header.index("battles")
-        header.insert(at, "")
-        for row, picture in zip(rows, _strips(board), strict=True):
-            row.insert(at, picture)
-    widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
-    left = {i for i, name in enumerate(header) if name in ("rank", "model", "")}
-
-    def line(cells: Sequence[str]) -> str:
-        padded = [
-            cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
-        ]
-        return "  ".join(padded).rstrip()
-
-    rule = "─" * len(line(header).ljust(sum(widths) + 2 * (len(widths) - 1)))
-    return "\n".join([headline(board), "", line(header), rule, *map(line, rows), rule, *footnotes(board)])
+    lines = board_table(board, strip=strip).text()
+    return "\n".join([headline(board), "", *lines, lines[1], *footnotes(board)])
 
 
 def as_markdown(board: Leaderboard) -> str:
     """The table as Markdown."""
-    header, rows = _cells(board)
-    lines = [headline(board), "", "| " + " | ".join(header) + " |"]
-    lines.append("|" + "|".join(" --- " if name in ("rank", "model") else " ---: " for name in header) + "|")
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     notes = [f"- {note}" for note in footnotes(board)]
-    return "\n".join([*lines, "", *notes]) + "\n"
+    return "\n".join([headline(board), "", board_table(board).markdown(), "", *notes]) + "\n"
 
 
 def as_html(board: Leaderboard) -> str:
     """The table as HTML, for notebooks."""
-    header, rows = _cells(board)
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in footnotes(board))
-    table = f"<caption>{html.escape(headline(board))}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    return f"<table>{table}</table><ul>{notes}</ul>"
+    return board_table(board).html(headline(board), footnotes(board))
 
 
 def as_csv(board: Leaderboard) -> str:
     """Every field of every entry as CSV; an open or absent value is empty."""
-    return _csv([entry.to_dict() for entry in board])
+    return Table.of_records(entry.to_dict() for entry in board).csv()
 
 
 def boards_as_csv(column: str, boards: dict[str, Leaderboard]) -> str:
     """Several boards in one CSV, told apart by the value of a column."""
-    return _csv([{column: value, **entry.to_dict()} for value, board in boards.items() for entry in board])
-
-
-def _csv(rows: list[dict[str, Any]]) -> str:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    return Table.of_records(
+        {column: value, **entry.to_dict()} for value, board in boards.items() for entry in board
+    ).csv()
 
 
 def json_text(value: Any) -> str:
@@ -142,28 +111,6 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _cells(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
-    digits = 3 if board.settings.get("method") == "winrate" else 1
-    has_interval = any(entry.ci_low is not None or entry.ci_high is not None for entry in board)
-    both_bad = any(entry.both_bad for entry in board)
-    extra = [name for name in EXTRA_COLUMNS if any(name in entry.extra for entry in board)]
-    header = ["rank", "model", "rating"]
-    if has_interval:
-        header.append(f"{percent(board.settings['interval']['level'])} interval")
-    header += [EXTRA_COLUMNS[name] for name in extra]
-    header += ["battles", "W", "L", "T"] + (["both bad"] if both_bad else [])
-    marks = _marks(board)
-    rows = []
-    for entry in board:
-        row = [rank_text(entry), entry.model + marks.get(entry.note or "", ""), f"{entry.rating:.{digits}f}"]
-        if has_interval:
-            row.append(interval_text(entry, digits))
-        row += [_extra_text(name, entry.extra.get(name), digits) for name in extra]
-        row += [count_text(value) for value in (entry.n_battles, entry.wins, entry.losses, entry.ties)]
-        rows.append(row + ([count_text(entry.both_bad)] if both_bad else []))
-    return header, rows
-
-
 EXTRA_COLUMNS = {
     "sem": "± SEM",
     "deviation": "deviation",
@@ -176,14 +123,39 @@ EXTRA_COLUMNS = {
 }
 
 
-def _extra_text(name: str, value: float | None, digits: int) -> str:
-    if value is None:
-        return ""
-    return (
-        count_text(value)
-        if name in ("battles_to_swap_with_next", "labels")
-        else f"{value:.{max(digits, 2) if name == 'sem' else digits}f}"
-    )
+COUNTED = ("battles_to_swap_with_next", "labels")
+"""Further columns that are counts."""
+
+
+def board_table(board: Leaderboard, *, strip: bool = False) -> Table:
+    """The table that people see, with a small drawing of each interval if asked."""
+    digits = 3 if board.settings.get("method") == "winrate" else 1
+    has_interval = any(entry.ci_low is not None or entry.ci_high is not None for entry in board)
+    marks, strips = _marks(board), _strips(board) if strip and has_interval else []
+    columns = [Column("rank"), Column("model"), Column("rating", "figure", digits)]
+    fields: list[Callable[[RatingEntry], Cell]] = [
+        rank_text,
+        lambda entry: entry.model + marks.get(entry.note or "", ""),
+        lambda entry: entry.rating,
+    ]
+    if has_interval:
+        columns.append(Column(f"{percent(board.settings['interval']['level'])} interval", left=False))
+        fields.append(lambda entry: interval_text(entry, digits))
+    for name, title in EXTRA_COLUMNS.items():
+        if any(name in entry.extra for entry in board):
+            kind: Kind = "count" if name in COUNTED else "figure"
+            columns.append(Column(title, kind, max(digits, 2) if name == "sem" else digits))
+            fields.append(lambda entry, name=name: entry.extra.get(name))
+    if strips:
+        columns.append(Column("", left=True))
+        fields.append(lambda entry: strips[board.entries.index(entry)])
+    counts = {"battles": "n_battles", "W": "wins", "L": "losses", "T": "ties"}
+    if any(entry.both_bad for entry in board):
+        counts["both bad"] = "both_bad"
+    for title, name in counts.items():
+        columns.append(Column(title, "count"))
+        fields.append(attrgetter(name))
+    return Table(columns, [[field(entry) for field in fields] for entry in board])
 
 
 def rank_text(entry: RatingEntry) -> str:
@@ -198,11 +170,6 @@ def interval_text(entry: RatingEntry, digits: int = 1) -> str:
     low = "…" if entry.ci_low is None else f"{entry.ci_low:.{digits}f}"
     high = "…" if entry.ci_high is None else f"{entry.ci_high:.{digits}f}"
     return f"{low} – {high}"
-
-
-def count_text(value: float) -> str:
-    """A count with thousands separated."""
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
 def _marks(board: Leaderboard) -> dict[str, str]:

@@ -11,6 +11,11 @@ def count(value: float, digits: int = 0) -> str:
     return f"{value:,.{digits}f}".replace("-", "−")
 
 
+def plain_count(value: float) -> str:
+    """A count with thousands separated, and one digit where it is no whole number."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
 def points(value: float | None, digits: int = 0) -> str:
     """A figure without separators: 1012.4."""
     return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")

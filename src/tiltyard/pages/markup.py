@@ -9,34 +9,33 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from markupsafe import Markup, escape
+from markupsafe import escape
 
 from tiltyard.pages import figures
+from tiltyard.pages.escaping import CONTROL, CONTROLS, Html, plain, shortened, text
+
+__all__ = [
+    "CONTROLS",
+    "Html",
+    "el",
+    "join",
+    "link",
+    "number",
+    "pairs",
+    "percent",
+    "plain",
+    "rating",
+    "raw",
+    "shortened",
+    "table",
+    "text",
+]
 
 VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
-CONTROLS = (
-    {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"}
-    | {0x7F: 0x2421}
-    | dict.fromkeys((*range(0x80, 0xA0), *range(0xD800, 0xE000)), 0xFFFD)
-)
-"""Control characters become visible symbols: a page may not contain them, and a reader should see them."""
-
-CONTROL = re.compile("[" + "".join(map(chr, CONTROLS)) + "]")
 SPECIAL = re.compile("[&<>'\"" + CONTROL.pattern[1:])
 """What is not on a page as it is; most texts have none of it."""
 
 Value = str | int | float | bool | None
-
-
-class Html(Markup):
-    """Markup that is safe to place on a page, because a function of `tiltyard.pages` made it."""
-
-    __slots__ = ()
-
-
-def text(value: str) -> Html:
-    """Any text as markup that shows exactly this text; `Html` is returned unchanged."""
-    return value if isinstance(value, Html) else _made(_escaped(value))
 
 
 def _escaped(value: str) -> str:
@@ -143,17 +142,6 @@ def _cell(cell: str, place: int, class_: str | None) -> Html:
     return el("td", cell, class_=class_) if place else el("th", cell, scope="row", class_=class_)
 
 
-def plain(markup: str) -> str:
-    """The text of a piece of markup, for a label."""
-    return markup.striptags() if isinstance(markup, Html) else markup
-
-
 def pairs(items: Iterable[tuple[str, str]], class_: str = "facts") -> Html:
     """A description list: what, and its value."""
     return el("dl", *[el("div", el("dt", what), el("dd", value)) for what, value in items], class_=class_)
-
-
-def shortened(value: str, length: int = 90) -> str:
-    """The beginning of a text on one line."""
-    line = " ".join(value[: 4 * length].split())
-    return line if len(line) <= length else line[: length - 1].rstrip() + "…"

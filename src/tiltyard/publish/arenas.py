@@ -74,6 +74,7 @@ def arena_site(db: str, options: PublishOptions) -> StaticSite:
         allowed,
         [LIVE, *([] if is_blind(state) else [NOT_BLIND])],
         names={model.model: model.display_name for model in state.catalog.models if model.display_name != model.model},
+        blind=is_blind(state),
         extra=extra,
         statement=header.head,
     )

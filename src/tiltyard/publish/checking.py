@@ -304,6 +304,7 @@ def _again(found: FolderCheck, kept: dict[str, bytes], table: BattleTable) -> St
         names={str(name): str(text) for name, text in names.items()},
         updated=updated,
         notes=manifest.notes,
+        blind=manifest.blind,
         missing=manifest.missing,
         url=manifest.url,
         extra={name: kept.get(name, b"") for name in manifest.not_recomputed},

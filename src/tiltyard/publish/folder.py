@@ -76,6 +76,8 @@ class PublishedManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether texts of prompts are published."""
     notes: tuple[str, ...]
     """What a reader should know."""
+    blind: bool = True
+    """Whether an arena hid who wrote an answer while it was voted on."""
     missing: str
     """How many matchups of the run have no verdict, in words; empty where all have one, or where it is no run."""
     not_recomputed: tuple[str, ...]
@@ -238,6 +240,6 @@ def writer_hash() -> str:
     home, digest = Path(__file__).parents[1], hashlib.sha256()
     for part in ("boards", "decisions", "pages", "publish", "report"):
         for path in sorted((home / part).rglob("*")):
-            if path.suffix in (".py", ".css", ".js"):
+            if path.suffix in (".py", ".css", ".js", ".html"):
                 digest.update(path.relative_to(home).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]

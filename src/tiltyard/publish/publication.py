@@ -148,6 +148,7 @@ class StaticSite:
         names: Names of models as people read them, where they differ from their ids.
         updated: When the newest battle was, in seconds since 1970; None: nothing says.
         notes: What a reader should know.
+        blind: Whether an arena hid who wrote an answer while it was voted on.
         missing: How many matchups of the run have no verdict, in words; empty: none, or it is no run.
         url: Where the folder will be served; empty: not known.
         extra: Further files by name, which cannot be computed from the battles.
@@ -164,6 +165,7 @@ class StaticSite:
     names: Mapping[str, str] = field(default_factory=dict)
     updated: int | None = None
     notes: tuple[str, ...] = ()
+    blind: bool = True
     missing: str = ""
     url: str = ""
     extra: Mapping[str, bytes] = field(default_factory=dict)

@@ -18,22 +18,31 @@ from xml.sax.saxutils import escape, quoteattr
 from tiltyard.battles.writing import write_battles, write_lines
 from tiltyard.boards.certainty import Solved
 from tiltyard.boards.leaderboard import EloReport, RatingEntry
-from tiltyard.boards.text import count_text, json_text, rank_text
-from tiltyard.decisions.records import Difference
+from tiltyard.boards.text import json_text, rank_text
 from tiltyard.decisions.two_models import compare_in
 from tiltyard.errors import BattleError, RatingError
-from tiltyard.pages.document import package_text
-from tiltyard.pages.figures import points
+from tiltyard.pages.figures import plain_count, points
 from tiltyard.pages.svg import Scale
-from tiltyard.publish.board_page import PageMap, board_pages, model_files, verdict
 from tiltyard.publish.columns import NAME as COLUMNS
 from tiltyard.publish.columns import column_file
 from tiltyard.publish.folder import BoardFile, PublishedFile, manifest_of, write_folder
-from tiltyard.publish.model_page import board_tallies, model_page
-from tiltyard.publish.pages import ALLOWED, BOARD_CARD, FEED, SCHEMA, Spot, data_page, methods_page
+from tiltyard.publish.pages import (
+    BOARD_CARD,
+    FEED,
+    SCHEMA,
+    PageMap,
+    Spot,
+    board_pages,
+    board_tallies,
+    data_page,
+    methods_page,
+    model_files,
+    model_page,
+    pair_page,
+    verdict,
+)
 from tiltyard.publish.publication import PublishedBoard, StaticSite, slug
-from tiltyard.report.comparison import comparison_page
-from tiltyard.report.sections.board import rating_scale
+from tiltyard.report.boards import rating_scale
 from tiltyard.schemas import schema_text
 
 FIRST = 10
@@ -83,6 +92,7 @@ def _settings(publication: StaticSite) -> dict[str, Any]:
         "boards": tuple(BoardFile(file=one.file, dimension=one.dimension) for one in publication.boards),
         "texts": bool(publication.texts),
         "notes": publication.notes,
+        "blind": publication.blind,
         "missing": publication.missing,
         "not_recomputed": tuple(sorted(publication.extra)),
     }
@@ -110,9 +120,9 @@ def site_files(publication: StaticSite, spare: Path) -> Iterator[tuple[str, byte
     yield noted(COLUMNS, column_file(publication.table))
     yield noted(SCHEMA, schema_text("battle").encode())
     for one in publication.boards:
-        found = EloReport.of(one.board)
-        found.details["battles_sha256"] = sizes["battles.jsonl"][1]
-        yield noted(one.file, found.to_json().encode())
+        report = EloReport.of(one.board)
+        report.details["battles_sha256"] = sizes["battles.jsonl"][1]
+        yield noted(one.file, report.to_json().encode())
     if publication.texts:
         yield noted(PROMPTS, json_text(dict(publication.texts)).encode())
     if publication.names:
@@ -150,27 +160,15 @@ def _pair_pages(publication: StaticSite, cards: frozenset[str]) -> Iterator[tupl
     estimator, solved_before = replace(publication.rules.estimator(), slot=False), dict[tuple[str, str], "Solved"]()
     for one, other in chosen_pairs(publication):
         try:
-            found = compare_in(
+            result = compare_in(
                 publication.table, one, other, estimator, texts=publication.texts, solved_before=solved_before
             )
         except (BattleError, RatingError):
             continue
         if publication.missing:
-            found = replace(found, remarks=(*found.remarks, f"of the whole run, {publication.missing}"))
+            result = replace(result, remarks=(*result.remarks, f"of the whole run, {publication.missing}"))
         file = f"compare/{slug(one)}--{slug(other)}.html"
-        yield (one, other), (file, _pair_page(Spot(publication, file, cards), found).encode())
-
-
-def _pair_page(spot: Spot, found: Difference) -> str:
-    return comparison_page(
-        found,
-        spot.publication.table,
-        texts=spot.publication.texts,
-        above=[spot.masthead()],
-        head=spot.head(found.sentence),
-        style=package_text("tiltyard.publish", "publish.css"),
-        allow=ALLOWED,
-    )
+        yield (one, other), (file, pair_page(Spot(publication, file, cards), result).encode())
 
 
 def chosen_pairs(publication: StaticSite) -> list[tuple[str, str]]:
@@ -219,7 +217,7 @@ def _board_card(publication: StaticSite, one: PublishedBoard, scale: Scale) -> b
         card.text(WIDTH - INSET, y + 9, points(entry.rating), 30, INK, 120, right=True)
         card.interval(scale, entry.rating, (entry.ci_low, entry.ci_high), y + 27)
         y += 52
-    card.foot(f"{count_text(one.board.n_battles)} battles of {len(one.board):,} models")
+    card.foot(f"{plain_count(one.board.n_battles)} battles of {len(one.board):,} models")
     return card.png()
 
 
@@ -231,7 +229,7 @@ def _model_card(publication: StaticSite, one: PublishedBoard, entry: RatingEntry
     card.text(INSET, 320, f"rank {rank_text(entry)} of {len(one.board):,}", 44, ACCENT, wide)
     card.text(INSET, 392, f"rating {points(entry.rating)}", 44, INK, wide)
     card.interval(scale, entry.rating, (entry.ci_low, entry.ci_high), 422)
-    card.foot(f"{count_text(entry.n_battles)} battles")
+    card.foot(f"{plain_count(entry.n_battles)} battles")
     return card.png()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,16 +15,16 @@ from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.records import Difference, EstimatedDifference
 from tiltyard.decisions.words import between, footnotes, share, side, signed, sureness
 from tiltyard.judging.run_folder import read_object, require
-from tiltyard.pages import document as pages
 from tiltyard.pages import svg
+from tiltyard.pages.escaping import Html
 from tiltyard.pages.figures import count, plural
-from tiltyard.pages.markup import Html, el, join, link, pairs, percent
-from tiltyard.pages.markup import table as html_table
+from tiltyard.pages.html import page, render
 from tiltyard.report.grid import (
     ChangeCell,
     GridCell,
     GridColumn,
     GridRow,
+    GridView,
     categories_by_prompt,
     cells_by_prompt,
     grid,
@@ -33,10 +34,8 @@ from tiltyard.report.grid import (
     room_for,
 )
 from tiltyard.report.judged import JudgedBattle
-from tiltyard.report.page import own_file
+from tiltyard.report.page import image_policy, own_file
 from tiltyard.report.run import Run, read_run
-from tiltyard.report.sections.battles import badge
-from tiltyard.report.sections.prompts import answer_block, expected, image_policy, pictures, verdict_blocks, words
 
 NO_BREAK = "\u00a0"
 OTHERS = 8
@@ -46,44 +45,49 @@ ROOM_FOR_TEXTS = 12_000_000
 
 
 def comparison_page(
-    found: Difference,
+    result: Difference,
     table: BattleTable,
     *,
     run: Run | None = None,
     texts: Mapping[str, str] | None = None,
-    above: Sequence[Html] = (),
-    head: Sequence[Html] = (),
+    template: str = "report/comparison.html",
     style: str = "",
     allow: str = "",
+    **values: Any,
 ) -> str:
     """The text of `compare.html`: the sentence, the numbers, and a grid of prompts × models; one self-contained file.
 
     Parameters:
-        found: The difference.
+        result: The difference.
         table: The battles it was made from, after every filter.
         run: The run they come from, for texts, answers and the judge's words; None: there is no run folder.
         texts: Texts of prompts by id, where they do not come from a run.
-        above: What stands above the page: the way back to a site.
-        head: Further markup for the head of the page.
+        template: The page; one of a site has the way back to the site.
         style: Further style, for what stands above.
         allow: Further directives of the page's content security policy.
+        values: Further values of the template.
     """
-    views = {} if run is None else _views(found, run, _dimensions(table))
-    body = [
-        *above,
-        _header(found),
-        _navigation(found),
-        el(
-            "main",
-            _numbers_section(found),
-            *[_parts_section(found, column) for column in _columns(found)],
-            _grid_section(found, table, run, texts or {}, views),
-            el("div", *views.values(), id="views"),
-        ),
-    ]
-    style = own_file("style.css") + own_file("grid.css") + own_file("comparison.css") + style
-    title, script = f"{found.new} against {found.old}", own_file("grid.js")
-    return pages.document(title, body, style=style, script=script, head=head, allow=allow or image_policy(run))
+    views = {} if run is None else _views(result, run, _dimensions(table))
+    columns = list(dict.fromkeys(part.column for part in result.parts))
+    lead = side(result.low, result.high)
+    return page(
+        template,
+        title=f"{result.new} against {result.old}",
+        style=own_file("style.css") + own_file("grid.css") + own_file("comparison.css") + style,
+        script=own_file("grid.js"),
+        allow=allow or image_policy(run),
+        result=result,
+        lead=lead,
+        # An unclear sentence begins with a word, not with a model's name.
+        sentence=result.sentence[0].upper() + result.sentence[1:] if lead == "unclear" else result.sentence,
+        tiles=_tiles(result),
+        columns=columns,
+        numbers=_numbers(result),
+        parts=[_part(result, column) for column in columns],
+        grid=_grid(result, table, run, texts or {}, views),
+        views=views.values(),
+        **values,
+    )
 
 
 def run_behind(folder: Path) -> Run:
@@ -99,84 +103,68 @@ def run_behind(folder: Path) -> Run:
     return read_run(folder)
 
 
-def _columns(found: Difference) -> list[str]:
-    """The columns by whose values there is a difference."""
-    return list(dict.fromkeys(part.column for part in found.parts))
-
-
-def _header(found: Difference) -> Html:
-    said = found.sentence
-    if side(found.low, found.high) == "unclear":  # it begins with a word, not with a model's name
-        said = said[0].upper() + said[1:]
-    return el(
-        "header",
-        el("p", "Tiltyard · comparison", class_="over"),
-        el("h1", el("bdi", found.new), " against ", el("bdi", found.old)),
-        el("p", said, class_=f"lead {side(found.low, found.high)}"),
-        pairs(_tiles(found), class_="tiles"),
-    )
-
-
-def _tiles(found: Difference) -> list[tuple[str, str]]:
-    shown, direct = found.shown, found.direct
-    points = join([signed(found.difference), el("small", between(found.low, found.high))])
+def _tiles(result: Difference) -> list[tuple[str, str | float, str]]:
+    """Figures with what is small below them; a share is a number."""
+    shown, direct = result.shown, result.direct
     rates = "" if shown.win_rate_low is None else f"{share(shown.win_rate_low)} to {share(shown.win_rate_high)}"
-    tiles: list[tuple[str, str]] = [
-        ("difference in points", points),
-        (f"sure that {found.new} is better", _sure(found.probability_better)),
-        (f"win rate against {found.old}", join([percent(shown.win_rate, 1), el("small", rates)])),
+    sure = sureness(result.probability_better).replace("more than", ">").replace("less than", "<")
+    tiles: list[tuple[str, str | float, str]] = [
+        ("difference in points", signed(result.difference), between(result.low, result.high)),
+        (f"sure that {result.new} is better", sure.replace(" ", NO_BREAK), ""),
+        (f"win rate against {result.old}", shown.win_rate, rates),
     ]
     if direct is not None:
-        bad = f", {count(direct.both_bad)} both bad" if direct.both_bad else ""
+        bad = f"{count(direct.both_bad)} both bad" if direct.both_bad else ""
         record = "–".join(count(number) for number in (direct.wins, direct.losses, direct.ties))
-        tiles.append(("won–lost–tied between the two", join([record, el("small", bad.lstrip(", "))])))
+        tiles.append(("won–lost–tied between the two", record, bad))
     return tiles
 
 
-def _sure(probability: float | None) -> str:
-    """How sure, short enough for a tile."""
-    return sureness(probability).replace("more than", ">").replace("less than", "<").replace(" ", NO_BREAK)
+@dataclass(frozen=True, slots=True)
+class EstimateRow:
+    """One difference as a row: every figure in words, and its interval for the picture."""
+
+    name: str
+    value: float
+    low: float | None
+    high: float | None
+    label: str
+    cells: Sequence[str]
 
 
-def _navigation(found: Difference) -> Html:
-    places = [("numbers", "Numbers"), *((f"by-{i}", f"By {name}") for i, name in enumerate(_columns(found)))]
-    places.append(("prompts", "Prompts"))
-    return el("nav", *[link(f"#{anchor}", name) for anchor, name in places], aria_label="Sections")
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """Differences on one scale, with the heads of their columns and what to know about them."""
+
+    rows: Sequence[EstimateRow]
+    what: str
+    interval: str
+    scale: svg.Scale
+    notes: Sequence[str | tuple[str, str]]
 
 
-def _numbers_section(found: Difference) -> Html:
+def _numbers(result: Difference) -> Estimates:
     """The difference from the battles between the two, and from all battles; what a reader should know about both."""
     lines: list[tuple[str, EstimatedDifference]] = []
-    direct = found.direct
+    direct = result.direct
     if direct is not None and direct.estimate is not None:
         lines.append(("against each other", direct.estimate))
-    if direct is None or direct.n_battles - direct.both_bad < found.n_battles:
-        lines.append(("all battles", found.estimate))
-    notes = footnotes(found)
+    if direct is None or direct.n_battles - direct.both_bad < result.n_battles:
+        lines.append(("all battles", result.estimate))
+    notes = footnotes(result)
     if direct is None:
-        notes = [f"{found.new} and {found.old} never met: the difference comes through the models both met", *notes]
-    return el(
-        "section",
-        el("h2", "Numbers"),
-        _estimates(found, lines, ("from", level_text(found.level)), _scale(estimate for _, estimate in lines)),
-        el("ul", *[el("li", note) for note in notes], class_="note"),
-        id="numbers",
-    )
+        notes = [f"{result.new} and {result.old} never met: the difference comes through the models both met", *notes]
+    rows = [_estimate_row(name, one) for name, one in lines]
+    return Estimates(rows, "from", level_text(result.level), _scale(estimate for _, estimate in lines), notes)
 
 
-def _parts_section(found: Difference, column: str) -> Html:
-    parts = [part for part in found.parts if part.column == column]
+def _part(result: Difference, column: str) -> Estimates:
+    """The differences by the values of a column, and why some have none."""
+    parts = [part for part in result.parts if part.column == column]
     known = [(part.value, part.estimate) for part in parts if part.estimate is not None]
-    missing = [el("li", el("b", part.value), ": ", part.reason or "") for part in parts if part.estimate is None]
-    scale = _scale([*(estimate for _, estimate in known), found.estimate])
-    return el(
-        "section",
-        el("h2", f"By {column}"),
-        el("p", "The intervals hold for all values at once, so each is wider than one alone would be.", class_="note"),
-        _estimates(found, known, (column, "interval"), scale) if known else Html(""),
-        el("ul", *missing, class_="note") if missing else Html(""),
-        id=f"by-{_columns(found).index(column)}",
-    )
+    missing = [(part.value, part.reason or "") for part in parts if part.estimate is None]
+    scale = _scale([*(estimate for _, estimate in known), result.estimate])
+    return Estimates([_estimate_row(value, one) for value, one in known], column, "interval", scale, missing)
 
 
 def _scale(estimates: Iterable[EstimatedDifference]) -> svg.Scale:
@@ -184,53 +172,28 @@ def _scale(estimates: Iterable[EstimatedDifference]) -> svg.Scale:
     return svg.Scale.of([0.0, *ends])
 
 
-def _estimates(
-    found: Difference, lines: Sequence[tuple[str, EstimatedDifference]], heads: tuple[str, str], scale: svg.Scale
-) -> Html:
-    what, interval = heads
-    head: list[str | tuple[str, str]] = [
-        what,
-        ("difference", "num"),
-        (join([svg.axis(scale), el("span", "picture", class_="aloud")]), "chart"),
-        (interval, "num"),
-        (f"{found.new} is better", "num extra"),
-        ("win rate", "num extra"),
-        (interval, "num extra"),
-        ("battles", "num extra"),
-    ]
-    return html_table(head, [_estimate_row(name, one, scale) for name, one in lines], class_="board estimates")
-
-
-def _estimate_row(name: str, one: EstimatedDifference, scale: svg.Scale) -> list[str]:
+def _estimate_row(name: str, one: EstimatedDifference) -> EstimateRow:
     rates = "–" if one.win_rate_low is None else f"{share(one.win_rate_low)} to {share(one.win_rate_high)}"
-    known = one.low is not None or one.high is not None
     label = f"{name}: {signed(one.difference)} points, {between(one.low, one.high)}"
-    picture = svg.interval(scale, one.difference, one.low, one.high, label, guide=0.0) if known else Html("")
-    return [
-        name,
-        el("b", signed(one.difference)),
-        picture,
-        el("span", between(one.low, one.high), class_="span"),
+    cells = (
+        signed(one.difference),
+        between(one.low, one.high),
         sureness(one.probability_better),
         share(one.win_rate),
-        el("span", rates, class_="span"),
+        rates,
         count(one.n_battles),
-    ]
+    )
+    return EstimateRow(name, one.difference, one.low, one.high, label, cells)
 
 
-def _grid_section(
-    found: Difference,
-    battles: BattleTable,
-    run: Run | None,
-    texts: Mapping[str, str],
-    views: Mapping[str, Html],
-) -> Html:
-    title = el("h2", "Prompts")
-    if not found.prompts:
-        said = "These battles do not say which prompt they are about, so no prompt can be shown."
-        return el("section", title, el("p", said, class_="note"), id="prompts")
-    others, unseen = _other_models(found, battles)
-    columns, rows = _rows(found, battles, others)
+def _grid(
+    result: Difference, battles: BattleTable, run: Run | None, texts: Mapping[str, str], views: Mapping[str, Html]
+) -> GridView | None:
+    """The grid of prompts; None where battles do not name any."""
+    if not result.prompts:
+        return None
+    others, unseen = _other_models(result, battles)
+    columns, rows = _rows(result, battles, others)
     anchors = {} if run is None else {name: f"#p{i}" for i, name in enumerate(run.prompts) if name in views}
     kinds = categories_by_prompt(battles) or ({} if run is None else kinds_of(run.prompts))
     known = texts if run is None else {**{name: prompt.text for name, prompt in run.prompts.items()}, **texts}
@@ -243,16 +206,15 @@ def _grid_section(
         )
         for row in rows
     ]
-    weights = {one.prompt: _telling(one) for one in found.prompts}
+    weights = {one.prompt: _telling(one) for one in result.prompts}
     shown = most_telling(rows, weights, room_for(len(columns)))
-    left_out = _left_out(found, len(rows) - len(shown), unseen, run, len(views))
-    label = f"Prompts on which {found.new} or {found.old} met anybody"
-    return el("section", title, grid(columns, shown, label=label, left_out=left_out), id="prompts")
+    left_out = _left_out(result, len(rows) - len(shown), unseen, run, len(views))
+    return grid(columns, shown, label=f"Prompts on which {result.new} or {result.old} met anybody", left_out=left_out)
 
 
-def _other_models(found: Difference, battles: BattleTable) -> tuple[list[str], int]:
+def _other_models(result: Difference, battles: BattleTable) -> tuple[list[str], int]:
     """The models the two met most, and how many more there are."""
-    codes = [battles.models.index(name) for name in (found.new, found.old) if name in battles.models]
+    codes = [battles.models.index(name) for name in (result.new, result.old) if name in battles.models]
     met = np.zeros(len(battles.models))
     for ours, theirs in ((battles.model_a, battles.model_b), (battles.model_b, battles.model_a)):
         rows = np.isin(ours, codes)
@@ -262,22 +224,22 @@ def _other_models(found: Difference, battles: BattleTable) -> tuple[list[str], i
     return names[:OTHERS], max(0, len(names) - OTHERS)
 
 
-def _rows(found: Difference, battles: BattleTable, others: Sequence[str]) -> tuple[list[GridColumn], list[GridRow]]:
+def _rows(result: Difference, battles: BattleTable, others: Sequence[str]) -> tuple[list[GridColumn], list[GridRow]]:
     """The columns, and the prompts with the heaviest losses first.
 
     The two against each other come first, then by how much they differ, then every model alone.
     """
-    new, old = found.new, found.old
+    new, old = result.new, result.old
     models = [new, old, *others]
-    met = found.direct is not None
-    field = found.direct is None or found.n_battles > found.direct.n_battles - found.direct.both_bad
+    met = result.direct is not None
+    field = result.direct is None or result.n_battles > result.direct.n_battles - result.direct.both_bad
     columns = [GridColumn(f"{new} against {old}", f"where {new} lost to {old}")] if met else []
     if field:
         columns.append(GridColumn(f"{new} minus {old}", f"where {new} did worse than {old}"))
         columns += [GridColumn(name, f"where {name} lost") for name in models]
     cells = cells_by_prompt(battles, models) if field else {}
     rows = []
-    for one in found.prompts:
+    for one in result.prompts:
         line: list[GridCell | ChangeCell | None] = [_between(one)] if met else []
         if field:
             line.append(None if one.change is None else ChangeCell(one.change))
@@ -299,21 +261,23 @@ def _telling(one: PromptScore) -> tuple[float, ...]:
     return (abs(one.net), abs(one.change or 0.0), one.wins + one.losses + one.ties)
 
 
-def _left_out(found: Difference, rows: int, models: int, run: Run | None, views: int) -> str:
+def _left_out(result: Difference, rows: int, models: int, run: Run | None, views: int) -> str:
     """What the page does not show, in sentences."""
-    said = []
+    sentences = []
     if rows:
-        said.append(f"{plural(rows, 'prompt')} on which the two differ least are left out, to keep the page usable.")
+        sentences.append(
+            f"{plural(rows, 'prompt')} on which the two differ least are left out, to keep the page usable."
+        )
     if models:
-        said.append(f"{plural(models, 'model')} that the two met least have no column.")
+        sentences.append(f"{plural(models, 'model')} that the two met least have no column.")
     if run is not None:
-        lacking = sum(one.prompt in run.prompts for one in found.prompts) - views
+        lacking = sum(one.prompt in run.prompts for one in result.prompts) - views
         if lacking:
-            said.append(
+            sentences.append(
                 f"The answers to {plural(lacking, 'prompt')} on which the two differ least are left out, to keep the "
                 "page usable; the run’s report.html has them."
             )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def _dimensions(battles: BattleTable) -> set[str] | None:
@@ -324,9 +288,9 @@ def _dimensions(battles: BattleTable) -> set[str] | None:
     return {column.labels[code] for code in np.unique(column.codes).tolist() if code >= 0} or None
 
 
-def _views(found: Difference, run: Run, dimensions: set[str] | None) -> dict[str, Html]:
+def _views(result: Difference, run: Run, dimensions: set[str] | None) -> dict[str, Html]:
     """Answers and the judge's words by prompt, the most telling prompts first while there is room."""
-    two = {found.new, found.old}
+    two = {result.new, result.old}
     judged = run.battles.of_kind(
         lambda battle: bool(two & set(battle.entrants)) and (dimensions is None or battle.dimension in dimensions)
     )
@@ -334,10 +298,10 @@ def _views(found: Difference, run: Run, dimensions: set[str] | None) -> dict[str
     number = {name: i for i, name in enumerate(run.prompts)}
     views: dict[str, Html] = {}
     room = ROOM_FOR_TEXTS
-    for one in sorted(found.prompts, key=lambda one: tuple(-weight for weight in _telling(one))):
+    for one in sorted(result.prompts, key=lambda one: tuple(-weight for weight in _telling(one))):
         if one.prompt not in run.prompts:
             continue
-        view = _view(found, run, one.prompt, f"p{number[one.prompt]}", by_prompt.get(one.prompt, []))
+        view = _view(result, run, one.prompt, f"p{number[one.prompt]}", by_prompt.get(one.prompt, []))
         room -= len(view)
         if room < 0 and views:
             break
@@ -345,48 +309,18 @@ def _views(found: Difference, run: Run, dimensions: set[str] | None) -> dict[str
     return dict(sorted(views.items(), key=lambda item: number[item[0]]))
 
 
-def _view(found: Difference, run: Run, prompt_id: str, anchor: str, battles: Sequence[JudgedBattle]) -> Html:
+def _view(result: Difference, run: Run, prompt_id: str, anchor: str, battles: Sequence[JudgedBattle]) -> Html:
     """One prompt: both answers, what the judge said of the two, and folded the rest of what it said of either."""
-    prompt, two = run.prompts[prompt_id], (found.new, found.old)
-    place = {name: i for i, name in enumerate(run.entrants)}
-    own = [battle for battle in battles if set(battle.entrants) == set(two)]
+    two = (result.new, result.old)
     rest = [battle for battle in battles if set(battle.entrants) != set(two)]
-    met = dict.fromkeys(name for battle in rest for name in battle.entrants if name not in two)
-
-    def answers(names: Iterable[str]) -> Html:
-        known = [name for name in names if (prompt_id, name) in run.answers]
-        blocks = [answer_block(place[n], n, run.answers[prompt_id, n], pictures(run, prompt_id, n)) for n in known]
-        return el("div", *blocks, class_="answers")
-
-    about = [word for word in (prompt.source, prompt.subject) if word]
-    others = el(
-        "details",
-        el("summary", f"Other models on this prompt: {', '.join(met)}"),
-        answers(met),
-        *[battle_block(run, battle) for battle in rest],
-        class_="others",
-    )
-    return el(
-        "article",
-        el("p", link("#prompts", "Prompts"), *[f" / {word}" for word in about], class_="up"),
-        el("h3", prompt_id),
-        words(prompt.text, "question", "Prompt"),
-        pictures(run, prompt_id),
-        *expected(prompt),
-        answers(two),
-        *[battle_block(run, battle) for battle in own],
-        Html("") if own else el("p", "The two did not meet on this prompt.", class_="note"),
-        others if rest else Html(""),
-        class_="view prompt",
-        id=anchor,
-    )
-
-
-def battle_block(run: Run, battle: JudgedBattle) -> Html:
-    """One judgment with what the judge said in each order."""
-    return el(
-        "section",
-        el("h4", battle.dimension, ": ", join(battle.entrants, " against "), " ", badge(battle)),
-        el("div", *verdict_blocks(battle, run.judgment(battle)), class_="verdicts"),
-        class_="battle",
+    return render(
+        "report/compared_view.html",
+        run=run,
+        prompt=run.prompts[prompt_id],
+        anchor=anchor,
+        two=two,
+        place={name: i for i, name in enumerate(run.entrants)},
+        own=[battle for battle in battles if set(battle.entrants) == set(two)],
+        rest=rest,
+        met=list(dict.fromkeys(name for battle in rest for name in battle.entrants if name not in two)),
     )

@@ -34,6 +34,11 @@ class Share:
         """Its interval."""
         return share_interval(self.hits, self.n)
 
+    def label(self, what: str) -> str:
+        """The words of its picture, where it has an interval."""
+        low, high = self.interval or (0.0, 0.0)
+        return f"{what}: {100 * (self.value or 0.0):.1f} %, interval {100 * low:.1f} to {100 * high:.1f} %"
+
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:

@@ -19,7 +19,7 @@ from tiltyard.battles.battle import Outcome
 from tiltyard.battles.table import BattleTable
 from tiltyard.judging.records import prompt_columns
 from tiltyard.pages import figures
-from tiltyard.pages.markup import Html, el, join, link, shortened, table
+from tiltyard.pages.escaping import shortened
 
 PROMPT = "question_id"
 MOST_CELLS = 40_000
@@ -204,6 +204,43 @@ def room_for(n_columns: int) -> int:
     return max(1, MOST_CELLS // max(1, n_columns))
 
 
+@dataclass(frozen=True, slots=True)
+class ShownCell:
+    """What a cell says: its text, what is small below it, and its shade from 0 (lost all) to 6 (won all)."""
+
+    shown: str
+    small: str
+    shade: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRow:
+    """A row of the grid as it is drawn."""
+
+    short: str
+    unfolded: str
+    about: str
+    category: str
+    remark: str
+    target: str
+    cells: tuple[tuple[ShownCell | None, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GridView:
+    """The grid with its filter, as the macro `grid` draws it."""
+
+    label: str
+    legend: str
+    left_out: str
+    searched: str
+    choices: list[tuple[str, str, list[tuple[str, str]]]]
+    heads: list[str | tuple[str, str]]
+    rows: list[ShownRow]
+    rest: list[ShownRow]
+    """Rows that are folded."""
+
+
 def grid(
     columns: Sequence[GridColumn],
     rows: Sequence[GridRow],
@@ -213,7 +250,7 @@ def grid(
     leads: str = LEADS,
     legend: str = LEGEND,
     most_text: int = MOST_TEXT,
-) -> Html:
+) -> GridView:
     """The grid with its filter, which appears only where scripts run.
 
     Parameters:
@@ -226,100 +263,51 @@ def grid(
         most_text: Characters of prompts that unfold in their rows at the most.
     """
     unfold = sum(len(row.text or "") for row in rows if not row.target) <= most_text
-    head: list[str | tuple[str, str]] = ["prompt", *((column.title, "res") for column in columns)]
-    body = [_row(row, unfold=unfold) for row in rows]
-    notes = [legend]
-    if any(row.target for row in rows):
-        notes.append(f" {leads}")
     if not unfold and most_text:
         left_out = f"{left_out} Long prompts are cut.".strip()
-    return el(
-        "div",
-        el("p", *notes, class_="note"),
-        el("p", left_out, class_="note omitted") if left_out else Html(""),
-        _filter(columns, rows),
-        table(head, body[:LONG], caption=label, class_="grid-table"),
-        _folded(table(head, body[LONG:], caption=f"{label}, continued", class_="grid-table"), len(body) - LONG),
-        class_="results",
-    )
-
-
-def _folded(more: Html, n: int) -> Html:
-    return el("details", el("summary", figures.plural(n, "more prompt")), more, class_="rest") if n > 0 else Html("")
-
-
-def _filter(columns: Sequence[GridColumn], rows: Sequence[GridRow]) -> Html:
-    """Search, category and losses; hidden until a script makes it work."""
     names = sorted({row.category for row in rows if row.category})
-    searched = "prompt, answer, judge’s words" if any(row.target.startswith("#") for row in rows) else "prompt"
     lost = [(str(place), column.lost) for place, column in enumerate(columns, start=1) if column.lost]
-    choices = [
-        _choice("Category", "category", [("", "all"), *((name, name) for name in names)] if len(names) > 1 else []),
-        _choice("Prompts", "losses", [("", "all"), *lost] if lost else []),
-    ]
-    return el(
-        "div",
-        el("label", "Search ", el("input", type="search", placeholder=searched)),
-        *choices,
-        el("output", aria_live="polite"),
-        class_="filter",
-        hidden=True,
+    choices = [("Category", "category", [(name, name) for name in names])] if len(names) > 1 else []
+    choices += [("Prompts", "losses", lost)] if lost else []
+    shown = [_row(row, unfold=unfold) for row in rows]
+    return GridView(
+        label=label,
+        legend=f"{legend} {leads}" if any(row.target for row in rows) else legend,
+        left_out=left_out,
+        searched="prompt, answer, judge’s words" if any(row.target.startswith("#") for row in rows) else "prompt",
+        choices=choices,
+        heads=["prompt", *((column.title, "res") for column in columns)],
+        rows=shown[:LONG],
+        rest=shown[LONG:],
     )
 
 
-def _choice(label: str, class_: str, options: Sequence[tuple[str, str]]) -> Html:
-    if not options:
-        return Html("")
-    return el(
-        "label", label, " ", el("select", *[el("option", name, value=value) for value, name in options], class_=class_)
-    )
-
-
-def _row(row: GridRow, *, unfold: bool) -> list[str]:
-    targets = row.targets or (row.target,) * len(row.cells)
-    return [
-        el("th", *_prompt(row, unfold=unfold), scope="row"),
-        *(_shown(cell, target) for cell, target in zip(row.cells, targets, strict=True)),
-    ]
-
-
-def _prompt(row: GridRow, *, unfold: bool) -> list[Html]:
+def _row(row: GridRow, *, unfold: bool) -> ShownRow:
     """The prompt's text, or its id where the text is unknown; below it id and category."""
     short = shortened(row.text or row.prompt, TEXT_WIDTH)
-    name = el("bdi", short or "(empty)")
-    if row.target:
-        name = link(row.target, name)
-    elif unfold and row.text and short.endswith("…"):
-        name = el("details", el("summary", name), el("div", row.text, class_="words", dir="auto"))
-    about: list[str] = [] if row.text is None else [shortened(row.prompt, 60)]
-    if row.category:
-        about.append(el("span", row.category, class_="cat"))
-    if row.remark:
-        about.append(row.remark)
-    return [name, el("small", join(about, " · "))] if about else [name]
-
-
-_NO_BATTLE = el("td", "–", class_="none")
-
-
-def _shown(cell: GridCell | ChangeCell | None, target: str) -> Html:
-    if cell is None:
-        return _NO_BATTLE
-    shown, shade = _said(cell)
-    return el("td", link(target, shown) if target else shown, class_=f"g{shade}")
+    targets = row.targets or (row.target,) * len(row.cells)
+    return ShownRow(
+        short=short or "(empty)",
+        unfolded=row.text if unfold and row.text and short.endswith("…") else "",
+        about="" if row.text is None else shortened(row.prompt, 60),
+        category=row.category or "",
+        remark=row.remark,
+        target=row.target,
+        cells=tuple((None if cell is None else _shown(cell), to) for cell, to in zip(row.cells, targets, strict=True)),
+    )
 
 
 @lru_cache(maxsize=KEPT_CELLS)
-def _said(cell: GridCell | ChangeCell) -> tuple[Html, int]:
-    """What a cell says, and its shade: in all grids of a run or a site, the same few things again and again."""
+def _shown(cell: GridCell | ChangeCell) -> ShownCell:
+    """What a cell says: in all grids of a run or a site, the same few things again and again."""
     if isinstance(cell, ChangeCell):
         lean = round(cell.change, 9)
         points = f"{_sign(lean)} {figures.signed(100 * lean) if lean else 0}"
-        means = [] if cell.means is None else [el("small", " → ".join(map(figures.percent, cell.means)))]
-        return join([points, *means]), _shade(lean)
+        means = "" if cell.means is None else " → ".join(map(figures.percent, cell.means))
+        return ShownCell(points, means, _shade(lean))
     lean = 0.0 if cell.score is None else round(2.0 * (cell.score - EVEN), 9)
     share = "both bad" if cell.score is None else f"{_sign(lean)} {figures.percent(cell.score)}"
-    return join([share, el("small", _counts(cell))]), _shade(lean)
+    return ShownCell(share, _counts(cell), _shade(lean))
 
 
 def _sign(lean: float) -> str:

@@ -57,6 +57,11 @@ class JudgedBattle(msgspec.Struct, frozen=True, gc=False):
             return "failed"
         return self.winner or ("inconsistent" if self.inconsistent else "tie")
 
+    @property
+    def kind(self) -> str:
+        """Which of the four outcomes it had, regardless of who won."""
+        return "decisive" if self.winner is not None else self.outcome
+
     def word(self, place: int) -> str:
         """The verdict in this order: an entrant's name, `tie`, a failure's name, or `missing`."""
         if place >= len(self.said):

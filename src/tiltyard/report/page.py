@@ -1,43 +1,21 @@
-"""Pages: the sections of a report in their order, in one self-contained HTML file or in a few."""
+"""Pages of a report: the files of a run, in one self-contained HTML file or in a few."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
-from tiltyard.pages import document as pages
-from tiltyard.pages.markup import Html, el, link
-from tiltyard.report.counts import disagreements
-from tiltyard.report.run import Dimension, Run
-from tiltyard.report.sections.battles import battles_section, filter_form, pair_view
-from tiltyard.report.sections.board import (
-    baseline_section,
-    board_section,
-    elo_section,
-    fit_section,
-    k_section,
-    people_section,
-    win_rate_section,
-)
-from tiltyard.report.sections.categories import category_section
-from tiltyard.report.sections.habits import failures_section, habits_section
-from tiltyard.report.sections.header import glance, header, noted, run_title, warning_list, warnings
-from tiltyard.report.sections.panel import panel_section
-from tiltyard.report.sections.prompts import image_policy, prompt_index, prompt_view, results_section
-from tiltyard.report.sections.run import (
-    canary_section,
-    gate_section,
-    judge_prompt_section,
-    rounds_section,
-    run_section,
-    usage_section,
-)
+from tiltyard.judging.panel import judge_in_words
+from tiltyard.pages.html import package_text, page
+from tiltyard.report import sections
+from tiltyard.report.counts import behaviour, disagreements
+from tiltyard.report.run import Run
 from tiltyard.report.site_map import MAIN, ONE_PAGE, Here, SiteMap
 
-SIDE_BY_SIDE = 5
-"""With at most this many entrants, two heatmaps fit side by side."""
+OUTCOMES = ("decisive", "tie", "inconsistent", "failed")
 
 
 def render_run(run: Run) -> str:
@@ -63,11 +41,13 @@ def render_site(run: Run, one_page: int = ONE_PAGE) -> Iterator[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class ReportKind:
-    """What differs between kinds of report: title, list of a pair's battles, its filter, extra style and script."""
+    """What differs between kinds of report: the title, the list of a pair's battles, extra style and script."""
 
     title: str
-    pair_view: Callable[[Here, tuple[int, int, int]], Html] = pair_view
-    filter_form: Callable[[], Html] = filter_form
+    lists: str = "report/run_lists.html"
+    """The template with the macro `pair`."""
+    pair_view: Callable[[Here, tuple[int, int, int]], Any] = sections.pair_view
+    outcomes: Sequence[str] = OUTCOMES
     style: str = ""
     script: str = ""
 
@@ -81,100 +61,91 @@ def sibling_files(site_map: SiteMap, kind: ReportKind) -> Iterator[tuple[str, st
         return
     for key in site_map.by_pair:
         here = Here(site_map, site_map.pair_file(key))
-        yield here.file, _sibling(here, kind, kind.filter_form(), kind.pair_view(here, key))
+        yield here.file, _sibling(here, kind, pair=kind.pair_view(here, key))
     for file, homes in groupby(site_map.prompt_files.items(), key=itemgetter(1)):
-        here = Here(site_map, file)
-        yield file, _sibling(here, kind, *(prompt_view(here, prompt) for prompt, _ in homes))
+        yield file, _sibling(Here(site_map, file), kind, prompts=[prompt for prompt, _ in homes])
 
 
-def views_on_page(here: Here, kind: ReportKind) -> Html:
-    """All lists and battles of a one-page run; each is shown when the address ends in its name."""
-    views: list[Html] = []
-    if not here.site_map.split:
-        views = [kind.pair_view(here, key) for key in here.site_map.by_pair]
-        views += [prompt_view(here, prompt) for prompt in here.run.prompts]
-    return el("div", *views, id="views")
+def _sibling(here: Here, kind: ReportKind, *, pair: Any = None, prompts: Sequence[str] = ()) -> str:
+    told = sections.note_alone(here.run)
+    return report_page(
+        "report/sibling.html", here, kind, pair_template=kind.lists, told=told, pair=pair, prompts=prompts
+    )
 
 
 def _kind(run: Run) -> ReportKind:
-    return ReportKind(run_title(run), style=own_file("grid.css"), script=own_file("grid.js"))
+    return ReportKind(sections.run_title(run), style=own_file("grid.css"), script=own_file("grid.js"))
 
 
 def _main_page(here: Here) -> str:
     run = here.run
-    found = disagreements(run)
-    kind = _kind(run)
-    body = [
-        header(here),
-        warnings(here, found),
-        _navigation(here),
-        el(
-            "main",
-            gate_section(here),
-            glance(here),
-            rounds_section(here),
-            *[_dimension(here, dimension) for dimension in run.dimensions],
-            panel_section(here),
-            results_section(here),
-            failures_section(here),
-            canary_section(here),
-            judge_prompt_section(here),
-            usage_section(here),
-            run_section(here, found),
-            prompt_index(here),
-            battles_section(here),
-            views_on_page(here, kind),
-        ),
-    ]
-    return document(here, kind, *body)
+    disagreeing = disagreements(run)
+    single = sum(n for battle, n in run.battles.counted() if battle.settled and len(battle.said) == 1)
+    values = {
+        "leaders": sections.leaders(run),
+        "without_board": [
+            (one.name, sections.why_no_board(run, one)) for one in run.dimensions if one.best_board is None
+        ],
+        "doubts": list(sections.doubts(run)),
+        "judge": judge_in_words(str(run.manifest.get("judge_model") or "an unnamed judge")),
+        "orders": f"judged in both orders but for {single:,} pairs" if single else "every pair judged in both orders",
+        "when": sections.when(run),
+        "behaviour": behaviour(run.battles),
+        "n_failed": sum(n for battle, n in run.battles.counted() if not battle.settled),
+        "n_decisive": sum(n for battle, n in run.battles.counted() if battle.winner is not None),
+        "cost": sections.cost(run),
+        "told": sections.run_warnings(run, disagreeing),
+        "gate": sections.gate(run),
+        "glance": sections.glance(run),
+        "rounds": sections.rounds(run),
+        "round_heads": sections.ROUND_COLUMNS.values(),
+        "dimensions": [sections.dimension_view(here, one) for one in run.dimensions],
+        "panel": sections.panel(run),
+        "grids": [(one.name, sections.results_grid(here, one)) for one in run.dimensions],
+        "failures": sections.failures(run),
+        "canaries": (run.manifest.get("results") or {}).get("canaries"),
+        "judge_prompts": sections.judge_prompts(run),
+        "usage": sections.usage(run),
+        "manifest_facts": sections.manifest_facts(run),
+        "disagreements": len(disagreeing),
+        "sources": sections.prompts_by_source(run),
+        "pair_view": sections.pair_view,
+    }
+    return report_page("report/run.html", here, _kind(run), places=_places(here, values), **values)
 
 
-def _dimension(here: Here, dimension: Dimension) -> Html:
-    return el(
-        "section",
-        el("h2", dimension.name),
-        baseline_section(here, dimension),
-        people_section(here, dimension),
-        board_section(here, dimension),
-        fit_section(dimension),
-        category_section(here, dimension),
-        elo_section(here, dimension),
-        el("div", win_rate_section(here, dimension), k_section(here, dimension), class_=_beside(here)),
-        habits_section(here, dimension),
-        id=f"d{here.site_map.dimensions[dimension.name]}",
-        class_="dimension",
-    )
-
-
-def _beside(here: Here) -> str:
-    """Two heatmaps are side by side while they are small."""
-    return "beside" if len(here.run.entrants) <= SIDE_BY_SIDE else "stacked"
-
-
-def _navigation(here: Here) -> Html:
-    places = [("glance", "At a glance")] if any(d.board for d in here.run.dimensions) else []
-    places += [("gate", "Go or no-go")] if gate_section(here) else []
-    places += [("rounds", "Adaptive rounds")] if rounds_section(here) else []
+def _places(here: Here, values: dict[str, Any]) -> list[tuple[str, str]]:
+    """The sections that the page leads to."""
+    places = [("glance", "At a glance")] if values["glance"] else []
+    places += [("gate", "Go or no-go")] if values["gate"] else []
+    places += [("rounds", "Adaptive rounds")] if values["rounds"] else []
     places += [(f"d{i}", name) for name, i in here.site_map.dimensions.items()]
-    places += [("panel", "The judges")] if panel_section(here) else []
-    places += [("results", "Prompt by prompt")]
-    places += [("failures", "Failures")]
-    places += [("canaries", "Canaries")] if canary_section(here) else []
-    places += [("asked", "What the judge is sent")] if judge_prompt_section(here) else []
-    places += [("usage", "Cost"), ("run", "The run"), ("prompts", "Prompts"), ("battles", "Battles")]
-    return el("nav", *[link(here.section(anchor), name) for anchor, name in places], aria_label="Sections")
+    places += [("panel", "The judges")] if values["panel"] else []
+    places += [("results", "Prompt by prompt"), ("failures", "Failures")]
+    places += [("canaries", "Canaries")] if values["canaries"] else []
+    places += [("asked", "What the judge is sent")] if values["judge_prompts"] else []
+    return [*places, ("usage", "Cost"), ("run", "The run"), ("prompts", "Prompts"), ("battles", "Battles")]
 
 
-def _sibling(here: Here, kind: ReportKind, *views: Html) -> str:
-    back = el("nav", link(here.section("battles"), "← The whole report"), aria_label="Sections")
-    return document(here, kind, back, warning_list(noted(here.run)), el("main", *views, class_="sibling"))
-
-
-def document(here: Here, kind: ReportKind, *body: Html) -> str:
+def report_page(template: str, here: Here, kind: ReportKind, **values: Any) -> str:
     """A page of the report as one HTML file."""
     style = own_file("style.css") + kind.style + _entrant_rules(len(here.run.entrants))
     script = own_file("script.js") + kind.script
-    return pages.document(kind.title, body, style=style, script=script, allow=image_policy(here.run))
+    return page(
+        template,
+        title=kind.title,
+        style=style,
+        script=script,
+        allow=image_policy(here.run),
+        here=here,
+        outcomes=kind.outcomes,
+        **values,
+    )
+
+
+def image_policy(run: Run | None) -> str:
+    """What a page may load for the images of a run: those in it, and nothing where there are none."""
+    return "img-src data:" if run is not None and run.pictures else ""
 
 
 def _entrant_rules(n_entrants: int) -> str:
@@ -185,4 +156,4 @@ def _entrant_rules(n_entrants: int) -> str:
 
 def own_file(name: str) -> str:
     """The text of a file of this package."""
-    return pages.package_text("tiltyard.report", name)
+    return package_text("tiltyard.report", name)

@@ -11,9 +11,10 @@ from tiltyard.arena.following.parts import History, PartBoard, history
 from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.boards.text import json_text
 from tiltyard.pages.figures import plural
-from tiltyard.pages.markup import Html
+from tiltyard.pages.svg import axis
+from tiltyard.pages.escaping import Html
 from tiltyard.report.weekly.text import worth_knowing
-from tiltyard.web import board_charts, charts
+from tiltyard.web import charts
 from tiltyard.web.board_query import (
     COLUMNS,
     FIXED,
@@ -76,7 +77,7 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
         "offered": _offered(snapshot),
         "meanings": _meanings(snapshot.board.phase, columns if query.whole else PART_COLUMNS),
         "lines_html": lines_html(lines, columns if query.whole else None),
-        "axis": charts.bar_axis(lines[0].scale) if lines else None,
+        "axis": axis(lines[0].scale) if lines and lines[0].scale else None,
         "snapshot": snapshot,
         "lines": lines,
         "total": _all_models(snapshot, query, part) if query.filters else len(lines),
@@ -92,7 +93,7 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
         "marked": any(line.row.outside_range for line in lines) and overall and not shadow,
         "calibration": snapshot.study.weekly.calibration,
         "calibration_chart": _predictions(snapshot) if overall and snapshot.board.phase == PREDICTIONS_PHASE else None,
-        "price_chart": board_charts.price_plot(lines) if overall else None,
+        "price_chart": charts.price_plot(lines) if overall else None,
         "win_rates": charts.win_rate_heatmap(snapshot, lines) if overall else None,
         "battles": charts.battles_heatmap(snapshot, lines) if overall else None,
         "heatmap_models": min(len(lines), charts.HEATMAP_MODELS),
@@ -177,8 +178,8 @@ def history_view(snapshot: Snapshot) -> dict[str, Any]:
     days = range(len(result.days) - 1, -1, -1)
     return {
         "found": result,
-        "ratings": board_charts.rating_history(result, names),
-        "places": board_charts.place_history(result, names),
+        "ratings": charts.rating_history(result, names),
+        "places": charts.place_history(result, names),
         "days": [
             {
                 "day": result.days[day],

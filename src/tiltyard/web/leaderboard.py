@@ -18,7 +18,7 @@ from tiltyard.arena.following.replay import Movement
 from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
 from tiltyard.arena.offline import OfflineBoard, OfflineRow
 from tiltyard.arena.verdict import MODEL_VOTES, BoardVerdict, Standing, board_verdict, verdict
-from tiltyard.pages.markup import Html
+from tiltyard.pages.escaping import Html
 from tiltyard.pages.svg import Scale
 from tiltyard.validity.publication import Badge
 from tiltyard.web.board_query import COLUMNS, NOT_THERE, PART_KEYS, BoardQuery, as_public

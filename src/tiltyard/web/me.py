@@ -14,7 +14,7 @@ from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
 from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.store.matchup_table import ShownMatchup, voted_matchups
 from tiltyard.bank import AnswerKind
-from tiltyard.pages.markup import Html
+from tiltyard.pages.escaping import Html
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.validity.agreement import wilson
 from tiltyard.validity.voters import expected_scores

@@ -37,8 +37,7 @@ from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.decisions.two_models import compare_in
 from tiltyard.errors import TiltyardError
 from tiltyard.pages.figures import plural
-from tiltyard.pages.markup import Html
-from tiltyard.report.grid import GridCell, GridColumn, GridRow, grid, losses_first, most_telling
+from tiltyard.report.grid import GridCell, GridColumn, GridRow, GridView, grid, losses_first, most_telling
 from tiltyard.validity.calibration import CalibrationCurve
 from tiltyard.validity.voters import expected_scores
 from tiltyard.web.addresses import compare_address, model_address
@@ -212,7 +211,7 @@ def chosen_prompt(page: ModelPage, asked: str | None) -> str | None:
 
 def prompt_grid(
     page: ModelPage, texts: Mapping[str, str], names: Mapping[str, str], subjects: Mapping[str, str], *, blind: bool
-) -> Html:
+) -> GridView:
     """How the model and those next in rank fared on each prompt, without any answer; its heaviest losses first.
 
     Parameters:

@@ -22,7 +22,7 @@ from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, kept_weeks, week_tex
 from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.decisions.words import between, side, signed, sureness
 from tiltyard.errors import ArenaError
-from tiltyard.pages.markup import Html, shortened
+from tiltyard.pages.escaping import Html, shortened
 from tiltyard.report.weekly.text import rule_numbers, worth_knowing
 from tiltyard.validity.limits import address_block
 from tiltyard.web import charts, methods
@@ -162,7 +162,6 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dat
         "names": names,
         "asked": beginnings,
         "prompt_grid": prompt_grid(page, texts, names, subjects, blind=snapshot.blind),
-        "letters": charts.form_letters(page.form.letters),
         "path_chart": charts.path_chart(page.path, shown),
         "trend_chart": charts.trend_chart(page.trend, shown),
         "calibration_chart": charts.calibration_chart(page.calibration, shown),

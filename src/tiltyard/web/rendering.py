@@ -10,16 +10,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader
 
 from tiltyard import __version__
-from tiltyard.pages.figures import count, day, percent, plural, points, signed
-from tiltyard.pages.markup import Html
+from tiltyard.pages.escaping import Html
+from tiltyard.pages.html import make_environment
 from tiltyard.web.addresses import compare_address, model_address, share_address
 from tiltyard.web.charts import interval_bar
 
 HERE = Path(__file__).parent
 REPORT = HERE.parent / "report"
+PAGES = HERE.parent / "pages" / "templates"
 STATIC_AT = "/static/"
 
 
@@ -55,7 +56,7 @@ def _static_file(path: Path) -> StaticFile:
 def fingerprint() -> str:
     """Changes whenever a template, a static file or the version does, which invalidates pages cached by browsers."""
     digest = hashlib.sha256(__version__.encode())
-    for path in sorted((HERE / "templates").glob("*.html")):
+    for path in sorted([*(HERE / "templates").glob("*.html"), *PAGES.glob("*.html")]):
         digest.update(path.read_bytes())
     for file in static_files().values():
         digest.update(file.digest.encode())
@@ -89,20 +90,20 @@ def render(template: str, site: SiteFacts, context: Mapping[str, Any], *, here: 
 
 @cache
 def environment() -> Environment:
-    """The one environment: everything is escaped, and a missing name is an error."""
-    made = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,  # looking at the files again for each page takes as long as filling a row of the board
+    """The site's environment: its own templates, and the macros of all pages."""
+    made = make_environment(
+        ChoiceLoader(
+            [
+                FileSystemLoader(HERE / "templates"),
+                PrefixLoader({"pages": FileSystemLoader(PAGES)}),
+            ]
+        )
     )
     made.globals.update(
         asset=asset, model_address=model_address, compare_address=compare_address, share_address=share_address
     )
-    made.globals.update(interval_bar=lambda line: markup(interval_bar(line)))
-    made.filters.update(count=count, points=points, percent=percent, day=day, html=markup, signed=signed, plural=plural)
+    made.globals.update(interval_bar=interval_bar)
+    made.filters.update(html=markup)
     return made
 
 
@@ -111,5 +112,5 @@ def markup(made: Html | None) -> Html:
     if made is None:
         return Html("")
     if not isinstance(made, Html):
-        raise TypeError("only markup made by `tiltyard.pages.markup` may be placed unescaped")
+        raise TypeError("only markup made by `tiltyard.pages` may be placed unescaped")
     return made

@@ -23,7 +23,7 @@ from starlette.responses import Response, StreamingResponse
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.files import PART_BYTES, StoredFile, files_of, read_part, shown_file
 from tiltyard.bank import AnswerKind
-from tiltyard.pages.markup import Html
+from tiltyard.pages.escaping import Html
 from tiltyard.web.cookies import derived_key
 from tiltyard.web.failures import Failure
 from tiltyard.web.rendering import static_files

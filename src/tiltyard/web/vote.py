@@ -32,7 +32,7 @@ from tiltyard.arena.units import SECOND
 from tiltyard.arena.vote_effect import Effect, PairVotes, effect_of, pair_votes
 from tiltyard.arena.voting import Gone, MatchupStatus, NotInvited, NotYours, PuzzleNeeded, shows_names
 from tiltyard.bank import AnswerKind
-from tiltyard.pages.markup import Html
+from tiltyard.pages.escaping import Html
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.puzzles import Puzzle

@@ -22,7 +22,7 @@ from tiltyard.placement.manifest import PlacementManifest
 from tiltyard.placement.panel import Panel
 from tiltyard.report.judged import JudgedBattle, read_judged
 from tiltyard.report.run import Dimension, Run, check_texts, keep_answers, read_board
-from tiltyard.report.sections.board import as_leaderboard
+from tiltyard.report.boards import as_leaderboard
 
 PLACE = "tiltyard place"
 """The command that writes such a folder."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tiltyard.arena.weekly import BoardAt, WeeklyReport
-from tiltyard.pages.markup import Html, el
-from tiltyard.pages.svg import HEIGHT, MARGIN, WIDTH, Scale, grid, interval, picture
+from tiltyard.pages.escaping import Html, text
+from tiltyard.pages.svg import HEIGHT, MARGIN, WIDTH, Scale, dot, grid, interval, path, picture, words
 from tiltyard.validity.calibration import CalibrationBin
 from tiltyard.validity.churn import Known, top_order
 
@@ -32,12 +32,12 @@ def exposure_picture(scale: Scale, off: float, tolerance: float, label: str) -> 
     left, right = scale.x(-100 * tolerance), scale.x(100 * tolerance)
     within = abs(off) <= tolerance + 1e-12
     marks = [
-        el("path", d=f"M{left:g} 0H{right:g}V{HEIGHT}H{left:g}z", class_="band"),
+        path(f"M{left:g} 0H{right:g}V{HEIGHT}H{left:g}z", "band"),
         *grid(scale, HEIGHT),
-        el("path", d=f"M{scale.x(0):g} {HEIGHT / 2:g}H{scale.x(100 * off):g}", class_="bar"),
-        el("circle", cx=scale.x(100 * off), cy=HEIGHT / 2, r=4.5, class_="dot" if within else "dot out"),
+        path(f"M{scale.x(0):g} {HEIGHT / 2:g}H{scale.x(100 * off):g}", "bar"),
+        dot(scale.x(100 * off), HEIGHT / 2, class_="dot" if within else "dot out"),
     ]
-    return picture(label, *marks)
+    return picture(label, marks)
 
 
 def band_scale(looks: Sequence[BoardAt]) -> Scale:
@@ -58,11 +58,11 @@ def share_picture(share: float, needed: float, label: str) -> Html:
     """A bar from 0 to 1 with a mark at its target."""
     room = WIDTH - 2 * MARGIN
     marks = [
-        el("path", d=f"M{MARGIN} 9h{room}v12h-{room}z", class_="band"),
-        el("path", d=f"M{MARGIN} 9h{room * min(share, 1.0):.2f}v12h-{room * min(share, 1.0):.2f}z", class_="area"),
-        el("path", d=f"M{MARGIN + room * needed:.2f} 4V26", class_="guide"),
+        path(f"M{MARGIN} 9h{room}v12h-{room}z", "band"),
+        path(f"M{MARGIN} 9h{room * min(share, 1.0):.2f}v12h-{room * min(share, 1.0):.2f}z", "area"),
+        path(f"M{MARGIN + room * needed:.2f} 4V26", "guide"),
     ]
-    return picture(label, *marks)
+    return picture(label, marks)
 
 
 def prediction_picture(piece: CalibrationBin) -> Html:
@@ -73,11 +73,11 @@ def prediction_picture(piece: CalibrationBin) -> Html:
     drawn = 100 * piece.predicted
     marks = [
         *grid(scale, HEIGHT),
-        el("path", d=f"M{scale.x(drawn):g} 3V{HEIGHT - 3}", class_="guide"),
-        el("path", d=f"M{scale.x(low):g} {HEIGHT / 2:g}H{scale.x(high):g}", class_="bar"),
-        el("circle", cx=scale.x(100 * piece.observed), cy=HEIGHT / 2, r=4.5, class_="dot"),
+        path(f"M{scale.x(drawn):g} 3V{HEIGHT - 3}", "guide"),
+        path(f"M{scale.x(low):g} {HEIGHT / 2:g}H{scale.x(high):g}", "bar"),
+        dot(scale.x(100 * piece.observed), HEIGHT / 2),
     ]
-    return picture(label, *marks)
+    return picture(label, marks)
 
 
 def rank_chart(report: WeeklyReport) -> Html:
@@ -93,22 +93,14 @@ def rank_chart(report: WeeklyReport) -> Html:
     marks += [_rank_label(model, places[model], step, len(looks)) for model in shown if places[model][-1] is not None]
     height = ROW * (deepest + 1)
     label = f"Places of {len(shown)} models over {len(looks)} looks; now {', '.join(last)}"
-    return el(
-        "svg",
-        el("title", label),
-        *marks,
-        class_="ranks",
-        viewBox=f"0 0 {CHART_WIDTH} {height}",
-        role="img",
-        aria_label=label,
-    )
+    return picture(label, marks, width=CHART_WIDTH, height=height, class_="ranks")
 
 
 def _moved(line: Sequence[int | None]) -> bool:
     return len({place for place in line if place is not None}) > 1
 
 
-def _rank_line(model: str, line: Sequence[int | None], step: float) -> Html:
+def _rank_line(model: str, line: Sequence[int | None], step: float) -> str:
     """One model's line, with a gap where it was not on the board."""
     steps, drawing = [], False
     for number, place in enumerate(line):
@@ -118,18 +110,18 @@ def _rank_line(model: str, line: Sequence[int | None], step: float) -> Html:
         steps.append(f"{'L' if drawing else 'M'}{RANK_ROOM + number * step:.1f} {ROW * place:g}")
         drawing = True
     dots = [
-        el("circle", cx=f"{RANK_ROOM + number * step:.1f}", cy=ROW * place, r=3)
+        f'<circle cx="{RANK_ROOM + number * step:.1f}" cy="{ROW * place}" r="3"/>'
         for number, place in enumerate(line)
         if place is not None
     ]
-    title = el("title", f"{model}: {', '.join('–' if place is None else str(place) for place in line)}")
-    return el("g", title, el("path", d="".join(steps)), *dots, class_="way moved" if _moved(line) else "way")
+    title = text(f"{model}: {', '.join('–' if place is None else str(place) for place in line)}")
+    class_ = "way moved" if _moved(line) else "way"
+    return f'<g class="{class_}"><title>{title}</title><path d="{"".join(steps)}"/>{"".join(dots)}</g>'
 
 
-def _rank_label(model: str, line: Sequence[int | None], step: float, n_looks: int) -> Html:
-    place = line[-1]
+def _rank_label(model: str, line: Sequence[int | None], step: float, n_looks: int) -> str:
+    first, place = line[0], line[-1]
     assert place is not None
     x = RANK_ROOM + (n_looks - 1) * step + 12
-    first = line[0]
-    left = [el("text", str(first), x=RANK_ROOM - 12, y=ROW * first + 4, text_anchor="end")] if first is not None else []
-    return el("g", *left, el("text", f"{place}  {model}", x=f"{x:.1f}", y=ROW * place + 4, class_="name"))
+    left = "" if first is None else words(RANK_ROOM - 12, ROW * first + 4, str(first), anchor="end")
+    return f"<g>{left}{words(f'{x:.1f}', ROW * place + 4, f'{place}  {model}', class_='name')}</g>"

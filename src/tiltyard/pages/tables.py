@@ -1,0 +1,127 @@
+"""One table for every printer: columns and rows, as text for a terminal, Markdown, CSV and HTML."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tiltyard.pages.figures import plain_count
+
+Cell = str | float | None
+Kind = Literal["text", "count", "figure"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Parameters:
+        name: Its head.
+        kind: `text` as it is, to the left; `count` with thousands separated, `figure` with its digits, to the right.
+        digits: Digits of a figure behind the point.
+        missing: What stands for a missing value.
+        left: Whether it is aligned to the left; None: texts are.
+    """
+
+    name: str
+    kind: Kind = "text"
+    digits: int = 1
+    missing: str = ""
+    left: bool | None = None
+
+    def shown(self, cell: Cell) -> str:
+        """A value as people read it; a text stays as it is in any column."""
+        if cell is None:
+            return self.missing
+        if isinstance(cell, str):
+            return cell
+        return plain_count(cell) if self.kind == "count" else f"{cell:.{self.digits}f}"
+
+    @property
+    def to_the_left(self) -> bool:
+        """Whether it is aligned to the left."""
+        return self.kind == "text" if self.left is None else self.left
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns and rows; a row may be shorter, and its last cell then runs on over the columns that it lacks."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+
+    @classmethod
+    def of(cls, heads: Sequence[str], rows: Sequence[Sequence[Cell]], left: int = 1) -> Table:
+        """A table of ready cells, the first `left` columns aligned to the left."""
+        return cls([Column(name, left=place < left) for place, name in enumerate(heads)], rows)
+
+    @classmethod
+    def of_records(cls, records: Iterable[Mapping[str, Any]]) -> Table:
+        """A table with a column for each key of the records."""
+        records = list(records)
+        names = list(dict.fromkeys(name for record in records for name in record))
+        return cls([Column(name) for name in names], [[record.get(name) for name in names] for record in records])
+
+    def cells(self) -> list[list[str]]:
+        """Every row as people read it."""
+        columns = self.columns
+        return [[column.shown(cell) for column, cell in zip(columns, row, strict=False)] for row in self.rows]
+
+    @property
+    def heads(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self.columns]
+
+    def text(self, *, ruled: bool = True, last: int = 0) -> list[str]:
+        """Aligned lines; with a rule below the head, and above the `last` rows where there are some."""
+        rows = [self.heads, *self.cells()]
+        full = len(self.columns)
+        widths = [
+            max(len(row[i]) for row in rows if i < len(row) - (0 < len(row) - 1 and len(row) < full))
+            for i in range(full)
+        ]
+        lines = []
+        for row in rows:
+            placed = zip(row, widths, self.columns, strict=False)
+            padded = [cell.ljust(width) if column.to_the_left else cell.rjust(width) for cell, width, column in placed]
+            lines.append("  ".join(padded).rstrip())
+        if not ruled:
+            return lines
+        rule = "─" * max([sum(widths) + 2 * (full - 1), *map(len, lines)])
+        lines.insert(1, rule)
+        if last:
+            lines.insert(len(lines) - last, rule)
+        return lines
+
+    def markdown(self) -> str:
+        """The table in Markdown; no cell is read as HTML."""
+        full = len(self.columns)
+
+        def line(cells: Sequence[str]) -> str:
+            filled = [*cells, *[""] * (full - len(cells))]
+            return "| " + " | ".join(markdown_text(cell).replace("|", "\\|") for cell in filled) + " |"
+
+        ruler = "|" + "|".join(" --- " if column.to_the_left else " ---: " for column in self.columns) + "|"
+        return "\n".join([line(self.heads), ruler, *map(line, self.cells())])
+
+    def csv(self) -> str:
+        """The values themselves as CSV; a missing one is empty."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self.heads)
+        writer.writerows(self.rows)
+        return out.getvalue()
+
+    def html(self, caption: str = "", notes: Sequence[str] = ()) -> str:
+        """The table as HTML, for notebooks."""
+        from tiltyard.pages.html import render
+
+        return render("pages/notebook.html", table=self, caption=caption, notes=notes)
+
+
+def markdown_text(text: str) -> str:
+    """A text in one line that Markdown does not read as HTML."""
+    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")

@@ -1,1 +1,0 @@
-"""The sections of a placement's report: a page and the placement in, markup out."""
