@@ -80,7 +80,7 @@ class Table:
         rows = [self.heads, *self.cells()]
         full = len(self.columns)
         widths = [
-            max(len(row[i]) for row in rows if i < len(row) - (0 < len(row) - 1 and len(row) < full))
+            max(len(row[i]) for row in rows if i < len(row) - (len(row) - 1 > 0 and len(row) < full))
             for i in range(full)
         ]
         lines = []

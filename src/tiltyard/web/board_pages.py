@@ -10,9 +10,9 @@ from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
 from tiltyard.arena.following.parts import History, PartBoard, history
 from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.boards.text import json_text
+from tiltyard.pages.escaping import Html
 from tiltyard.pages.figures import plural
 from tiltyard.pages.svg import axis
-from tiltyard.pages.escaping import Html
 from tiltyard.report.weekly.text import worth_knowing
 from tiltyard.web import charts
 from tiltyard.web.board_query import (

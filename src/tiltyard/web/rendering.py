@@ -20,7 +20,9 @@ from tiltyard.web.charts import interval_bar
 
 HERE = Path(__file__).parent
 REPORT = HERE.parent / "report"
-PAGES = HERE.parent / "pages" / "templates"
+SHARED = {name: HERE.parent / name / "templates" for name in ("pages", "report")}
+"""Templates of other packages, which the site uses too."""
+
 STATIC_AT = "/static/"
 
 
@@ -56,7 +58,9 @@ def _static_file(path: Path) -> StaticFile:
 def fingerprint() -> str:
     """Changes whenever a template, a static file or the version does, which invalidates pages cached by browsers."""
     digest = hashlib.sha256(__version__.encode())
-    for path in sorted([*(HERE / "templates").glob("*.html"), *PAGES.glob("*.html")]):
+    for path in sorted(
+        [*(HERE / "templates").glob("*.html"), *(path for folder in SHARED.values() for path in folder.glob("*.html"))]
+    ):
         digest.update(path.read_bytes())
     for file in static_files().values():
         digest.update(file.digest.encode())
@@ -95,7 +99,7 @@ def environment() -> Environment:
         ChoiceLoader(
             [
                 FileSystemLoader(HERE / "templates"),
-                PrefixLoader({"pages": FileSystemLoader(PAGES)}),
+                PrefixLoader({name: FileSystemLoader(folder) for name, folder in SHARED.items()}),
             ]
         )
     )

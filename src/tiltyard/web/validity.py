@@ -10,29 +10,14 @@ from typing import Any
 from tiltyard.arena.board import SHADOW_PHASE
 from tiltyard.arena.following.snapshots import Study
 from tiltyard.arena.weekly import WeeklyReport
-from tiltyard.pages.markup import Html, el, join, link
-from tiltyard.report.weekly.page import Labels, bands, section, tiles, weekly_sections
+from tiltyard.report.weekly.page import bands, week_view
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.leaderboard import public_board, public_row
 
 
 def validity_view(report: WeeklyReport, names: Mapping[str, str]) -> dict[str, Any]:
     """What the template shows; models are links under the names that visitors know."""
-
-    def name(model: str) -> Html:
-        return el("bdi", names.get(model, model))
-
-    labels = Labels(
-        model=lambda model: link(model_address(model), name(model)),
-        pair=lambda above, below: link(compare_address(above, below), name(above), " – ", name(below)),
-    )
-    sections = weekly_sections(report, labels)
-    return {
-        "report": report,
-        "names": names,
-        "tiles": tiles(report),
-        "sections": join(section(anchor, *part) for anchor, part in sections.items()),
-    }
+    return week_view(report, names, model_address, compare_address)
 
 
 PUBLIC_IN_SHADOW = ("since", "until", "phase", "votes", "voters", "blind", "events", "flags", "exclusions")

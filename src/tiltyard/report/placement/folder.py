@@ -20,9 +20,9 @@ from tiltyard.judging.records import Judgment
 from tiltyard.judging.run_folder import again, read_lines, read_object, require
 from tiltyard.placement.manifest import PlacementManifest
 from tiltyard.placement.panel import Panel
+from tiltyard.report.boards import as_leaderboard
 from tiltyard.report.judged import JudgedBattle, read_judged
 from tiltyard.report.run import Dimension, Run, check_texts, keep_answers, read_board
-from tiltyard.report.boards import as_leaderboard
 
 PLACE = "tiltyard place"
 """The command that writes such a folder."""

@@ -14,11 +14,9 @@ from tiltyard.arena.store.reading import events_in_order
 from tiltyard.arena.store.weeks import KeptWeek, Week, WeekTexts, keep_week, kept_weeks, week_texts, weeks_with_votes
 from tiltyard.arena.weekly import WeeklyReport, period_of_log, weekly_report
 from tiltyard.files import write_text
-from tiltyard.pages.document import document, package_text
-from tiltyard.pages.figures import day
-from tiltyard.pages.markup import Html, el, join, link, number, table
-from tiltyard.report.weekly.page import STYLE, Labels, section, tiles, weekly_page, weekly_sections
-from tiltyard.report.weekly.text import status_sentence, weekly_json, weekly_markdown
+from tiltyard.pages.html import package_text, page
+from tiltyard.report.weekly.page import STYLE, kept_sections, weekly_page
+from tiltyard.report.weekly.text import weekly_json, weekly_markdown
 
 
 def keep_finished_weeks(store: Store, now: int | None = None, *, again: bool = False) -> list[str]:
@@ -56,22 +54,14 @@ def report_of(store: Store, week: Week) -> tuple[WeeklyReport, int]:
     events = takewhile(lambda event: event.at < week.until, events_in_order(store))
     state, period = period_of_log(events, week.since)
     period = as_published(state, period)
-    found, _ = study_of(state, period.votes)
-    return weekly_report(state, period, found), state.seq
+    study, _ = study_of(state, period.votes)
+    return weekly_report(state, period, study), state.seq
 
 
 def _texts(report: WeeklyReport, week: Week) -> WeekTexts:
-    names = {row.model: row.display_name for row in report.board.rows}
-
-    def shown(model: str) -> Html:
-        return el("bdi", names.get(model, model))
-
-    labels = Labels(model=shown, pair=lambda above, below: join([shown(above), " – ", shown(below)]))
-    parts = [section(anchor, *part) for anchor, part in weekly_sections(report, labels).items()]
-    said = el("p", status_sentence(report), class_="lead")
     return WeekTexts(
         page=weekly_page(report, f"Validity report {week.name}"),
-        sections="".join([said, tiles(report), *parts]),
+        sections=kept_sections(report, {row.model: row.display_name for row in report.board.rows}),
         markdown=weekly_markdown(report),
         report=weekly_json(report),
     )
@@ -101,12 +91,5 @@ def _write(path: Path, text: str) -> bool:
 
 
 def _index(weeks: Sequence[KeptWeek]) -> str:
-    rows = [
-        [link(f"{kept.week}.html", kept.week), day(kept.since), number(kept.votes), kept.status.capitalize()]
-        for kept in weeks
-    ]
-    body = [
-        el("header", el("p", "Live arena", class_="over"), el("h1", "Validity reports")),
-        el("main", table(["Week", "From", ("Counted votes", "num"), "Status"], rows)),
-    ]
-    return document("Validity reports", body, style=package_text("tiltyard.report", "style.css") + STYLE)
+    style = package_text("tiltyard.report", "style.css") + STYLE
+    return page("report/weeks.html", title="Validity reports", style=style, weeks=weeks)
