@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.outcome import Outcome
+from tiltyard.battles.battle import Outcome
 from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
 from tiltyard.boards.leaderboard import RatingEntry
 from tiltyard.boards.selection import select

@@ -37,10 +37,15 @@ from tiltyard.report.judged import JudgedBattle, JudgedBattles, counted
 from tiltyard.report.run import Dimension, Run, met, wins_and_losses
 from tiltyard.report.site_map import Here
 from tiltyard.tournament.artifacts import JUDGE_PROMPTS
-from tiltyard.tournament.baseline import BaselineTable, control_notes, controlled_text
-from tiltyard.tournament.baseline import interval_text as interval_in_percent
-from tiltyard.tournament.habits import JudgeHabits, panel_warnings
-from tiltyard.tournament.ratings import EloLine
+from tiltyard.tournament.ratings import (
+    BaselineTable,
+    EloLine,
+    JudgeHabits,
+    control_notes,
+    controlled_text,
+    panel_warnings,
+)
+from tiltyard.tournament.ratings import interval_text as interval_in_percent
 from tiltyard.tournament.rounds import ROUNDS_FILE
 from tiltyard.validity.misfit import fit_sentences, fit_verdict
 
