@@ -11,7 +11,7 @@ import pytest
 from oracles.plain_bradley_terry import as_comparisons, some_rows
 from tiltyard.ratings import clusters
 from tiltyard.ratings.bradley_terry import fit
-from tiltyard.ratings.clusters import ClusteredRows, model_clusters, sum_of_squares
+from tiltyard.ratings.clusters import ClusteredRows, ClusterSizes, sum_of_squares
 from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.intervals import sandwich
 from tiltyard.ratings.tie_models import DAVIDSON
@@ -71,17 +71,16 @@ def test_both_ways_are_the_sum_written_out(way, extra, n_clusters, piece, monkey
 
 def test_clusters_and_battles_are_counted_per_model():
     rows = some_scores(2, n_clusters=25)
-    found = model_clusters(rows)
+    found = ClusterSizes.of(rows)
     for model in range(rows.n_models):
         in_cluster = {}
         for c, i, j, w in zip(rows.cluster, rows.first, rows.second, rows.weight, strict=True):
             if model in (i, j):
                 in_cluster[int(c)] = in_cluster.get(int(c), 0.0) + w
         n = np.array(list(in_cluster.values()))
-        assert (found.clusters[model], found.battles[model]) == (len(n), n.sum())
-        assert found.effective[model] == pytest.approx(n.sum() ** 2 / (n**2).sum())
+        assert found.squares[model] == pytest.approx((n**2).sum())
     sizes = np.bincount(rows.cluster, rows.weight)
-    assert (found.largest, found.all_squares) == (sizes.max(), (sizes**2).sum())
+    assert (found.count, found.largest, found.all_squares) == (25, sizes.max(), (sizes**2).sum())
 
 
 @pytest.mark.parametrize("options", [{"prompts": 12}, {"prompts": 25, "lone_share": 0.3, "weighted": True}])
@@ -107,6 +106,6 @@ def test_models_of_other_clusters_add_up():
     head = rows.cluster < 5
     parts = [replace(rows, **{name: getattr(rows, name)[chosen] for name in columns}) for chosen in (head, ~head)]
     parts[1] = replace(parts[1], cluster=parts[1].cluster - 5)
-    whole, added = model_clusters(rows), model_clusters(parts[0]) + model_clusters(parts[1])
-    for name in ("clusters", "battles", "squares", "all_squares", "largest"):
+    whole, added = ClusterSizes.of(rows), ClusterSizes.of(parts[0]) + ClusterSizes.of(parts[1])
+    for name in ("count", "squares", "all_squares", "largest"):
         np.testing.assert_allclose(getattr(added, name), getattr(whole, name))

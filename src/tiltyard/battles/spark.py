@@ -43,9 +43,6 @@ GROUP = "number of the group"
 """The column that says which group of equal rows, by its number at the engine, a row of the table represents."""
 
 
-NO_LIMIT = 1e300
-"""A leverage that no cluster has: with it every cluster is summed by the engine."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupScores:
@@ -65,7 +62,7 @@ class GroupScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterSums:
-    """Over the small clusters: the sum of s sᵀ (`squares`), how many there are, and in how many each parameter appears.
+    """Over the small clusters: the sum of s sᵀ (`squares`), and how many there are.
 
     `sizes_of` is, for each parameter, the sum over clusters of the squared number of its battles there; `sizes` is the
     same for all battles, and `largest` the number of battles in the largest cluster. `large` holds the other clusters.
@@ -73,7 +70,6 @@ class ClusterSums:
 
     squares: Floats
     clusters: float
-    clusters_of: Floats
     sizes_of: Floats
     sizes: float
     largest: float
@@ -709,22 +705,21 @@ class _Clusters:
             sql, session = statement.format(**words), self.source.session
             return _collect(self.source, self.layout, lambda: session.sql(sql, battles=self.battles, scores=table))
 
-        entries = collect(SQUARES)
-        squares, clusters, sizes, largest = np.zeros((n + 1, n + 1)), np.zeros(n + 1), np.zeros(n + 1), 0.0
-        for i, j, square, count, size, most in entries:
+        found = collect(SQUARES)
+        squares, sizes, clusters, largest = np.zeros((n + 1, n + 1)), np.zeros(n + 1), 0.0, 0.0
+        for i, j, square, count, size, most in found:
             squares[i, j] = squares[j, i] = square
             if i == j:
-                clusters[i], sizes[i] = count, size
+                sizes[i] = size
             if i == j == EVERY:
-                largest = most
+                clusters, largest = count, most
         return ClusterSums(
             squares[:n, :n],
-            float(clusters[EVERY]),
-            clusters[:n],
+            float(clusters),
             sizes[:n],
             float(sizes[EVERY]),
             float(largest),
-            _large_clusters(collect(LARGE) if scores.most_leverage < NO_LIMIT else []),
+            _large_clusters(collect(LARGE)),
         )
 
     def _score_table(self, scores: GroupScores) -> Any:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiltyard.ratings.comparisons import order_of, sum_by
+from tiltyard.ratings.comparisons import Comparisons, order_of, sum_by
 from tiltyard.types import Floats, Ints
 
 ROWS_AT_ONCE = 1 << 19
@@ -86,54 +86,47 @@ def sum_of_squares(rows: ClusteredRows) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ModelClusters:
-    """For every model: in how many clusters it appears, its battles, and the sum of the squares of n_c.
+class ClusterSizes:
+    """How many clusters there are, and how unequal they are.
 
-    n_c is the number of its battles in cluster c. `all_squares` is the same sum over the battles of all models, and
-    `largest` the number of battles in the largest cluster.
+    `squares` is, for every model, the sum of n_c², n_c the number of its battles in cluster c; `all_squares` the same
+    sum over the battles of all models, `largest` the number of battles in the largest cluster.
     """
 
-    clusters: Floats
-    battles: Floats
+    count: float
     squares: Floats
     all_squares: float
     largest: float
 
-    def __add__(self, other: ModelClusters) -> ModelClusters:
-        return ModelClusters(
-            self.clusters + other.clusters,
-            self.battles + other.battles,
+    def __add__(self, other: ClusterSizes) -> ClusterSizes:
+        return ClusterSizes(
+            self.count + other.count,
             self.squares + other.squares,
             self.all_squares + other.all_squares,
             max(self.largest, other.largest),
         )
 
-    @property
-    def effective(self) -> Floats:
-        """How many equally large clusters the model's battles are worth: (Σn)²/Σn²."""
-        return np.asarray(self.battles**2 / np.maximum(self.squares, 1e-300))
+    @classmethod
+    def alone(cls, rows: Comparisons) -> ClusterSizes:
+        """The sizes where every battle is a cluster of its own."""
+        count = float(rows.weight.sum())
+        return cls(count, rows.battles_per_model(), count, min(count, 1.0))
 
-
-def model_clusters(rows: ClusteredRows) -> ModelClusters:
-    """The clusters of every model."""
-    m = rows.n_models
-    key = np.concatenate([rows.cluster * m + rows.first, rows.cluster * m + rows.second])
-    if (rows.weight == 1.0).all():
-        key.sort()
-        weight = np.ones(len(key))
-    else:
-        order = order_of(key)
-        key, weight = key[order], np.concatenate([rows.weight, rows.weight])[order]
-    starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
-    battles, model = np.add.reduceat(weight, starts), key[starts] % m
-    sizes = sum_by(rows.cluster, rows.weight, rows.n_clusters)
-    return ModelClusters(
-        np.bincount(model, minlength=m).astype(np.float64),
-        sum_by(model, battles, m),
-        sum_by(model, battles * battles, m),
-        float(sizes @ sizes),
-        float(sizes.max()),
-    )
+    @classmethod
+    def of(cls, rows: ClusteredRows) -> ClusterSizes:
+        """The sizes of clusters of rows."""
+        m = rows.n_models
+        key = np.concatenate([rows.cluster * m + rows.first, rows.cluster * m + rows.second])
+        if (rows.weight == 1.0).all():
+            key.sort()
+            weight = np.ones(len(key))
+        else:
+            order = order_of(key)
+            key, weight = key[order], np.concatenate([rows.weight, rows.weight])[order]
+        starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
+        battles, model = np.add.reduceat(weight, starts), key[starts] % m
+        sizes = sum_by(rows.cluster, rows.weight, rows.n_clusters)
+        return cls(rows.n_clusters, sum_by(model, battles * battles, m), float(sizes @ sizes), float(sizes.max()))
 
 
 def _squares_by_lag(rows: ClusteredRows, largest: int) -> Floats:

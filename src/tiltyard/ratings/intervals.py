@@ -14,7 +14,7 @@ prompt as independent makes nominal 95 % intervals of a 12-entrant tournament co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -26,9 +26,8 @@ from tiltyard.ratings.bradley_terry import BradleyTerryFit, assemble
 from tiltyard.ratings.clusters import (
     ROWS_AT_ONCE,
     ClusteredRows,
-    ModelClusters,
+    ClusterSizes,
     cut_between_clusters,
-    model_clusters,
     number_clusters,
     sum_of_squares,
 )
@@ -59,6 +58,13 @@ class Clustering:
     effective_count: float
     effective: Floats
     largest_share: float
+
+    @classmethod
+    def of(cls, matrix: Floats, sizes: ClusterSizes, rows: Comparisons) -> Clustering:
+        """A clustering of these rows; n battles of unequal clusters are worth (Σn)²/Σn² equal ones."""
+        total = float(rows.weight.sum())
+        effective = rows.battles_per_model() ** 2 / np.maximum(sizes.squares, 1e-300)
+        return cls(matrix, sizes.count, total**2 / sizes.all_squares, effective, sizes.largest / total)
 
 
 class Uncertainty(Protocol):
@@ -227,21 +233,38 @@ def one_way(
 ) -> Clustering:
     """The sandwich over one kind of clusters, or over single rows; `corrected`: with scores without their own."""
     own = independent_rows(rows, cluster)
+    shared = np.flatnonzero(~own)
+    pieces: Iterable[ClusteredRows] = ()
+    if cluster is not None and len(shared):
+        pieces = clustered_rows(fit, derivatives, rows, counted, cluster, shared)
+    return summed_way(fit, derivatives, rows, counted, own, pieces, corrected=corrected)
+
+
+def summed_way(
+    fit: BradleyTerryFit,
+    derivatives: BattleDerivatives,
+    rows: Comparisons,
+    counted: Counted,
+    own: NDArray[np.bool_],
+    pieces: Iterable[ClusteredRows],
+    *,
+    corrected: bool,
+    elsewhere: tuple[Floats, ClusterSizes] | None = None,
+) -> Clustering:
+    """The sandwich of rows that are their `own` cluster, of clusters in `pieces`, and of those summed `elsewhere`."""
     scores = derivatives.scores_without if corrected else derivatives.scores
     middle = assemble(fit.cells, own_squares(fit, scores, rows, counted, own), fit.tied_groups)
-    alone = rows.battles_per_model() if own.all() else rows.take(own).battles_per_model()
-    count = float(rows.weight[own].sum())
-    models = ModelClusters(alone, alone, alone, count, min(count, 1.0))
-    if cluster is not None and not own.all():
-        for shared in clustered_rows(fit, derivatives, rows, counted, cluster, np.flatnonzero(~own)):
-            count += shared.n_clusters
-            models = models + model_clusters(shared)
-            middle += sum_of_squares(leave_one_out(shared, derivatives.inverse) if corrected else shared)
+    sizes = ClusterSizes.alone(rows if own.all() else rows.take(own))
+    for shared in pieces:
+        sizes += ClusterSizes.of(shared)
+        middle += sum_of_squares(leave_one_out(shared, derivatives.inverse) if corrected else shared)
+    if elsewhere is not None:
+        middle += elsewhere[0]
+        sizes += elsewhere[1]
     matrix = derivatives.inverse @ middle @ derivatives.inverse
     if corrected:
-        matrix *= (count - 1.0) / count
-    total = float(rows.weight.sum())
-    return Clustering(matrix, count, total**2 / models.all_squares, models.effective, models.largest / total)
+        matrix *= (sizes.count - 1.0) / sizes.count
+    return Clustering.of(matrix, sizes, rows)
 
 
 def independent_rows(rows: Comparisons, cluster: Ints | None) -> NDArray[np.bool_]:

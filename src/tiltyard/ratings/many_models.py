@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tiltyard.ratings.battle_derivatives import BattleDerivatives, tie_places
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, SparseInformation
-from tiltyard.ratings.clusters import ClusteredRows, ModelClusters, model_clusters
+from tiltyard.ratings.clusters import ClusteredRows, ClusterSizes
 from tiltyard.ratings.comparisons import Comparisons, Counted, sum_by
 from tiltyard.ratings.intervals import (
     FEW,
@@ -247,18 +247,14 @@ def _one_way(
     own, spread = independent_rows(rows, cluster), _Spread(fit)
     scores = derivatives.scores_without if corrected else derivatives.scores
     parts, columns = spread.root(own_squares(fit, scores, rows, counted, own))
-    alone, count = rows.take(own).battles_per_model(), float(rows.weight[own].sum())
-    models = ModelClusters(alone, alone, alone, count, min(count, 1.0))
+    sizes = ClusterSizes.alone(rows.take(own))
     if cluster is not None:
         for shared in clustered_rows(fit, derivatives, rows, counted, cluster, np.flatnonzero(~own)):
-            count += shared.n_clusters
-            models = models + model_clusters(shared)
+            sizes += ClusterSizes.of(shared)
             kept = leave_one_out_by_diagonal(shared, derivatives.inverse) if corrected else shared
             parts.append(spread.rows(kept, columns))
             columns += shared.n_clusters
-    total = float(rows.weight.sum())
-    way = Clustering(np.empty((0, 0)), count, total**2 / models.all_squares, models.effective, models.largest / total)
-    return spread.matrix(parts, columns), way
+    return spread.matrix(parts, columns), Clustering.of(np.empty((0, 0)), sizes, rows)
 
 
 Triples = tuple[Ints, Ints, Floats]
