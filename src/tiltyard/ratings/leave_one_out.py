@@ -169,9 +169,10 @@ def _solve_wide(
 ) -> Floats:
     """The same for one cluster of many parameters: its curvature is applied row by row and never put together.
 
-    I − B K is symmetric in the inner product xᵀK y, and its eigenvalues are 1 − LARGEST_LEVERAGE or more: conjugate
-    gradients in that product need a few dozen rounds.
+    The eigenvalues of I − B K are 1 − LARGEST_LEVERAGE or more: a few dozen rounds are enough.
     """
+    from scipy.sparse.linalg import LinearOperator, gmres
+
     ids = np.append(members, np.arange(rows.n_models, inverse.shape[0]))
     block = inverse[np.ix_(ids, ids)]
     bend, place, a, e = rows.bend[chosen], entries.place, entries.by_odds, entries.by_tie
@@ -188,20 +189,10 @@ def _solve_wide(
     held = 1.0
     if trace > LARGEST_LEVERAGE:
         held = min(1.0, LARGEST_LEVERAGE / max(_largest_eigenvalue(lambda v: bent(block @ v), score), 1e-300))
-    found, left = np.zeros(len(ids)), score
-    moved = np.zeros(len(ids))
-    way, towards = left, block @ left
-    size = start = float(left @ towards)
-    for _ in range(WIDE_ROUNDS):
-        if size <= 1e-20 * start:
-            break
-        along = way - held * bent(towards)
-        length = size / float(towards @ along)
-        found, moved, left = found + length * way, moved + length * towards, left - length * along
-        pulled = block @ left
-        before, size = size, float(left @ pulled)
-        way, towards = left + size / before * way, pulled + size / before * towards
-    return moved * held
+    n = len(ids)
+    without = LinearOperator((n, n), matvec=lambda moved: moved - held * (block @ bent(moved)), dtype=np.float64)
+    moved, _ = gmres(without, block @ score, rtol=1e-10, restart=WIDE_ROUNDS, maxiter=1)
+    return np.asarray(moved * held)
 
 
 def _largest_eigenvalue(apply: Callable[[Floats], Floats], start: Floats) -> float:
