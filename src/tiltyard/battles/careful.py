@@ -46,11 +46,6 @@ WORD_ADVICE = (
 )
 
 
-def without_options(error: Exception) -> str:
-    """A message about a row, for those who cannot give options of reading: the row is to be corrected."""
-    return str(error).replace(SKIP_ADVICE, "Correct the row").replace(WORD_ADVICE, "Correct the row")
-
-
 @dataclass(frozen=True, slots=True)
 class RowProblem:
     """One bad row: why, where, and what it holds."""

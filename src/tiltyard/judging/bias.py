@@ -15,12 +15,7 @@ Group = Callable[[Judgment], str]
 
 @dataclass(frozen=True, slots=True)
 class Bias:
-    """How consistent a judge was over some judgments. Intervals are clustered by prompt.
-
-    `flip_rate`: of the matchups read in both orders, the share whose two verdicts differ. `first_slot_rate`: of the
-    verdicts that prefer one answer, the share for the one shown first (0.5 without position bias). `coverage`: of the
-    verdicts asked for, the share that could be read.
-    """
+    """How consistent a judge was over some judgments. Intervals are clustered by prompt."""
 
     judgments: int
     """How many judgments there were."""

@@ -84,13 +84,8 @@ def majority(votes: Mapping[str, int]) -> VerdictLabel | None:
 class JudgeCheck:
     """How a judge compares with people.
 
-    `pairs` were read; `with_majority` of them have a majority label, and the judge settled `compared` of those.
-    `said` counts the judge's verdicts by slot as shown, and failures by name. `right_in_both_orders`, `mean_accuracy`
-    and `tie_win_is_win` are over the pairs that people decided, whatever the judge said of them; a tie is not right. In
-    the others a pair that the judge decided differently in the two orders counts as a tie. `agreement` and `kappa` are
-    over pairs where neither says tie; `…_with_ties` over all that were compared. `people_prefer_longer` is for
-    comparison with `prefers_longer`. `prefers_own` and `people_prefer_own` are over the same pairs: neither says tie,
-    and one of the two answers is the judge's own.
+    `agreement` and `kappa` are over pairs where neither says tie, `…_with_ties` over all that were compared; a pair
+    that the judge decided differently in the two orders counts as a tie.
     """
 
     judge_model: str

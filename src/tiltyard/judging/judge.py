@@ -47,14 +47,7 @@ OnSettled = Callable[[str, "Verdicts"], None]
 
 @dataclass(frozen=True, slots=True)
 class JudgingOptions:
-    """How the cases of a run are judged.
-
-    `skip_judging`: nothing is asked; only cached verdicts count. `prewarm`: one question of each dimension goes
-    ahead of the others. `retry_failed`: questions that failed for good in an earlier run are asked again.
-    `give_up_after`: this many questions are asked first, and if none gets a readable verdict nothing more is asked; a
-    judge that has answered before is trusted. None means 20 for questions asked one by one; batches are sent whole, and
-    checked when their replies are in.
-    """
+    """How the cases of a run are judged."""
 
     skip_judging: bool = False
     """Nothing is asked; only cached verdicts count."""
@@ -68,7 +61,7 @@ class JudgingOptions:
     """Called with each new verdict as it is saved."""
     give_up_after: int | None = None
     """This many questions are asked first, and if none gets a readable verdict nothing more is asked; a judge that has
-    answered before is trusted."""
+    answered before is trusted. None: 20 with direct calls; batches are sent whole, and checked when they are in."""
     on_settled: OnSettled | None = None
     """Called with a dimension whose questions are all answered, while those of others are still open."""
 
@@ -79,13 +72,7 @@ class JudgingOptions:
 
 @dataclass(frozen=True, slots=True)
 class JudgingStats:
-    """Statistics of judging one dimension, canaries included.
-
-    `questions` is twice the cases where both orders are judged. `cache_hits` were answered before this run;
-    `fresh_calls` counts replies received during it (re-asks included). `usage` and `cost` (None: no price is known)
-    cover these, except the `replies_without_usage`, whose tokens the provider did not state. `failures` counts failed
-    questions by failure name; `missing` those that were never answered.
-    """
+    """Statistics of judging one dimension, canaries included."""
 
     cases: int
     """Cases that were judged."""

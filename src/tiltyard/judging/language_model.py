@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging.cache import ReplyLengths, VerdictCache
 from tiltyard.judging.judge import JudgingOptions, JudgingStats, OnSettled, OnVerdict, Verdicts
-from tiltyard.judging.plan import Case, JudgingPlan, Rubric
+from tiltyard.judging.plan import Case, JudgingPlan, LazySequence, Rubric
 from tiltyard.judging.questions import make_requests
 from tiltyard.judging.reading import MIN_CHOICE_MASS, ParsedReply, ReplyForm, check_form, read_reply
 from tiltyard.judging.records import Verdict, VerdictLabel
@@ -367,7 +367,7 @@ def _same(verdict: Verdict, attempt: Verdict) -> bool:
     )
 
 
-class QuestionKeys(Sequence[tuple[str, ...]]):
+class QuestionKeys(LazySequence[tuple[str, ...]]):
     """By case, the keys of its questions: forward first, then swapped where both orders are asked, then the repeats.
 
     A question's number is `per_case` times the case's number, plus its place among them. Cases with the same texts
@@ -384,25 +384,12 @@ class QuestionKeys(Sequence[tuple[str, ...]]):
         order = np.argsort(heads, kind="stable")
         self._heads = array("Q", heads[order].tobytes())
         self._order = array("I", order.astype(np.uint32).tobytes())
+        super().__init__(len(self._order) // per_case, self._pair)
 
     @property
     def n_questions(self) -> int:
         """How many questions there are, counting those that share a key separately."""
         return len(self._order)
-
-    def __len__(self) -> int:
-        return len(self._order) // self.per_case
-
-    @overload
-    def __getitem__(self, place: int) -> tuple[str, ...]: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[tuple[str, ...]]: ...
-    def __getitem__(self, place: int | slice) -> tuple[str, ...] | list[tuple[str, ...]]:
-        numbers = range(len(self))[place]
-        return self._pair(numbers) if isinstance(numbers, int) else [self._pair(number) for number in numbers]
-
-    def __iter__(self) -> Iterator[tuple[str, ...]]:
-        return map(self._pair, range(len(self)))
 
     def key(self, number: int) -> str:
         """The key of a question."""
@@ -449,14 +436,7 @@ Orders = Literal["both", "forward"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSettings:
-    """Settings of a judge. `model` is sent to the provider; `name` is its name in verdicts (`provider/model`).
-
-    `max_tokens` is the limit of the first attempt; after a truncated reply the limit doubles. A question is asked at
-    most `max_attempts` times. `options` are passed to the provider unchanged (temperature, seed, …). With `orders`
-    `forward` each case is one question, and position bias cannot be seen; verdicts are shared with runs that ask both.
-    If the judge gives probabilities, those of the allowed words must sum to `min_choice_mass`; below that the reply is
-    noise, and `unparsed`. This setting is not sent to the provider, so cached verdicts are unaffected.
-    """
+    """Settings of a judge."""
 
     model: str
     """What is sent to the provider."""

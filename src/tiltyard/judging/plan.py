@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from itertools import chain
 from pathlib import Path
 from typing import TypeVar, overload
 
@@ -26,11 +25,7 @@ GOLD_DIMENSION = "factuality"
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """What a dimension is judged by. `text` is everything below the header lines, as the judge reads it.
-
-    With `needs_gold`, only prompts with a gold answer are judged and the judge sees it; with `shows_expected`, it sees
-    what a good answer was expected to do, where the prompt says so.
-    """
+    """What a dimension is judged by."""
 
     dimension: str
     """What is judged; each dimension has one rubric."""
@@ -149,10 +144,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class JudgingPlan:
-    """All cases of a run by dimension, each dimension with its rubric; judgments come back in the same order.
-
-    `canaries` are judged along with the cases, but kept separate in the result.
-    """
+    """All cases of a run by dimension, each with its rubric; judgments come back in the same order."""
 
     rubrics: Mapping[str, Rubric]
     """The rubric of each dimension."""
@@ -197,33 +189,9 @@ class JudgingPlan:
 
     def cases_and_canaries(self, dimension: str) -> Sequence[Case]:
         """The cases of a dimension followed by its canaries."""
-        return _CasesAndCanaries(self.cases.get(dimension, ()), self.canaries.get(dimension, ()))
-
-
-class _CasesAndCanaries(Sequence[Case]):
-    """Two sequences of cases as one, without a copy: a long one may create its cases on access."""
-
-    def __init__(self, cases: Sequence[Case], canaries: Sequence[Case]) -> None:
-        self._cases = cases
-        self._canaries = canaries
-
-    def __len__(self) -> int:
-        return len(self._cases) + len(self._canaries)
-
-    @overload
-    def __getitem__(self, place: int) -> Case: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Case]: ...
-    def __getitem__(self, place: int | slice) -> Case | list[Case]:
-        numbers = range(len(self))[place]
-        return self._case(numbers) if isinstance(numbers, int) else [self._case(number) for number in numbers]
-
-    def __iter__(self) -> Iterator[Case]:
-        return chain(self._cases, self._canaries)
-
-    def _case(self, number: int) -> Case:
-        own = number < len(self._cases)
-        return self._cases[number] if own else self._canaries[number - len(self._cases)]
+        cases, canaries = self.cases.get(dimension, ()), self.canaries.get(dimension, ())
+        n = len(cases)
+        return LazySequence(n + len(canaries), lambda place: cases[place] if place < n else canaries[place - n])
 
 
 class LazySequence(Sequence[Item]):

@@ -24,7 +24,7 @@ from tiltyard.llm.provider import TIMEOUT_SECONDS, Reply, Request, Usage
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One question to ask. `key` identifies it, and stays the same when it is asked again with looser limits."""
+    """One question to ask."""
 
     key: str
     """Identifies the question; stays the same when it is asked again with looser limits."""
@@ -83,12 +83,7 @@ day."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskingSettings:
-    """Everything a caller may set about asking, checked once.
-
-    `batch` None means in batches if the provider supports them. If fewer than `batch_floor` asks are pending, they are
-    sent directly anyway: 0 for a tournament, which runs overnight; `BATCH_FLOOR` for a placement, where someone is
-    waiting.
-    """
+    """Everything a caller may set about asking, checked once."""
 
     batch: bool | None = None
     """Ask in batches; – means if the provider supports them."""

@@ -31,10 +31,7 @@ Usd = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One model's price in USD per million tokens. `batch_discount` is what a batch takes off (0.5: half price).
-
-    A prefix shorter than `cache_minimum_tokens` is not kept by the provider, and costs the plain price each time.
-    """
+    """One model's price in USD per million tokens."""
 
     input: float
     """Plain input tokens."""

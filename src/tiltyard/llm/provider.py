@@ -45,14 +45,7 @@ class ShownImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is sent for one question.
-
-    `system` is the part that many requests share (a rubric); with `cache_system` the provider is asked to keep it for
-    an hour. `options` are further parameters of the provider (temperature, seed, …), sent only when given. With
-    `choices`, the answer is one of these words, and their probabilities are requested if the provider supports that.
-    `earlier` are the turns of a conversation before `user`: what the user said, and what was answered. With
-    `structured`, the reply has to be one JSON object. `images` are sent before the text of `user`.
-    """
+    """Everything that is sent for one question."""
 
     model: str
     """Who is asked."""
@@ -177,13 +170,7 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back for one request.
-
-    A reply exists even without an answer: `error` then says why in a word or two (`expired`, `canceled`,
-    `errored: invalid_request_error`), and `final` whether asking again is pointless. `choice_probabilities` are those
-    of `Request.choices` as the first word of the answer; the rest up to 1 went to other words. `batched` replies
-    cost half.
-    """
+    """What came back for one request; it exists even without an answer."""
 
     text: str = ""
     """What was answered."""

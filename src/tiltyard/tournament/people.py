@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.careful import without_options
 from tiltyard.battles.label_sheets import (
     SIDES,
     SheetKey,
@@ -164,7 +163,7 @@ def check_label_file(path: Path) -> None:
         else:
             read_battles(labels, default_source="human")
     except BadRow as error:
-        raise OptionError(without_options(error)) from None
+        raise OptionError(_about_row(error)) from None
     except NoBattles:
         return  # a sheet that nobody has filled in yet: the run goes on, and says that it has no board by people
 
@@ -191,4 +190,9 @@ def _calibrated(folder: Path, labels: Path, dimension: str) -> CalibratedBoard:
     try:
         return CalibratedBoard(rate_with_people(estimator, folder / "battles.jsonl", labels))
     except TiltyardError as error:
-        return CalibratedBoard(None, without_options(error))
+        return CalibratedBoard(None, _about_row(error) if isinstance(error, BadRow) else str(error))
+
+
+def _about_row(error: BadRow) -> str:
+    """What is wrong with a label, without the options of reading, which a run does not have."""
+    return f"{error.where}: {error.reason}: {error.detail}. Correct the row."

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import TypeVar
 
 import msgspec
 
@@ -18,7 +18,7 @@ from tiltyard.errors import BankError, ConfigError, OptionError, TiltyardError
 from tiltyard.judging.adaptive import RoundSettings
 from tiltyard.judging.judge import Combine
 from tiltyard.judging.panel import panel_members
-from tiltyard.judging.plan import NO_IMAGES, Case, CaseImages, Rubric
+from tiltyard.judging.plan import NO_IMAGES, Case, CaseImages, LazySequence, Rubric
 from tiltyard.judging.records import Matchup
 from tiltyard.llm.prices import IMAGE_TOKENS
 from tiltyard.llm.provider import parse_model_name
@@ -104,7 +104,7 @@ class PlanImages:
         )
 
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +266,7 @@ class _Reading:
     def __init__(self) -> None:
         self._errors: list[TiltyardError] = []
 
-    def attempt(self, read: Callable[[], Found]) -> Found | None:
+    def attempt(self, read: Callable[[], Value]) -> Value | None:
         try:
             return read()
         except TiltyardError as error:
@@ -358,7 +358,7 @@ def _named(setup: Setup, missing: Sequence[str]) -> str:
     )
 
 
-class Matches(Sequence[Case]):
+class Matches(LazySequence[Case]):
     """The matches of one dimension, each created on access: a million take no more memory than a dozen."""
 
     def __init__(
@@ -377,21 +377,7 @@ class Matches(Sequence[Case]):
         self._answers = answers
         self._images = images
         whole = len(self._pairs) * len(prompts)
-        self._length = whole if limit_pairs is None else min(whole, limit_pairs)
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, place: int) -> Case: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Case]: ...
-    def __getitem__(self, place: int | slice) -> Case | list[Case]:
-        numbers = range(self._length)[place]
-        return self._case(numbers) if isinstance(numbers, int) else [self._case(number) for number in numbers]
-
-    def __iter__(self) -> Iterator[Case]:
-        return map(self._case, range(self._length))
+        super().__init__(whole if limit_pairs is None else min(whole, limit_pairs), self._case)
 
     def _case(self, number: int) -> Case:
         pair, place = divmod(number, len(self._prompts))

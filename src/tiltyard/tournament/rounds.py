@@ -120,17 +120,12 @@ def rounds_file(settings: RoundSettings, dimensions: dict[str, DimensionRounds])
         "until": str(settings.goal),
         "level": settings.level,
         "planned_looks": settings.maximum,
-        "interval_level": interval_level(settings),
+        "interval_level": settings.interval_level,
         "opponents": settings.opponents,
         "prompts_per_round": settings.prompts,
         "seed": settings.seed,
         "dimensions": {name: state.to_dict() for name, state in dimensions.items()},
     }
-
-
-def interval_level(settings: RoundSettings) -> float:
-    """The level of printed intervals: wide enough for every planned look."""
-    return settings.interval_level
 
 
 def make_states(plan: RunPlan, settings: RoundSettings, *, calls_per_case: int) -> dict[str, DimensionRounds]:
@@ -311,7 +306,7 @@ def _ranks_words(settings: RoundSettings) -> str:
         return (
             f"{percent(settings.level)} range of places, as the rounds decided, adjusted for all comparisons and looks"
         )
-    wide = f"{percent(interval_level(settings))} range of places, adjusted for all comparisons"
+    wide = f"{percent(settings.interval_level)} range of places, adjusted for all comparisons"
     if settings.goal.kind == "top":
         return f"who could be first is what the rounds decided ({percent(settings.level)}); otherwise {wide}"
     return wide
@@ -322,7 +317,7 @@ def _remarks(state: DimensionRounds) -> list[str]:
     sentence = f"adaptive rounds until {settings.goal}, stopped after {looks} of at most {settings.maximum}: "
     lines = [sentence + str(state.rounds.stopped)]
     lines.append(
-        f"intervals are at {percent(interval_level(settings))}, so that each holds with {percent(settings.level)} "
+        f"intervals are at {percent(settings.interval_level)}, so that each holds with {percent(settings.level)} "
         f"whichever of the {settings.maximum} planned looks was the last"
     )
     return lines

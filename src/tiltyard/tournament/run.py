@@ -51,7 +51,6 @@ from tiltyard.tournament.rounds import (
     OnRound,
     RoundsResult,
     board_after_rounds,
-    interval_level,
     judge_in_rounds,
     matches_judged,
 )
@@ -331,7 +330,7 @@ def rate_all(
             cases=None if cases is None else case_of_each(cases.get(dimension, ()), len(judgments)),
             styles=styles,
             baseline=baseline,
-            level=0.95 if rounds is None else interval_level(rounds.settings),
+            level=0.95 if rounds is None else rounds.settings.interval_level,
             amend=None if rounds is None else partial(board_after_rounds, state=rounds.dimensions[dimension]),
         )
     write_standings(folder, standings, elo.default_k, columns)
