@@ -43,7 +43,6 @@ GROUP = "number of the group"
 """The column that says which group of equal rows, by its number at the engine, a row of the table represents."""
 
 
-
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupScores:
     """What one battle of a group adds to the score of a parameter: three arrays side by side.
