@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -40,7 +41,7 @@ def ask(
     count: int,
     settings: AskingSettings,
     *,
-    notice: Callable[[str], None] | None = None,
+    notice: Callable[[str], None] = logging.info,
     without: Collection[str] = (),
     **options: Any,
 ):

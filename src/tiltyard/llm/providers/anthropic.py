@@ -28,6 +28,7 @@ from tiltyard.llm.provider import (
 from tiltyard.llm.providers.http import (
     FILE_SECONDS,
     Caller,
+    NetworkProvider,
     answered,
     answered_object,
     http_client,
@@ -36,7 +37,6 @@ from tiltyard.llm.providers.http import (
     streamed,
 )
 from tiltyard.llm.providers.wire import (
-    UnreadableLine,
     a_count,
     a_list,
     a_name,
@@ -46,6 +46,7 @@ from tiltyard.llm.providers.wire import (
     decode_lines,
     joined_texts,
     one_line,
+    replies,
 )
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
@@ -57,7 +58,7 @@ _CACHED = ("cache_creation_input_tokens", "cache_read_input_tokens")
 _LONGEST_CUSTOM_ID = "x" * 64
 
 
-class AnthropicProvider:
+class AnthropicProvider(NetworkProvider):
     """Asks Anthropic's models. It belongs to the event loop of its first call; close it with `aclose`."""
 
     def __init__(
@@ -69,13 +70,15 @@ class AnthropicProvider:
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
         keep_secret(api_key)
-        self._caller = Caller(
-            "anthropic",
-            KEY_VARIABLE,
-            base_url or DEFAULT_BASE_URL,
-            anthropic.APIError,
-            headers or {},
-            timeout_seconds,
+        super().__init__(
+            Caller(
+                "anthropic",
+                KEY_VARIABLE,
+                base_url or DEFAULT_BASE_URL,
+                anthropic.APIError,
+                headers or {},
+                timeout_seconds,
+            )
         )
         self._client = anthropic.AsyncAnthropic(
             api_key=api_key,
@@ -84,14 +87,6 @@ class AnthropicProvider:
             timeout=socket_timeout(self._caller),
             http_client=http_client(self._caller, anthropic.DefaultAioHttpClient, anthropic.DefaultAsyncHttpxClient),
         )
-
-    def __repr__(self) -> str:
-        return f"AnthropicProvider({self._caller.address!r})"
-
-    @property
-    def name(self) -> str:
-        """`anthropic`."""
-        return "anthropic"
 
     async def ask(self, request: Request) -> Reply:
         """The reply to one request."""
@@ -137,12 +132,8 @@ class AnthropicProvider:
         if batch.results_url is None:
             raise _no_results(batch)
         async with results_file(self._client.messages.batches.with_streaming_response.results(batch_id)) as answer:
-            async for line in decode_lines(answer.iter_bytes()):
-                if isinstance(line, UnreadableLine):
-                    yield line.result()
-                    continue
-                entry = an_object(line)
-                yield a_text(entry.get("custom_id")) or "", _batch_reply(entry)
+            async for reply in replies(decode_lines(answer.iter_bytes()), "custom_id", _batch_reply):
+                yield reply
 
     async def _recent_batches(self) -> AsyncGenerator[BatchState, None]:
         async for batch in self._client.messages.batches.list(limit=100):

@@ -37,6 +37,7 @@ from tiltyard.llm.provider import (
 from tiltyard.llm.providers.http import (
     FILE_SECONDS,
     Caller,
+    NetworkProvider,
     answered_object,
     http_client,
     is_results_file,
@@ -45,7 +46,6 @@ from tiltyard.llm.providers.http import (
 )
 from tiltyard.llm.providers.wire import (
     NotJSON,
-    UnreadableLine,
     a_count,
     a_list,
     a_name,
@@ -58,6 +58,7 @@ from tiltyard.llm.providers.wire import (
     decode_lines,
     encodable,
     one_line,
+    replies,
 )
 
 _TOP_LOGPROBS = 20
@@ -406,7 +407,7 @@ async def _raw(waiting: Awaitable[object]) -> _Raw:
     return _Raw(seen[-1])
 
 
-class GeminiProvider:
+class GeminiProvider(NetworkProvider):
     """Asks Google's Gemini models. It belongs to the event loop of its first call; close it with `aclose`."""
 
     def __init__(
@@ -419,8 +420,10 @@ class GeminiProvider:
     ) -> None:
         keep_secret(api_key)
         self._api_key = api_key
-        self._caller = Caller(
-            "gemini", KEY_VARIABLES[0], base_url or DEFAULT_BASE_URL, _HTTPStatus, headers or {}, timeout_seconds
+        super().__init__(
+            Caller(
+                "gemini", KEY_VARIABLES[0], base_url or DEFAULT_BASE_URL, _HTTPStatus, headers or {}, timeout_seconds
+            )
         )
         self._http = http_client(self._caller, _aiohttp_client, httpx2.AsyncClient)
         hooks = self._http.event_hooks
@@ -436,14 +439,6 @@ class GeminiProvider:
                 httpx_async_client=self._http,
             ),
         )
-
-    def __repr__(self) -> str:
-        return f"GeminiProvider({self._caller.address!r})"
-
-    @property
-    def name(self) -> str:
-        """`gemini`."""
-        return "gemini"
 
     async def ask(self, request: Request) -> Reply:
         """The reply to one request."""
@@ -513,12 +508,8 @@ class GeminiProvider:
             return
         about = f"a request for the results of batch {batch_id}"
         try:
-            async for line in streamed(self._lines(file_name), self._caller, about):
-                if isinstance(line, UnreadableLine):
-                    yield line.result()
-                    continue
-                entry = an_object(line)
-                yield a_text(entry.get("key")) or "", batch_reply(entry)
+            async for reply in replies(streamed(self._lines(file_name), self._caller, about), "key", batch_reply):
+                yield reply
         except Refused:
             failure = Refused(f"The results of batch {batch_id} are no longer kept by Google. Send its requests again.")
         else:

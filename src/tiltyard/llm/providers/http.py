@@ -110,6 +110,21 @@ class Caller:
         return str(httpx2.URL(self.base_url).copy_with(query=None, fragment=None))
 
 
+class NetworkProvider:
+    """What the providers on the network share. They belong to the event loop of their first call."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._caller.address!r})"
+
+    @property
+    def name(self) -> str:
+        """The provider's name, such as `anthropic`, `local` or `openrouter`."""
+        return self._caller.provider
+
+
 async def answered(
     waiting: Awaitable[object], kind: type[Answer], caller: Caller, about: str, *, seconds: float | None = None
 ) -> Answer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +17,7 @@ from tiltyard.llm.provider import TIMEOUT_SECONDS, BatchLimits, BatchState, Repl
 from tiltyard.llm.providers.http import (
     FILE_SECONDS,
     Caller,
+    NetworkProvider,
     answered,
     answered_object,
     http_client,
@@ -26,14 +26,12 @@ from tiltyard.llm.providers.http import (
     streamed,
 )
 from tiltyard.llm.providers.wire import (
-    UnreadableLine,
     a_number,
-    a_text,
-    an_object,
     batch_reply,
     chat_reply,
     chat_request,
     decode_lines,
+    replies,
 )
 
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -63,7 +61,7 @@ def _client(api_key: str, caller: Caller, **further: Any) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=caller.base_url, **common)
 
 
-class CompatibleProvider:
+class CompatibleProvider(NetworkProvider):
     """Asks any server that speaks OpenAI's chat completions: vLLM, llama.cpp, Ollama, a gateway.
 
     With `request.choices` it asks for log-probabilities, where the server knows them, and returns those of the choices.
@@ -98,20 +96,12 @@ class CompatibleProvider:
         if preset is AZURE:
             base_url = base_url.rstrip("/").removesuffix("/openai/v1") + ("" if version else "/openai/v1")
             further |= {"api_version": version} if version else {}
-        self._caller = Caller(
-            preset.name, preset.key_variable, base_url, openai.APIError, headers or {}, timeout_seconds
+        super().__init__(
+            Caller(preset.name, preset.key_variable, base_url, openai.APIError, headers or {}, timeout_seconds)
         )
         self._client = _client(api_key or "none", self._caller, **further)
         self._preset = preset
         self._guided_choice = guided_choice
-
-    def __repr__(self) -> str:
-        return f"CompatibleProvider({self._caller.address!r})"
-
-    @property
-    def name(self) -> str:
-        """The preset's name, such as `local` or `openrouter`."""
-        return self._preset.name
 
     async def ask(self, request: Request) -> Reply:
         """The reply to one request."""
@@ -130,7 +120,7 @@ class CompatibleProvider:
         await self._client.close()
 
 
-class OpenAIProvider:
+class OpenAIProvider(NetworkProvider):
     """Asks OpenAI's models. It belongs to the event loop of its first call; close it with `aclose`."""
 
     def __init__(
@@ -141,18 +131,12 @@ class OpenAIProvider:
         headers: Mapping[str, str] | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
-        self._caller = Caller(
-            "openai", KEY_VARIABLE, base_url or DEFAULT_BASE_URL, openai.APIError, headers or {}, timeout_seconds
+        super().__init__(
+            Caller(
+                "openai", KEY_VARIABLE, base_url or DEFAULT_BASE_URL, openai.APIError, headers or {}, timeout_seconds
+            )
         )
         self._client = _client(api_key, self._caller)
-
-    def __repr__(self) -> str:
-        return f"OpenAIProvider({self._caller.address!r})"
-
-    @property
-    def name(self) -> str:
-        """`openai`."""
-        return "openai"
 
     async def ask(self, request: Request) -> Reply:
         """The reply to one request."""
@@ -195,18 +179,13 @@ class OpenAIProvider:
         if batch.status not in _ENDED:
             raise TryLater(f"Batch {batch_id} has not ended yet ({batch.status}). Ask for its results later.")
         if batch.status == "failed":
-            files, problem = [batch.input_file_id], _failure(batch)
+            files, problem = [batch.input_file_id], {"error": _failure(batch)}
         else:
             files, problem = [name for name in (batch.output_file_id, batch.error_file_id) if name], None
         for file_id in files:
             lines = streamed(self._lines(file_id), self._caller, f"a request for the file {file_id}")
-            async with aclosing(lines):
-                async for line in lines:
-                    if isinstance(line, UnreadableLine):
-                        yield line.result()
-                        continue
-                    custom_id = a_text(an_object(line).get("custom_id")) or ""
-                    yield custom_id, batch_reply(line if problem is None else {"error": problem})
+            async for reply in replies(lines, "custom_id", lambda line: batch_reply(problem or line)):
+                yield reply
 
     def recent_batches(self) -> AsyncIterator[BatchState]:
         """The batches of this account, newest first."""

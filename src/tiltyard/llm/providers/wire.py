@@ -6,7 +6,8 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,9 +63,22 @@ class UnreadableLine:
         return custom_id[1].decode() if custom_id else "", Reply(error=UNREADABLE, text=words, usage=None, batched=True)
 
 
+async def replies(
+    lines: AsyncGenerator[object, None], id_field: str, read: Callable[[dict[str, Any]], Reply]
+) -> AsyncGenerator[tuple[str, Reply], None]:
+    """The replies in a file of results, each with the custom id that its line holds under `id_field`."""
+    async with aclosing(lines):
+        async for line in lines:
+            if isinstance(line, UnreadableLine):
+                yield line.result()
+            else:
+                entry = an_object(line)
+                yield a_text(entry.get(id_field)) or "", read(entry)
+
+
 async def decode_lines(
     chunks: AsyncIterator[bytes], longest: int = LONGEST_LINE
-) -> AsyncIterator[Any | UnreadableLine]:
+) -> AsyncGenerator[Any | UnreadableLine, None]:
     """The values of JSON Lines, as their bytes arrive, or an `UnreadableLine`; blank lines are skipped."""
     number, size = 1, 0
     begun: list[bytes] = []
