@@ -208,7 +208,7 @@ def dataset_card(table: BattleTable, *, title: str, licence: str | None = None) 
     front: dict[str, Any] = {
         "pretty_name": title,
         **({"license": licence} if licence else {}),
-        "size_categories": [_size(len(table))],
+        "size_categories": [next((name for name, end in (*SIZES, *LARGER) if len(table) < end), "n>1T")],
         "tags": ["tiltyard", "pairwise-comparison", "leaderboard", *_deciders(table)],
         "configs": [{"config_name": "battles", "data_files": [{"split": "train", "path": DATA_FILE}], "default": True}],
         "dataset_info": {
@@ -286,10 +286,6 @@ def _meaning(name: str) -> str:
         return str(known[name].get("description", ""))
     side = "first" if name.endswith("_a") else "second"
     return f"A number of the {side} answer to control for." if name.endswith(("_a", "_b")) else ""
-
-
-def _size(rows: int) -> str:
-    return next((name for name, end in (*SIZES, *LARGER) if rows < end), "n>1T")
 
 
 def _deciders(table: BattleTable) -> list[str]:

@@ -114,7 +114,7 @@ class VerdictCache:
         """
         places = self._sorted.find_all(heads)
         if self._fresh:
-            fresh = _index_of(self._fresh).find_all(heads)
+            fresh = _SortedIndex(array("Q"), array("Q")).with_more(self._fresh).find_all(heads)
             places = np.where(fresh >= 0, fresh, places)
         return places
 
@@ -355,10 +355,6 @@ class _SortedIndex:
                 return self._offset[place]
             place += 1
         return None
-
-
-def _index_of(places: dict[str, int]) -> _SortedIndex:
-    return _SortedIndex(array("Q"), array("Q")).with_more(places)
 
 
 def _column(values: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> array[int]:

@@ -539,7 +539,7 @@ class Batches:
     async def _hand_over(self, model: str) -> None:
         """Write a parcel to the journal, then submit it. An unclear submission is resolved later."""
         parcel = self._parcels.pop(model)
-        while self._held and self._requests_out + len(parcel.asks) > self._settings.max_open:
+        while self._held and sum(map(len, self._held.values())) + len(parcel.asks) > self._settings.max_open:
             await self._collect_some()
         asks = list(parcel.asks.values())
         intent = self._journal.intend(self._provider.name, [(ask, self.collector.tries(ask)) for ask in asks])
@@ -550,10 +550,6 @@ class Batches:
         for group, count in Counter(ask.group for ask in asks).items():
             self._keeper.tally.sent(group, count)
         await self._submit(held, asks)
-
-    @property
-    def _requests_out(self) -> int:
-        return sum(map(len, self._held.values()))
 
     async def _submit(self, held: OpenBatch, asks: list[Ask]) -> None:
         entries = held.open.intent.entries

@@ -260,10 +260,6 @@ def _messages(prompt: Prompt, turns: Turns) -> tuple[str, ...]:
     return tuple(messages)
 
 
-def _key(prompt: Prompt, request: Request) -> str:
-    return f"{prompt.prompt_id}:{request.fingerprint}"
-
-
 @dataclass(frozen=True, slots=True)
 class _Place:
     """The state of a conversation: its prompt, the replies so far, and its number of turns."""
@@ -392,7 +388,7 @@ class _Generation:
                 return None
             images = () if earlier else self._images.get(prompt.prompt_id, ())
             request = self._entrant.request(prompt, user=message, earlier=earlier, images=images)
-            key = _key(prompt, request)
+            key = f"{prompt.prompt_id}:{request.fingerprint}"
             reply = self._conversations.get(key) if len(messages) > 1 else None
             if reply is None:
                 self._places[key] = place

@@ -19,7 +19,6 @@ from tiltyard.llm.provider import (
     BatchLimits,
     BatchState,
     Reply,
-    ReplySchema,
     Request,
     Stop,
     ToolCall,
@@ -183,12 +182,11 @@ def _options(request: Request) -> dict[str, Any]:
     wanted = request.structured
     if wanted is None or wanted.as_tool:
         return request.options
-    output = {**an_object(request.options.get("output_config")), "format": _json_format(wanted)}
+    output = {
+        **an_object(request.options.get("output_config")),
+        "format": {"type": "json_schema", "schema": wanted.schema},
+    }
     return {**request.options, "output_config": output}
-
-
-def _json_format(wanted: ReplySchema) -> dict[str, Any]:
-    return {"type": "json_schema", "schema": wanted.schema}
 
 
 def _entry(custom_id: str, request: Request) -> dict[str, Any]:
