@@ -21,12 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.careful import BadRows, RawRow, RowProblem, file_lines, read_carefully
-from tiltyard.battles.fast import file_rows, identifier, load, needs_large_limits, session
+from tiltyard.battles.fast import file_rows, identifier, session
 from tiltyard.battles.formats import FORMAT_NAMES, listed, read_map
 from tiltyard.battles.inputs import FileKind, Part, PathLike, find_parts
 from tiltyard.battles.layout import ReadOptions
 from tiltyard.battles.reading import ParquetFiles, RowSource, TextFiles, find_sources
-from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.errors import BattleError, NoBattles, OptionError
 from tiltyard.options import OnBad
@@ -272,7 +271,12 @@ class ParquetRows(ConversationRows):
         self.columns = columns
         self.header = source.layout.header
         self.prints = Fingerprints(turns), Fingerprints(turns)
-        settled = _settled(source)
+        import duckdb
+
+        try:
+            settled = source.settled()
+        except duckdb.Error as error:
+            raise _unreadable(source.name, error) from None
         if settled.counts() and stop:
             source.careful(BadRows(examples_each=0), stop=True)
         skipped = {reason.label: count for reason, count in settled.counts().items()}
@@ -322,19 +326,6 @@ class ParquetRows(ConversationRows):
         if name not in self.header:
             return {}
         return dict(_fetched(self._query([self.parts[number]], (FILE_ROW, name), condition)))
-
-
-def _settled(source: RowSource) -> Settled:
-    import duckdb
-
-    for large_limits in (False, True):
-        try:
-            with source.rows(large_limits=large_limits) as (connection, rows):
-                return settle(load(connection, rows, source.layout), source.layout)
-        except duckdb.Error as error:
-            if large_limits or not needs_large_limits(error):
-                raise _unreadable(source.name, error) from None
-    raise AssertionError
 
 
 def _fetched(query: str) -> Iterator[tuple[Any, ...]]:

@@ -141,18 +141,24 @@ class RowSource:
         import duckdb
 
         try:
-            settled = self._settled(large_limits=False)
+            settled = self.settled()
         except duckdb.Error as error:
             if isinstance(error, duckdb.ConversionException) and self.layout.where is not None:
                 raise where_error(self.layout, error) from None
-            if not needs_large_limits(error):
-                return None
-            try:
-                settled = self._settled(large_limits=True)
-            except duckdb.Error:
-                return None
+            return None
         counts = settled.counts()
         return replace(settled.table, skipped={reason.label: count for reason, count in counts.items()})
+
+    def settled(self) -> Settled:
+        """Every row after the rules, by one pass of DuckDB; with more memory and longer lines where it needs them."""
+        import duckdb
+
+        try:
+            return self._settled(large_limits=False)
+        except duckdb.Error as error:
+            if not needs_large_limits(error):
+                raise
+        return self._settled(large_limits=True)
 
     def _settled(self, *, large_limits: bool) -> Settled:
         with self.rows(large_limits=large_limits) as (connection, rows):

@@ -11,7 +11,7 @@ from functools import reduce
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -82,23 +82,6 @@ class LargeClusters:
     cluster: NDArray[np.int64]
     group: NDArray[np.int64]
     battles: Floats
-
-
-class RemoteClusters(Protocol):
-    """The engine that holds the battles, as the intervals see it."""
-
-    @property
-    def column(self) -> str:
-        """The column whose equal values make battles dependent."""
-        ...
-
-    def shared(self, table: BattleTable) -> Bools:
-        """Which rows of a counted table hold battles that have a cluster; the others are independent."""
-        ...
-
-    def sums(self, scores: GroupScores) -> ClusterSums:
-        """The sums over the clusters of the battles in these groups."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -452,7 +435,7 @@ def count_on_spark(rows: SparkRows, options: ReadOptions, *, on_bad: OnBad) -> R
         why = ", ".join(f"{count} × {reason}" for reason, count in skipped.items()) or "no row is left"
         raise NoBattles(f"{rows.name}: no row is a battle ({why}). Check format=... and where=...")
     table = with_groups(settled.table, np.flatnonzero(settled.reasons == 0), skipped)
-    clusters = _Clusters(next(iter(options.hashed)), rows, layout, battles, grouped) if options.hashed else None
+    clusters = RemoteClusters(next(iter(options.hashed)), rows, layout, battles, grouped) if options.hashed else None
     return RemoteCounts(table, clusters)
 
 
@@ -675,8 +658,8 @@ def _label(value: str | None, *, is_json: bool) -> Any:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Clusters:
-    """The clusters of battles that Spark holds."""
+class RemoteClusters:
+    """The clusters of battles that Spark holds; `column` is the one whose equal values make battles dependent."""
 
     column: str
     source: SparkRows
@@ -685,10 +668,12 @@ class _Clusters:
     grouped: SparkGroups
 
     def shared(self, table: BattleTable) -> Bools:
+        """Which rows of a counted table hold battles that have a cluster; the others are independent."""
         shared: Bools = self.grouped.has_cluster[groups(table)]
         return shared
 
     def sums(self, scores: GroupScores) -> ClusterSums:
+        """The sums over the clusters of the battles in these groups."""
         n = scores.n_parameters
         if n > MOST_PARAMETERS:
             raise OptionError(
