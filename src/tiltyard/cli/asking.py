@@ -81,19 +81,14 @@ def quote_table(quote: Quote, lengths: Mapping[str, ReplyLengths] | None = None)
 
     `lengths` are the earlier replies that the expected price goes by.
     """
+    from tiltyard.pages.tables import Table
+
     header = ["", "queries", "input tokens", "output ≤", "direct", "+ cache", "batch", "batch + cache"]
     rows = [[group, *_quote_cells(row)] for group, row in quote.groups.items()]
     if len(rows) > 1:
         rows.append(["all", *_quote_cells(quote.all)])
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-
-    def line(cells: list[str]) -> str:
-        rest = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
-        return "  ".join([cells[0].ljust(widths[0]), *rest])
-
     lines = [
-        line(header),
-        *map(line, rows),
+        *Table.of(header, rows).text(ruled=False),
         f"the most it can cost, in USD at prices of {quote.as_of}: tokens estimated, replies at full length",
     ]
     lines += [_expected_line(quote, lengths)] if quote.expected and lengths and quote.all.direct is not None else []

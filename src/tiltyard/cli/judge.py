@@ -129,15 +129,16 @@ def _side_by_side(found: list[JudgeCheck]) -> str:
     """Several judges against the same labels: how often each names people's choice, and the weight that gives it."""
     import math
 
-    width = max(len("judge"), *(len(one.judge_model) for one in found))
-    lines = [f"{'judge'.ljust(width)}   right  weight  pairs that both decided"]
+    from tiltyard.pages.tables import Table
+
+    rows = []
     for one in found:
         right = (one.agreement.value or 0.0) * one.agreement.n
         # As in a panel's estimate from votes: two right and one wrong come first, so that no judge is certain.
         weight = math.log((right + 2) / (one.agreement.n - right + 1))
         share = "–" if one.agreement.value is None else f"{100 * one.agreement.value:.0f} %"
-        lines.append(f"{one.judge_model.ljust(width)}  {share:>6}  {weight:>6.2f}  {one.agreement.n:>23,}")
-    return "\n".join(lines)
+        rows.append([one.judge_model, share, f"{weight:.2f}", f"{one.agreement.n:,}"])
+    return "\n".join(Table.of(["judge", " right", "weight", "pairs that both decided"], rows).text(ruled=False))
 
 
 def _read_pairs(path: Path, own: str | None) -> list[LabelledPair]:
@@ -263,13 +264,14 @@ def journal_command(
 def _batches_table(batches: list[JournalBatch]) -> str:
     from datetime import UTC, datetime
 
-    rows = [["batch", "provider", "model", "requests", "created", "state"]]
+    from tiltyard.pages.tables import Table
+
+    heads, rows = ["batch", "provider", "model", "requests", "created", "state"], []
     for batch in batches:
         created = datetime.fromtimestamp(batch.created_at, UTC).strftime("%Y-%m-%d %H:%M")
         state = f"{batch.state} ({batch.why})" if batch.why else batch.state
         rows.append([batch.name, batch.provider, batch.model, f"{batch.requests:,}", created, state])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = Table.of(heads, rows, left=len(heads)).text(ruled=False)
     still = sum(batch.state == "open" for batch in batches)
     return "\n".join([*lines, f"{still} of {plural(len(batches), 'batch')} {'is' if still == 1 else 'are'} open"])
 

@@ -19,10 +19,11 @@ from tiltyard.boards.estimator import check_number
 from tiltyard.boards.text import percent
 from tiltyard.decisions.contrast import Contrast
 from tiltyard.decisions.words import as_markdown as difference_markdown
-from tiltyard.decisions.words import between, footnotes, plain, plain_markdown, sample, share, signed
+from tiltyard.decisions.words import between, footnotes, plain, sample, share, signed
 from tiltyard.decisions.worst_case import WorstCase
 from tiltyard.errors import OptionError
 from tiltyard.options import MissingRule, check_choice
+from tiltyard.pages.tables import markdown_text
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
@@ -349,8 +350,8 @@ def as_table(result: GateResult) -> str:
 def as_markdown(result: GateResult) -> str:
     """The verdict for a pull request or a step summary: sentence, numbers, and the prompts that decide it."""
     mark = {"better": "✅", "not_worse": "✅", "worse": "❌", "unknown": "❔"}[result.verdict]
-    head = plain_markdown(f"## {mark} {result.difference.new} against {result.difference.old}")
-    parts = [f"- {plain_markdown(line)}" for line in _part_lines(result) if line.strip()]
+    head = markdown_text(f"## {mark} {result.difference.new} against {result.difference.old}")
+    parts = [f"- {markdown_text(line)}" for line in _part_lines(result) if line.strip()]
     notes = [f"- {line}" for line in advice(result)]
     return "\n".join([head, "", difference_markdown(result.difference, first=result.sentence), *parts, *notes]) + "\n"
 

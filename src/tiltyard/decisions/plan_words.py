@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.boards.text import percent
 from tiltyard.decisions.words import between, plain, share, side, signed
+from tiltyard.pages.tables import Table
 
 if TYPE_CHECKING:
     from tiltyard.decisions.plan_board import BoardPlan, PairPlan
@@ -82,17 +83,16 @@ def usd(cost: float | None) -> str:
 
 def plan_table(plan: SamplePlan) -> str:
     """The plan for people."""
-    lines = [plan.sentence, "", *grid(plan_rows(plan)), ""]
+    lines = [plan.sentence, "", *_plan_cells(plan).text(), ""]
     return "\n".join([*lines, *plan_notes(plan)])
 
 
 def plan_markdown(plan: SamplePlan) -> str:
     """The plan as Markdown."""
-    return _document(plan.sentence, plan_rows(plan), plan_notes(plan))
+    return _document(plan.sentence, _plan_cells(plan), plan_notes(plan))
 
 
-def plan_rows(plan: SamplePlan) -> list[list[str]]:
-    """The cells of the table, its head first."""
+def _plan_cells(plan: SamplePlan) -> Table:
     kinds = list(plan.rows[0].needed.clusters)
     has_calls, has_votes = plan.rows[0].needed.calls is not None, plan.rows[0].needed.votes is not None
     more = "more " if plan.pilot is not None else ""
@@ -104,7 +104,7 @@ def plan_rows(plan: SamplePlan) -> list[list[str]]:
     head += [f"{more}judge calls"] if has_calls else []
     head += [f"{more}votes"] if has_votes else []
     head += ["direct", "in batches"] if plan.price is not None and has_calls else []
-    rows = [head]
+    rows = []
     for row in plan.rows:
         cells = [_named(row), share(row.win_rate)]
         cells += [share_of(row.power_now)] if row.power_now is not None else []
@@ -116,7 +116,7 @@ def plan_rows(plan: SamplePlan) -> list[list[str]]:
         cells += [f"{row.more.votes:,}"] if row.more.votes is not None else []
         cells += [usd(row.cost), usd(row.cost_batch)] if plan.price is not None and has_calls else []
         rows.append(cells)
-    return rows
+    return Table.of(head, rows)
 
 
 def _named(row: SampleSize) -> str:
@@ -219,23 +219,22 @@ def times(factor: float) -> str:
 
 def board_table(plan: BoardPlan) -> str:
     """A board's plan for people."""
-    return "\n".join([plan.sentence, "", *grid(board_rows(plan), left=2), "", *board_notes(plan)])
+    return "\n".join([plan.sentence, "", *_pair_cells(plan).text(), "", *board_notes(plan)])
 
 
 def board_markdown(plan: BoardPlan) -> str:
     """A board's plan as Markdown."""
-    return _document(plan.sentence, board_rows(plan), board_notes(plan))
+    return _document(plan.sentence, _pair_cells(plan), board_notes(plan))
 
 
-def board_rows(plan: BoardPlan) -> list[list[str]]:
-    """The cells of the table, its head first."""
+def _pair_cells(plan: BoardPlan) -> Table:
     kinds = list(plan.have.clusters)
     with_price = plan.price is not None and plan.have.calls is not None
     head = ["above", "below", "apart by", "times", *(f"{kind}s" for kind in kinds)]
     head += ["more judge calls"] if plan.have.calls is not None else []
     head += ["more votes"] if plan.have.votes is not None else []
     head += ["direct", "in batches"] if with_price else []
-    rows = [head]
+    rows = []
     for pair in plan.pairs:
         if pair.needed is None or pair.more is None or pair.times is None:
             rows.append([pair.first, pair.second, number_of_gap(pair), "too close", *[""] * (len(head) - 4)])
@@ -245,7 +244,7 @@ def board_rows(plan: BoardPlan) -> list[list[str]]:
         cells += [f"{pair.needed.clusters[kind]:,}" for kind in kinds]
         cells += [f"{count:,}" for count in (pair.more.calls, pair.more.votes) if count is not None]
         rows.append([*cells, *([usd(pair.cost), usd(pair.cost_batch)] if with_price else [])])
-    return rows
+    return Table.of(head, rows, left=2)
 
 
 def board_notes(plan: BoardPlan) -> list[str]:
@@ -262,27 +261,6 @@ def board_notes(plan: BoardPlan) -> list[str]:
     return [*notes, *plan.remarks]
 
 
-def grid(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Rows as aligned columns under a ruler: the first `left` to the left, numbers to the right.
-
-    Parameters:
-        rows: The cells, the head first.
-        left: How many columns are text.
-    """
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [row[i].ljust(w) if i < left else row[i].rjust(w) for i, w in enumerate(widths)]
-        lines.append("  ".join(cells).rstrip())
-    return [lines[0], "─" * max(map(len, lines)), *lines[1:]]
-
-
-def _document(sentence: str, rows: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
+def _document(sentence: str, table: Table, notes: Sequence[str]) -> str:
     """A sentence, a table and notes as Markdown."""
-
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-    ruler = "|" + "|".join(" --- " if i == 0 else " ---: " for i in range(len(rows[0]))) + "|"
-    table = "\n".join([line(rows[0]), ruler, *map(line, rows[1:])])
-    return f"**{sentence}**\n\n{table}\n\n" + "\n".join(f"- {note}" for note in notes) + "\n"
+    return f"**{sentence}**\n\n{table.markdown()}\n\n" + "\n".join(f"- {note}" for note in notes) + "\n"

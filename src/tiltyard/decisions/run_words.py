@@ -9,16 +9,13 @@ from tiltyard.decisions.words import (
     SHOWN,
     between,
     html_paragraphs,
-    html_table,
-    pipes,
-    plain_markdown,
     prompt_lists,
-    prompt_rows,
+    prompt_table,
     sentence,
     signed,
     sureness,
-    text_grid,
 )
+from tiltyard.pages.tables import Table, markdown_text
 
 if TYPE_CHECKING:
     from tiltyard.decisions.two_runs import EntrantChange, RunComparison
@@ -49,24 +46,23 @@ def changes_table(runs: RunComparison, shape: Shape, shown: int = SHOWN) -> str:
         shape: `table`, `md` or `html`.
         shown: Prompts in each list.
     """
-    rows = [["entrant", "then", "now", "change", percent(runs.level), "better", "place", "answers", ""]]
-    rows += [_row(change) for change in runs.changes]
-    titled = [(f"{runs.new} against {runs.old}", rows)]
+    heads = ["entrant", "then", "now", "change", percent(runs.level), "better", "place", "answers", ""]
+    titled = [(f"{runs.new} against {runs.old}", Table.of(heads, [_row(change) for change in runs.changes]))]
     for change in _worth_showing(runs):
         titled += [
-            (f"{title} ({change.entrant})", prompt_rows(change.difference, prompts))
+            (f"{title} ({change.entrant})", prompt_table(change.difference, prompts))
             for title, prompts in prompt_lists(change.difference, shown)
         ]
     notes = run_footnotes(runs)
     if shape == "md":
-        blocks = [f"**{plain_markdown(runs.sentence)}**"]
-        blocks += [block for title, table in titled for block in (plain_markdown(f"{title}:"), pipes(table))]
-        return "\n\n".join([*blocks, "\n".join(f"- {plain_markdown(note)}" for note in notes)]) + "\n"
+        blocks = [f"**{markdown_text(runs.sentence)}**"]
+        blocks += [block for title, table in titled for block in (markdown_text(f"{title}:"), table.markdown())]
+        return "\n\n".join([*blocks, "\n".join(f"- {markdown_text(note)}" for note in notes)]) + "\n"
     if shape == "html":
-        return html_paragraphs(runs.sentence, [(title, html_table(table)) for title, table in titled], notes)
+        return html_paragraphs(runs.sentence, [(title, table.html()) for title, table in titled], notes)
     lines = [runs.sentence]
     for title, table in titled:
-        lines += ["", f"{title}:", *text_grid(table)]
+        lines += ["", f"{title}:", *table.text()]
     return "\n".join([*lines, "", *notes])
 
 

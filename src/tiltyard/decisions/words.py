@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tiltyard.boards.text import CLUSTER_NAMES, percent
 from tiltyard.decisions.prompts import PromptScore, changed_most, fell_most, lost_most, rose_most, won_most
+from tiltyard.pages.tables import Column, Table, markdown_text
 
 if TYPE_CHECKING:
     from tiltyard.decisions.records import Difference, EstimatedDifference
@@ -108,11 +109,11 @@ def as_table(found: Difference, shown: int = SHOWN) -> str:
         found: The difference.
         shown: Prompts in each list.
     """
-    lines = [found.sentence, "", *text_grid(_estimates(found)), *_counts(found)]
+    lines = [found.sentence, "", *_estimates(found).text(), *_counts(found)]
     for column in dict.fromkeys(part.column for part in found.parts):
-        lines += ["", f"by {column} (intervals hold for all values at once):", *text_grid(_part_rows(found, column))]
+        lines += ["", f"by {column} (intervals hold for all values at once):", *_part_table(found, column).text()]
     for title, prompts in prompt_lists(found, shown):
-        lines += ["", f"{title}:", *text_grid(prompt_rows(found, prompts))]
+        lines += ["", f"{title}:", *prompt_table(found, prompts).text()]
     lines += ["", *footnotes(found)]
     return "\n".join(lines)
 
@@ -125,23 +126,23 @@ def as_markdown(found: Difference, shown: int = SHOWN, *, first: str | None = No
         shown: Prompts in each list.
         first: The first sentence; None: the difference's own.
     """
-    blocks = [f"**{plain_markdown(first or found.sentence)}**", pipes(_estimates(found))]
-    blocks += [plain_markdown(line) for line in _counts(found) if line]
+    blocks = [f"**{markdown_text(first or found.sentence)}**", _estimates(found).markdown()]
+    blocks += [markdown_text(line) for line in _counts(found) if line]
     for column in dict.fromkeys(part.column for part in found.parts):
-        blocks += [f"By {column} (intervals hold for all values at once):", pipes(_part_rows(found, column))]
+        blocks += [f"By {column} (intervals hold for all values at once):", _part_table(found, column).markdown()]
     for title, prompts in prompt_lists(found, shown):
-        blocks += [plain_markdown(f"{title[0].upper()}{title[1:]}:"), pipes(prompt_rows(found, prompts))]
+        blocks += [markdown_text(f"{title[0].upper()}{title[1:]}:"), prompt_table(found, prompts).markdown()]
     notes = footnotes(found, missing=first is None)
-    blocks.append("\n".join(f"- {plain_markdown(note)}" for note in notes))
+    blocks.append("\n".join(f"- {markdown_text(note)}" for note in notes))
     return "\n\n".join(blocks) + "\n"
 
 
 def as_html(found: Difference) -> str:
     """The same as a small piece of HTML, for notebooks."""
-    tables = [("", html_table(_estimates(found)))]
+    tables = [("", _estimates(found).html())]
     columns = dict.fromkeys(part.column for part in found.parts)
-    tables += [(f"by {column}", html_table(_part_rows(found, column))) for column in columns]
-    tables += [(title, html_table(prompt_rows(found, some))) for title, some in prompt_lists(found, SHOWN)]
+    tables += [(f"by {column}", _part_table(found, column).html()) for column in columns]
+    tables += [(title, prompt_table(found, some).html()) for title, some in prompt_lists(found, SHOWN)]
     return html_paragraphs(found.sentence, tables, footnotes(found))
 
 
@@ -189,16 +190,16 @@ def footnotes(found: Difference, *, missing: bool = True) -> list[str]:
     return [how, *lost, *found.remarks, *left]
 
 
-def _estimates(found: Difference) -> list[list[str]]:
-    rows = [
-        ["", "difference", percent(found.level), f"{found.new} is better", "win rate", percent(found.level), "battles"]
-    ]
+def _estimates(found: Difference) -> Table:
+    level = percent(found.level)
+    heads = ["", "difference", level, f"{found.new} is better", "win rate", level, "battles"]
+    rows = []
     if found.direct is not None and found.direct.estimate is not None:
         rows.append(["against each other", *_numbers(found.direct.estimate)])
     only_direct = found.direct is not None and found.direct.n_battles - found.direct.both_bad >= found.n_battles
     if not only_direct:
         rows.append(["all battles", *_numbers(found.estimate)])
-    return [*rows, *_worst_rows(found)]
+    return Table.of(heads, [*rows, *_worst_rows(found)])
 
 
 def _worst_rows(found: Difference) -> list[list[str]]:
@@ -209,7 +210,7 @@ def _worst_rows(found: Difference) -> list[list[str]]:
     for word, one in (("against", worst.against), ("for", worst.in_favour)):
         title = f"with the missing {len(found.missing):,} {word} {found.new}"
         if one is None:
-            rows.append([title, "no rating", *[""] * 5])
+            rows.append([title, "no rating"])
             continue
         ends = between(*one.ends(found.level, anytime=found.anytime))
         battles = f"{found.n_battles + len(found.missing):,.0f}"
@@ -241,64 +242,34 @@ def _counts(found: Difference) -> list[str]:
     return ["", f"{found.new} against {found.old}: {', '.join(parts)}"]
 
 
-def _part_rows(found: Difference, column: str) -> list[list[str]]:
-    rows = [[column, "difference", "interval", f"{found.new} is better", "win rate", "interval", "battles"]]
-    for part in found.parts:
-        if part.column != column:
-            continue
-        if part.estimate is None:
-            rows.append([part.value, part.reason or "", "", "", "", "", ""])
-        else:
-            rows.append([part.value, *_numbers(part.estimate)])
-    return rows
+def _part_table(found: Difference, column: str) -> Table:
+    heads = [column, "difference", "interval", f"{found.new} is better", "win rate", "interval", "battles"]
+    rows = [
+        [part.value, part.reason or ""] if part.estimate is None else [part.value, *_numbers(part.estimate)]
+        for part in found.parts
+        if part.column == column
+    ]
+    return Table.of(heads, rows)
 
 
-def prompt_rows(found: Difference, prompts: Sequence[PromptScore]) -> list[list[str]]:
+def prompt_table(found: Difference, prompts: Sequence[PromptScore]) -> Table:
     """One row for each prompt; texts only where there are some."""
+    counts = [] if found.then_and_now else ["won", "lost", "tied"]
     names = ("now", "then") if found.then_and_now else (f"mean of {found.new}", f"mean of {found.old}")
-    rows = [["prompt", "won", "lost", "tied", *names, "text"]]
+    columns = [Column("prompt"), *(Column(name, left=False) for name in (*counts, *names))]
+    rows = []
     for one in prompts:
-        text = " ".join((one.text or "").split())
-        text = text if len(text) <= TEXT_WIDTH else text[: TEXT_WIDTH - 1] + "…"
-        name = one.prompt if len(one.prompt) <= TEXT_WIDTH else one.prompt[: TEXT_WIDTH - 1] + "…"
-        counts = [f"{value:,.0f}" for value in (one.wins, one.losses, one.ties)]
-        rows.append([name, *counts, _score(one.new_score), _score(one.old_score), text])
-    rows = rows if any(row[-1] for row in rows[1:]) else [row[:-1] for row in rows]
-    return [[row[0], *row[4:]] for row in rows] if found.then_and_now else rows
+        record = [] if found.then_and_now else [f"{value:,.0f}" for value in (one.wins, one.losses, one.ties)]
+        rows.append([_cut(one.prompt), *record, _score(one.new_score), _score(one.old_score)])
+    if any(one.text for one in prompts):
+        columns.append(Column("text"))
+        rows = [[*row, _cut(" ".join((one.text or "").split()))] for row, one in zip(rows, prompts, strict=True)]
+    return Table(columns, rows)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT_WIDTH else text[: TEXT_WIDTH - 1] + "…"
 
 
 def _score(value: float | None) -> str:
     return "–" if value is None or math.isnan(value) else f"{value:.2f}"
-
-
-def text_grid(rows: list[list[str]]) -> list[str]:
-    """Rows as aligned columns: the first (and a text) to the left, numbers to the right; a long reason runs on."""
-    widths = [max((len(row[i]) for row in rows if any(row[2:]) or i == 0), default=0) for i in range(len(rows[0]))]
-    left = {0, len(rows[0]) - 1} if rows[0][-1] == "text" else {0}
-    lines = []
-    for row in rows:
-        cells = [row[i].ljust(w) if i in left else row[i].rjust(w) for i, w in enumerate(widths)]
-        lines.append("  ".join(cells).rstrip())
-    return [lines[0], "─" * max(map(len, lines)), *lines[1:]]
-
-
-def plain_markdown(text: str) -> str:
-    """A text in one line that Markdown does not read as HTML."""
-    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
-
-
-def pipes(rows: list[list[str]]) -> str:
-    """Rows as a Markdown table."""
-
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(plain_markdown(cell).replace("|", "\\|") for cell in cells) + " |"
-
-    ruler = "|" + "|".join(" --- " if i == 0 or name == "text" else " ---: " for i, name in enumerate(rows[0])) + "|"
-    return "\n".join([line(rows[0]), ruler, *map(line, rows[1:])])
-
-
-def html_table(rows: list[list[str]]) -> str:
-    """Rows as an HTML table, the first as its head."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in rows[0])
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows[1:])
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -115,7 +115,7 @@ class Table:
         writer.writerows(self.rows)
         return out.getvalue()
 
-    def html(self, caption: str = "", notes: Sequence[str] = ()) -> str:
+    def html(self, caption: str = "", notes: Sequence[str] | None = None) -> str:
         """The table as HTML, for notebooks."""
         from tiltyard.pages.html import render
 

@@ -12,7 +12,7 @@ from tiltyard.pages.svg import Scale
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """One line of a board: its entry, its places, the words of its picture, how many lines above are left out."""
+    """One line of a board: its places, the words of its picture, and how many lines above it are left out."""
 
     entry: RatingEntry
     places: str

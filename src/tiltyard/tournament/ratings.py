@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.pages.tables import Table
 from tiltyard.bank.responses import STYLE, AnswerStyles
 from tiltyard.battles import Battle, BattleTable, Codes, Outcome, Source
 from tiltyard.boards import BradleyTerry, EloReport, Leaderboard
@@ -223,15 +224,9 @@ def baseline_text(table: BaselineTable) -> str:
         ]
         for one in table.rates
     ]
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-
-    def line(cells: Sequence[str]) -> str:
-        rest = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
-        return "  ".join([cells[0].ljust(widths[0]), *rest])
-
-    rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
+    lines = Table.of(head, rows).text()
     title = f"Win rate against {table.baseline} in %, ties half; 95 % intervals by prompt"
-    return "\n".join([title, line(head), rule, *map(line, rows), rule, *control_notes(table)])
+    return "\n".join([title, *lines, lines[1], *control_notes(table)])
 
 
 def interval_text(low: float | None, high: float | None) -> str:

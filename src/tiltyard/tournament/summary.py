@@ -13,6 +13,7 @@ from tiltyard.judging.judge import JudgingResult, JudgingStats
 from tiltyard.judging.records import Verdict, VerdictLabel
 from tiltyard.llm.prices import add_costs
 from tiltyard.llm.provider import Usage
+from tiltyard.pages.tables import Table
 from tiltyard.tournament.plan import RunPlan
 from tiltyard.tournament.ratings import MOST_INCONSISTENT, baseline_text
 
@@ -50,23 +51,8 @@ def summary_table(standings: Mapping[str, DimensionRatings]) -> str:
         rows.append([name, *("–" if line is None else f"{line.mean:.1f} ± {line.sem:.2f}" for line in lines)])
         rows.append(["", *("" if line is None else _range(line) for line in lines)])
     rows.append(["decisive matches", *(f"{standing.n_decisive:,}" for standing in standings.values())])
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-
-    def line(cells: list[str]) -> str:
-        rest = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
-        return "  ".join([cells[0].ljust(widths[0]), *rest]).rstrip()
-
-    rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
-    return "\n".join(
-        [
-            "Elo averaged over shuffles: mean ± SEM (shuffle error only), below it the 95 % sampling interval",
-            line(header),
-            rule,
-            *map(line, rows[:-1]),
-            rule,
-            line(rows[-1]),
-        ]
-    )
+    title = "Elo averaged over shuffles: mean ± SEM (shuffle error only), below it the 95 % sampling interval"
+    return "\n".join([title, *Table.of(header, rows).text(last=1)])
 
 
 def board_text(standing: DimensionRatings) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from latex2mathml.converter import convert_to_element
 
-from tiltyard.pages.markup import Html, el
+from tiltyard.pages.escaping import Html, text
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -197,7 +197,7 @@ def _rendered(
     made = formula(token.content, display=token.block) if fits else None
     whole = token.map is not None
     if made is None:
-        return str(el("p" if whole else "code", token.markup, **({"dir": "auto"} if whole else {})))
+        return f'<p dir="auto">{text(token.markup)}</p>' if whole else f"<code>{text(token.markup)}</code>"
     if not token.block:
         return str(made)
     tag = "div" if whole else "span"

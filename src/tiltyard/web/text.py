@@ -24,7 +24,8 @@ from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, Str
 from pygments.token import Token as Kind
 from pygments.util import ClassNotFound
 
-from tiltyard.pages.markup import Html, el
+from tiltyard.pages import escaping
+from tiltyard.pages.escaping import Html
 from tiltyard.web import formulas
 
 if TYPE_CHECKING:
@@ -153,8 +154,9 @@ def rendered_answer(text: str) -> Html:
     reasoning, answer = split_reasoning(text)
     if not reasoning:
         return rendered(answer)
-    label = el("summary", f"Reasoning ({count_words(reasoning):,} words)")
-    return el("details", label, rendered(reasoning), class_="reasoning") + rendered(answer)
+    label = f"Reasoning ({count_words(reasoning):,} words)"
+    folded = f'<details class="reasoning"><summary>{label}</summary>{rendered(reasoning)}</details>'
+    return Html(f"{folded}{rendered(answer)}")
 
 
 _FENCE = re.compile("```|~~~")
@@ -187,7 +189,7 @@ def is_plain(text: str) -> bool:
 
 def _rendered(text: str) -> Html:
     if is_plain(text):
-        return el("div", _visible(text), class_="words", dir="auto")
+        return Html(f'<div class="words" dir="auto">{escaping.text(_visible(text))}</div>')
     # a parser is not thread-safe, so one thread uses it at a time
     with _READING:
         made = _READER.render(_visible(text), {})
@@ -204,8 +206,7 @@ def _image(
 ) -> str:  # the parser's own signature
     token = tokens[index]
     alt = renderer.renderInlineAsText(token.children or [], options, env).strip()
-    label = f"image: {alt}" if alt else "image"
-    return str(el("span", f"[{label}]", class_="image"))
+    return f'<span class="image">[{escaping.text(f"image: {alt}" if alt else "image")}]</span>'
 
 
 def _heading(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
