@@ -36,9 +36,9 @@ def _blank(size: int) -> bytes:
 
 def legible(name: str, instead: str) -> str:
     """A name in letters that the built-in font has: without accents; else the other one, `?` for what is missing."""
-    for said in (_plain(name), _plain(instead)):
-        if said and all(letter.isspace() or bytes(_font(24).getmask(letter)) != _blank(24) for letter in said):
-            return said
+    for shown in (_plain(name), _plain(instead)):
+        if shown and all(letter.isspace() or bytes(_font(24).getmask(letter)) != _blank(24) for letter in shown):
+            return shown
     return "".join(one if one.isascii() and one.isprintable() else "?" for one in instead)
 
 
@@ -83,9 +83,9 @@ class ShareCard:
         self.text(INSET, y, line, size, INK, WIDTH - 2 * INSET)
         return y + int(size * 1.35)
 
-    def foot(self, said: str) -> None:
+    def foot(self, words: str) -> None:
         """What the picture rests on."""
-        self.text(INSET, HEIGHT - 62, said, 24, MUTED, WIDTH - 2 * INSET)
+        self.text(INSET, HEIGHT - 62, words, 24, MUTED, WIDTH - 2 * INSET)
 
     def interval(self, scale: Scale, value: float, span: tuple[float | None, float | None], y: int) -> None:
         """A dot and its interval, in the place of a row's picture."""

@@ -40,10 +40,10 @@ def arena_site(db: str, options: PublishOptions) -> StaticSite:
     """
     title = options.title or "Arena"
     lines, texts = _public_log(db, title)
-    header, found = read_witness(lines, db.rpartition("@")[2])
-    if found.problems:
-        raise ArenaError(f"the arena’s log contradicts itself: {found.problems[0]}. Run `tiltyard arena verify`.")
-    state = found.state
+    header, witness = read_witness(lines, db.rpartition("@")[2])
+    if witness.problems:
+        raise ArenaError(f"the arena’s log contradicts itself: {witness.problems[0]}. Run `tiltyard arena verify`.")
+    state = witness.state
     if state.phase == SHADOW_PHASE:
         raise ArenaError("the arena is in phase 1, which shows none of the new ratings. Publish from phase 2 on.")
     estimator = published_estimator(state.policy.intervals)
@@ -67,7 +67,7 @@ def arena_site(db: str, options: PublishOptions) -> StaticSite:
     if header.statement is not None:
         extra[HEAD] = json_line(header.statement)
     return static_site(
-        read_battles(list(witness_rows(found))),
+        read_battles(list(witness_rows(witness))),
         "arena",
         title,
         replace(options, rules=rules),
@@ -96,14 +96,14 @@ def _public_log(db: str, title: str) -> tuple[list[bytes], dict[str, str]]:
         store.close()
 
 
-def witness_rows(found: Witness) -> Iterable[dict[str, Any]]:
+def witness_rows(witness: Witness) -> Iterable[dict[str, Any]]:
     """The battles that a witness proves, as they are published.
 
     Parameters:
-        found: The witness.
+        witness: The witness.
     """
-    state = found.state
-    for row in battle_rows(found.book.votes, state.catalog, state.policy.defences):
+    state = witness.state
+    for row in battle_rows(witness.book.votes, state.catalog, state.policy.defences):
         yield {key: value for key, value in row.items() if key not in ("status", "unrendered")}
 
 
@@ -114,14 +114,14 @@ def witness_differences(data: bytes, rows: Iterable[dict[str, Any]]) -> list[str
         data: The witness file.
         rows: The published battles, as they are in their file.
     """
-    _, found = read_witness(gzip.decompress(data).splitlines(keepends=True), WITNESS)
-    expected, published = list(witness_rows(found)), list(rows)
+    _, witness = read_witness(gzip.decompress(data).splitlines(keepends=True), WITNESS)
+    expected, published = list(witness_rows(witness)), list(rows)
     if len(expected) != len(published):
         return [f"battles.jsonl has {len(published):,} battles, the witness proves {len(expected):,} votes"]
-    said = []
+    differences = []
     for number, (one, other) in enumerate(zip(expected, published, strict=True), start=1):
         for key, value in one.items():
             if other.get(key, 1.0 if key == "weight" else None) != value:
-                said.append(f"battle {number:,}: {key} is {other.get(key)!r}, the witness proves {value!r}")
+                differences.append(f"battle {number:,}: {key} is {other.get(key)!r}, the witness proves {value!r}")
                 break
-    return said[:20]
+    return differences[:20]

@@ -104,15 +104,15 @@ def read_manifest(data: bytes, source: str) -> PublishedManifest:
         source: What to call it in errors.
     """
     try:
-        found = msgspec.json.decode(data, type=PublishedManifest)
+        manifest = msgspec.json.decode(data, type=PublishedManifest)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise TiltyardError(f"{source}: not the manifest of a published board ({error}).") from None
-    if found.kind != KIND or found.format > FORMAT:
+    if manifest.kind != KIND or manifest.format > FORMAT:
         raise TiltyardError(f"{source}: written by a later version, or by another program. Update tiltyard.")
-    for name in found.files:
+    for name in manifest.files:
         if not is_inside(name):
             raise TiltyardError(f"{source}: {name!r} is no file inside the folder. Do not trust this folder.")
-    return found
+    return manifest
 
 
 def is_inside(name: str) -> bool:
@@ -161,13 +161,13 @@ def _ours(out: Path) -> dict[str, set[str]]:
     if not out.is_dir():
         raise OptionError(f"{out} is a file. Name a folder to publish to.")
     known: dict[str, set[str]] = {}
-    found = [out / name for name in (MANIFEST, NEXT) if (out / name).is_file()]
-    if not found and any(out.iterdir()):
+    earlier = [out / name for name in (MANIFEST, NEXT) if (out / name).is_file()]
+    if not earlier and any(out.iterdir()):
         raise OptionError(
             f"{out} holds other files and is no published board (there is no {MANIFEST} in it). "
             "Name an empty or a new folder."
         )
-    for path in found:
+    for path in earlier:
         for name, file in read_manifest(path.read_bytes(), str(path)).files.items():
             known.setdefault(name, set()).add(file.sha256)
     return known

@@ -296,7 +296,7 @@ def make_parts(table: BattleTable, rules: BoardRules) -> tuple[BoardPart, ...]:
         table: The battles.
         rules: How they are rated.
     """
-    found: list[BoardPart] = []
+    parts: list[BoardPart] = []
     most = min(MOST_BOARDS, MODELS_IN_PARTS // max(len(table.models), 1))
     for column in PARTS:
         labels = _labels(table, column)
@@ -307,8 +307,8 @@ def make_parts(table: BattleTable, rules: BoardRules) -> tuple[BoardPart, ...]:
         sizes = {label: float(weights[codes.labels.index(label)]) for label in labels}
         for label in sorted(labels, key=lambda label: (-sizes[label], label))[:most]:
             part = table.take(codes.codes == codes.labels.index(label)).compact()
-            found.append(_part(column, label, sizes[label], part, rules))
-    return tuple(found)
+            parts.append(_part(column, label, sizes[label], part, rules))
+    return tuple(parts)
 
 
 def _part(column: str, label: str, battles: float, table: BattleTable, rules: BoardRules) -> BoardPart:
@@ -324,10 +324,10 @@ def _part(column: str, label: str, battles: float, table: BattleTable, rules: Bo
 
 def _labels(table: BattleTable, column: str) -> list[str]:
     """The values of a column of texts."""
-    found = table.columns.get(column)
-    if not isinstance(found, Codes):
+    codes = table.columns.get(column)
+    if not isinstance(codes, Codes):
         return []
-    return sorted({found.labels[code] for code in np.unique(found.codes).tolist() if code != MISSING})
+    return sorted({codes.labels[code] for code in np.unique(codes.codes).tolist() if code != MISSING})
 
 
 def rate_by_rules(table: BattleTable, rules: BoardRules, dimension: str | None = None) -> Leaderboard:

@@ -116,8 +116,8 @@ def _from_folder(folder: Path, options: PublishOptions) -> StaticSite:
 
 def _missing(source: str | Path) -> str:
     """How many matchups of a run have no verdict; empty where all have one."""
-    found = missing_verdicts(source)
-    return f"{found.sentence}: they are in no rating." if found else ""
+    missing = missing_verdicts(source)
+    return f"{missing.sentence}: they are in no rating." if missing else ""
 
 
 def _stated_ratings(folder: Path, kind: str) -> dict[str | None, EloReport]:
@@ -134,19 +134,19 @@ def _anchor(stated: EloReport) -> tuple[str, float] | None:
 
 def _differences(made: StaticSite, stated: Mapping[str | None, EloReport]) -> list[str]:
     """What the source's own ratings say otherwise, in sentences: corrected by people, calibrated, with other ends."""
-    said = []
+    differences = []
     for one in made.boards:
         known = stated.get(one.dimension) or (next(iter(stated.values())) if len(stated) == 1 else None)
         for entry in () if known is None else known.ratings:
             ours = one.board.ratings.get(entry.model)
             if ours is not None and abs(ours - entry.rating) > SAME_RATING:
                 where = "" if one.dimension is None else f" ({one.dimension})"
-                said.append(
+                differences.append(
                     f"The {made.kind}’s own file{where} rates {entry.model} at {entry.rating:.1f}, by its own method; "
                     f"this board is the plain Bradley–Terry fit of its battles, which gives {ours:.1f}."
                 )
                 break
-    return said
+    return differences
 
 
 def _from_battles(source: str, options: PublishOptions) -> StaticSite:

@@ -91,11 +91,11 @@ def behaviour_by(battles: JudgedBattles, key: Callable[[JudgedBattle], str]) -> 
 
 def disagreements(run: Run) -> list[str]:
     """A sentence for every number that disagrees with the verdict lines; none if all is well."""
-    found: list[str] = []
+    lines: list[str] = []
     for dimension in run.dimensions:
         battles = run.battles.of_dimension(dimension.name)
-        found += _decisive(dimension, battles) + _tallies(dimension, battles) + _board(dimension) + _means(dimension)
-    return found
+        lines += _decisive(dimension, battles) + _tallies(dimension, battles) + _board(dimension) + _means(dimension)
+    return lines
 
 
 def _decisive(dimension: Dimension, battles: JudgedBattles) -> list[str]:
@@ -116,14 +116,14 @@ def _tallies(dimension: Dimension, battles: JudgedBattles) -> list[str]:
             cell[battle.winner or "tie"] += count
             cell["inconsistent"] += count * (battle.inconsistent and battle.winner is None)
     rows = {(pair.entrant_a, pair.entrant_b): pair for pair in dimension.pairs}
-    found = []
+    lines = []
     for a, b in sorted(tallies.keys() | rows.keys()):
         cell, pair = tallies.get((a, b), Counter()), rows.get((a, b))
         written = (0, 0, 0, 0) if pair is None else (pair.a_wins, pair.b_wins, pair.ties, pair.inconsistent)
         seen = (cell[a], cell[b], cell["tie"], cell["inconsistent"])
         if written != seen:
-            found.append(f"{dimension.name}: {a} against {b} is {written} in pairwise_winrates.csv, {seen} in verdicts")
-    return found
+            lines.append(f"{dimension.name}: {a} against {b} is {written} in pairwise_winrates.csv, {seen} in verdicts")
+    return lines
 
 
 def _board(dimension: Dimension) -> list[str]:

@@ -161,22 +161,22 @@ def _against(path: Path) -> dict[str, BaselineTable]:
 
 def _tallies(path: Path) -> dict[str, list[PairTally]]:
     """The lines of `pairwise_winrates.csv` by dimension."""
-    found: dict[str, list[PairTally]] = {}
+    pairs: dict[str, list[PairTally]] = {}
     with path.open(encoding="utf-8", newline="") as file:
         try:
             for row in csv.DictReader(file):
-                found.setdefault(row["dimension"], []).append(msgspec.convert(row, PairTally, strict=False))
+                pairs.setdefault(row["dimension"], []).append(msgspec.convert(row, PairTally, strict=False))
         except (msgspec.ValidationError, UnicodeDecodeError, csv.Error, KeyError, TypeError) as error:
             raise RunFolderError(f"{path}: not a table of pairs ({error}). {again()}") from None
-    return found
+    return pairs
 
 
 def _traces(folder: Path, results: EloResults) -> dict[str, tuple[Floats, tuple[str, ...]]]:
     """The Elo of every shuffle by dimension; empty if nothing was decided."""
-    found: dict[str, tuple[Floats, tuple[str, ...]]] = {name: (np.empty((0, 0)), ()) for name in results.primary}
+    traces: dict[str, tuple[Floats, tuple[str, ...]]] = {name: (np.empty((0, 0)), ()) for name in results.primary}
     rated = [name for name, lines in results.primary.items() if lines]
     if not rated:
-        return found
+        return traces
     path = require(folder / "elo_per_perm.npz", folder)
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
@@ -185,10 +185,10 @@ def _traces(folder: Path, results: EloResults) -> dict[str, tuple[Floats, tuple[
                 data = np.asarray(arrays[f"{name}__data"], dtype=np.float64)
                 if data.ndim != 2 or data.shape[1] != len(entrants):
                     raise ValueError(f"{name}__data has shape {data.shape} for {len(entrants)} entrants")
-                found[name] = (data, entrants)
+                traces[name] = (data, entrants)
     except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
         raise RunFolderError(f"{path}: torn, or not the traces of this run ({error}). {again()}") from None
-    return found
+    return traces
 
 
 def _board(path: Path) -> EloReport | None:
@@ -214,19 +214,19 @@ def _texts(path: Path, shown: ShownImages) -> tuple[dict[str, Prompt], dict[tupl
         prompt = prompts.get(match.prompt_id)
         if prompt is None:
             prompt = prompts[match.prompt_id] = _prompt(match, shown)
-        said = {
+        texts = {
             match.entrant_a: shown.add((match.prompt_id, match.entrant_a), match.response_a, match.images_a),
             match.entrant_b: shown.add((match.prompt_id, match.entrant_b), match.response_b, match.images_b),
         }
-        keep_answers(answers, prompt.prompt_id, said, f"{path}:{place.number}")
+        keep_answers(answers, prompt.prompt_id, texts, f"{path}:{place.number}")
     return prompts, answers, counts
 
 
 def keep_answers(
-    answers: dict[tuple[str, str], str], prompt_id: str, said: Mapping[str, str], where: str, command: str = RUN
+    answers: dict[tuple[str, str], str], prompt_id: str, texts: Mapping[str, str], where: str, command: str = RUN
 ) -> None:
     """Add what the entrants answered to a prompt; no entrant has two answers to one prompt."""
-    for entrant, answer in said.items():
+    for entrant, answer in texts.items():
         if answers.setdefault((prompt_id, intern(entrant)), answer) != answer:
             raise RunFolderError(f"{where}: {entrant} has two different answers to {prompt_id}. {again(command)}")
 
@@ -249,12 +249,12 @@ class ShownImages:
         """Keep somebody's images, and return their text with a line that says how many there are."""
         if not images:
             return text
-        found = [self._url(image) for image in images]
-        urls = tuple(url for url in found if url.startswith("data:"))
+        shown = [self._url(image) for image in images]
+        urls = tuple(url for url in shown if url.startswith("data:"))
         if urls:
             self.pictures[whose] = urls
-        reasons = dict.fromkeys(reason for reason in found if not reason.startswith("data:"))
-        left = f"; {len(found) - len(urls)} not shown here: {', '.join(reasons)}" if reasons else ""
+        reasons = dict.fromkeys(reason for reason in shown if not reason.startswith("data:"))
+        left = f"; {len(shown) - len(urls)} not shown here: {', '.join(reasons)}" if reasons else ""
         return f"{text}\n\n({count_images(len(images))}{left})".lstrip()
 
     def _url(self, image: Image) -> str:

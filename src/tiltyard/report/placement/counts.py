@@ -117,9 +117,9 @@ def _counts(placed: Placement, counted: Results) -> list[str]:
         "failed battles": (written.failed, counted.failed),
     }
     return [
-        f"manifest.json counts {said:,} {what}, the verdicts {seen:,}"
-        for what, (said, seen) in pairs.items()
-        if said != seen
+        f"manifest.json counts {written:,} {what}, the verdicts {seen:,}"
+        for what, (written, seen) in pairs.items()
+        if written != seen
     ]
 
 
@@ -157,13 +157,13 @@ def _rounds(placed: Placement) -> list[str]:
 
 
 def _panel(placed: Placement) -> list[str]:
-    found = []
+    lines = []
     if placed.panel.fingerprint != placed.manifest.panel.fingerprint:
-        found.append("panel.json has another fingerprint than manifest.json")
+        lines.append("panel.json has another fingerprint than manifest.json")
     planned = {(seat.question_id, seat.opponent) for seat in placed.panel.battles}
     heard = {(battle.prompt_id, placed.opponent(battle)) for battle in placed.run.battles}
     if planned - heard:
-        found.append(f"{len(planned - heard):,} battles of panel.json have no line in verdicts.jsonl")
+        lines.append(f"{len(planned - heard):,} battles of panel.json have no line in verdicts.jsonl")
     if heard - planned:
-        found.append(f"{len(heard - planned):,} battles of verdicts.jsonl are not in panel.json")
-    return found
+        lines.append(f"{len(heard - planned):,} battles of verdicts.jsonl are not in panel.json")
+    return lines

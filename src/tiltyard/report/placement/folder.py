@@ -167,8 +167,8 @@ def _texts(path: Path, model: str) -> tuple[dict[str, Prompt], dict[tuple[str, s
     prompts: dict[str, Prompt] = {}
     answers: dict[tuple[str, str], str] = {}
     for place, line in read_lines(path, msgspec.json.Decoder(TextLine), PLACE):
-        said = {model: line.model_answer, line.opponent: line.opponent_answer}
-        keep_answers(answers, line.question_id, said, f"{path}:{place.number}", PLACE)
+        texts = {model: line.model_answer, line.opponent: line.opponent_answer}
+        keep_answers(answers, line.question_id, texts, f"{path}:{place.number}", PLACE)
         prompts.setdefault(
             line.question_id,
             Prompt(

@@ -24,8 +24,8 @@ def weekly_json(report: WeeklyReport) -> str:
 
 def rule_numbers(rule: Rule) -> tuple[str, str]:
     """What a rule found and what it needs, in its own unit."""
-    found = "–" if rule.value is None else _in_unit(rule, rule.value)
-    return found, f"{'at most' if rule.at_most else 'at least'} {_in_unit(rule, rule.needed)}"
+    value = "–" if rule.value is None else _in_unit(rule, rule.value)
+    return value, f"{'at most' if rule.at_most else 'at least'} {_in_unit(rule, rule.needed)}"
 
 
 def _in_unit(rule: Rule, value: float) -> str:
@@ -49,9 +49,9 @@ def worth_knowing(status: Publication) -> str:
     """What our own rules found, in one sentence; empty where they are switched off."""
     parts = []
     for rule in status.beside:
-        found, needed = rule_numbers(rule)
+        value, needed = rule_numbers(rule)
         compared = needed if rule.met else needed.replace("at most", "more than")
-        parts.append(f"{rule.name} {'not known yet' if rule.value is None else f'{found} ({compared})'}")
+        parts.append(f"{rule.name} {'not known yet' if rule.value is None else f'{value} ({compared})'}")
     return f"Also worth knowing, without an effect on the label: {', '.join(parts)}." if parts else ""
 
 
@@ -78,19 +78,19 @@ def exposure_sentences(report: WeeklyReport) -> list[str]:
     fair = report.exposure
     if not fair.matchups:
         return ["Nothing was voted on in the window."]
-    said = [
+    sentences = [
         f"{int(fair.within.sum())} of {fair.looked_at} models are within ±{100 * fair.tolerance:.0f} % of their "
         f"target over the last {fair.matchups:,} matchups that were voted on."
     ]
     if fair.targets_differ:
         aimed = fair.targets[fair.targets > 0.0]
         top, other = float(aimed.max()), float(aimed.min())
-        said.append(
+        sentences.append(
             f"An even share would be {fair.even_target:.1f} exposures (2W/M); {int(fair.within_even.sum())} models are "
             f"within tolerance of that. The contender lane alone gave some models more: their target is what it gave "
             f"(up to {top:.1f}); the others share the rest and have a target of {other:.1f}."
         )
-    return said
+    return sentences
 
 
 def stability_sentences(report: WeeklyReport) -> list[str]:
@@ -98,18 +98,18 @@ def stability_sentences(report: WeeklyReport) -> list[str]:
     stability = report.stability
     if stability.median_deviation_before is None or stability.median_deviation_after is None:
         return ["No model was on the board both at the start and at the end of the period."]
-    said = [
+    sentences = [
         f"The median deviation went from {stability.median_deviation_before:.1f} to "
         f"{stability.median_deviation_after:.1f} over {plural(stability.models, 'model')}."
     ]
     if stability.left_band:
-        said.append(
+        sentences.append(
             f"{len(stability.left_band)} of {stability.models} ratings left the band (± 2 deviations) they had at the "
             f"start: {', '.join(stability.left_band)}. About 1 in 20 would by chance."
         )
     else:
-        said.append("No rating left the band (± 2 deviations) it had at the start.")
-    return said
+        sentences.append("No rating left the band (± 2 deviations) it had at the start.")
+    return sentences
 
 
 CONFIDENCE_NOTE = (
@@ -147,14 +147,16 @@ def churn_sentences(report: WeeklyReport) -> list[str]:
     """What moved at the top, in sentences."""
     churn = report.churn
     beyond = churn.beyond_bands
-    said = [
+    sentences = [
         f"{plural(len(churn.swaps), 'swap')} in the top {churn.top} over {plural(churn.looks, 'snapshot')}: "
         f"{len(churn.swaps) - len(beyond)} between models whose bands overlapped, {len(beyond)} beyond their bands."
     ]
-    said += [f"Beyond their bands: {swap.rose} passed {swap.fell}, whose whole band had been above." for swap in beyond]
+    sentences += [
+        f"Beyond their bands: {swap.rose} passed {swap.fell}, whose whole band had been above." for swap in beyond
+    ]
     if churn.entered or churn.left:
-        said.append(f"Entered: {', '.join(churn.entered) or 'none'}. Left: {', '.join(churn.left) or 'none'}.")
-    return said
+        sentences.append(f"Entered: {', '.join(churn.entered) or 'none'}. Left: {', '.join(churn.left) or 'none'}.")
+    return sentences
 
 
 def side_sentence(report: WeeklyReport) -> str:
@@ -195,25 +197,25 @@ def offline_sentences(report: WeeklyReport) -> list[str]:
     if board is None:
         return []
     clusters = board.clusters.replace(",", " and ")
-    said = [f"Bradley–Terry over {board.votes:,} votes, intervals clustered by {clusters} ({board.speaks_for})."]
+    sentences = [f"Bradley–Terry over {board.votes:,} votes, intervals clustered by {clusters} ({board.speaks_for})."]
     if board.centre is not None:
-        said.append(
+        sentences.append(
             f"Intervals are moved to the scale of the board's ratings: 1000 reads {board.centre:.0f}, "
             f"100 points read {100 * board.slope:.0f}."
         )
     widened = sum(row.widened for row in board.rows)
     if widened:
-        said.append(
+        sentences.append(
             f"{plural(widened, 'interval')} marked * did not contain the board's rating and "
             f"{'was' if widened == 1 else 'were'} widened to it."
         )
-    said.append(f"Ranges of ranks are {'valid at any time you look' if board.anytime else 'for a single look'}.")
+    sentences.append(f"Ranges of ranks are {'valid at any time you look' if board.anytime else 'for a single look'}.")
     if board.tau_live is not None:
-        said.append(f"Kendall's tau with the live order: {board.tau_live:.3f}.")
+        sentences.append(f"Kendall's tau with the live order: {board.tau_live:.3f}.")
     if board.tau_even_pairs is not None:
-        said.append(f"With the ratings when all pairs weigh the same: {board.tau_even_pairs:.3f}.")
-    said += [f"{remark[:1].upper()}{remark[1:]}." for remark in board.remarks]
-    return [*said, *(f"{row.model}: {row.note}." for row in board.rows if row.note)]
+        sentences.append(f"With the ratings when all pairs weigh the same: {board.tau_even_pairs:.3f}.")
+    sentences += [f"{remark[:1].upper()}{remark[1:]}." for remark in board.remarks]
+    return [*sentences, *(f"{row.model}: {row.note}." for row in board.rows if row.note)]
 
 
 def misfit_sentences(report: WeeklyReport) -> list[str]:
