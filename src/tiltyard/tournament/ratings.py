@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.pages.tables import Table
 from tiltyard.bank.responses import STYLE, AnswerStyles
 from tiltyard.battles import Battle, BattleTable, Codes, Outcome, Source
 from tiltyard.boards import BradleyTerry, EloReport, Leaderboard
@@ -24,6 +23,7 @@ from tiltyard.decisions.two_models import mean_result
 from tiltyard.errors import TiltyardError
 from tiltyard.judging.plan import Case
 from tiltyard.judging.records import Judgment, Verdict, VerdictLabel, in_pairs, repeated, to_battle
+from tiltyard.pages.tables import Table
 from tiltyard.ratings import elo
 from tiltyard.tournament.config import EloSettings
 from tiltyard.types import Floats
