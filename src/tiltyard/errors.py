@@ -31,11 +31,44 @@ with 1; it never shows a traceback for one of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+
+class Choice(NamedTuple):
+    """An option with a value, as a part of a message: each front end spells it in its own way.
+
+    Without a value any is meant; with None only the option is named.
+    """
+
+    option: str
+    value: Any = ...
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"`{self.option}`"
+        if self.value is ...:
+            return f"{self.option}=..."
+        if isinstance(self.value, str) and '"' not in self.value:
+            return f'{self.option}="{self.value}"'
+        if isinstance(self.value, dict):
+            pairs = (f'"{ours}": "{theirs}"' for ours, theirs in self.value.items())
+            return f"{self.option}={{{', '.join(pairs)}}}"
+        return f"{self.option}={self.value!r}"
 
 
 class TiltyardError(Exception):
-    """Something a user can understand and act on."""
+    """Something a user can understand and act on: a message in parts, some of which are options with values."""
+
+    def __init__(self, *parts: str | Choice) -> None:
+        super().__init__(*parts)
+
+    def __str__(self) -> str:
+        return self.spelled(str)
+
+    def spelled(self, spell: Callable[[Choice], str]) -> str:
+        """The message with its options as a front end spells them."""
+        return "".join(spell(part) if isinstance(part, Choice) else str(part) for part in self.args)
 
 
 class BattleError(TiltyardError):
@@ -48,8 +81,8 @@ class BadRow(BattleError):
     `reason` is a short name for counting (`unknown winner`), `where` is `file:line`, `detail` says what the row holds.
     """
 
-    def __init__(self, reason: str, where: str, detail: str, advice: str) -> None:
-        super().__init__(f"{where}: {reason}: {detail}. {advice}")
+    def __init__(self, reason: str, where: str, detail: str, *advice: str | Choice) -> None:
+        super().__init__(f"{where}: {reason}: {detail}. ", *advice)
         self.reason = reason
         self.where = where
         self.detail = detail
@@ -66,8 +99,8 @@ class RatingError(TiltyardError):
 class NotConnected(RatingError):
     """Groups of models never met, so nothing compares them."""
 
-    def __init__(self, message: str, islands: list[list[str]]) -> None:
-        super().__init__(message)
+    def __init__(self, islands: list[list[str]], *message: str | Choice) -> None:
+        super().__init__(*message)
         self.islands = islands
 
 
@@ -76,11 +109,10 @@ class NotConverged(RatingError):
 
 
 class TooLarge(RatingError):
-    """The board would need more memory than there is; `why` says how much, without what to do about it."""
+    """The board would need more memory than there is."""
 
-    def __init__(self, why: str, advice: str) -> None:
-        super().__init__(f"{why}. {advice}")
-        self.why = why
+    def __init__(self, why: str, *advice: str | Choice) -> None:
+        super().__init__(f"{why}. ", *advice)
 
 
 class BankError(TiltyardError):

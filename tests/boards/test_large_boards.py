@@ -64,7 +64,7 @@ def test_one_value_that_is_too_large_is_not_passed_over_in_silence():
         def fit(self, table, **_):
             return super().fit(table, memory=1)
 
-    told: list[str] = []
+    told: list[ty.TiltyardError] = []
     with pytest.raises(TooLarge):
         ty.boards.rate_by(rows, "category", Small(), leave_out=told.append)
     assert told == []

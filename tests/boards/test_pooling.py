@@ -148,9 +148,11 @@ def test_ties_of_a_small_category_are_read_as_those_of_the_largest():
     ties = [board.details["tie_parameters"]["all"] for board in boards.values()]
     assert ties[0] == ties[1]
     rows.append(battle("m00", "m01", "tie", category="draws"))
-    said: list[str] = []
+    said: list[ty.TiltyardError] = []
     assert list(ty.rate_by(rows, "category", PLAIN, pool=True, leave_out=said.append)) == ["large", "small"]
-    assert said == ["no board: category draws: every battle is a tie: there is nothing to tell the models apart by."]
+    assert [str(error) for error in said] == [
+        "no board: category draws: every battle is a tie: there is nothing to tell the models apart by."
+    ]
     with pytest.raises(RatingError, match="category draws: every battle is a tie"):
         ty.rate_by(rows, "category", PLAIN, pool=True)
 

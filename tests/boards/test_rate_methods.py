@@ -240,9 +240,11 @@ def test_a_value_that_cannot_be_rated_is_an_error_or_is_left_out_and_named():
     estimator = make_estimator("bt", Selection())
     with pytest.raises(RatingError, match="language Latin: every battle is a tie"):
         ty.rate_by(rows, "language", estimator)
-    said: list[str] = []
+    said: list[ty.TiltyardError] = []
     assert list(ty.rate_by(rows, "language", estimator, leave_out=said.append)) == ["English"]
-    assert said == ["no board: language Latin: every battle is a tie: there is nothing to tell the models apart by."]
+    assert [str(error) for error in said] == [
+        "no board: language Latin: every battle is a tie: there is nothing to tell the models apart by."
+    ]
     with pytest.raises(RatingError, match="language Latin"):
         ty.rate_by([lonely], "language", estimator, leave_out=said.append)
 

@@ -63,6 +63,7 @@ def test_check_lists_each_kind_of_problem_with_its_place_and_fails(dirty: Path) 
         "",
         "unknown winner: 1 row",
         f"  {dirty}:4: winner is 'nobody', expected left, right, tie",
+        "  Correct the row, or say what the word means (--map winner:WORD=model_a).",
     ]
 
 

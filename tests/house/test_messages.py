@@ -8,7 +8,8 @@ import re
 import pytest
 
 from tests.house.sources import PATHS, nodes
-from tiltyard.cli.output import as_options
+from tiltyard.cli.output import as_flag
+from tiltyard.errors import Choice, OptionError
 
 ROOMS = ("battles", "bank", "ratings", "boards", "validity")
 OPTION = re.compile(r"(?:^|[\s(`'])--[a-z]")
@@ -27,19 +28,23 @@ def test_no_message_below_the_command_line_names_an_option(room: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "shown"),
+    ("choice", "python", "typed"),
     [
-        ('leave such rows out with on_bad="skip".', "leave such rows out with --on-bad skip."),
-        ("or pass only_connected=True.", "or pass --only-connected."),
-        ("Name one (format=...), or rename the columns.", "Name one (--from), or rename the columns."),
-        ("where='len_a <' cannot be used", "--where 'len_a <' cannot be used"),
-        ("where=\"a = 'b'\" cannot be used", "--where \"a = 'b'\" cannot be used"),
-        ('Use cluster="none", ci="none" or min_battles=...', "Use --cluster none, --ci none or --min-battles"),
-        ('Did you mean map={"winner": "preferred"}?', "Did you mean --map winner=preferred?"),
-        ('map={"model_a": "left model", "winner": "x"}', "--map 'model_a=left model' --map winner=x"),
-        ("rename the columns (map=...).", "rename the columns (--map)."),
-        ("K=16 and seed=7 stay", "K=16 and seed=7 stay"),
+        (Choice("on_bad", "skip"), 'on_bad="skip"', "--on-bad skip"),
+        (Choice("only_connected", True), "only_connected=True", "--only-connected"),
+        (Choice("format"), "format=...", "--from"),
+        (Choice("fixed_anchors", None), "`fixed_anchors`", "--fixed-anchors"),
+        (Choice("where", "len_a <"), 'where="len_a <"', "--where 'len_a <'"),
+        (Choice("where", "a = 'b'"), "where=\"a = 'b'\"", "--where \"a = 'b'\""),
+        (Choice("map", {"winner": "preferred"}), 'map={"winner": "preferred"}', "--map winner=preferred"),
+        (
+            Choice("map", {"model_a": "left model", "winner": "x"}),
+            'map={"model_a": "left model", "winner": "x"}',
+            "--map 'model_a=left model' --map winner=x",
+        ),
     ],
 )
-def test_the_command_line_shows_parameters_as_its_options(message: str, shown: str) -> None:
-    assert as_options(message) == shown
+def test_each_front_end_spells_the_options_of_a_message(choice: Choice, python: str, typed: str) -> None:
+    error = OptionError("Use ", choice, ".")
+    assert str(error) == f"Use {python}."
+    assert error.spelled(as_flag) == f"Use {typed}."

@@ -26,7 +26,7 @@ from tiltyard.battles.inputs import DAMAGED, UTF_8_MARK, FileKind, Part, delimit
 from tiltyard.battles.layout import STRICT_NUMBERS, WRONG, Field, FieldKind, Layout, read_label, read_number, read_time
 from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, settle
 from tiltyard.battles.table import MISSING, BattleTable, Hashes, concat, hash_text
-from tiltyard.errors import BadRow
+from tiltyard.errors import BadRow, Choice
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -39,11 +39,7 @@ EXPECTED = {
     FieldKind.NUMBER: "a finite number",
     FieldKind.TIME: "seconds since 1970 or an ISO date and time",
 }
-SKIP_ADVICE = 'Correct the row, or leave such rows out with on_bad="skip"'
-WORD_ADVICE = (
-    'Correct the row, say what the word means (map={"winner:WORD": "model_a"}), or leave such rows out with '
-    'on_bad="skip"'
-)
+LEAVE_OUT = (", or leave such rows out with ", Choice("on_bad", "skip"), ".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +50,25 @@ class RowProblem:
     where: str
     detail: str
 
-    def error(self) -> BadRow:
-        """The error that stops reading at this row."""
-        advice = f"{WORD_ADVICE if self.reason is Reason.UNKNOWN_WINNER else SKIP_ADVICE}."
+    @property
+    def advice(self) -> tuple[str | Choice, ...]:
+        """What to do about the row, other than leaving it out."""
+        word = Choice("map", {"winner:WORD": "model_a"})
+        if self.reason is Reason.UNKNOWN_WINNER:
+            return ("Correct the row, or say what the word means (", word, ")")
+        if self.reason is Reason.AMBIGUOUS_WINNER:
+            return ("Write model_a or model_b, or say what the word means with ", word)
         if self.reason is Reason.MISSING_SOURCE:
-            advice = (
-                f"Say who decided with default_source=... ({' or '.join(SOURCE_LABELS)}), or {SKIP_ADVICE.lower()}."
-            )
+            labels = " or ".join(SOURCE_LABELS)
+            return ("Say who decided with ", Choice("default_source"), f" ({labels}), or correct the row")
         if self.reason is Reason.NOT_UTF8:
             name = self.where.rpartition(":")[0]
-            advice = f"{to_utf_8('WINDOWS-1252', name)} (if it is Latin-1); or {SKIP_ADVICE.lower()}."
-        return BadRow(self.reason.label, self.where, self.detail, advice)
+            return (f"{to_utf_8('WINDOWS-1252', name)} (if it is Latin-1); or correct the row",)
+        return ("Correct the row",)
+
+    def error(self) -> BadRow:
+        """The error that stops reading at this row."""
+        return BadRow(self.reason.label, self.where, self.detail, *self.advice, *LEAVE_OUT)
 
 
 @dataclass(slots=True)
@@ -173,10 +177,7 @@ def _ambiguous(row: Mapping[str, Any], layout: Layout) -> str:
     meant = layout.format.winners.get(text, side_of(text))
     side = "A" if text == str(_value(row, layout.field("model_a"))) else "B"
     word = "?" if meant is None else meant.label
-    return (
-        f"{_names(winner)} is {shown(text)}, which means {word}, and is the name of the model on side {side}. "
-        'Write model_a or model_b, or say what the word means with map={"winner:WORD": "model_a"}'
-    )
+    return f"{_names(winner)} is {shown(text)}, which means {word}, and is the name of the model on side {side}"
 
 
 def _score_range(layout: Layout) -> str:

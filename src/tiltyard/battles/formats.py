@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.battle import FLAGS, OPTIONAL_FIELDS, OUTCOME_LABELS, SOURCE_LABELS, Outcome, Source
-from tiltyard.errors import BattleError, OptionError
+from tiltyard.errors import BattleError, Choice, OptionError
 
 SIDE_NOUNS = (
     *("model", "assistant", "response", "answer", "output", "completion", "option", "candidate", "system", "side"),
@@ -136,7 +136,9 @@ def _meaning(key: str, value: str) -> Outcome:
     return outcome
 
 
-def suggestion(missing: Collection[str], header: Collection[str], mapped: ColumnMap = NO_MAP) -> str:
+def suggestion(
+    missing: Collection[str], header: Collection[str], mapped: ColumnMap = NO_MAP
+) -> tuple[str | Choice, ...]:
     """A question that names, for each missing column, the column of the header that it may be.
 
     Empty unless each is found: a mapping that lacks one cannot be used, and its other guesses are doubtful.
@@ -149,8 +151,7 @@ def suggestion(missing: Collection[str], header: Collection[str], mapped: Column
             guesses[ours] = likely
     if len(guesses) < len(missing):
         guesses = _by_values(missing, header, mapped)
-    pairs = ", ".join(f'"{ours}": "{theirs}"' for ours, theirs in guesses.items())
-    return f"Did you mean map={{{pairs}}}?" if guesses else ""
+    return ("Did you mean ", Choice("map", guesses), "?") if guesses else ()
 
 
 def _likely(ours: str, names: list[str]) -> str | None:
@@ -443,7 +444,9 @@ def named(name: str, header: Collection[str], where: str, mapped: ColumnMap = NO
         raise OptionError(f"unknown format {name!r}: expected auto or one of {', '.join(FORMAT_NAMES)}")
     refused = variants[0].refuses(mapped)
     if refused is not None:
-        raise OptionError(f"map: a {name} file has no {refused} to map. Leave it out, or leave format=... out.")
+        raise OptionError(
+            f"map: a {name} file has no {refused} to map. Leave it out, or leave ", Choice("format"), " out."
+        )
     check_mapped(mapped, header, where)
     variants = [variant.mapped(mapped) for variant in variants]
     for variant in variants:
@@ -452,8 +455,8 @@ def named(name: str, header: Collection[str], where: str, mapped: ColumnMap = NO
     lacking = [" or ".join(variants[0].columns[column]) for column in variants[0].lacking(header)]
     hint = suggestion(variants[0].lacking(header), header, mapped)
     raise BattleError(
-        f"{where}: not a {name} file: no column {', '.join(lacking)}. It has {listed(header)}. "
-        f"{hint or 'Name the right format (format=...).'}"
+        f"{where}: not a {name} file: no column {', '.join(lacking)}. It has {listed(header)}. ",
+        *(hint or ("Name the right format (", Choice("format"), ").")),
     )
 
 
@@ -473,22 +476,27 @@ def recognise(
     own = next(known for known in FORMATS if known.name == "tiltyard").mapped(mapped)
     if source_is_given and not own.lacking(header):
         return own
-    raise BattleError(f"{where}: {_unrecognised(own, header, mapped)}")
+    raise BattleError(f"{where}: ", *_unrecognised(own, header, mapped))
 
 
-def _unrecognised(own: Format, header: Collection[str], mapped: ColumnMap) -> str:
+def _unrecognised(own: Format, header: Collection[str], mapped: ColumnMap) -> tuple[str | Choice, ...]:
     if wrongly_separated(header):
-        return wrongly_separated(header)
+        return (wrongly_separated(header),)
     missing = own.lacking(header, (*own.required, "source"))
     hint = suggestion([name for name in missing if name != "source"], header, mapped)
     if missing == ["source"]:
-        hint = f"Say who decided with default_source=... ({' or '.join(SOURCE_LABELS)})."
+        hint = ("Say who decided with ", Choice("default_source"), f" ({' or '.join(SOURCE_LABELS)}).")
     what = "no known battle format" if len(missing) == 4 and not hint else f"a battle file needs {', '.join(missing)}"
     if hint and missing != ["source"]:
         what = f"no column {', '.join(name for name in missing if name != 'source')}"
     return (
-        f"{what}. {hint + ' ' if hint else ''}Its columns are {listed(header)}; known formats are "
-        f"{', '.join(FORMAT_NAMES)}. Name one (format=...), or rename the columns (map=...)."
+        f"{what}. ",
+        *((*hint, " ") if hint else ()),
+        f"Its columns are {listed(header)}; known formats are {', '.join(FORMAT_NAMES)}. Name one (",
+        Choice("format"),
+        "), or rename the columns (",
+        Choice("map"),
+        ").",
     )
 
 
@@ -499,8 +507,10 @@ def check_mapped(mapped: ColumnMap, header: Collection[str], where: str) -> None
             if wrongly_separated(header):
                 raise BattleError(f"{where}: {wrongly_separated(header)}")
             close = difflib.get_close_matches(theirs, header, 1)
-            hint = f' Did you mean map={{"{ours}": "{close[0]}"}}?' if close else ""
-            raise OptionError(f"{where} has no column {theirs!r} for {ours}.{hint} Its columns are {listed(header)}.")
+            hint = (" Did you mean ", Choice("map", {ours: close[0]}), "?") if close else ()
+            raise OptionError(
+                f"{where} has no column {theirs!r} for {ours}.", *hint, f" Its columns are {listed(header)}."
+            )
         half = {"_a": "_b", "_b": "_a"}.get(ours[-2:])
         other = f"{ours[:-2]}{half}"
         if half and ours not in OWN_PAIR and other not in header and other not in mapped.targets:

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Literal, cast
 
 import msgspec
 
-from tiltyard.errors import BattleError
+from tiltyard.errors import BattleError, Choice
 
 PathLike = str | Path
 """A path, as text or `Path`."""
@@ -324,7 +324,9 @@ def file_header(part: Part) -> Header:
 @lru_cache(maxsize=64)
 def _file_header(part: Part, version: tuple[int, int, int]) -> Header:  # noqa: ARG001 - a changed file is another one
     if part.kind is FileKind.ZIP:
-        raise BattleError(f"{part.name} is a zip archive. Unpack it, or name its format if it is a log (format=...).")
+        raise BattleError(
+            f"{part.name} is a zip archive. Unpack it, or name its format if it is a log (", Choice("format"), ")."
+        )
     try:
         if part.kind.is_json:
             return header_of_rows(_json_sample(part), "json")

@@ -63,7 +63,7 @@ from tiltyard.battles.inputs import (
 from tiltyard.battles.layout import Layout, ReadOptions, choose_format, make_layout, present_columns
 from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.table import BattleTable, Codes, concat, merge_equal
-from tiltyard.errors import BattleError, NoBattles, OptionError
+from tiltyard.errors import BattleError, Choice, NoBattles, OptionError
 from tiltyard.options import Decider, Help, OnBad, ReadingOptions, takes
 
 if TYPE_CHECKING:
@@ -627,7 +627,9 @@ def _read(source: RowSource, on_bad: OnBad) -> BattleTable:
 def _nothing(source: RowSource, table: BattleTable) -> NoBattles:
     if table.skipped:
         why = ", ".join(f"{count} × {reason}" for reason, count in table.skipped.items())
-        return NoBattles(f"{source.name}: no row is a battle, all were skipped ({why}). Check the format (format=...).")
+        return NoBattles(
+            f"{source.name}: no row is a battle, all were skipped ({why}). Check the format (", Choice("format"), ")."
+        )
     if source.layout.where is not None:
-        return NoBattles(f"{source.name}: no row satisfies where={source.layout.where!r}. Loosen it.")
+        return NoBattles(f"{source.name}: no row satisfies ", Choice("where", source.layout.where), ". Loosen it.")
     return NoBattles(f"{source.name} has no battle, only a header. Check what wrote it.")

@@ -63,7 +63,7 @@ from tiltyard.boards.preparation import (
     without_ties,
 )
 from tiltyard.boards.selection import Selected, Selection, cluster_codes, known_models, select
-from tiltyard.errors import OptionError
+from tiltyard.errors import Choice, OptionError
 from tiltyard.options import Interval, Ties, check_choice, explains
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
@@ -126,7 +126,9 @@ class BradleyTerry(EstimatorParameters):
                 f"the rating of the anchor {self.anchor[0]}", self.anchor[1], least=-RATING_MAX, most=RATING_MAX
             )
         if self.shrink and (self.ci != "sandwich" or self.robustness or self.anytime):
-            raise OptionError('shrink goes with ci="sandwich" alone: leave out robustness and anytime.')
+            raise OptionError(
+                "shrink goes with ", Choice("ci", "sandwich"), " alone: leave out robustness and anytime."
+            )
         if self.ci == "bootstrap":
             check_whole("rounds", self.rounds, least=2, most=DRAWS_MAX)
 

@@ -231,7 +231,7 @@ def _bootstrap_ends(
         return strength + (low - strength) * stretch, strength + (high - strength) * stretch
 
 
-def cluster_notes(covariance: Uncertainty | None, columns: tuple[str, ...]) -> list[str | None]:
+def cluster_notes(covariance: Uncertainty | None, columns: tuple[str, ...], unit: str = "battles") -> list[str | None]:
     """For each model what to say where its battles come from too few prompts or voters."""
     if covariance is None or not covariance.ways:
         return [] if covariance is None else [None] * len(covariance.degrees)
@@ -240,20 +240,20 @@ def cluster_notes(covariance: Uncertainty | None, columns: tuple[str, ...]) -> l
         worst = int(np.argmin([way.effective[i] for way in covariance.ways]))
         worth, kind = degrees + 1.0, kind_of(columns[worst])
         if worth < FEWEST_CLUSTERS:
-            notes.append(f"no interval: its battles come from too few {kind}s (effectively {worth:.1f}; it takes 2.5)")
+            notes.append(f"no interval: its {unit} come from too few {kind}s (effectively {worth:.1f}; it takes 2.5)")
         elif worth < FEW_CLUSTERS:
-            notes.append(f"rough interval: its battles come from few {kind}s (effectively {worth:.1f})")
+            notes.append(f"rough interval: its {unit} come from few {kind}s (effectively {worth:.1f})")
         else:
             notes.append(None)
     return notes
 
 
-def share_remarks(covariance: Uncertainty | None, columns: tuple[str, ...]) -> list[str]:
+def share_remarks(covariance: Uncertainty | None, columns: tuple[str, ...], unit: str = "battles") -> list[str]:
     """A sentence for each kind of cluster of which one holds a large part of the battles."""
     if covariance is None:
         return []
     return [
-        f"one {kind_of(column)} has {100 * way.largest_share:.0f} % of the battles, which widens the intervals"
+        f"one {kind_of(column)} has {100 * way.largest_share:.0f} % of the {unit}, which widens the intervals"
         for column, way in zip(columns, covariance.ways, strict=True)
         if way.largest_share > LARGE_SHARE
     ]

@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
 
-from tiltyard.errors import OptionError, TooLarge
+from tiltyard.errors import Choice, OptionError, TooLarge
 
 RATING_MAX = 1e9
 """How far from 0 a scale may start: much further, and the points of a battle would be lost in rounding."""
@@ -123,23 +123,26 @@ WIN_RATE_TABLES = 6
 """Tables of pairs that win rates hold at most."""
 
 
-def check_memory(what: str, needed: float, advice: str, available: float | None = None) -> None:
+Advice = tuple[str | Choice, ...]
+FEWER: Advice = (Choice("min_battles"), " to leave out models that have few battles.")
+
+
+def check_memory(what: str, needed: float, advice: Advice, available: float | None = None) -> None:
     """Refuse what needs more memory than there is; `available` is what the machine has unless it is handed in."""
     available = available_memory() if available is None else available
     if available is not None and needed > available:
-        raise TooLarge(f"{what} need about {_size(needed)} of memory, and {_size(available)} are free", advice)
+        raise TooLarge(f"{what} need about {_size(needed)} of memory, and {_size(available)} are free", *advice)
 
 
-def what_is_too_large(models: int, ci: str, *, many: bool, robustness: bool) -> tuple[str, str]:
+def what_is_too_large(models: int, ci: str, *, many: bool, robustness: bool) -> tuple[str, Advice]:
     """What of a Bradley–Terry board needs the memory, and what to do without."""
-    fewer = "min_battles=... to leave out models that have few battles."
     if many and robustness:
-        return f"robustness of {models:,} models", f"Leave out robustness=True, or use {fewer}"
+        return f"robustness of {models:,} models", ("Leave out ", Choice("robustness", True), ", or use ", *FEWER)
     what = f"{'robustness' if ci == 'none' else 'intervals'} and places of {models:,} models"
     if many and ci == "bootstrap":
-        return what, f'Use ci="sandwich", which needs little memory, or {fewer}'
-    alone = " without robustness=True" if robustness else ""
-    return what, f'Use ci="none"{alone} for the ratings alone, or {fewer}'
+        return what, ("Use ", Choice("ci", "sandwich"), ", which needs little memory, or ", *FEWER)
+    alone: Advice = (" without ", Choice("robustness", True)) if robustness else ()
+    return what, ("Use ", Choice("ci", "none"), *alone, " for the ratings alone, or ", *FEWER)
 
 
 def available_memory() -> float | None:

@@ -12,7 +12,7 @@ from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.preparation import choose_clusters
 from tiltyard.boards.selection import WEIGHT_ZERO, Selection, cluster_codes, select
-from tiltyard.errors import NoBattles, OptionError, RatingError
+from tiltyard.errors import Choice, NoBattles, OptionError, RatingError
 from tiltyard.ratings.comparisons import OWN_CLUSTER, PairCells, sum_by
 from tiltyard.ratings.graph import islands
 from tiltyard.ratings.people_labels import LabelledMatchups
@@ -63,7 +63,7 @@ def match_labels(judged: BattleTable, people: BattleTable, selection: Selection,
     prompts = len(np.unique(keys.label_prompts[known]))
     said = _shares(labels, keys.flip_labels[known], both_bad_is_tie=selection.both_bad == "half")
     remarks: list[str] = []
-    columns = choose_clusters(labels, cluster, remarks)
+    columns = choose_clusters(labels, cluster, remarks, unit="labels")
     voter = cluster_codes(labels, "voter") if "voter" in labels.columns else None
     on, said, weight, voter, repeated = _once_each(on, said, labels.weight, voter)
     if repeated:
@@ -174,14 +174,17 @@ def _dimensions(judged: BattleTable, labels: BattleTable) -> dict[str, int]:
     if "dimension" not in labels.columns or (labels.text_column("dimension").codes == MISSING).any():
         raise OptionError(
             f"the battles were judged on {len(names)} dimensions ({', '.join(names[:4])}), and the labels do not say "
-            "which they are about. Choose one with dimension=..., or add a column dimension to the labels."
+            "which they are about. Choose one with ",
+            Choice("dimension"),
+            ", or add a column dimension to the labels.",
         )
     texts = labels.text_column("dimension")
     about = sorted({texts.labels[code] for code in np.unique(texts.codes)} & set(names))
     if about and about != names:
         raise OptionError(
             f"the battles were judged on {len(names)} dimensions ({', '.join(names[:4])}), and the labels are about "
-            f"{', '.join(about[:4])} only. Choose one with dimension=..."
+            f"{', '.join(about[:4])} only. Choose one with ",
+            Choice("dimension"),
         )
     return {name: code for code, name in enumerate(names)}
 

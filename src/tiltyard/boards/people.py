@@ -27,7 +27,7 @@ from tiltyard.boards.inputs import AS_IT_IS, Estimator, files_sha256, is_remote,
 from tiltyard.boards.label_matching import MatchedLabels, among, check_labels, joined_by_labels, match_labels
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry, whole
 from tiltyard.boards.preparation import asked_clusters
-from tiltyard.errors import OptionError
+from tiltyard.errors import Choice, OptionError
 from tiltyard.options import InputOptions
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.comparisons import sum_by
@@ -69,9 +69,11 @@ def rate_with_people(
         reading: How to read the judge's battles; columns under other names are looked for in people's too.
     """
     if not isinstance(estimator, BradleyTerry):
-        raise OptionError('people\'s labels correct Bradley–Terry ratings only: leave them out, or use method="bt".')
+        raise OptionError(
+            "people's labels correct Bradley–Terry ratings only: leave them out, or use ", Choice("method", "bt"), "."
+        )
     if is_remote(battles, reading) or is_remote(people, AS_IT_IS):
-        raise OptionError('people\'s labels need the battles on this machine: use engine="duckdb".')
+        raise OptionError("people's labels need the battles on this machine: use ", Choice("engine", "duckdb"), ".")
     _check(estimator)
     data = rereadable(battles)
     named = {*peek(data, reading.format, "llm-judge", reading.map).raw_columns, *(reading.map or {})}
@@ -130,13 +132,22 @@ def _check(estimator: BradleyTerry) -> None:
         if getattr(estimator, name):
             raise OptionError(f"people's labels do not go with {name}: leave one of the two out.")
     if estimator.ci != "sandwich":
-        raise OptionError('people\'s labels go with ci="sandwich" alone.')
+        raise OptionError("people's labels go with ", Choice("ci", "sandwich"), " alone.")
     if estimator.ties not in ("davidson", "half"):
-        raise OptionError(f'people\'s labels go with ties="davidson" or ties="half", not with {estimator.ties}.')
+        raise OptionError(
+            "people's labels go with ",
+            Choice("ties", "davidson"),
+            " or ",
+            Choice("ties", "half"),
+            f", not with {estimator.ties}.",
+        )
     if estimator.selection.inconsistent == "drop" or estimator.selection.source is not None:
         raise OptionError(
-            'people\'s labels need every judged matchup: leave out inconsistent="drop" and source=..., which choose '
-            "among them by what the judge said."
+            "people's labels need every judged matchup: leave out ",
+            Choice("inconsistent", "drop"),
+            " and ",
+            Choice("source"),
+            ", which choose among them by what the judge said.",
         )
     asked = asked_clusters(estimator.cluster)
     odd = [name for name in asked or () if name not in ("question_id", "voter")]
@@ -293,7 +304,7 @@ class _Board:
 
     def _notes(self) -> list[str | None]:
         """Why an interval is open, rough or missing: by people's labels."""
-        rough = [_of_labels(note) for note in cluster_notes(self.found.covariance, self.matched.columns)]
+        rough = cluster_notes(self.found.covariance, self.matched.columns, "labels")
         open_ends = [REACH_NOTES.get(Reach(state)) for state in self.found.state]
         said = [f"by people's labels {note}" if note else None for note in open_ends]
         return ["; ".join(filter(None, both)) or None for both in zip(said, rough, strict=True)]
@@ -357,8 +368,8 @@ class _Board:
                 "verdicts, make the intervals narrower"
             )
         lines.append("valid if the labelled matchups are a random draw of the judged ones, or of whole prompts")
-        clusters = [*self.matched.remarks, *share_remarks(found.covariance, self.matched.columns)]
-        return [*lines, *self._odd_draws(), *filter(None, map(_of_labels, clusters))]
+        clusters = [*self.matched.remarks, *share_remarks(found.covariance, self.matched.columns, "labels")]
+        return [*lines, *self._odd_draws(), *clusters]
 
     def _odd_draws(self) -> list[str]:
         """Sentences for labels that are no random draw, as far as that can be seen."""
@@ -383,11 +394,6 @@ class _Board:
             f"{100 * in_all[i]:.0f} % of the judged ones: no random draw of matchups"
             for i in np.flatnonzero(np.abs(on - n * in_all) > UNEVEN * spread).tolist()
         ]
-
-
-def _of_labels(sentence: str | None) -> str | None:
-    """A sentence about clusters of battles, said of labels."""
-    return None if sentence is None else sentence.replace("battles", "labels")
 
 
 def _median_half(entries: tuple[RatingEntry, ...], low: str, high: str) -> float | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.boards.selection import Selected, cluster_codes, only_rated_models, restrict
-from tiltyard.errors import NotConnected, OptionError, RatingError
+from tiltyard.errors import Choice, NotConnected, OptionError, RatingError
 from tiltyard.options import Ties
 from tiltyard.ratings.bradley_terry import bounded
 from tiltyard.ratings.comparisons import (
@@ -107,7 +107,7 @@ def connected(selected: Selected, remarks: list[str], *, only_connected: bool) -
         return selected
     names = [[selected.table.models[code] for code in group] for group in groups]
     if not only_connected:
-        raise NotConnected(_say_islands(names), names)
+        raise NotConnected(names, *_say_islands(names))
     inside = np.zeros(len(selected.table.models), dtype=bool)
     inside[groups[0]] = True
     remarks.append(f"not rated, never met the others: {', '.join(name for group in names[1:] for name in group)}")
@@ -126,7 +126,7 @@ def _met(table: BattleTable) -> PairCells:
     return PairCells(m, pair // m, pair % m, once, np.zeros_like(pair), 1, np.empty((len(pair), 0)))
 
 
-def _say_islands(names: list[list[str]]) -> str:
+def _say_islands(names: list[list[str]]) -> tuple[str | Choice, ...]:
     """Which groups never met, in one line however many there are."""
     small = names[1:]
     shown = [", ".join(group[:4]) + (f" and {len(group) - 4} more" if len(group) > 4 else "") for group in small[:4]]
@@ -135,7 +135,9 @@ def _say_islands(names: list[list[str]]) -> str:
     groups = "1 group" if len(small) == 1 else f"{len(small)} groups"
     return (
         f"cannot rate {sum(map(len, names))} models together: {groups} never met the largest one of {len(names[0])}: "
-        f"{'; '.join(shown)}. Add battles between them, or pass only_connected=True."
+        f"{'; '.join(shown)}. Add battles between them, or pass ",
+        Choice("only_connected", True),
+        ".",
     )
 
 
@@ -158,7 +160,9 @@ def choose_tie_model(table: BattleTable, ties: Ties, remarks: list[str], *, cont
         if rows.any() and not decided[rows].any():
             raise RatingError(
                 f"all {table.weight[rows].sum():,.0f} battles of source {source.label} are ties, so how often it ties "
-                'has no answer. Use ties="half", or leave that source out.'
+                "has no answer. Use ",
+                Choice("ties", "half"),
+                ", or leave that source out.",
             )
     return TIE_MODELS[ties]
 
@@ -201,7 +205,7 @@ def known_clusters(columns: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in KNOWN_CLUSTERS if name in columns)
 
 
-def choose_clusters(table: BattleTable, cluster: str, remarks: list[str]) -> tuple[str, ...]:
+def choose_clusters(table: BattleTable, cluster: str, remarks: list[str], *, unit: str = "battles") -> tuple[str, ...]:
     """The columns whose equal values make battles dependent; empty when all battles are independent."""
     asked = asked_clusters(cluster)
     found = asked if asked is not None else known_clusters(table.columns)
@@ -216,8 +220,8 @@ def choose_clusters(table: BattleTable, cluster: str, remarks: list[str]) -> tup
                 f"the intervals are for these {count[few[0]]} {kind_of(few[0])}s: too few to stand for others"
             )
     for column in found:
-        remarks += nameless_remark(column, *nameless(table, column))
-    remarks += [one_cluster(column) for column in alone]
+        remarks += nameless_remark(column, *nameless(table, column), unit)
+    remarks += [one_cluster(column, unit) for column in alone]
     if asked is None and not columns and not alone:
         remarks.append(INDEPENDENT)
     return columns
@@ -241,11 +245,11 @@ def count_nameless(
     return without, float(table.weight[counted].sum())
 
 
-def nameless_remark(column: str, without: float, of: float) -> list[str]:
+def nameless_remark(column: str, without: float, of: float, unit: str = "battles") -> list[str]:
     """A sentence where some battles do not name their cluster, or none."""
     if without <= 0.0:
         return []
-    return [f"{without:,.0f} of {of:,.0f} battles name no {kind_of(column)}: each of them counts as independent"]
+    return [f"{without:,.0f} of {of:,.0f} {unit} name no {kind_of(column)}: each of them counts as independent"]
 
 
 def _count_clusters(table: BattleTable, column: str) -> int:
@@ -255,9 +259,9 @@ def _count_clusters(table: BattleTable, column: str) -> int:
     return named + int(alone[0]) if named else 0
 
 
-def one_cluster(column: str) -> str:
+def one_cluster(column: str, unit: str = "battles") -> str:
     """What to remark where nothing can be clustered."""
-    return f"all battles have the same {kind_of(column)}: the intervals are for that {kind_of(column)} alone"
+    return f"all {unit} have the same {kind_of(column)}: the intervals are for that {kind_of(column)} alone"
 
 
 SIDE_FLAGS = ("one_order", "winner_first")
@@ -297,7 +301,9 @@ def choose_slot(table: BattleTable, slot: bool | None, *, controlled: bool, eval
     if slot and not shown:
         raise OptionError(
             "the slot term needs the side each answer was shown on. A judgment settled over both orders has none, nor "
-            'has a row that names the winner first. Use source="human", or leave the slot term out.'
+            "has a row that names the winner first. Use ",
+            Choice("source", "human"),
+            ", or leave the slot term out.",
         )
     if slot and evaluated in table.models:
         code = table.models.index(evaluated)

@@ -27,7 +27,7 @@ from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.selection import Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
-from tiltyard.errors import BattleError, OptionError, RatingError, TooLarge
+from tiltyard.errors import BattleError, Choice, OptionError, RatingError, TooLarge
 from tiltyard.options import BattleOptions, InputOptions, RateOptions, check_choice, options_of, takes
 
 Countable = BradleyTerry | WinRate
@@ -108,7 +108,7 @@ def rate_by(
     reading: InputOptions = AS_IT_IS,
     *,
     pool: bool = False,
-    leave_out: Callable[[str], None] | None = None,
+    leave_out: Callable[[RatingError], None] | None = None,
 ) -> dict[str, Leaderboard]:
     """One leaderboard per value of a column; an error names the value whose battles cannot be rated.
 
@@ -123,7 +123,7 @@ def rate_by(
         estimator: The estimator, built.
         reading: How to read the battles.
         pool: Whether ratings are pulled towards those over all values; by default each value is rated alone.
-        leave_out: Called with a sentence for each value whose battles cannot be rated; such a value has no board.
+        leave_out: Called with an error for each value whose battles cannot be rated; such a value has no board.
             None: an error.
     """
     from tiltyard.boards.pooling import check_poolable, pooled_boards
@@ -132,7 +132,9 @@ def rate_by(
     counted = None
     if is_remote(battles, reading):
         if pool:
-            raise OptionError('pool needs the battles on this machine. Leave it out, or use engine="duckdb".')
+            raise OptionError(
+                "pool needs the battles on this machine. Leave it out, or use ", Choice("engine", "duckdb"), "."
+            )
         counted = _count(countable(estimator), battles, reading, also=(column,))
     table = read_for(estimator, battles, reading, also=(column,)) if counted is None else counted.table
     settings = origin(battles, reading)
@@ -152,7 +154,7 @@ def rate_by(
         except TooLarge:
             raise
         except (BattleError, RatingError) as error:
-            failed(RatingError(f"{column} {value}: {error}"))
+            failed(RatingError(f"{column} {value}: ", *error.args))
     boards = {value: replace(board, settings={**board.settings, **settings}) for value, board in boards.items()}
     if counted is None:
         boards = _say_missing(boards, column, lacking(battles, estimator.selection))
@@ -160,7 +162,7 @@ def rate_by(
         raise failures[0]
     if leave_out is not None:
         for failure in failures:
-            leave_out(f"no board: {failure}")
+            leave_out(RatingError("no board: ", *failure.args))
     return boards
 
 
@@ -196,15 +198,24 @@ def countable(estimator: BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate
     if not isinstance(estimator, BradleyTerry | WinRate):
         raise OptionError(
             f"{type(estimator).__name__} goes through the battles one by one, and the spark engine only counts them. "
-            'Use method="bt" or method="winrate", or engine="duckdb".'
+            "Use ",
+            Choice("method", "bt"),
+            " or ",
+            Choice("method", "winrate"),
+            ", or ",
+            Choice("engine", "duckdb"),
+            ".",
         )
     if isinstance(estimator, BradleyTerry) and estimator.control:
         raise OptionError(
-            "style control looks at every battle, and the spark engine only counts them. "
-            'Leave control out, or use engine="duckdb".'
+            "style control looks at every battle, and the spark engine only counts them. Leave control out, or use ",
+            Choice("engine", "duckdb"),
+            ".",
         )
     if isinstance(estimator, BradleyTerry) and estimator.shrink:
-        raise OptionError('shrink needs the battles on this machine. Leave it out, or use engine="duckdb".')
+        raise OptionError(
+            "shrink needs the battles on this machine. Leave it out, or use ", Choice("engine", "duckdb"), "."
+        )
     return estimator
 
 
@@ -212,8 +223,13 @@ def check_interval(estimator: Countable, cluster: str | None) -> None:
     """Refuse the one interval that needs every cluster on this machine."""
     if isinstance(estimator, BradleyTerry) and estimator.ci == "bootstrap" and cluster is not None:
         raise OptionError(
-            f'a bootstrap by {cluster} needs every {cluster} on one machine. Use ci="sandwich", which the spark engine '
-            f'clusters by {cluster} too, or cluster="none", or engine="duckdb".'
+            f"a bootstrap by {cluster} needs every {cluster} on one machine. Use ",
+            Choice("ci", "sandwich"),
+            f", which the spark engine clusters by {cluster} too, or ",
+            Choice("cluster", "none"),
+            ", or ",
+            Choice("engine", "duckdb"),
+            ".",
         )
 
 
@@ -224,7 +240,9 @@ def _count(
     from tiltyard.battles.spark import count_on_spark, open_on_spark
 
     if reading.format in LOG_FORMATS or reading.tie_band is not None:
-        raise OptionError('the spark engine reads rows of battles, not logs with scores. Use engine="duckdb".')
+        raise OptionError(
+            "the spark engine reads rows of battles, not logs with scores. Use ", Choice("engine", "duckdb"), "."
+        )
     rows = open_on_spark(battles)
     asked = reading.part(ReadBattlesOptions)
     plain = make_options(replace(asked, where=None, counted=True))

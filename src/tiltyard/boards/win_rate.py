@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from tiltyard.battles.reading import BattleData, oddities, read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.building import build_board
-from tiltyard.boards.estimator import NUMBER, WIN_RATE_TABLES, EstimatorParameters, check_memory
+from tiltyard.boards.estimator import FEWER, NUMBER, WIN_RATE_TABLES, EstimatorParameters, check_memory
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.preparation import comparisons
 from tiltyard.boards.selection import Selection, select
+from tiltyard.errors import Choice
 from tiltyard.options import explains
 from tiltyard.ratings.comparisons import WinRates, count_pairs, win_rates
 
@@ -32,7 +33,7 @@ class WinRate(EstimatorParameters):
         check_memory(
             f"win rates of all pairs of {models:,} models",
             float(NUMBER) * WIN_RATE_TABLES * models * models,
-            'Use method="bt" with ci="none", or min_battles=... to leave out models that have few battles.',
+            ("Use ", Choice("method", "bt"), " with ", Choice("ci", "none"), ", or ", *FEWER),
             memory,
         )
         rates = pairwise(selected.table)

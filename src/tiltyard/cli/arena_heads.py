@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena, read_text_file, shown_url
-from tiltyard.cli.output import as_options, note, printable, say
+from tiltyard.cli.output import note, printable, say
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import json_line, write_bytes, write_lines, write_private
 
@@ -255,7 +255,7 @@ def doctor_command(db: DbOption = DEFAULT_DB, url: UrlOption = None, backups: Ba
     for line in lines:
         say(f"{line.need:<6}  {line.part:<{width}}  {line.message}")
         if line.todo:
-            say(f"{'':<6}  {'':<{width}}  → {as_options(line.todo)}")
+            say(f"{'':<6}  {'':<{width}}  → {line.todo}")
     wrong = sum(line.need == "repair" for line in lines)
     if wrong:
         say(f"{wrong} to repair")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tiltyard.cli.options import App, FilesArgument, with_options
-from tiltyard.cli.output import as_options, note, printable, say
-from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.cli.output import as_flag, note, printable, say
+from tiltyard.errors import Choice, OptionError, TiltyardError
 from tiltyard.options import ReadingOptions
 
 if TYPE_CHECKING:
@@ -216,9 +216,11 @@ def _problem_lines(bad_rows: BadRows) -> list[str]:
     for reason, count in sorted(bad_rows.counts.items()):
         lines.append(f"\n{reason.label}: {_count(count, 'row')}")
         examples = bad_rows.examples.get(reason, [])
-        lines += [f"  {problem.where}: {as_options(problem.detail)}" for problem in examples]
+        lines += [f"  {problem.where}: {problem.detail}" for problem in examples]
         if count > len(examples):
             lines.append(f"  … and {count - len(examples):,} more")
+        if examples and any(isinstance(part, Choice) for part in examples[0].advice):
+            lines.append(f"  {TiltyardError(*examples[0].advice).spelled(as_flag)}.")
     return lines
 
 

@@ -177,9 +177,9 @@ def main() -> None:
     try:
         _run()
     except TiltyardError as error:
-        from tiltyard.cli.output import as_options
+        from tiltyard.cli.output import as_flag
 
-        _end(as_options(str(error)), is_list=isinstance(error, ConfigError))
+        _end(error.spelled(as_flag), is_list=isinstance(error, ConfigError))
     except KeyboardInterrupt:
         _end("interrupted.")
     except BrokenPipeError:

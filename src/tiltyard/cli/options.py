@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 from typer.core import TyperCommand
 
-from tiltyard.cli.output import say
-from tiltyard.errors import OptionError
-from tiltyard.options import BATTLES, ELO, INTERVALS, METHOD, Option, RateOptions, options_of
+from tiltyard.cli.output import as_flag, say
+from tiltyard.errors import Choice, OptionError
+from tiltyard.options import BATTLES, ELO, INTERVALS, METHOD, Option, options_of
 
 Command = Callable[..., None]
 TYPES = {
@@ -129,12 +129,6 @@ def with_options(
     return decorate
 
 
-def flag(name: str) -> str:
-    """An option's name on the command line."""
-    option = options_of(RateOptions).get(name)
-    return (option and option.help.flag) or f"--{name.replace('_', '-')}"
-
-
 def _parameter(option: Option, daily: bool) -> inspect.Parameter:
     """The option as Typer reads it: None where it is not given, so that the library's defaults hold."""
     kind, spelling = _bare(option.type), option.help.flag or f"--{option.name.replace('_', '-')}"
@@ -192,7 +186,7 @@ def _number(part: str, option: Option, word: str) -> float:
         return float(part)
     except ValueError:
         raise OptionError(
-            f"{flag(option.name)} is {word!r}: expected numbers with commas, such as 1,4,8,16,32."
+            f"{as_flag(Choice(option.name))} is {word!r}: expected numbers with commas, such as 1,4,8,16,32."
         ) from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -10,24 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.errors import Choice, OptionError, TiltyardError
 from tiltyard.files import write_text
+from tiltyard.options import RateOptions, options_of
 
 THE_ANSWER_IS_NO = 3
 """Exit code of a command that succeeded with a negative result."""
 
 Format = Literal["table", "json", "csv", "md"]
-
-PARAMETER = re.compile(
-    r"\b(anytime|anyway|ci|cluster|control|default_source|dimension|engine|format|inconsistent|map|method"
-    r"|min_battles|misfit|model|on_bad|only_connected|robustness|shrink|slot|source|tie_band|ties|where)="
-    r"""(\.\.\.|True|"[^"]*"|'[^']*')"""
-)
-"""A parameter of `rate` or `read_battles` with its value, as messages name it; three dots stand for any value."""
-MAPPING = re.compile(r"""\bmap=\{("[^{}]*")\}""")
-"""A mapping of columns as messages show it: `map={"winner": "choice"}`."""
-OPTION_NAMES = {"format": "from"}
-QUOTES = "\"'"
 
 _CONTROLS = (
     *(code for code in range(0x20) if chr(code) not in "\t\n"),
@@ -86,23 +75,16 @@ def deliver(text: str, out: Path | None, *, exact: bool = False) -> None:
     note(f"wrote {out}")
 
 
-def as_options(message: str) -> str:
-    """A message of the library in command-line terms: `on_bad="skip"` becomes `--on-bad skip`."""
-    return PARAMETER.sub(_option, MAPPING.sub(_mappings, message))
-
-
-def _mappings(match: re.Match[str]) -> str:
-    """Each pair of a mapping as an option of its own, quoted as a shell needs it."""
-    pairs = re.findall(r'"([^"]*)": "([^"]*)"', match[1])
-    return " ".join(f"--map {shlex.quote(f'{ours}={theirs}')}" for ours, theirs in pairs)
-
-
-def _option(match: re.Match[str]) -> str:
-    name, value = match.groups()
-    option = f"--{OPTION_NAMES.get(name, name).replace('_', '-')}"
-    if name == "where" and value != "...":
-        return f"{option} {value}"
-    return option if value in ("True", "...") else f"{option} {value.strip(QUOTES)}"
+def as_flag(choice: Choice) -> str:
+    """An option of a message as it is typed: `on_bad="skip"` is `--on-bad skip`."""
+    option = options_of(RateOptions).get(choice.option)
+    name = (option and option.help.flag) or f"--{choice.option.replace('_', '-')}"
+    if isinstance(choice.value, dict):
+        return " ".join(f"{name} {shlex.quote(f'{ours}={theirs}')}" for ours, theirs in choice.value.items())
+    if choice.value in (None, True, ...):
+        return name
+    text = str(choice.value)
+    return f'{name} "{text}"' if "'" in text and '"' not in text else f"{name} {shlex.quote(text)}"
 
 
 @contextmanager

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -134,58 +131,43 @@ def place_command(
     from tiltyard.placement.options import PlaceOptions
     from tiltyard.placement.stopping import Until
 
-    with _flags_in_errors():
-        options = PlaceOptions(
-            arena=tuple(_needed("arena", arena)),
-            model=_needed("model", model),
-            judge=_needed("judge", _one_judge(judge)),
-            name=name,
-            n_battles=n_battles,
-            bootstraps=bootstraps,
-            seed=seed,
-            languages=tuple(word.strip() for word in languages.split(",") if word.strip()) if languages else (),
-            per_language=per_language,
-            min_opponent_battles=min_opponent_battles,
-            rubric=rubric,
-            sampling=sampling,
-            panel=panel,
-            until=None if until is None else Until.parse(until),
-            looks=looks,
-            turns=turns,
-            swap=swap,
-            calibrate=calibrate,
-            families=families,
-            fixed_anchors=fixed_anchors,
-            leave_one_out=leave_one_out,
-            anchor=None if anchor is None else read_anchor(anchor),
-            inline_human=not no_inline_human,
-            prompts=prompts,
-            answers=answers,
-            on_bad=on_bad,
-            map=tuple(read_pairs(map).items()),
-            out=out,
-            cache_dir=cache_dir,
-            base_url=base_url,
-            model_base_url=model_base_url,
-            max_tokens=max_tokens,
-        )
-        limits = asking_limits(budget, timeout, requests_per_minute, tokens_per_minute)
-        asking = asking_parts(note, batch=batch, limits=limits, prices_path=prices, headers=read_headers(header))
-        _place(options, asking, yes=yes, dry_run=dry_run, format=format)
-
-
-@contextmanager
-def _flags_in_errors() -> Iterator[None]:
-    """In error messages, replace parameters of a placement by the command's options."""
-    from tiltyard.placement.options import PlaceOptions
-
-    def flag(found: re.Match[str]) -> str:
-        return f"--{found[1].replace('_', '-')}" if found[1] in PlaceOptions.__slots__ else found[0]
-
-    try:
-        yield
-    except OptionError as error:
-        raise OptionError(re.sub("`([a-z_]+)`", flag, str(error))) from None
+    options = PlaceOptions(
+        arena=tuple(_needed("arena", arena)),
+        model=_needed("model", model),
+        judge=_needed("judge", _one_judge(judge)),
+        name=name,
+        n_battles=n_battles,
+        bootstraps=bootstraps,
+        seed=seed,
+        languages=tuple(word.strip() for word in languages.split(",") if word.strip()) if languages else (),
+        per_language=per_language,
+        min_opponent_battles=min_opponent_battles,
+        rubric=rubric,
+        sampling=sampling,
+        panel=panel,
+        until=None if until is None else Until.parse(until),
+        looks=looks,
+        turns=turns,
+        swap=swap,
+        calibrate=calibrate,
+        families=families,
+        fixed_anchors=fixed_anchors,
+        leave_one_out=leave_one_out,
+        anchor=None if anchor is None else read_anchor(anchor),
+        inline_human=not no_inline_human,
+        prompts=prompts,
+        answers=answers,
+        on_bad=on_bad,
+        map=tuple(read_pairs(map).items()),
+        out=out,
+        cache_dir=cache_dir,
+        base_url=base_url,
+        model_base_url=model_base_url,
+        max_tokens=max_tokens,
+    )
+    limits = asking_limits(budget, timeout, requests_per_minute, tokens_per_minute)
+    asking = asking_parts(note, batch=batch, limits=limits, prices_path=prices, headers=read_headers(header))
+    _place(options, asking, yes=yes, dry_run=dry_run, format=format)
 
 
 def _needed(option: str, value: Given | None) -> Given:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard.cli.options import FilesArgument, with_options
-from tiltyard.cli.output import Format, as_options, choose_format, deliver, note, working
+from tiltyard.cli.output import Format, as_flag, choose_format, deliver, note, working
 from tiltyard.errors import OptionError
 from tiltyard.options import RateOptions
 
@@ -100,7 +100,7 @@ def _boards(
 
     if by is None:
         return {"": rate_as(estimator, files, options, lambda table: _say_cost(estimator, table))}
-    return rate_by(files, by, estimator, options, pool=pool, leave_out=lambda text: note(as_options(text)))
+    return rate_by(files, by, estimator, options, pool=pool, leave_out=lambda error: note(error.spelled(as_flag)))
 
 
 def _say_cost(estimator: Estimator, table: BattleTable) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tiltyard.errors import OptionError
+from tiltyard.errors import Choice, OptionError
 from tiltyard.placement.sampling import Sampler
 from tiltyard.placement.stopping import Until
 
@@ -88,11 +88,20 @@ class PlaceOptions:
 
     def __post_init__(self) -> None:
         if self.fixed_anchors and self.calibrate:
-            raise OptionError("a calibration holds people's ratings fixed already: leave `fixed_anchors` out.")
+            raise OptionError(
+                "a calibration holds people's ratings fixed already: leave ", Choice("fixed_anchors", None), " out."
+            )
         if self.families is not None and not self.calibrate:
-            raise OptionError("`families` check a calibration, and there is none. Add `calibrate`, such as 300.")
+            raise OptionError(
+                Choice("families", None),
+                " check a calibration, and there is none. Add ",
+                Choice("calibrate", None),
+                ", such as 300.",
+            )
         if self.panel is not None and self.per_language is not None:
-            raise OptionError("a saved panel says which battles are judged: leave `per_language` out.")
+            raise OptionError(
+                "a saved panel says which battles are judged: leave ", Choice("per_language", None), " out."
+            )
         if self.bootstraps == 1:
             raise OptionError("1 bootstrap round says nothing about spread. Take at least 2, better 1000, or 0.")
         if self.anchor is not None and self.anchor[0] == self.name:

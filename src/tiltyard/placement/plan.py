@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome
 from tiltyard.battles.table import BattleTable
-from tiltyard.errors import OptionError
+from tiltyard.errors import Choice, OptionError
 from tiltyard.judging.plan import Rubric, default_rubric
 from tiltyard.placement.cells import Cells
 from tiltyard.placement.human_arena import HumanArena, read_human_arena
@@ -166,12 +166,15 @@ def _check_name(arena: HumanArena, model: str, *, leave_one_out: bool) -> None:
     if there and not leave_one_out:
         raise OptionError(
             f"{model!r} is in the arena already, so its judged and human battles would be mixed up. "
-            "Give the new model another name, or check the judge on it (`leave_one_out`)."
+            "Give the new model another name, or check the judge on it (",
+            Choice("leave_one_out", None),
+            ").",
         )
     if leave_one_out and not there:
         raise OptionError(
-            f"`leave_one_out` places a model that people voted on, and {model!r} is not in the arena. "
-            f"It has {', '.join(arena.battles.models[:6])} …"
+            Choice("leave_one_out", None),
+            f" places a model that people voted on, and {model!r} is not in the arena. "
+            f"It has {', '.join(arena.battles.models[:6])} …",
         )
 
 
@@ -205,13 +208,19 @@ def _check_opponents(plan: PlacementPlan) -> None:
     if not len(plan.arena.cells):
         raise OptionError(
             f"{plan.arena.name} holds no texts, so there is nothing to judge the new model against. "
-            "Use a file with conversations, or give `prompts` and `answers`."
+            "Use a file with conversations, or give ",
+            Choice("prompts", None),
+            " and ",
+            Choice("answers", None),
+            ".",
         )
     if plan.panel is None and plan.chooser().capacity == 0:
         most = max((plan.people.board[name].n_battles for name in plan.people.models), default=0)
         raise OptionError(
             f"no opponent with texts has {plan.options.min_opponent_battles:,} human battles; "
-            f"the most of any model is {most:,.0f}. Lower `min_opponent_battles`."
+            f"the most of any model is {most:,.0f}. Lower ",
+            Choice("min_opponent_battles", None),
+            ".",
         )
 
 
