@@ -18,6 +18,7 @@ from tiltyard.cli.arena_heads import (
     verify_command,
     witness_command,
 )
+from tiltyard.cli.arena_moderation import invite_command, prompts_command, screen_command, tidy_command
 from tiltyard.cli.arena_options import (
     DEFAULT_DB,
     DbOption,
@@ -30,13 +31,12 @@ from tiltyard.cli.arena_options import (
     read_text_file,
     shown_url,
 )
-from tiltyard.cli.arena_prompts import prompts_command
 from tiltyard.cli.arena_simulate import simulate_command
-from tiltyard.cli.arena_visitors import invite_command, screen_command, tidy_command
+from tiltyard.cli.options import App, rare
 from tiltyard.cli.output import note, printable, say
 from tiltyard.errors import OptionError
 
-app = typer.Typer(no_args_is_help=True, help="A live arena: people vote blind, the log is the truth.")
+app = App(no_args_is_help=True, help="A live arena: people vote blind, the log is the truth.")
 
 
 MOST_SECONDS = 10 * 365 * 86_400
@@ -147,7 +147,7 @@ def settings_command(
         if bodies:
             arena.append(bodies)
         now, at = arena.read(lambda state: (state.policy, state.phase))
-        shown = [f"{name}: {said}" for name in texts if (said := site_texts.site_text(arena.store, name))]
+        shown = [f"{name}: {message}" for name in texts if (message := site_texts.site_text(arena.store, name))]
     if now.texts_public == "always":
         note(NOT_BLIND)
     elif before.texts_public == "always":
@@ -209,8 +209,8 @@ def import_command(
         given = ImportFolder(prompts, responses, models)
         if source is not None:
             most = arena.read(lambda state: state.policy.media.most_bytes("total"))
-            found = stack.enter_context(opened_source(source, most))
-            given = ImportFolder(prompts or found.prompts, responses or found.responses, models or found.models)
+            result = stack.enter_context(opened_source(source, most))
+            given = ImportFolder(prompts or result.prompts, responses or result.responses, models or result.models)
         plan = prepare_import(
             arena,
             bank=given.prompts,
@@ -255,12 +255,12 @@ def serve_command(
     ] = None,
     longest_wait: Annotated[
         float,
-        typer.Option(
+        rare(
             metavar="SECONDS",
             help="Refuse new matchups (503) that would wait longer; votes are taken up to five times as long.",
         ),
     ] = 2.0,
-    no_rate_limit: Annotated[bool, typer.Option("--no-rate-limit", help="For load tests only.")] = False,
+    no_rate_limit: Annotated[bool, rare("--no-rate-limit", help="For load tests only.")] = False,
     demo: Annotated[
         bool, typer.Option("--demo", help="For a first look: an arena of shipped answers, forgotten when it stops.")
     ] = False,
@@ -372,10 +372,10 @@ def validity_command(
     finally:
         store.close()
     period = as_published(state, period)
-    found, trouble = study_of(state, period.votes)
+    result, trouble = study_of(state, period.votes)
     if trouble:
         note(f"no Bradley–Terry intervals yet: {trouble}")
-    report = weekly_report(state, period, found)
+    report = weekly_report(state, period, result)
     text = {"md": weekly_markdown, "html": weekly_page, "json": weekly_json}[format](report)
     if out is None:
         say(text)
@@ -433,10 +433,10 @@ app.command("doctor")(doctor_command)
 def _microseconds(text: str) -> int:
     import re
 
-    found = re.fullmatch(r"\s*(\d+)\s*([hdw])\s*", text)
-    if found is None or not int(found[1]):
+    result = re.fullmatch(r"\s*(\d+)\s*([hdw])\s*", text)
+    if result is None or not int(result[1]):
         raise OptionError(f"--since {text!r}: write a number and h, d or w, such as 7d.")
-    seconds = int(found[1]) * {"h": 3600, "d": 86_400, "w": 604_800}[found[2]]
+    seconds = int(result[1]) * {"h": 3600, "d": 86_400, "w": 604_800}[result[2]]
     if seconds > MOST_SECONDS:
         raise OptionError(f"--since {text!r} is more than ten years: take less.")
     return seconds * 1_000_000

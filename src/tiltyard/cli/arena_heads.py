@@ -63,31 +63,31 @@ def verify_command(
         checking.rebuild(db)
         note("every table was rebuilt from the log")
     sealed = None if seals is None else Seals(seals, full=full)
-    found = checking.verify(db, heads=kept, seals=sealed)
-    seq, digest = found.head
-    say(f"{found.events:,} events, {found.votes:,} counted votes, {found.unchained:,} events not yet chained")
+    result = checking.verify(db, heads=kept, seals=sealed)
+    seq, digest = result.head
+    say(f"{result.events:,} events, {result.votes:,} counted votes, {result.unchained:,} events not yet chained")
     say(f"head: {seq} {digest}")
-    for problem in found.problems:
+    for problem in result.problems:
         say(f"{problem}")
-    if any(problem.table == "head" for problem in found.problems):
+    if any(problem.table == "head" for problem in result.problems):
         raise TiltyardError(
             f"{shown_url(db)}: the log is not the one whose heads were kept: it was cut or rewritten. "
             "Restore a backup whose log contains them."
         )
-    if not found.clean:
-        more = f" (and {found.more_problems} more)" if found.more_problems else ""
+    if not result.clean:
+        more = f" (and {result.more_problems} more)" if result.more_problems else ""
         raise TiltyardError(
-            f"{shown_url(db)}: {len(found.problems)}{more} tables or rows are not as the log says. If the chain itself "
-            "is intact, --rebuild rebuilds the tables."
+            f"{shown_url(db)}: {len(result.problems)}{more} tables or rows are not as the log says. If the chain "
+            "itself is intact, --rebuild rebuilds the tables."
         )
     if kept:
         say(f"heads: the log contains {'the head' if len(kept) == 1 else f'all {len(kept)} heads'} given")
     if sealed is not None:
         for seal in sealed.write():
             note(f"sealed up to event {seal.seq:,}: {seals}/{seal.name}")
-    if found.since:
+    if result.since:
         say(
-            f"clean since the last seal: events 1 to {found.since:,} were not read again, and tables about them were "
+            f"clean since the last seal: events 1 to {result.since:,} were not read again, and tables about them were "
             "taken as they are; --full verifies everything"
         )
     else:
@@ -222,10 +222,10 @@ def kept_heads(given: list[str] | None, keys: list[str] | None) -> list[Head]:
     """The heads that a user named, each as text or as a file; signatures are checked."""
     from tiltyard.arena.heads import Head, HeadFile, plain, read_heads
 
-    found: list[Head | HeadFile] = []
+    result: list[Head | HeadFile] = []
     for text in given or ():
-        found += read_heads(Path(text)) if Path(text).exists() else [Head.parse(text)]
-    return plain(found, trusted_keys(keys))
+        result += read_heads(Path(text)) if Path(text).exists() else [Head.parse(text)]
+    return plain(result, trusted_keys(keys))
 
 
 def trusted_keys(given: list[str] | None) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from tiltyard.cli.arena_options import PolicyOption, need_arena, read_policy_file, shown_url
+from tiltyard.cli.options import rare
 from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
 
@@ -39,22 +40,22 @@ def simulate_command(
     models: Annotated[int, typer.Option(min=2, max=10_000, help="Models in the arena.")] = 38,
     prompts: Annotated[int, typer.Option(min=1, max=1_000_000, help="Prompts in the arena.")] = 15,
     votes: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="Votes to cast.")] = 20_000,
-    in_flight: Annotated[int, typer.Option(min=1, max=1_000_000, help="Matchups open at any time.")] = 50,
+    in_flight: Annotated[int, rare(min=1, max=1_000_000, help="Matchups open at any time.")] = 50,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
     sd: Annotated[float, typer.Option(min=0, max=10_000, help="Spread of the true strengths, in Elo points.")] = 180.0,
     tie_rate: Annotated[float, typer.Option(min=0, max=0.9, help="Share of ties.")] = 0.08,
-    both_bad_rate: Annotated[float, typer.Option(min=0, max=0.9, help="Share of both-bad votes.")] = 0.05,
-    noise: Annotated[float, typer.Option(min=0, max=1, help="Share of honest votes that are random.")] = 0.0,
+    both_bad_rate: Annotated[float, rare(min=0, max=0.9, help="Share of both-bad votes.")] = 0.05,
+    noise: Annotated[float, rare(min=0, max=1, help="Share of honest votes that are random.")] = 0.0,
     skip_rate: Annotated[
-        float | None, typer.Option(min=0, max=0.9, help="Share of matchups that are skipped; 0.02 if not given.")
+        float | None, rare(min=0, max=0.9, help="Share of matchups that are skipped; 0.02 if not given.")
     ] = None,
     visitors: Annotated[
         Literal["anywhere", "homes", "classes", "mixed"],
-        typer.Option(help="Where visitors are: at homes, in classes of thirty, or mixed, pairs wait for them."),
+        rare(help="Where visitors are: at homes, in classes of thirty, or mixed, pairs wait for them."),
     ] = "anywhere",
     taste_sd: Annotated[
         float,
-        typer.Option(min=0, max=10_000, help="How much people differ in what they make of each model, in Elo points."),
+        rare(min=0, max=10_000, help="How much people differ in what they make of each model, in Elo points."),
     ] = 0.0,
     voters: Annotated[
         int,
@@ -65,27 +66,27 @@ def simulate_command(
         ),
     ] = 0,
     diligence: Annotated[
-        Literal["equal", "lognormal", "zipf"], typer.Option(help="How unequally often regular voters come.")
+        Literal["equal", "lognormal", "zipf"], rare(help="How unequally often regular voters come.")
     ] = "lognormal",
     looks: Annotated[
-        int, typer.Option(min=0, max=10_000, help="How often the published ranges of ranks are looked at on the way.")
+        int, rare(min=0, max=10_000, help="How often the published ranges of ranks are looked at on the way.")
     ] = 20,
     attack: Annotated[
         AttackName | None,
         typer.Option(help="Who else votes. The first four are a share of all voters; the others an attack on a model."),
     ] = None,
     attack_share: Annotated[
-        float, typer.Option(min=0.001, max=0.9, help="Their share of the votes: apathetic, one-sided, rigging, sybil.")
+        float, rare(min=0.001, max=0.9, help="Their share of the votes: apathetic, one-sided, rigging, sybil.")
     ] = 0.1,
     attack_votes: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="Votes of an attack on a model.")] = 512,
-    attack_days: Annotated[int, typer.Option(min=1, max=30, help="Its days, the last of thirty.")] = 7,
-    blocks: Annotated[int, typer.Option(min=1, max=1_000_000, help="Address blocks that it comes from.")] = 50,
+    attack_days: Annotated[int, rare(min=1, max=30, help="Its days, the last of thirty.")] = 7,
+    blocks: Annotated[int, rare(min=1, max=1_000_000, help="Address blocks that it comes from.")] = 50,
     defences: Annotated[
         Literal["on", "off", "both"] | None,
-        typer.Option(help="Whether pairs wait and votes are weighed in an attack on a model; both: side by side."),
+        rare(help="Whether pairs wait and votes are weighed in an attack on a model; both: side by side."),
     ] = None,
     late_model: Annotated[
-        bool, typer.Option("--late-model", help="Let the last model enter when half of the votes are cast.")
+        bool, rare("--late-model", help="Let the last model enter when half of the votes are cast.")
     ] = False,
     policy: PolicyOption = None,
     db: Annotated[
@@ -151,14 +152,14 @@ def _attack_on_a_model(values: dict[str, Any], policy: Path | None, defences: st
 
     settings = LabSettings(**values, policy=read_policy_file(policy))
     sides = {"off": (False,), "on": (True,), "both": (False, True)}[defences]
-    found = [attack_lab(settings, defended=side) for side in sides]
+    result = [attack_lab(settings, defended=side) for side in sides]
     if format == "json":
-        say(json_text({"settings": values, "results": [asdict(one) for one in found]}).rstrip())
+        say(json_text({"settings": values, "results": [asdict(one) for one in result]}).rstrip())
     else:
-        say(_lab_table(settings, found))
+        say(_lab_table(settings, result))
 
 
-def _lab_table(settings: LabSettings, found: list[LabResult]) -> str:
+def _lab_table(settings: LabSettings, result: list[LabResult]) -> str:
     def votes(number: int | None) -> str:
         return "not reached" if number is None else f"{number:,}"
 
@@ -177,13 +178,13 @@ def _lab_table(settings: LabSettings, found: list[LabResult]) -> str:
             ", ".join(map(str, one.blocks_to_swap[:9])) if one.defended else "–",
             *(votes(number) for number in (one.votes_to_learn or {}).values()),
         ]
-        for one in found
+        for one in result
     ]
     names = [
         *("defences", "votes that reach the target", "pairs passed over", "points gained", "points per vote"),
         *("votes for +1 place", "votes for +5 places", "votes to leave the rank range", "honest weight lost"),
         *("honest voters who lose half", "blocks to swap neighbours"),
-        *(f"votes to know {100 * share:.0f} % of its answers" for share in found[0].votes_to_learn or ()),
+        *(f"votes to know {100 * share:.0f} % of its answers" for share in result[0].votes_to_learn or ()),
     ]
     head = (
         f"{settings.attack}: {settings.attack_votes:,} votes from {settings.blocks} address blocks in the last "

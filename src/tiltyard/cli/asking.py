@@ -10,8 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import typer
-
+from tiltyard.cli.options import rare
 from tiltyard.cli.output import note, printable
 from tiltyard.errors import OptionError, Refused, TiltyardError
 from tiltyard.llm.asking import plural
@@ -30,13 +29,13 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 PricesOption = Annotated[
-    Path | None, typer.Option(help="A price file (JSON or YAML) that adds models to those whose price is known.")
+    Path | None, rare(help="A price file (JSON or YAML) that adds models to those whose price is known.")
 ]
 
 
 HeaderOption = Annotated[
     list[str] | None,
-    typer.Option(
+    rare(
         "--header",
         metavar="'NAME: VALUE'",
         help="A further header for the judge's server, such as a gateway; ${NAME} in it is that variable of the "
@@ -44,14 +43,14 @@ HeaderOption = Annotated[
     ),
 ]
 TimeoutOption = Annotated[
-    float | None, typer.Option("--timeout-seconds", help="How long one request may take in all. (default: 600)")
+    float | None, rare("--timeout-seconds", help="How long one request may take in all. (default: 600)")
 ]
 RequestsPerMinuteOption = Annotated[
-    float | None, typer.Option("--requests-per-minute", help="Direct calls per minute, at most.")
+    float | None, rare("--requests-per-minute", help="Direct calls per minute, at most.")
 ]
 TokensPerMinuteOption = Annotated[
     float | None,
-    typer.Option("--tokens-per-minute", help="Tokens of direct calls and their replies per minute, at most."),
+    rare("--tokens-per-minute", help="Tokens of direct calls and their replies per minute, at most."),
 ]
 
 
@@ -151,8 +150,8 @@ def judging_quote(
     judge: Judge, judging_plan: JudgingPlan, prices: PriceTable, *, retry_failed: bool = False
 ) -> tuple[int, str]:
     """How many questions a judge will be asked, and the table of what that costs."""
-    found = needed_quote(judge, judging_plan, prices, retry_failed=retry_failed)
-    return (0, "") if found is None else (found[0].all.queries, quote_table(*found))
+    result = needed_quote(judge, judging_plan, prices, retry_failed=retry_failed)
+    return (0, "") if result is None else (result[0].all.queries, quote_table(*result))
 
 
 def needed_quote(

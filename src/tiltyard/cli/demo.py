@@ -192,8 +192,8 @@ def _closing(out: Path, *, arena: bool, live: bool) -> str:
 def _program() -> str:
     """How to call this program: its name, or its path if the shell would not find it or finds another."""
     started = Path(sys.argv[0])
-    found = shutil.which("tiltyard")
-    if started.name != "tiltyard" or (found and Path(found).resolve() == started.resolve()):
+    result = shutil.which("tiltyard")
+    if started.name != "tiltyard" or (result and Path(result).resolve() == started.resolve()):
         return "tiltyard"
     here = Path.cwd()
     return str(started.relative_to(here) if started.is_relative_to(here) else started)

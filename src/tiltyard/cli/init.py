@@ -75,16 +75,16 @@ def init_command(
     given = [*(answers or ()), *(more or ())] or (_ask_for_files() if asking else [])
     if not given:
         raise OptionError("name your answer files: --answers FILE, once for each model (or one file with several).")
-    found = _collect(given, prompts, _read_map(map), asking=asking)
+    result = _collect(given, prompts, _read_map(map), asking=asking)
     if arena:
-        texts = _arena_files(found, place)
+        texts = _arena_files(result, place)
     else:
         from tiltyard.tournament.starter import starter_files
 
         text = None if rubric is None else _rubric_text(rubric)
         chosen = judge or _judge(asking=asking)
-        texts = starter_files(found, place, judge=chosen, base_url=base_url, rubric=text)
-    _write(found, place, texts)
+        texts = starter_files(result, place, judge=chosen, base_url=base_url, rubric=text)
+    _write(result, place, texts)
     say("\n".join(_next_commands(place, arena=arena)))
 
 
@@ -98,10 +98,10 @@ def _collect(given: Sequence[str], prompts: Path | None, map: dict[str, str], *,
         name, path = _named(text)
         files += read_answer_file(path, name=name, map=map, choose=choose)
     asked = None if prompts is None else read_prompt_file(prompts, map=map, choose=choose)
-    found = collect_answers(files, asked, map=map)
-    for line in found.notes:
+    result = collect_answers(files, asked, map=map)
+    for line in result.notes:
         note(line)
-    return found
+    return result
 
 
 def _named(text: str) -> tuple[str | None, Path]:
@@ -111,13 +111,13 @@ def _named(text: str) -> tuple[str | None, Path]:
 
 
 def _read_map(given: Sequence[str] | None) -> dict[str, str]:
-    found = {}
+    result = {}
     for text in given or ():
         field, equals, column = text.partition("=")
         if not (equals and field and column):
             raise OptionError(f"--map {text!r}: write FIELD=COLUMN, such as answer=reply.")
-        found[field.strip()] = column
-    return found
+        result[field.strip()] = column
+    return result
 
 
 def _rubric_text(path: Path) -> str:
@@ -128,7 +128,7 @@ def _rubric_text(path: Path) -> str:
     return path.read_text(encoding="utf-8-sig")
 
 
-def _arena_files(found: AnswerCollection, place: Path) -> dict[Path, str]:
+def _arena_files(result: AnswerCollection, place: Path) -> dict[Path, str]:
     import msgspec
     import yaml
 
@@ -136,28 +136,28 @@ def _arena_files(found: AnswerCollection, place: Path) -> dict[Path, str]:
 
     limits = yaml.safe_dump(msgspec.to_builtins(Policy().limits), sort_keys=False)
     indented = "".join(f"  {line}\n" for line in limits.splitlines())
-    cards = [{"model": name, "display_name": "", "provider": "", "licence": "", "link": ""} for name in found.answers]
+    cards = [{"model": name, "display_name": "", "provider": "", "licence": "", "link": ""} for name in result.answers]
     return {
         place / POLICY: POLICY_TEXT.format(path=place / POLICY, limits=indented),
         place / MODELS: MODELS_TEXT.format(cards=yaml.safe_dump(cards, sort_keys=False, allow_unicode=True)),
     }
 
 
-def _write(found: AnswerCollection, place: Path, texts: dict[Path, str]) -> None:
+def _write(result: AnswerCollection, place: Path, texts: dict[Path, str]) -> None:
     """Write everything, or refuse before anything is written."""
     from tiltyard.files import write_text
 
-    there = [path for path in (*found.files(place), *texts) if path.exists()]
+    there = [path for path in (*result.files(place), *texts) if path.exists()]
     strangers = sorted((place / "responses").glob("responses_*.jsonl"))
     if place.is_file():
         raise OptionError(f"{place} is a file. Name a folder.")
     if there or strangers:
         raise OptionError(f"{(there or strangers)[0]} exists already; nothing was written. Name another folder.")
-    found.write(place)
+    result.write(place)
     for path, text in texts.items():
         write_text(path, text)
     note(
-        f"made {place}: {len(found.answers)} models, {len(found.prompts):,} prompts, {found.n_answers:,} answers "
+        f"made {place}: {len(result.answers)} models, {len(result.prompts):,} prompts, {result.n_answers:,} answers "
         f"({', '.join(path.relative_to(place).as_posix() for path in texts)})"
     )
 
@@ -206,10 +206,10 @@ def _judge(*, asking: bool) -> str:
 def _ask_for_files() -> list[str]:
     """The answer files that a person types in, one by one."""
     note("Your answer files or folders, one per line; an empty line ends the list.")
-    found: list[str] = []
+    result: list[str] = []
     while text := _line("> "):
-        found.append(text)
-    return found
+        result.append(text)
+    return result
 
 
 def _choose(question: str, columns: Sequence[str]) -> str | None:

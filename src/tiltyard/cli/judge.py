@@ -21,6 +21,7 @@ from tiltyard.cli.asking import (
     read_headers,
     run_to_end,
 )
+from tiltyard.cli.options import App, rare
 from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
 from tiltyard.llm.asking import plural
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from tiltyard.llm.asking import AskingParts, Watch
     from tiltyard.llm.journal import JournalBatch
 
-app = typer.Typer(
+app = App(
     no_args_is_help=True,
     help="A judge against people, a run judged again by another judge, and the journal of its batches.",
 )
@@ -58,7 +59,7 @@ def check_command(
     ],
     rubric: Annotated[Path | None, typer.Option(help="The rubric it judges by. (default: a general one)")] = None,
     cache_dir: Annotated[Path, typer.Option(help="Where verdicts are kept between runs.")] = Path("judgments"),
-    base_url: Annotated[str | None, typer.Option(help="Address of a compatible server, for local/….")] = None,
+    base_url: Annotated[str | None, rare(help="Address of a compatible server, for local/….")] = None,
     reply: Annotated[
         Literal["reasoned", "label", "choice", "json", "tool"],
         typer.Option(
@@ -67,20 +68,18 @@ def check_command(
         ),
     ] = "reasoned",
     grades: Annotated[
-        bool, typer.Option("--grades", help="Ask by how much an answer is better: A>>B, A>B, A=B, B>A or B>>A.")
+        bool, rare("--grades", help="Ask by how much an answer is better: A>>B, A>B, A=B, B>A or B>>A.")
     ] = False,
     min_choice_mass: Annotated[
         float,
-        typer.Option(
-            min=0, max=1, help="Minimum total probability of the allowed words, if the server gives probabilities."
-        ),
+        rare(min=0, max=1, help="Minimum total probability of the allowed words, if the server gives probabilities."),
     ] = 0.5,
     single_order: Annotated[
-        bool, typer.Option("--single-order", help="Accept a recording of one order only; there is then no flip rate.")
+        bool, rare("--single-order", help="Accept a recording of one order only; there is then no flip rate.")
     ] = False,
     own: Annotated[
         str | None,
-        typer.Option(help="The entrant that is the judge itself, for self-preference. (default: by its name)"),
+        rare(help="The entrant that is the judge itself, for self-preference. (default: by its name)"),
     ] = None,
     format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
     yes: YesOption = False,
@@ -114,25 +113,25 @@ def check_command(
     chosen_rubric = default_rubric() if rubric is None else Rubric.load("quality", rubric)
     if chosen_rubric.version_note:
         note(chosen_rubric.version_note)
-    found = [
+    result = [
         _check(labelled, judge, asking, rubric=chosen_rubric, single_order=single_order, own=own, yes=yes)
         for judge in judges
     ]
     if format == "json":
-        say(_check_json(found if len(found) > 1 else found[0]))
+        say(_check_json(result if len(result) > 1 else result[0]))
         return
-    tables = [check_table(one) for one in found] + ([_side_by_side(found)] if len(found) > 1 else [])
+    tables = [check_table(one) for one in result] + ([_side_by_side(result)] if len(result) > 1 else [])
     say("\n\n".join(tables))
 
 
-def _side_by_side(found: list[JudgeCheck]) -> str:
+def _side_by_side(result: list[JudgeCheck]) -> str:
     """Several judges against the same labels: how often each names people's choice, and the weight that gives it."""
     import math
 
     from tiltyard.pages.tables import Table
 
     rows = []
-    for one in found:
+    for one in result:
         right = (one.agreement.value or 0.0) * one.agreement.n
         # As in a panel's estimate from votes: two right and one wrong come first, so that no judge is certain.
         weight = math.log((right + 2) / (one.agreement.n - right + 1))
@@ -176,42 +175,42 @@ def _check(
         return run_to_end(check(progress.watch))
 
 
-def check_table(found: JudgeCheck) -> str:
+def check_table(result: JudgeCheck) -> str:
     """The comparison of a judge with people, for people."""
     lines = [
-        f"{found.judge_model} against people: {found.pairs:,} pairs, people agree on {found.with_majority:,}, "
-        f"{found.compared:,} compared",
-        _first_sentence(found),
+        f"{result.judge_model} against people: {result.pairs:,} pairs, people agree on {result.with_majority:,}, "
+        f"{result.compared:,} compared",
+        _first_sentence(result),
         "",
     ]
-    for name, estimate in found.estimates():
+    for name, estimate in result.estimates():
         value = "–" if estimate.value is None else f"{estimate.value:.3f}"
         ends = "" if estimate.low is None else f"{estimate.low:.3f} … {estimate.high:.3f}"
         lines.append(f"{name:<30} {value:>7}  {ends:<17} n = {estimate.n:,}")
-    said = ", ".join(f"{word} {count:,}" for word, count in sorted(found.said.items()))
-    return "\n".join([*lines, "", f"said of the slots as shown: {said}"])
+    message = ", ".join(f"{word} {count:,}" for word, count in sorted(result.said.items()))
+    return "\n".join([*lines, "", f"said of the slots as shown: {message}"])
 
 
-def _first_sentence(found: JudgeCheck) -> str:
+def _first_sentence(result: JudgeCheck) -> str:
     """The strictest figure in words: both orders right, or one order where only one was judged."""
-    strict = found.right_in_both_orders if found.both_orders else found.mean_accuracy
+    strict = result.right_in_both_orders if result.both_orders else result.mean_accuracy
     if strict.value is None:
         return "no pair that people decided has readable verdicts"
     ends = "" if strict.low is None else f" ({100 * strict.low:.0f} % to {100 * (strict.high or 1.0):.0f} %)"
-    how = "in both orders" if found.both_orders else "in the one order that was judged"
-    guess = "25 %" if found.both_orders else "50 %"
+    how = "in both orders" if result.both_orders else "in the one order that was judged"
+    guess = "25 %" if result.both_orders else "50 %"
     return (
         f"it names people's choice {how} in {100 * strict.value:.0f} %{ends} of the {strict.n:,} pairs that people "
         f"decided; a guess would in {guess}"
     )
 
 
-def _check_json(found: JudgeCheck | list[JudgeCheck]) -> str:
+def _check_json(result: JudgeCheck | list[JudgeCheck]) -> str:
     import msgspec
 
     from tiltyard.boards.text import json_text
 
-    return json_text(msgspec.to_builtins(found)).rstrip()
+    return json_text(msgspec.to_builtins(result)).rstrip()
 
 
 @app.command("rejudge")

@@ -81,7 +81,7 @@ COMMANDS = {
     "report": "tournament.report_command",
     "publish": "publish.publish_command",
     "verify": "verify.verify_command",
-    "schema": "schema.schema_command",
+    "schema": "publish.schema_command",
     "mcp": "mcp.mcp_command",
     "judge": "judge.app",
     "arena": "arena.app",

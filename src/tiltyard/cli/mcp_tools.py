@@ -245,8 +245,8 @@ def judge_check_tool(root: FileRoot, asked: JudgeCheckArguments, _given: dict[st
 
     pairs = read_labelled_pairs(root.file(asked.pairs))
     judge = RecordedJudge(root.file(asked.verdicts))
-    found = asyncio.run(check_judge(pairs, judge, single_order=asked.single_order))
-    return ToolAnswer(check_table(found), msgspec.to_builtins(found))
+    result = asyncio.run(check_judge(pairs, judge, single_order=asked.single_order))
+    return ToolAnswer(check_table(result), msgspec.to_builtins(result))
 
 
 def run_status_tool(root: FileRoot, asked: RunStatusArguments, _given: dict[str, Any]) -> ToolAnswer:
@@ -284,14 +284,14 @@ def run_status_tool(root: FileRoot, asked: RunStatusArguments, _given: dict[str,
 
 def _few_results(manifest: dict[str, Any]) -> dict[str, Any]:
     """What a manifest says about results, without lists of questions."""
-    found = manifest.get("results")
-    if not isinstance(found, dict):
+    result = manifest.get("results")
+    if not isinstance(result, dict):
         return {name: manifest[name] for name in ("judged", "stopped") if name in manifest}
-    rows = found.get("dimensions") or {}
+    rows = result.get("dimensions") or {}
     short = {
         name: {key: value for key, value in row.items() if key != "failed_questions"} for name, row in rows.items()
     }
-    return {"dimensions": short, **({"gate": found["gate"]} if "gate" in found else {})}
+    return {"dimensions": short, **({"gate": result["gate"]} if "gate" in result else {})}
 
 
 def _status_lines(name: str, values: dict[str, Any]) -> list[str]:
@@ -343,12 +343,12 @@ def _difference(root: FileRoot, asked: TwoArguments, given: dict[str, Any]) -> D
     return compare_runs(new, old, **given)
 
 
-def _compared_text(found: Difference | RunComparison, prompts: int) -> str:
+def _compared_text(result: Difference | RunComparison, prompts: int) -> str:
     from tiltyard.decisions import RunComparison
     from tiltyard.decisions.run_words import changes_table
     from tiltyard.decisions.words import as_table
 
-    return changes_table(found, "table", prompts) if isinstance(found, RunComparison) else as_table(found, prompts)
+    return changes_table(result, "table", prompts) if isinstance(result, RunComparison) else as_table(result, prompts)
 
 
 def _fewer_prompts(values: dict[str, Any], n: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
@@ -21,48 +21,8 @@ from tiltyard.cli.asking import (
     read_headers,
     run_to_end,
 )
-from tiltyard.cli.options import read_anchor, read_pairs
+from tiltyard.cli.options import rare, read_anchor, read_pairs
 from tiltyard.cli.output import Format, deliver, note, say
-from tiltyard.cli.place_options import (
-    AnchorOption,
-    AnswersOption,
-    ArenaOption,
-    BaseUrlOption,
-    BatchOption,
-    BootstrapsOption,
-    BudgetOption,
-    CacheDirOption,
-    CalibrateOption,
-    DryRunOption,
-    FamiliesOption,
-    FixedAnchorsOption,
-    FormatOption,
-    JudgeOption,
-    LanguagesOption,
-    LeaveOneOutOption,
-    LooksOption,
-    MapOption,
-    MaxTokensOption,
-    MinOpponentBattlesOption,
-    ModelBaseUrlOption,
-    ModelOption,
-    NameOption,
-    NBattlesOption,
-    NoInlineHumanOption,
-    OnBadOption,
-    OutOption,
-    PanelOption,
-    PerLanguageOption,
-    PromptsOption,
-    RecomputeOption,
-    RubricOption,
-    SamplingOption,
-    SeedOption,
-    SwapOption,
-    TurnsOption,
-    UntilOption,
-    YesOption,
-)
 from tiltyard.errors import OptionError, TiltyardError
 
 if TYPE_CHECKING:
@@ -79,49 +39,116 @@ Given = TypeVar("Given")
 
 
 def place_command(
-    arena: ArenaOption = None,
-    model: ModelOption = None,
-    judge: JudgeOption = None,
-    name: NameOption = None,
-    n_battles: NBattlesOption = 100,
-    bootstraps: BootstrapsOption = 1000,
-    seed: SeedOption = 0,
-    languages: LanguagesOption = None,
-    per_language: PerLanguageOption = None,
-    min_opponent_battles: MinOpponentBattlesOption = 500,
-    rubric: RubricOption = None,
-    sampling: SamplingOption = "informative",
-    panel: PanelOption = None,
-    until: UntilOption = None,
-    looks: LooksOption = 5,
-    turns: TurnsOption = "first",
-    swap: SwapOption = "both",
-    calibrate: CalibrateOption = 0,
-    families: FamiliesOption = None,
-    fixed_anchors: FixedAnchorsOption = False,
-    leave_one_out: LeaveOneOutOption = False,
-    anchor: AnchorOption = None,
-    no_inline_human: NoInlineHumanOption = False,
-    prompts: PromptsOption = None,
-    answers: AnswersOption = None,
-    on_bad: OnBadOption = "error",
-    map: MapOption = None,
-    batch: BatchOption = False,
-    out: OutOption = Path("placements"),
-    cache_dir: CacheDirOption = Path("judgments"),
-    base_url: BaseUrlOption = None,
-    model_base_url: ModelBaseUrlOption = None,
-    max_tokens: MaxTokensOption = 1024,
-    yes: YesOption = False,
-    budget: BudgetOption = None,
+    arena: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Human battles with conversations (Parquet, JSONL, CSV); may be given again.", metavar="FILE"
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="The new model: provider/model, or a file of its answers (prompt_id = question_id)."),
+    ] = None,
+    judge: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE."
+        ),
+    ] = None,
+    name: Annotated[str | None, rare(help="The new model's name on the board. (default: as --model says)")] = None,
+    n_battles: Annotated[int, typer.Option(min=1, help="Battles to judge at most.")] = 100,
+    bootstraps: Annotated[int, rare(min=0, help="Bootstrap rounds over prompts; 0 means sandwich intervals.")] = 1000,
+    seed: Annotated[int, rare(min=0, help="Seed of sampling, sides and bootstrap.")] = 0,
+    languages: Annotated[
+        str | None, typer.Option(help="Only battles in these languages, separated by commas (en,fr).")
+    ] = None,
+    per_language: Annotated[int | None, rare(min=1, help="At most N judged battles per language.")] = None,
+    min_opponent_battles: Annotated[int, rare(min=1, help="Human battles that an opponent must have.")] = 500,
+    rubric: Annotated[Path | None, typer.Option(help="The rubric to judge by. (default: a general one)")] = None,
+    sampling: Annotated[
+        Literal["informative", "random", "head"],
+        rare(help="How opponents and questions are chosen; informative shrinks the interval fastest."),
+    ] = "informative",
+    panel: Annotated[Path | None, rare(help="Judge exactly the battles of an earlier run's panel.json.")] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WIDTH", help="Stop when the interval is this narrow in points (80), or in places (rank:5)."
+        ),
+    ] = None,
+    looks: Annotated[int, rare(min=1, help="Rounds: after each, opponents are chosen again and the run may stop.")] = 5,
+    turns: Annotated[Literal["first", "all"], rare(help="The first turn of a conversation, or all of it.")] = "first",
+    swap: Annotated[Literal["both", "random"], rare(help="Judge both orders, or one at random.")] = "both",
+    calibrate: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Ask the judge about N battles that people decided, and widen the interval by what it shows."
+        ),
+    ] = 0,
+    families: Annotated[
+        Path | None,
+        rare(
+            metavar="FILE",
+            help="Families of the models (CSV model,family or JSON): checks the calibration on each as if it were "
+            "unseen. (default: the maker in names like maker/model)",
+        ),
+    ] = None,
+    fixed_anchors: Annotated[
+        bool, rare("--fixed-anchors", help="Hold people's ratings fixed; fit only the new model.")
+    ] = False,
+    leave_one_out: Annotated[
+        bool,
+        rare("--leave-one-out", help="Place a model of the arena by the judge alone, and compare with people."),
+    ] = False,
+    anchor: Annotated[str | None, rare(metavar="MODEL=RATING", help="Pin a model of the arena to a rating.")] = None,
+    no_inline_human: Annotated[
+        bool, rare("--no-inline-human", help="Save human battles as counts by pair, not one by one.")
+    ] = False,
+    prompts: Annotated[
+        Path | None,
+        rare(help="Prompt bank with the texts of the questions, for battles without conversations."),
+    ] = None,
+    answers: Annotated[
+        Path | None, rare(help="Opponents' answers: a response file, or a folder of responses_<model>.jsonl.")
+    ] = None,
+    on_bad: Annotated[
+        Literal["error", "skip"], rare(help="Stop at a bad row of the arena, or skip and count it.")
+    ] = "error",
+    map: Annotated[
+        list[str] | None,
+        rare(
+            "--map",
+            metavar="OURS=THEIRS",
+            help="A column of the arena under another name (winner=choice, prompt=question, conversation_a=left); may "
+            "be given again.",
+        ),
+    ] = None,
+    batch: Annotated[
+        bool, rare("--batch", help="Ask in batches at half price, however few the questions are.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Where the folder of the run goes.")] = Path("placements"),
+    cache_dir: Annotated[Path, rare(help="Where verdicts and answers are kept between runs.")] = Path("judgments"),
+    base_url: Annotated[str | None, rare(help="Address of the judge's server, for local/….")] = None,
+    model_base_url: Annotated[
+        str | None, rare(help="Address of the new model's server. (default: for local/…, --base-url)")
+    ] = None,
+    max_tokens: Annotated[int, rare(min=1, help="How long an answer of the new model may be.")] = 1024,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without asking.")] = False,
+    budget: Annotated[float | None, typer.Option(min=0, help="Stop before this many USD are spent.")] = None,
     prices: PricesOption = None,
     header: HeaderOption = None,
     timeout: TimeoutOption = None,
     requests_per_minute: RequestsPerMinuteOption = None,
     tokens_per_minute: TokensPerMinuteOption = None,
-    dry_run: DryRunOption = False,
-    format: FormatOption = "table",
-    recompute: RecomputeOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be asked and what it would cost; ask nothing.")
+    ] = False,
+    format: Annotated[
+        Format, typer.Option(help="How the board is printed; json is the contents of elo_ratings.json.")
+    ] = "table",
+    recompute: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Rate a saved run again from its files, and compare.")
+    ] = None,
 ) -> None:
     """Place one new model among models that people voted on, by a judge, and save everything that the result needs."""
     if recompute is not None:
@@ -282,10 +309,10 @@ def _text(rated: FolderRatings, format: Format) -> str:
 def _recompute(folder: Path, format: Format) -> None:
     from tiltyard.placement.folder import recompute
 
-    found = recompute(folder)
-    deliver(_text(found.rated, format), None, exact=format in ("csv", "md"))
-    if found.differences:
-        shown = "; ".join(found.differences[:3])
+    result = recompute(folder)
+    deliver(_text(result.rated, format), None, exact=format in ("csv", "md"))
+    if result.differences:
+        shown = "; ".join(result.differences[:3])
         raise TiltyardError(f"{folder}: the saved ratings do not follow from the saved battles: {shown}.")
-    how = "byte for byte" if found.identical else "to nine digits (processors round the last ones differently)"
+    how = "byte for byte" if result.identical else "to nine digits (processors round the last ones differently)"
     note(f"the same as {folder / 'elo_ratings.json'}, {how}")

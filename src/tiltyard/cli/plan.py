@@ -27,7 +27,7 @@ BY_SUFFIX: dict[str, PlanFormat] = {".json": "json", ".md": "md", ".txt": "table
 PROMPT_TOKENS, ANSWER_TOKENS, RUBRIC_TOKENS, REPLY_TOKENS = 150, 400, 500, 250
 
 
-@with_options(BattleOptions, FitOptions, daily=["source", "dimension", "format"])
+@with_options(BattleOptions, FitOptions, daily=["dimension", "format"])
 def plan_command(
     new: Annotated[str | None, typer.Argument(metavar="NEW", help="The new model, in battles given by --in.")] = None,
     old: Annotated[str | None, typer.Argument(metavar="OLD", help="The model it is compared with.")] = None,
@@ -102,7 +102,7 @@ def plan_command(
     ] = None,
     models: Annotated[
         int | None,
-        typer.Option(help="Models that all meet each other on every prompt. (default: 2)"),
+        rare(help="Models that all meet each other on every prompt. (default: 2)"),
     ] = None,
     people: Annotated[bool, typer.Option("--people", help="People vote; no judge is asked.")] = False,
     *,

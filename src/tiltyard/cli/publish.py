@@ -1,4 +1,4 @@
-"""`tiltyard publish`: a static folder of a board that any web server shows and anybody can check."""
+"""`tiltyard publish`, a static folder of a board that anybody can check; `tiltyard schema`, the schemas of files."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from tiltyard.cli.options import read_anchor, with_options
-from tiltyard.cli.output import note, say, working
+from tiltyard.cli.options import rare, read_anchor, with_options
+from tiltyard.cli.output import deliver, note, say, working
+from tiltyard.errors import OptionError
 from tiltyard.options import ReadingOptions
+from tiltyard.schemas import SCHEMAS, schema_file, schema_text
 
 
 @with_options(ReadingOptions, leave_out=["tie_band"])
@@ -42,9 +44,9 @@ def publish_command(
     anchor: Annotated[
         str | None, typer.Option(metavar="MODEL=RATING", help="Pin a model to a rating; without one the mean is 1000.")
     ] = None,
-    min_battles: Annotated[float, typer.Option(help="Leave out models with fewer battles.")] = 0,
+    min_battles: Annotated[float, rare(help="Leave out models with fewer battles.")] = 0,
     only_connected: Annotated[
-        bool, typer.Option("--only-connected", help="Where groups of models never met, publish the largest.")
+        bool, rare("--only-connected", help="Where groups of models never met, publish the largest.")
     ] = False,
 ) -> None:
     """Write a static site of a board: its models, comparisons, battles and methods, to be served anywhere.
@@ -76,3 +78,27 @@ def publish_command(
     for line in result.publication.notes:
         note(line)
     note(f"Look: {out / 'index.html'}. Check: tiltyard verify {out}")
+
+
+def schema_command(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help=f"Which: {', '.join(SCHEMAS)}.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Write NAME.schema.json into this folder; without NAME, all of them."
+        ),
+    ] = None,
+) -> None:
+    """Print the JSON Schema (draft 2020-12) of a file, for editors and programs; without NAME, list them."""
+    texts = {one: schema_text(one) for one in (SCHEMAS if name is None else [name])}
+    if out is not None:
+        if out.exists() and not out.is_dir():
+            raise OptionError(f"--out {out} is a file. Name a folder to write the schemas to.")
+        out.mkdir(parents=True, exist_ok=True)
+        for one, text in texts.items():
+            deliver(text, out / schema_file(one))
+    elif name is not None:
+        deliver(texts[name], None)
+    else:
+        width = max(map(len, SCHEMAS))
+        say("\n".join(f"{one:<{width}}  {what}" for one, what in SCHEMAS.items()))

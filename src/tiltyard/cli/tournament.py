@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tiltyard.cli.asking import ProgressView, confirm, interruptible, judging_quote, money, run_to_end
+from tiltyard.cli.options import rare
 from tiltyard.cli.output import THE_ANSWER_IS_NO, note, say
 from tiltyard.errors import BudgetReached, ModelError, OptionError, TiltyardError
 from tiltyard.llm.asking import plural
@@ -46,18 +47,18 @@ def run_command(
     ] = None,
     combine: Annotated[
         Literal["majority", "weight", "rows"] | None,
-        typer.Option(help="How the votes of a panel become battles. (default: the config's, majority)"),
+        rare(help="How the votes of a panel become battles. (default: the config's, majority)"),
     ] = None,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="How many times every question is asked. (default: the config's, 1)")
+        int | None, rare(min=1, help="How many times every question is asked. (default: the config's, 1)")
     ] = None,
-    n_perms: Annotated[int | None, typer.Option(min=2, help="Shuffles of permutation Elo.")] = None,
-    limit_pairs: Annotated[int | None, typer.Option(min=1, help="Only the first N pairs of each dimension.")] = None,
+    n_perms: Annotated[int | None, rare(min=2, help="Shuffles of permutation Elo.")] = None,
+    limit_pairs: Annotated[int | None, rare(min=1, help="Only the first N pairs of each dimension.")] = None,
     skip_judging: Annotated[
         bool, typer.Option("--skip-judging", help="Ask nothing; rate what the cache already holds.")
     ] = False,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Ask again what failed for good in an earlier run.")
+        bool, rare("--retry-failed", help="Ask again what failed for good in an earlier run.")
     ] = False,
     calibrate: Annotated[
         Path | None,
@@ -68,7 +69,7 @@ def run_command(
     ] = False,
     yes: YesOption = False,
     budget: BudgetOption = None,
-    max_batch: Annotated[int | None, typer.Option(min=1, help="Requests per batch.")] = None,
+    max_batch: Annotated[int | None, rare(min=1, help="Requests per batch.")] = None,
     until: Annotated[
         str | None,
         typer.Option(
@@ -213,11 +214,11 @@ def _foresee_rounds(plan: RunPlan, judging_plan: JudgingPlan, silent: Judge, ask
 
     if plan.rounds is None:
         return plan
-    found = needed_quote(silent, judging_plan, asking.prices)
-    plan = calls_of_budget(plan, asking.settings, None if found is None else found[0])
+    result = needed_quote(silent, judging_plan, asking.prices)
+    plan = calls_of_budget(plan, asking.settings, None if result is None else result[0])
     foreseen = asyncio.run(make_forecast(plan, judging_plan, silent))
     note(foreseen.line())
-    row = None if found is None else found[0].all_expected if found[0].expected else found[0].all
+    row = None if result is None else result[0].all_expected if result[0].expected else result[0].all
     if row is not None and row.queries and row.direct is not None:
         direct, batch = (money(foreseen.share * (value or 0.0)) for value in (row.direct_cached, row.batch_cached))
         note(f"that is about {direct} direct, {batch} in batches, with the provider's cache")
@@ -247,8 +248,8 @@ def _say_what_came_out(finished: RunResult) -> None:
             study = finished.studies[dimension]
             combine = "" if finished.judged.panel is None else finished.judged.panel.combine
             say("\n".join([*study.lines(), *panel_warnings(asdict(study), combine)]))
-    for dimension, found in finished.calibrated.items():
-        say(f"\n{dimension}, corrected by people's labels\n{found.text()}")
+    for dimension, result in finished.calibrated.items():
+        say(f"\n{dimension}, corrected by people's labels\n{result.text()}")
     if not finished.judged.both_orders:
         note(f"{finished.judged.judge_model} saw one order only: its position bias is in these numbers")
     for line in usage_lines(finished.judged):

@@ -106,9 +106,9 @@ def verify_command(
     """
     fetch = published_folder(source)
     if fetch is not None:
-        found = _verify_folder(fetch, source, fingerprint, _kept(head), trusted_keys(key), matchup or [])
-        _print(found, format)
-        if found.problems:
+        result = _verify_folder(fetch, source, fingerprint, _kept(head), trusted_keys(key), matchup or [])
+        _print(result, format)
+        if result.problems:
             raise typer.Exit(3)
         return
     if fingerprint is not None:
@@ -121,9 +121,9 @@ def verify_command(
         verifier = next((verify for recognises, verify in VERIFIERS if recognises(first)), None)
         if verifier is None:
             raise OptionError(f"{source} cannot be verified: {VERIFIABLE}")
-        found = verifier(VerifyRequest(source, first, lines, kept, _heads_of_site(source), keys, matchup or []))
-    _print(found, format)
-    if found.problems:
+        result = verifier(VerifyRequest(source, first, lines, kept, _heads_of_site(source), keys, matchup or []))
+    _print(result, format)
+    if result.problems:
         raise typer.Exit(3)
 
 
@@ -196,29 +196,29 @@ def _verify_folder(
     from tiltyard.pages.figures import points
     from tiltyard.publish import check_folder
 
-    found = check_folder(fetch, source, _present(source))
-    manifest, problems = found.manifest, found.problems
+    result = check_folder(fetch, source, _present(source))
+    manifest, problems = result.manifest, result.problems
     proved = _verify_beside(fetch, manifest.files, kept, keys, matchups)
     problems += proved.problems
-    if fingerprint is not None and fingerprint.strip().lower() != found.fingerprint:
-        problems = [f"the fingerprint is {found.fingerprint}, not the one that was kept", *problems]
-    said = [f"published board: {manifest.title}, made from {manifest.source}", *found.said]
-    for one in found.boards:
-        said += [] if one.dimension is None else [one.dimension]
-        said += [f"{entry.rank:>4}  {points(entry.rating):>6}  {entry.model}" for entry in one.board.entries[:SHOWN]]
-        said += [f"      and {len(one.board) - SHOWN:,} more"] if len(one.board) > SHOWN else []
-    said += [*proved.said, f"fingerprint: {found.fingerprint}"]
+    if fingerprint is not None and fingerprint.strip().lower() != result.fingerprint:
+        problems = [f"the fingerprint is {result.fingerprint}, not the one that was kept", *problems]
+    message = [f"published board: {manifest.title}, made from {manifest.source}", *result.said]
+    for one in result.boards:
+        message += [] if one.dimension is None else [one.dimension]
+        message += [f"{entry.rank:>4}  {points(entry.rating):>6}  {entry.model}" for entry in one.board.entries[:SHOWN]]
+        message += [f"      and {len(one.board) - SHOWN:,} more"] if len(one.board) > SHOWN else []
+    message += [*proved.said, f"fingerprint: {result.fingerprint}"]
     values = {
         **({"witness": proved.values} if proved.values else {}),
         "title": manifest.title,
         "source": manifest.source,
-        "fingerprint": found.fingerprint,
+        "fingerprint": result.fingerprint,
         "battles": manifest.battles,
         "files": len(manifest.files),
-        "extra_files": found.extra,
-        "boards": {one.file: one.board.ratings for one in found.boards},
+        "extra_files": result.extra,
+        "boards": {one.file: one.board.ratings for one in result.boards},
     }
-    return Finding(said, values, problems)
+    return Finding(message, values, problems)
 
 
 def _verify_beside(
@@ -238,9 +238,9 @@ def _verify_beside(
     try:
         first, *rest = gzip.decompress(data).splitlines(keepends=True)
         stated = parse_heads((fetch(HEAD, files[HEAD].bytes) or b"").decode(), HEAD) if HEAD in files else []
-        found = _verify_witness(VerifyRequest(WITNESS, first, iter(rest), kept, stated, keys, matchups))
+        result = _verify_witness(VerifyRequest(WITNESS, first, iter(rest), kept, stated, keys, matchups))
         rows = [json.loads(line) for line in lines.splitlines()]
-        return Finding(found.said[:3], found.values, [*found.problems, *witness_differences(data, rows)])
+        return Finding(result.said[:3], result.values, [*result.problems, *witness_differences(data, rows)])
     except (OSError, EOFError, ValueError, zlib.error, TiltyardError) as error:
         return Finding([], {}, [f"{WITNESS} or {HEAD} cannot be read: {error}"])
 
@@ -259,88 +259,88 @@ def _verify_witness(request: VerifyRequest) -> Finding:
     files = [*request.heads, *([header.statement] if header.statement else [])]
     kept = list(dict.fromkeys(plain(files, request.keys)))
     stated = {Head.parse(file.stated.head): file.stated.board for file in files if isinstance(file, HeadFile)}
-    _, found = read_witness(
+    _, result = read_witness(
         chain([request.first], request.lines),
         request.source,
         {head.seq for head in kept},
         {head.seq for head in stated},
     )
-    older = [head for head in kept if 0 < head.seq <= found.changed_after]
+    older = [head for head in kept if 0 < head.seq <= result.changed_after]
     asked = {head for head in plain(request.given) if head in older}
     compared = [head for head in kept if head not in older]
-    problems = [*found.problems, *check_heads(found, [*compared, *asked])]
+    problems = [*result.problems, *check_heads(result, [*compared, *asked])]
     if request.keys and not stated:
         problems.append("no head signed by the key was given or published")
-    boards, different = _compare_boards(stated, found)
+    boards, different = _compare_boards(stated, result)
     problems += different
-    stories = {name: found.course.story(name, found.book) for name in request.matchups}
+    stories = {name: result.course.story(name, result.book) for name in request.matchups}
     problems += [f"there is no matchup {name} in it" for name, story in stories.items() if story is None]
-    said = _witness_lines(header.title, found, len(compared), boards, problems)
-    values = {**_witness_values(found, compared, boards), "matchups": stories}
-    return Finding([*said, *filter(None, stories.values())], values, problems)
+    message = _witness_lines(header.title, result, len(compared), boards, problems)
+    values = {**_witness_values(result, compared, boards), "matchups": stories}
+    return Finding([*message, *filter(None, stories.values())], values, problems)
 
 
-def _compare_boards(stated: dict[Head, tuple[tuple[str, float, float], ...]], found: Witness) -> tuple[int, list[str]]:
+def _compare_boards(stated: dict[Head, tuple[tuple[str, float, float], ...]], result: Witness) -> tuple[int, list[str]]:
     """How many boards that were stated could be compared, and where they differ."""
     from tiltyard.arena.witness import RatedModel, differing
 
     compared, problems = 0, list[str]()
     for head, rows in stated.items():
-        if rows and head.seq in found.boards and found.heads.get(head.seq) == head.hash:
+        if rows and head.seq in result.boards and result.heads.get(head.seq) == head.hash:
             compared += 1
-            board = found.boards[head.seq]
+            board = result.boards[head.seq]
             problems += [
                 f"board at {head.seq}: {what}" for what in differing([RatedModel(*row) for row in rows], board)
             ]
     return compared, problems
 
 
-def _witness_lines(title: str, found: Witness, heads: int, boards: int, problems: list[str]) -> list[str]:
+def _witness_lines(title: str, result: Witness, heads: int, boards: int, problems: list[str]) -> list[str]:
     """What was found, for people. The board has the numbers of the site's page."""
     from tiltyard.pages.figures import day, points
 
-    counts = _vote_counts(found)
-    said = [
-        f"witness of {title or 'an arena'}: {found.head.seq:,} events up to {day(found.state.latest)}, of which "
-        f"{found.hidden:,} are known by their hashes alone",
+    counts = _vote_counts(result)
+    message = [
+        f"witness of {title or 'an arena'}: {result.head.seq:,} events up to {day(result.state.latest)}, of which "
+        f"{result.hidden:,} are known by their hashes alone",
         f"votes: {counts['votes']:,} counted, {counts['excluded']:,} excluded, {counts['undone']:,} undone by their "
         "voters" + ("; none is left out" if not problems else ""),
-        f"head: {found.head}",
+        f"head: {result.head}",
     ]
-    if found.changed_after:
-        said.append(
-            f"number 1 to {found.changed_after:,} are from before the chain could be proved: the file fixes them as "
+    if result.changed_after:
+        message.append(
+            f"number 1 to {result.changed_after:,} are from before the chain could be proved: the file fixes them as "
             "they were at the upgrade, and heads of that time are not compared"
         )
     if heads and not problems:
-        said.append(f"heads: {_all(heads)} in the log")
+        message.append(f"heads: {_all(heads)} in the log")
     if boards and not problems:
-        said.append(f"boards: {_all(boards)} as stated")
-    for rank, row in enumerate(found.boards[found.head.seq], start=1):
+        message.append(f"boards: {_all(boards)} as stated")
+    for rank, row in enumerate(result.boards[result.head.seq], start=1):
         deviation = "" if row.deviation is None else f"  RD {points(row.deviation, 1):>5}"
-        said.append(f"{rank:>4}  {points(row.rating):>6}{deviation}  {row.model}")
-    return said
+        message.append(f"{rank:>4}  {points(row.rating):>6}{deviation}  {row.model}")
+    return message
 
 
-def _witness_values(found: Witness, heads: list[Head], boards: int) -> dict[str, Any]:
+def _witness_values(result: Witness, heads: list[Head], boards: int) -> dict[str, Any]:
     """The same, for programs."""
-    rows = found.boards[found.head.seq]
+    rows = result.boards[result.head.seq]
     return {
-        "head": str(found.head),
-        "events": found.head.seq,
-        **_vote_counts(found),
-        "hidden": found.hidden,
-        "changed_after": found.changed_after,
+        "head": str(result.head),
+        "events": result.head.seq,
+        **_vote_counts(result),
+        "hidden": result.hidden,
+        "changed_after": result.changed_after,
         "heads_checked": [str(head) for head in heads],
         "boards_compared": boards,
-        "phase": found.state.phase,
+        "phase": result.state.phase,
         "board": [{name: getattr(row, name) for name in row.__struct_fields__} for row in rows],
     }
 
 
-def _vote_counts(found: Witness) -> dict[str, int]:
-    standings = Counter(vote.standing.value for vote in found.book.votes)
-    return {"votes": standings["counted"], "excluded": standings["excluded"], "undone": len(found.course.undone)}
+def _vote_counts(result: Witness) -> dict[str, int]:
+    standings = Counter(vote.standing.value for vote in result.book.votes)
+    return {"votes": standings["counted"], "excluded": standings["excluded"], "undone": len(result.course.undone)}
 
 
 def _all(number: int) -> str:
@@ -351,17 +351,17 @@ VERIFIERS: list[tuple[Callable[[bytes], bool], Callable[[VerifyRequest], Finding
 """What can be verified: how its first line is recognised, and what recomputes it."""
 
 
-def _print(found: Finding, format: str) -> None:
+def _print(result: Finding, format: str) -> None:
     if format == "json":
         from tiltyard.boards.text import json_text
 
-        say(json_text({**found.values, "verified": not found.problems, "problems": found.problems}))
+        say(json_text({**result.values, "verified": not result.problems, "problems": result.problems}))
         return
-    for line in found.said:
+    for line in result.said:
         say(line)
-    for problem in found.problems:
+    for problem in result.problems:
         say(f"WRONG: {problem}")
-    say("verified" if not found.problems else f"NOT verified: {len(found.problems)} contradictions")
+    say("verified" if not result.problems else f"NOT verified: {len(result.problems)} contradictions")
 
 
 @contextmanager
