@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.rotation import Rotation
     from tiltyard.arena.state import ArenaState
 
-MICROSECONDS = 1_000_000
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Hosts whose links nobody else can open."""
 
@@ -222,6 +221,7 @@ def invite_command(
     from tiltyard.arena.service import clock
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.invitations import all_invitations, make_invitations, revoke_invitations
+    from tiltyard.arena.units import DAY
     from tiltyard.boards.text import json_text
     from tiltyard.files import write_private
     from tiltyard.web.settings import check_web_address
@@ -244,7 +244,7 @@ def invite_command(
         if revoke is not None:
             note(f"revoked: {revoke_invitations(store, revoke, now)}.")
         elif n is not None:
-            until = None if days is None else now + days * 86_400 * MICROSECONDS
+            until = None if days is None else now + days * DAY
             make_invitations(store, n, now=now, most=uses, label=label, expires_at=until, keep=keep)
             if urlsplit(site).hostname in LOOPBACK:
                 note("these links work on this machine only. For others: --public-url http://NAME-OR-ADDRESS:PORT")
