@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -145,7 +146,7 @@ def board_table(board: Leaderboard, *, strip: bool = False) -> Table:
         if any(name in entry.extra for entry in board):
             kind: Kind = "count" if name in COUNTED else "figure"
             columns.append(Column(title, kind, max(digits, 2) if name == "sem" else digits))
-            fields.append(lambda entry, name=name: entry.extra.get(name))
+            fields.append(partial(_extra, name))
     if strips:
         columns.append(Column("", left=True))
         fields.append(lambda entry: strips[board.entries.index(entry)])
@@ -156,6 +157,10 @@ def board_table(board: Leaderboard, *, strip: bool = False) -> Table:
         columns.append(Column(title, "count"))
         fields.append(attrgetter(name))
     return Table(columns, [[field(entry) for field in fields] for entry in board])
+
+
+def _extra(name: str, entry: RatingEntry) -> Cell:
+    return entry.extra.get(name)
 
 
 def rank_text(entry: RatingEntry) -> str:

@@ -286,7 +286,7 @@ class DimensionView:
     """How well Bradley–Terry describes the battles: a verdict, and its checks."""
     categories: Categories | None
     elo: EloView | None
-    wins: list[tuple[str, list[WinCell | None]]]
+    wins: list[tuple[str, list[WinCell]]]
     sweep: Sweep | None
     habits: HabitsView
     opponents: list[OpponentCard]
@@ -405,7 +405,7 @@ def shade(share: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class WinCell:
-    """The share that the row won against the column, ties counting half; None where they never met."""
+    """The share that the row won against the column, ties counting half; without a share they never met."""
 
     other: str
     same: bool
@@ -414,7 +414,7 @@ class WinCell:
     shade: int = 0
 
 
-def _wins(run: Run, dimension: Dimension) -> list[tuple[str, list[WinCell | None]]]:
+def _wins(run: Run, dimension: Dimension) -> list[tuple[str, list[WinCell]]]:
     tallies = {frozenset((pair.entrant_a, pair.entrant_b)): pair for pair in dimension.pairs}
     names = [name for name in order(run, dimension) if any(name in pair for pair in tallies)]
 
@@ -454,7 +454,7 @@ def _sweep(run: Run, dimension: Dimension) -> Sweep | None:
         return (mean, place, dimension.sweep[k][name].sem, shade(share))
 
     names = [name for name in order(run, dimension) if any(name in column for column in means.values())]
-    orders = {k: sorted(column, key=lambda name, column=column: -column[name]) for k, column in means.items()}
+    orders = {k: sorted(column, key=column.__getitem__, reverse=True) for k, column in means.items()}
     first = next(iter(orders))
     other = [k for k, ordered in orders.items() if ordered != orders[first]]
     sentence = "No: every K gives the same order."
