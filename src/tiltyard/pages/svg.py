@@ -87,12 +87,13 @@ def picture(
     height: int = HEIGHT,
     class_: str = "strip",
     stretched: bool = False,
+    titled: bool = True,
 ) -> Html:
-    """An SVG that a screen reader announces as one image."""
+    """An SVG that a screen reader announces as one image; its title is what a pointer shows."""
     said, more = text(label), ' preserveAspectRatio="none"' if stretched else ""
     return Html(
         f'<svg class="{class_}" viewBox="0 0 {width} {height}"{more} role="img" aria-label="{said}">'
-        f"<title>{said}</title>{''.join(marks)}</svg>"
+        f"{f'<title>{said}</title>' if titled else ''}{''.join(marks)}</svg>"
     )
 
 
@@ -139,7 +140,7 @@ def thin_interval(scale: Scale, value: float, low: float | None, high: float | N
     for x, end, inwards in ((left, low, 1), (right, high, -1)):
         d += f"M{x:g} 4v8" if scale.holds(end) else f"M{x + 7 * inwards:g} 4l{-7 * inwards} 4l{7 * inwards} 4"
     marks = [path(d, "bar"), path(f"M{scale.x(value):g} {middle}h.01", "spot")]
-    return picture(label, marks, height=THIN_HEIGHT, stretched=True)
+    return picture(label, marks, height=THIN_HEIGHT, stretched=True, titled=False)
 
 
 def _bar(scale: Scale, low: float | None, high: float | None, y: float) -> list[str]:

@@ -327,7 +327,7 @@ class BaselineView:
     """Win rates against the baseline: `(entrant, rate, words, counts)` of each, and what the controls found."""
 
     baseline: str
-    rows: list[tuple[str, float, tuple[str, str, str], tuple[float | None, ...]]]
+    rows: Sequence[tuple[str, float, Sequence[str], Sequence[float | None]]]
     notes: list[str]
 
 

@@ -318,8 +318,8 @@ def price_plot(lines: Sequence[BoardLine]) -> Html | None:
     taken: list[tuple[float, float]] = []
     for line, price in sorted(priced, key=lambda one: -one[0].row.rating_shown):
         x, y = plot.x((math.log10(price or 1.0) - left) / (right - left)), plot.y(line.row.rating_shown)
-        label = text(f"{line.row.display_name}: {line.row.rating_shown:.0f} for ${price:g}")
-        marks.append(f'<circle cx="{x}" cy="{y}" r="4.5" class="dot"><title>{label}</title></circle>')
+        title = text(f"{line.row.display_name}: {line.row.rating_shown:.0f} for ${price:g}")
+        marks.append(f'<circle cx="{x}" cy="{y}" r="4.5" class="dot"><title>{title}</title></circle>')
         if all(abs(y - other) > LABEL_GAP - 2 or abs(x - beside) > 150 for beside, other in taken):
             marks.append(words(x + 8, y + 4, _short(line.row.display_name), class_="name"))
             taken.append((x, y))

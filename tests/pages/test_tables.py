@@ -1,0 +1,35 @@
+"""One table in all its forms."""
+
+from __future__ import annotations
+
+from tiltyard.pages.html import environment
+from tiltyard.pages.tables import Column, Table
+
+NAMES = Table(
+    [Column("name"), Column("battles", "count"), Column("rating", "figure", 1, "–")],
+    [["otter", 1200.0, 1012.34], ["<b>|heron</b>", 2.5, None], ["wren", "never met anybody who was rated"]],
+)
+
+
+def test_numbers_stand_to_the_right_and_a_short_row_runs_on() -> None:
+    assert NAMES.text() == [
+        "name           battles  rating",
+        "─" * 46,
+        "otter            1,200  1012.3",
+        "<b>|heron</b>      2.5       –",
+        "wren           never met anybody who was rated",
+    ]
+
+
+def test_no_cell_becomes_markup_or_a_column() -> None:
+    assert "| &lt;b>\\|heron&lt;/b> | 2.5 | – |" in NAMES.markdown()
+    assert "<td>&lt;b&gt;|heron&lt;/b&gt;</td>" in NAMES.html()
+
+
+def test_csv_has_the_values_themselves() -> None:
+    assert NAMES.csv().splitlines()[1:3] == ["otter,1200.0,1012.34", "<b>|heron</b>,2.5,"]
+
+
+def test_a_template_escapes_every_text_and_shows_control_characters() -> None:
+    shown = environment().from_string('<i title="{{ name }}">{{ name }}</i>').render(name='"<script>\x07\x1b')
+    assert shown == '<i title="&#34;&lt;script&gt;␇␛">&#34;&lt;script&gt;␇␛</i>'
