@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tiltyard.pages.html import environment
-from tiltyard.pages.tables import Column, Table
+from tiltyard.pages.tables import Table, TableColumn
 
 NAMES = Table(
-    [Column("name"), Column("battles", "count"), Column("rating", "figure", 1, "–")],
+    [TableColumn("name"), TableColumn("battles", "count"), TableColumn("rating", "figure", 1, "–")],
     [["otter", 1200.0, 1012.34], ["<b>|heron</b>", 2.5, None], ["wren", "never met anybody who was rated"]],
 )
 

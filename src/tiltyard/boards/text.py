@@ -9,7 +9,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from tiltyard.pages.tables import Cell, Column, Kind, Table
+from tiltyard.pages.tables import Cell, Kind, Table, TableColumn
 
 if TYPE_CHECKING:
     from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
@@ -133,28 +133,28 @@ def board_table(board: Leaderboard, *, strip: bool = False) -> Table:
     digits = 3 if board.settings.get("method") == "winrate" else 1
     has_interval = any(entry.ci_low is not None or entry.ci_high is not None for entry in board)
     marks, strips = _marks(board), _strips(board) if strip and has_interval else []
-    columns = [Column("rank"), Column("model"), Column("rating", "figure", digits)]
+    columns = [TableColumn("rank"), TableColumn("model"), TableColumn("rating", "figure", digits)]
     fields: list[Callable[[RatingEntry], Cell]] = [
         rank_text,
         lambda entry: entry.model + marks.get(entry.note or "", ""),
         lambda entry: entry.rating,
     ]
     if has_interval:
-        columns.append(Column(f"{percent(board.settings['interval']['level'])} interval", left=False))
+        columns.append(TableColumn(f"{percent(board.settings['interval']['level'])} interval", left=False))
         fields.append(lambda entry: interval_text(entry, digits))
     for name, title in EXTRA_COLUMNS.items():
         if any(name in entry.extra for entry in board):
             kind: Kind = "count" if name in COUNTED else "figure"
-            columns.append(Column(title, kind, max(digits, 2) if name == "sem" else digits))
+            columns.append(TableColumn(title, kind, max(digits, 2) if name == "sem" else digits))
             fields.append(partial(_extra, name))
     if strips:
-        columns.append(Column("", left=True))
+        columns.append(TableColumn("", left=True))
         fields.append(lambda entry: strips[board.entries.index(entry)])
     counts = {"battles": "n_battles", "W": "wins", "L": "losses", "T": "ties"}
     if any(entry.both_bad for entry in board):
         counts["both bad"] = "both_bad"
     for title, name in counts.items():
-        columns.append(Column(title, "count"))
+        columns.append(TableColumn(title, "count"))
         fields.append(attrgetter(name))
     return Table(columns, [[field(entry) for field in fields] for entry in board])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tiltyard.boards.text import CLUSTER_NAMES, percent
 from tiltyard.decisions.prompts import PromptScore, changed_most, fell_most, lost_most, rose_most, won_most
-from tiltyard.pages.tables import Column, Table, markdown_text
+from tiltyard.pages.tables import Table, TableColumn, markdown_text
 
 if TYPE_CHECKING:
     from tiltyard.decisions.records import Difference, EstimatedDifference
@@ -256,13 +256,13 @@ def prompt_table(found: Difference, prompts: Sequence[PromptScore]) -> Table:
     """One row for each prompt; texts only where there are some."""
     counts = [] if found.then_and_now else ["won", "lost", "tied"]
     names = ("now", "then") if found.then_and_now else (f"mean of {found.new}", f"mean of {found.old}")
-    columns = [Column("prompt"), *(Column(name, left=False) for name in (*counts, *names))]
+    columns = [TableColumn("prompt"), *(TableColumn(name, left=False) for name in (*counts, *names))]
     rows = []
     for one in prompts:
         record = [] if found.then_and_now else [f"{value:,.0f}" for value in (one.wins, one.losses, one.ties)]
         rows.append([_cut(one.prompt), *record, _score(one.new_score), _score(one.old_score)])
     if any(one.text for one in prompts):
-        columns.append(Column("text"))
+        columns.append(TableColumn("text"))
         rows = [[*row, _cut(" ".join((one.text or "").split()))] for row, one in zip(rows, prompts, strict=True)]
     return Table(columns, rows)
 

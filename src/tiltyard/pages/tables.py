@@ -15,7 +15,7 @@ Kind = Literal["text", "count", "figure"]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table.
 
     Parameters:
@@ -50,20 +50,20 @@ class Column:
 class Table:
     """Columns and rows; a row may be shorter, and its last cell then runs on over the columns that it lacks."""
 
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     rows: Sequence[Sequence[Cell]]
 
     @classmethod
     def of(cls, heads: Sequence[str], rows: Sequence[Sequence[Cell]], left: int = 1) -> Table:
         """A table of ready cells, the first `left` columns aligned to the left."""
-        return cls([Column(name, left=place < left) for place, name in enumerate(heads)], rows)
+        return cls([TableColumn(name, left=place < left) for place, name in enumerate(heads)], rows)
 
     @classmethod
     def of_records(cls, records: Iterable[Mapping[str, Any]]) -> Table:
         """A table with a column for each key of the records."""
         records = list(records)
         names = list(dict.fromkeys(name for record in records for name in record))
-        return cls([Column(name) for name in names], [[record.get(name) for name in names] for record in records])
+        return cls([TableColumn(name) for name in names], [[record.get(name) for name in names] for record in records])
 
     def cells(self) -> list[list[str]]:
         """Every row as people read it."""

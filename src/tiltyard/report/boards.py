@@ -11,7 +11,7 @@ from tiltyard.pages.svg import Scale
 
 
 @dataclass(frozen=True, slots=True)
-class BoardRow:
+class BoardLineView:
     """One line of a board: its places, the words of its picture, and how many lines above it are left out."""
 
     entry: RatingEntry
@@ -24,7 +24,7 @@ class BoardRow:
 class BoardView:
     """A board as the macro `board` draws it; `guide` and `band` are as in `svg.interval`."""
 
-    rows: Sequence[BoardRow]
+    rows: Sequence[BoardLineView]
     scale: Scale
     interval_head: str
     guide: float | None = None
@@ -37,7 +37,7 @@ def board_view(board: Leaderboard, places: Iterable[int] | None = None, placed: 
     entries = [board.entries[place] for place in shown]
     gaps = [place - before - 1 for before, place in zip([shown[0] - 1, *shown], shown, strict=False)]
     rows = [
-        BoardRow(
+        BoardLineView(
             entry,
             rank_text(entry),
             f"{entry.model}: {entry.rating:.1f}, interval {interval_text(entry)}, place {rank_text(entry)}",

@@ -133,7 +133,7 @@ class EstimateRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimates:
+class EstimatesView:
     """Differences on one scale, with the heads of their columns and what to know about them."""
 
     rows: Sequence[EstimateRow]
@@ -143,7 +143,7 @@ class Estimates:
     notes: Sequence[str | tuple[str, str]]
 
 
-def _numbers(result: Difference) -> Estimates:
+def _numbers(result: Difference) -> EstimatesView:
     """The difference from the battles between the two, and from all battles; what a reader should know about both."""
     lines: list[tuple[str, EstimatedDifference]] = []
     direct = result.direct
@@ -155,16 +155,16 @@ def _numbers(result: Difference) -> Estimates:
     if direct is None:
         notes = [f"{result.new} and {result.old} never met: the difference comes through the models both met", *notes]
     rows = [_estimate_row(name, one) for name, one in lines]
-    return Estimates(rows, "from", level_text(result.level), _scale(estimate for _, estimate in lines), notes)
+    return EstimatesView(rows, "from", level_text(result.level), _scale(estimate for _, estimate in lines), notes)
 
 
-def _part(result: Difference, column: str) -> Estimates:
+def _part(result: Difference, column: str) -> EstimatesView:
     """The differences by the values of a column, and why some have none."""
     parts = [part for part in result.parts if part.column == column]
     known = [(part.value, part.estimate) for part in parts if part.estimate is not None]
     missing = [(part.value, part.reason or "") for part in parts if part.estimate is None]
     scale = _scale([*(estimate for _, estimate in known), result.estimate])
-    return Estimates([_estimate_row(value, one) for value, one in known], column, "interval", scale, missing)
+    return EstimatesView([_estimate_row(value, one) for value, one in known], column, "interval", scale, missing)
 
 
 def _scale(estimates: Iterable[EstimatedDifference]) -> svg.Scale:

@@ -284,7 +284,7 @@ class DimensionView:
     """Why there is no board of the judge's own; empty where there is one."""
     fit: tuple[str, list[str]] | None
     """How well Bradley–Terry describes the battles: a verdict, and its checks."""
-    categories: Categories | None
+    categories: CategoriesView | None
     elo: EloView | None
     wins: list[tuple[str, list[WinCell]]]
     sweep: Sweep | None
@@ -474,7 +474,7 @@ Entries = dict[str, dict[str, RatingEntry]]
 
 
 @dataclass(frozen=True, slots=True)
-class Categories:
+class CategoriesView:
     """Where each entrant is best and worst: `(entrant, best, its entry, worst, its entry, whether they overlap)`."""
 
     column: str
@@ -486,7 +486,7 @@ class Categories:
     """Why some categories have no board."""
 
 
-def _categories(run: Run, dimension: Dimension) -> Categories | None:
+def _categories(run: Run, dimension: Dimension) -> CategoriesView | None:
     """Where each entrant is best and worst, with intervals; None where the bank does not tell prompts apart."""
     column, kinds = kind_column(run.prompts)
     if dimension.board is None or not 1 < len(set(kinds.values())) <= MOST_CATEGORIES:
@@ -509,7 +509,7 @@ def _categories(run: Run, dimension: Dimension) -> Categories | None:
         "are partly chance, the more so where their intervals overlap. The same numbers: "
         f"tiltyard rate RUN --dimension {dimension.name} --by {column}."
     )
-    return Categories(word, note, extremes, names, entries, missing)
+    return CategoriesView(word, note, extremes, names, entries, missing)
 
 
 def _rated_by_category(run: Run, dimension: Dimension, kinds: Mapping[str, str]) -> tuple[Entries, list[str]]:
@@ -604,7 +604,7 @@ COMBINED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class KnownValue:
     """A value with its interval; None where it is not known."""
 
     value: float | None
@@ -613,7 +613,7 @@ class Estimate:
     n: int | None = None
 
     @classmethod
-    def of(cls, record: Mapping[str, Any] | None) -> Estimate:
+    def of(cls, record: Mapping[str, Any] | None) -> KnownValue:
         """The estimate of a record of the manifest."""
         record = record or {}
         return cls(record.get("value"), record.get("low"), record.get("high"), record.get("n"))
@@ -631,7 +631,7 @@ class JudgeRow:
     judge: str
     right: float | None
     weight: float | None
-    others: Estimate
+    others: KnownValue
     label: str
     flips: float | None
     first: float | None
@@ -649,7 +649,7 @@ class PanelView:
     counts: Mapping[str, Any]
     told: list[str]
     judges: list[JudgeRow]
-    pairs: list[tuple[str, Estimate, Estimate]]
+    pairs: list[tuple[str, KnownValue, KnownValue]]
     dissent: list[tuple[str, str]]
     """Prompts, and who said what of which pair."""
 
@@ -679,8 +679,8 @@ def _panel_view(run: Run, name: str, record: Mapping[str, Any], combine: str) ->
         pairs=[
             (
                 f"{pair.get('first')} and {pair.get('second')}",
-                Estimate.of(pair.get("agreement")),
-                Estimate.of(pair.get("kappa")),
+                KnownValue.of(pair.get("agreement")),
+                KnownValue.of(pair.get("kappa")),
             )
             for pair in record.get("pairs", ())
         ],
@@ -697,7 +697,7 @@ def _panel_view(run: Run, name: str, record: Mapping[str, Any], combine: str) ->
 
 
 def _judge(run: Run, dimension: str, row: Mapping[str, Any]) -> JudgeRow:
-    bias, others, judge = row.get("bias") or {}, Estimate.of(row.get("with_others")), str(row.get("judge"))
+    bias, others, judge = row.get("bias") or {}, KnownValue.of(row.get("with_others")), str(row.get("judge"))
     flips, first, again = (
         (bias.get(key) or {}).get("value") for key in ("flip_rate", "first_slot_rate", "repeat_rate")
     )
@@ -724,7 +724,7 @@ def _judge(run: Run, dimension: str, row: Mapping[str, Any]) -> JudgeRow:
 
 
 def _lean(row: Mapping[str, Any]) -> str:
-    lean = Estimate.of(row.get("lean"))
+    lean = KnownValue.of(row.get("lean"))
     if lean.value is None or lean.low is None or lean.high is None or lean.low <= 0 <= lean.high:
         return ""
     return f"{row.get('leans_to')} {'+' if lean.value > 0 else '−'}{abs(100 * lean.value):.0f} points"

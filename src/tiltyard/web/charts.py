@@ -66,7 +66,7 @@ class HeatCell:
 
 
 @dataclass(frozen=True, slots=True)
-class Heatmap:
+class HeatmapView:
     """A table of shaded cells."""
 
     caption: str
@@ -78,7 +78,7 @@ class Heatmap:
 EMPTY = HeatCell("void")
 
 
-def win_rate_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> Heatmap:
+def win_rate_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> HeatmapView:
     """The share of rated votes that the row won against the column, a tie counting half."""
     chosen = [line.facts for line in lines[:HEATMAP_MODELS]]
     numbers = [one.number for one in chosen]
@@ -95,7 +95,7 @@ def win_rate_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> Heatmap:
     return _heatmap("Win rate of the row against the column, in percent", chosen, cell)
 
 
-def battles_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> Heatmap:
+def battles_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> HeatmapView:
     """How many counted votes every pair has."""
     chosen = [line.facts for line in lines[:HEATMAP_MODELS]]
     pairs = np.ix_([one.number for one in chosen], [one.number for one in chosen])
@@ -111,10 +111,10 @@ def battles_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> Heatmap:
     return _heatmap("Counted votes of every pair", chosen, cell)
 
 
-def _heatmap(caption: str, models: Sequence[ModelFacts], cell: Callable[[int, int], HeatCell]) -> Heatmap:
+def _heatmap(caption: str, models: Sequence[ModelFacts], cell: Callable[[int, int], HeatCell]) -> HeatmapView:
     places = range(len(models))
     rows = [(models[i].display_name, [cell(i, j) for j in places]) for i in places]
-    return Heatmap(caption, [one.display_name for one in models], rows)
+    return HeatmapView(caption, [one.display_name for one in models], rows)
 
 
 def _shaded(share: float, shown: str, label: str, of: ModelFacts, to: ModelFacts) -> HeatCell:
@@ -122,7 +122,7 @@ def _shaded(share: float, shown: str, label: str, of: ModelFacts, to: ModelFacts
     return HeatCell(f"heat h{shade}", shown, label, compare_address(of.model, to.model))
 
 
-def rival_grid(page: ModelPage, snapshot: Snapshot, asked: Mapping[str, str]) -> tuple[Heatmap, int]:
+def rival_grid(page: ModelPage, snapshot: Snapshot, asked: Mapping[str, str]) -> tuple[HeatmapView, int]:
     """How a model fared on each prompt against each opponent, the nearest in rank; and how many prompts are left out.
 
     A cell is won–lost, green or red as it leans; one with fewer votes than adjacent models need has a dotted edge.
@@ -158,7 +158,7 @@ def rival_grid(page: ModelPage, snapshot: Snapshot, asked: Mapping[str, str]) ->
         rows.append((prompt_text, cells))
     caption = "Won–lost by prompt and opponent"
     head = [rival.display_name for rival in rivals]
-    return Heatmap(caption, head, rows, "heatmap texts"), len(records) - len(kept)
+    return HeatmapView(caption, head, rows, "heatmap texts"), len(records) - len(kept)
 
 
 def _result_cell(
