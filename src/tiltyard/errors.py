@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 
-class Choice(NamedTuple):
+class OptionValue(NamedTuple):
     """An option with a value, as a part of a message: each front end spells it in its own way.
 
     Without a value any is meant; with None only the option is named.
@@ -60,15 +60,15 @@ class Choice(NamedTuple):
 class TiltyardError(Exception):
     """Something a user can understand and act on: a message in parts, some of which are options with values."""
 
-    def __init__(self, *parts: str | Choice) -> None:
+    def __init__(self, *parts: str | OptionValue) -> None:
         super().__init__(*parts)
 
     def __str__(self) -> str:
         return self.spelled(str)
 
-    def spelled(self, spell: Callable[[Choice], str]) -> str:
+    def spelled(self, spell: Callable[[OptionValue], str]) -> str:
         """The message with its options as a front end spells them."""
-        return "".join(spell(part) if isinstance(part, Choice) else str(part) for part in self.args)
+        return "".join(spell(part) if isinstance(part, OptionValue) else str(part) for part in self.args)
 
 
 class BattleError(TiltyardError):
@@ -81,7 +81,7 @@ class BadRow(BattleError):
     `reason` is a short name for counting (`unknown winner`), `where` is `file:line`, `detail` says what the row holds.
     """
 
-    def __init__(self, reason: str, where: str, detail: str, *advice: str | Choice) -> None:
+    def __init__(self, reason: str, where: str, detail: str, *advice: str | OptionValue) -> None:
         super().__init__(f"{where}: {reason}: {detail}. ", *advice)
         self.reason = reason
         self.where = where
@@ -99,7 +99,7 @@ class RatingError(TiltyardError):
 class NotConnected(RatingError):
     """Groups of models never met, so nothing compares them."""
 
-    def __init__(self, islands: list[list[str]], *message: str | Choice) -> None:
+    def __init__(self, islands: list[list[str]], *message: str | OptionValue) -> None:
         super().__init__(*message)
         self.islands = islands
 
@@ -111,7 +111,7 @@ class NotConverged(RatingError):
 class TooLarge(RatingError):
     """The board would need more memory than there is."""
 
-    def __init__(self, why: str, *advice: str | Choice) -> None:
+    def __init__(self, why: str, *advice: str | OptionValue) -> None:
         super().__init__(f"{why}. ", *advice)
 
 

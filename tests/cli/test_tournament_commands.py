@@ -124,7 +124,7 @@ def test_a_misspelt_setting_is_mentioned_and_the_run_goes_on(tiltyard: Run, conf
 
 
 def test_the_help_of_every_command_names_its_options(tiltyard: Run) -> None:
-    told = tiltyard("run", "--help").stdout
+    told = tiltyard("run", "--help-all").stdout
     for option in (
         "--config", "--mode", "--output-dir", "--judge-model", "--n-perms", "--limit-pairs", "--skip-judging", "--yes",
         "--budget", "--max-batch",

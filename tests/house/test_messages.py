@@ -9,7 +9,7 @@ import pytest
 
 from tests.house.sources import PATHS, nodes
 from tiltyard.cli.output import as_flag
-from tiltyard.errors import Choice, OptionError
+from tiltyard.errors import OptionError, OptionValue
 
 ROOMS = ("battles", "bank", "ratings", "boards", "validity")
 OPTION = re.compile(r"(?:^|[\s(`'])--[a-z]")
@@ -30,21 +30,21 @@ def test_no_message_below_the_command_line_names_an_option(room: str) -> None:
 @pytest.mark.parametrize(
     ("choice", "python", "typed"),
     [
-        (Choice("on_bad", "skip"), 'on_bad="skip"', "--on-bad skip"),
-        (Choice("only_connected", True), "only_connected=True", "--only-connected"),
-        (Choice("format"), "format=...", "--from"),
-        (Choice("fixed_anchors", None), "`fixed_anchors`", "--fixed-anchors"),
-        (Choice("where", "len_a <"), 'where="len_a <"', "--where 'len_a <'"),
-        (Choice("where", "a = 'b'"), "where=\"a = 'b'\"", "--where \"a = 'b'\""),
-        (Choice("map", {"winner": "preferred"}), 'map={"winner": "preferred"}', "--map winner=preferred"),
+        (OptionValue("on_bad", "skip"), 'on_bad="skip"', "--on-bad skip"),
+        (OptionValue("only_connected", True), "only_connected=True", "--only-connected"),
+        (OptionValue("format"), "format=...", "--from"),
+        (OptionValue("fixed_anchors", None), "`fixed_anchors`", "--fixed-anchors"),
+        (OptionValue("where", "len_a <"), 'where="len_a <"', "--where 'len_a <'"),
+        (OptionValue("where", "a = 'b'"), "where=\"a = 'b'\"", "--where \"a = 'b'\""),
+        (OptionValue("map", {"winner": "preferred"}), 'map={"winner": "preferred"}', "--map winner=preferred"),
         (
-            Choice("map", {"model_a": "left model", "winner": "x"}),
+            OptionValue("map", {"model_a": "left model", "winner": "x"}),
             'map={"model_a": "left model", "winner": "x"}',
             "--map 'model_a=left model' --map winner=x",
         ),
     ],
 )
-def test_each_front_end_spells_the_options_of_a_message(choice: Choice, python: str, typed: str) -> None:
+def test_each_front_end_spells_the_options_of_a_message(choice: OptionValue, python: str, typed: str) -> None:
     error = OptionError("Use ", choice, ".")
     assert str(error) == f"Use {python}."
     assert error.spelled(as_flag) == f"Use {typed}."

@@ -175,7 +175,7 @@ def test_votes_are_in_a_volume_the_site_has_no_rights_and_only_the_proxy_is_seen
 def test_the_site_is_started_with_options_that_exist_and_believes_its_proxy_alone(tiltyard: Run) -> None:
     command = composition()["services"]["site"]["command"]
     options = dict(word.split("=", 1) for word in command if word.startswith("--"))
-    known = tiltyard("arena", "serve", "--help").stdout
+    known = tiltyard("arena", "serve", "--help-all").stdout
     assert [name for name in options if not re.search(rf"{name}\b", known)] == []
     (subnet,) = composition()["networks"]["inside"]["ipam"]["config"]
     assert ip_network(options["--trusted-proxy"]) == ip_network(subnet["subnet"])

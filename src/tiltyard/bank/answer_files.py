@@ -15,7 +15,7 @@ import msgspec
 
 from tiltyard.bank.prompts import Prompt, read_objects, show_turns
 from tiltyard.bank.responses import responses_path
-from tiltyard.errors import BankError, Choice
+from tiltyard.errors import BankError, OptionValue
 from tiltyard.files import write_lines
 
 Choose = Callable[[str, Sequence[str]], "str | None"]
@@ -305,7 +305,7 @@ def _ask(
     there = ", ".join(_header(records))
     raise BankError(
         f"{where}: no column of it is known to hold the {what}; it has {there}. Name it: ",
-        Choice("map", {what: "COLUMN"}),
+        OptionValue("map", {what: "COLUMN"}),
         ".",
     )
 

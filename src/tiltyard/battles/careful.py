@@ -26,7 +26,7 @@ from tiltyard.battles.inputs import DAMAGED, UTF_8_MARK, FileKind, Part, delimit
 from tiltyard.battles.layout import STRICT_NUMBERS, WRONG, Field, FieldKind, Layout, read_label, read_number, read_time
 from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, settle
 from tiltyard.battles.table import MISSING, BattleTable, Hashes, concat, hash_text
-from tiltyard.errors import BadRow, Choice
+from tiltyard.errors import BadRow, OptionValue
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -39,7 +39,7 @@ EXPECTED = {
     FieldKind.NUMBER: "a finite number",
     FieldKind.TIME: "seconds since 1970 or an ISO date and time",
 }
-LEAVE_OUT = (", or leave such rows out with ", Choice("on_bad", "skip"), ".")
+LEAVE_OUT = (", or leave such rows out with ", OptionValue("on_bad", "skip"), ".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,16 @@ class RowProblem:
     detail: str
 
     @property
-    def advice(self) -> tuple[str | Choice, ...]:
+    def advice(self) -> tuple[str | OptionValue, ...]:
         """What to do about the row, other than leaving it out."""
-        word = Choice("map", {"winner:WORD": "model_a"})
+        word = OptionValue("map", {"winner:WORD": "model_a"})
         if self.reason is Reason.UNKNOWN_WINNER:
             return ("Correct the row, or say what the word means (", word, ")")
         if self.reason is Reason.AMBIGUOUS_WINNER:
             return ("Write model_a or model_b, or say what the word means with ", word)
         if self.reason is Reason.MISSING_SOURCE:
             labels = " or ".join(SOURCE_LABELS)
-            return ("Say who decided with ", Choice("default_source"), f" ({labels}), or correct the row")
+            return ("Say who decided with ", OptionValue("default_source"), f" ({labels}), or correct the row")
         if self.reason is Reason.NOT_UTF8:
             name = self.where.rpartition(":")[0]
             return (f"{to_utf_8('WINDOWS-1252', name)} (if it is Latin-1); or correct the row",)

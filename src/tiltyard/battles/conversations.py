@@ -27,7 +27,7 @@ from tiltyard.battles.inputs import FileKind, Part, PathLike, find_parts
 from tiltyard.battles.layout import ReadOptions
 from tiltyard.battles.reading import ParquetFiles, RowSource, TextFiles, find_sources
 from tiltyard.battles.table import BattleTable, concat
-from tiltyard.errors import BattleError, Choice, NoBattles, OptionError
+from tiltyard.errors import BattleError, NoBattles, OptionError, OptionValue
 from tiltyard.options import OnBad
 
 Turns = Literal["first", "all"]
@@ -435,7 +435,7 @@ def read_conversations(
     battles = sources[0].battles if len(sources) == 1 else concat([source.battles for source in sources])
     if not len(battles):
         why = ", ".join(f"{count} × {reason}" for reason, count in battles.skipped.items()) or "it has no rows"
-        raise NoBattles(f"{parts[0].name}: no row is a battle ({why}). Check the format (", Choice("format"), ").")
+        raise NoBattles(f"{parts[0].name}: no row is a battle ({why}). Check the format (", OptionValue("format"), ").")
     return BattleConversations(
         battles=battles,
         asked=np.concatenate([_both_sides(source, "asked") for source in sources]),

@@ -27,7 +27,7 @@ from tiltyard.battles.inputs import FileKind, Header, Part, RawColumn, delimiter
 from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, WHOLE, Field, FieldKind, Layout
 from tiltyard.battles.settle import LabelColumn, RawBatch
 from tiltyard.battles.table import dense_codes
-from tiltyard.errors import Choice, OptionError
+from tiltyard.errors import OptionError, OptionValue
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -523,7 +523,7 @@ def where_error(layout: Layout, error: Exception | str) -> OptionError:
     """The error for a `where` expression that is refused, here or by DuckDB."""
     first = str(error).strip().splitlines()[0]
     names = ", ".join(layout.header.top_names)
-    return OptionError(Choice("where", layout.where), f" cannot be used: {first}. The columns are {names}.")
+    return OptionError(OptionValue("where", layout.where), f" cannot be used: {first}. The columns are {names}.")
 
 
 def repeated_rows(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> int:

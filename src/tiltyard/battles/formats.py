@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.battle import FLAGS, OPTIONAL_FIELDS, OUTCOME_LABELS, SOURCE_LABELS, Outcome, Source
-from tiltyard.errors import BattleError, Choice, OptionError
+from tiltyard.errors import BattleError, OptionError, OptionValue
 
 SIDE_NOUNS = (
     *("model", "assistant", "response", "answer", "output", "completion", "option", "candidate", "system", "side"),
@@ -138,7 +138,7 @@ def _meaning(key: str, value: str) -> Outcome:
 
 def suggestion(
     missing: Collection[str], header: Collection[str], mapped: ColumnMap = NO_MAP
-) -> tuple[str | Choice, ...]:
+) -> tuple[str | OptionValue, ...]:
     """A question that names, for each missing column, the column of the header that it may be.
 
     Empty unless each is found: a mapping that lacks one cannot be used, and its other guesses are doubtful.
@@ -151,7 +151,7 @@ def suggestion(
             guesses[ours] = likely
     if len(guesses) < len(missing):
         guesses = _by_values(missing, header, mapped)
-    return ("Did you mean ", Choice("map", guesses), "?") if guesses else ()
+    return ("Did you mean ", OptionValue("map", guesses), "?") if guesses else ()
 
 
 def _likely(ours: str, names: list[str]) -> str | None:
@@ -445,7 +445,7 @@ def named(name: str, header: Collection[str], where: str, mapped: ColumnMap = NO
     refused = variants[0].refuses(mapped)
     if refused is not None:
         raise OptionError(
-            f"map: a {name} file has no {refused} to map. Leave it out, or leave ", Choice("format"), " out."
+            f"map: a {name} file has no {refused} to map. Leave it out, or leave ", OptionValue("format"), " out."
         )
     check_mapped(mapped, header, where)
     variants = [variant.mapped(mapped) for variant in variants]
@@ -456,7 +456,7 @@ def named(name: str, header: Collection[str], where: str, mapped: ColumnMap = NO
     hint = suggestion(variants[0].lacking(header), header, mapped)
     raise BattleError(
         f"{where}: not a {name} file: no column {', '.join(lacking)}. It has {listed(header)}. ",
-        *(hint or ("Name the right format (", Choice("format"), ").")),
+        *(hint or ("Name the right format (", OptionValue("format"), ").")),
     )
 
 
@@ -479,13 +479,13 @@ def recognise(
     raise BattleError(f"{where}: ", *_unrecognised(own, header, mapped))
 
 
-def _unrecognised(own: Format, header: Collection[str], mapped: ColumnMap) -> tuple[str | Choice, ...]:
+def _unrecognised(own: Format, header: Collection[str], mapped: ColumnMap) -> tuple[str | OptionValue, ...]:
     if wrongly_separated(header):
         return (wrongly_separated(header),)
     missing = own.lacking(header, (*own.required, "source"))
     hint = suggestion([name for name in missing if name != "source"], header, mapped)
     if missing == ["source"]:
-        hint = ("Say who decided with ", Choice("default_source"), f" ({' or '.join(SOURCE_LABELS)}).")
+        hint = ("Say who decided with ", OptionValue("default_source"), f" ({' or '.join(SOURCE_LABELS)}).")
     what = "no known battle format" if len(missing) == 4 and not hint else f"a battle file needs {', '.join(missing)}"
     if hint and missing != ["source"]:
         what = f"no column {', '.join(name for name in missing if name != 'source')}"
@@ -493,9 +493,9 @@ def _unrecognised(own: Format, header: Collection[str], mapped: ColumnMap) -> tu
         f"{what}. ",
         *((*hint, " ") if hint else ()),
         f"Its columns are {listed(header)}; known formats are {', '.join(FORMAT_NAMES)}. Name one (",
-        Choice("format"),
+        OptionValue("format"),
         "), or rename the columns (",
-        Choice("map"),
+        OptionValue("map"),
         ").",
     )
 
@@ -507,7 +507,7 @@ def check_mapped(mapped: ColumnMap, header: Collection[str], where: str) -> None
             if wrongly_separated(header):
                 raise BattleError(f"{where}: {wrongly_separated(header)}")
             close = difflib.get_close_matches(theirs, header, 1)
-            hint = (" Did you mean ", Choice("map", {ours: close[0]}), "?") if close else ()
+            hint = (" Did you mean ", OptionValue("map", {ours: close[0]}), "?") if close else ()
             raise OptionError(
                 f"{where} has no column {theirs!r} for {ours}.", *hint, f" Its columns are {listed(header)}."
             )

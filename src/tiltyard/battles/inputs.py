@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Literal, cast
 
 import msgspec
 
-from tiltyard.errors import BattleError, Choice
+from tiltyard.errors import BattleError, OptionValue
 
 PathLike = str | Path
 """A path, as text or `Path`."""
@@ -325,7 +325,7 @@ def file_header(part: Part) -> Header:
 def _file_header(part: Part, version: tuple[int, int, int]) -> Header:  # noqa: ARG001 - a changed file is another one
     if part.kind is FileKind.ZIP:
         raise BattleError(
-            f"{part.name} is a zip archive. Unpack it, or name its format if it is a log (", Choice("format"), ")."
+            f"{part.name} is a zip archive. Unpack it, or name its format if it is a log (", OptionValue("format"), ")."
         )
     try:
         if part.kind.is_json:

@@ -19,7 +19,7 @@ from tiltyard.battles import formats
 from tiltyard.battles.battle import FLAGS, OPTIONAL_FIELDS, TEXT_FIELDS, Source, is_pair
 from tiltyard.battles.formats import NO_MAP, ColumnMap, Format, listed
 from tiltyard.battles.inputs import Header, RawColumn
-from tiltyard.errors import BattleError, Choice, OptionError
+from tiltyard.errors import BattleError, OptionError, OptionValue
 
 
 class FieldKind(enum.Enum):
@@ -136,7 +136,9 @@ class ReadOptions:
 def choose_format(header: Header, options: ReadOptions, where: str) -> Format:
     """The format that was asked for, or the one that the header shows."""
     if options.format in formats.LOG_FORMATS:
-        raise BattleError(f"{where} is not a log of {options.format}. Name the right format (", Choice("format"), ").")
+        raise BattleError(
+            f"{where} is not a log of {options.format}. Name the right format (", OptionValue("format"), ")."
+        )
     if options.format == "auto":
         given = options.default_source is not None
         return formats.recognise(header, where, source_is_given=given, mapped=options.map)

@@ -63,7 +63,7 @@ from tiltyard.battles.inputs import (
 from tiltyard.battles.layout import Layout, ReadOptions, choose_format, make_layout, present_columns
 from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.table import BattleTable, Codes, concat, merge_equal
-from tiltyard.errors import BattleError, Choice, NoBattles, OptionError
+from tiltyard.errors import BattleError, NoBattles, OptionError, OptionValue
 from tiltyard.options import Decider, Help, OnBad, ReadingOptions, takes
 
 if TYPE_CHECKING:
@@ -628,8 +628,10 @@ def _nothing(source: RowSource, table: BattleTable) -> NoBattles:
     if table.skipped:
         why = ", ".join(f"{count} × {reason}" for reason, count in table.skipped.items())
         return NoBattles(
-            f"{source.name}: no row is a battle, all were skipped ({why}). Check the format (", Choice("format"), ")."
+            f"{source.name}: no row is a battle, all were skipped ({why}). Check the format (",
+            OptionValue("format"),
+            ").",
         )
     if source.layout.where is not None:
-        return NoBattles(f"{source.name}: no row satisfies ", Choice("where", source.layout.where), ". Loosen it.")
+        return NoBattles(f"{source.name}: no row satisfies ", OptionValue("where", source.layout.where), ". Loosen it.")
     return NoBattles(f"{source.name} has no battle, only a header. Check what wrote it.")

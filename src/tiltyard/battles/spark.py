@@ -35,7 +35,7 @@ from tiltyard.battles.inputs import (
 from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, Field, FieldKind, Layout, ReadOptions, make_layout
 from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, Settled, settle
 from tiltyard.battles.table import MISSING, BattleTable
-from tiltyard.errors import BadRow, BattleError, Choice, MissingExtra, NoBattles, OptionError, TiltyardError
+from tiltyard.errors import BadRow, BattleError, MissingExtra, NoBattles, OptionError, OptionValue, TiltyardError
 from tiltyard.options import OnBad
 from tiltyard.types import Bools, Floats
 
@@ -425,7 +425,7 @@ def count_on_spark(rows: SparkRows, options: ReadOptions, *, on_bad: OnBad) -> R
         raise OptionError(
             f"{rows.name} holds more than {MOST_GROUPS:,} different outcomes of pairs: too many soft scores or models "
             "to count. Use the duckdb engine, or leave some out with ",
-            Choice("where"),
+            OptionValue("where"),
         )
     grouped = SparkGroups.of(collected, layout, keys)
     settled = grouped.settled()
@@ -434,7 +434,9 @@ def count_on_spark(rows: SparkRows, options: ReadOptions, *, on_bad: OnBad) -> R
         raise grouped.first_problem(settled, rows.name)
     if not len(settled.table):
         why = ", ".join(f"{count} × {reason}" for reason, count in skipped.items()) or "no row is left"
-        raise NoBattles(f"{rows.name}: no row is a battle ({why}). Check ", Choice("format"), " and ", Choice("where"))
+        raise NoBattles(
+            f"{rows.name}: no row is a battle ({why}). Check ", OptionValue("format"), " and ", OptionValue("where")
+        )
     table = with_groups(settled.table, np.flatnonzero(settled.reasons == 0), skipped)
     clusters = RemoteClusters(next(iter(options.hashed)), rows, layout, battles, grouped) if options.hashed else None
     return RemoteCounts(table, clusters)
@@ -500,7 +502,7 @@ def _staged(rows: SparkRows, layout: Layout, keys: list[KeyColumn]) -> Any:
 def _where_error(layout: Layout, error: Exception | str) -> OptionError:
     names = ", ".join(layout.header.top_names)
     reason = error if isinstance(error, str) else first_line(error)
-    return OptionError(Choice("where", layout.where), f" cannot be used: {reason}. The columns are {names}.")
+    return OptionError(OptionValue("where", layout.where), f" cannot be used: {reason}. The columns are {names}.")
 
 
 def _collect(rows: SparkRows, layout: Layout, query: Any) -> list[Any]:
@@ -680,11 +682,11 @@ class RemoteClusters:
             raise OptionError(
                 f"intervals by {self.column} of {n:,} models are too large to leave Spark: at most {MOST_PARAMETERS:,} "
                 "may. Use ",
-                Choice("cluster", "none"),
+                OptionValue("cluster", "none"),
                 ", ",
-                Choice("ci", "none"),
+                OptionValue("ci", "none"),
                 " or ",
-                Choice("min_battles"),
+                OptionValue("min_battles"),
             )
         table = self._score_table(scores)
         same_group = " AND ".join(f"battles.{key.name} <=> scores.{key.name}" for key in self.grouped.keys)

@@ -14,7 +14,6 @@ from typing import Any, BinaryIO, cast
 
 import msgspec
 import numpy as np
-import yaml
 
 from tiltyard.battles.battle import FLAGS, Battle
 from tiltyard.battles.fast import literal, session
@@ -204,6 +203,8 @@ def write_dataset(folder: str | Path, table: BattleTable, *, title: str, licence
 
 def dataset_card(table: BattleTable, *, title: str, licence: str | None = None) -> str:
     """The text of a data set's card: front matter that the hub reads, then words."""
+    import yaml
+
     types = column_types(table)
     front: dict[str, Any] = {
         "pretty_name": title,

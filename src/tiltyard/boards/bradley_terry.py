@@ -63,7 +63,7 @@ from tiltyard.boards.preparation import (
     without_ties,
 )
 from tiltyard.boards.selection import Selected, Selection, cluster_codes, known_models, select
-from tiltyard.errors import Choice, OptionError
+from tiltyard.errors import OptionError
 from tiltyard.options import Interval, Ties, check_choice, explains
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
@@ -127,7 +127,7 @@ class BradleyTerry(EstimatorParameters):
             )
         if self.shrink and (self.ci != "sandwich" or self.robustness or self.anytime):
             raise OptionError(
-                "shrink goes with ", Choice("ci", "sandwich"), " alone: leave out robustness and anytime."
+                "shrink goes with ", OptionValue("ci", "sandwich"), " alone: leave out robustness and anytime."
             )
         if self.ci == "bootstrap":
             check_whole("rounds", self.rounds, least=2, most=DRAWS_MAX)

@@ -16,7 +16,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
 
-from tiltyard.errors import Choice, OptionError, TooLarge
+from tiltyard.errors import OptionError, OptionValue, TooLarge
 
 RATING_MAX = 1e9
 """How far from 0 a scale may start: much further, and the points of a battle would be lost in rounding."""
@@ -123,8 +123,8 @@ WIN_RATE_TABLES = 6
 """Tables of pairs that win rates hold at most."""
 
 
-Advice = tuple[str | Choice, ...]
-FEWER: Advice = (Choice("min_battles"), " to leave out models that have few battles.")
+Advice = tuple[str | OptionValue, ...]
+FEWER: Advice = (OptionValue("min_battles"), " to leave out models that have few battles.")
 
 
 def check_memory(what: str, needed: float, advice: Advice, available: float | None = None) -> None:
@@ -137,12 +137,12 @@ def check_memory(what: str, needed: float, advice: Advice, available: float | No
 def what_is_too_large(models: int, ci: str, *, many: bool, robustness: bool) -> tuple[str, Advice]:
     """What of a Bradley–Terry board needs the memory, and what to do without."""
     if many and robustness:
-        return f"robustness of {models:,} models", ("Leave out ", Choice("robustness", True), ", or use ", *FEWER)
+        return f"robustness of {models:,} models", ("Leave out ", OptionValue("robustness", True), ", or use ", *FEWER)
     what = f"{'robustness' if ci == 'none' else 'intervals'} and places of {models:,} models"
     if many and ci == "bootstrap":
-        return what, ("Use ", Choice("ci", "sandwich"), ", which needs little memory, or ", *FEWER)
-    alone: Advice = (" without ", Choice("robustness", True)) if robustness else ()
-    return what, ("Use ", Choice("ci", "none"), *alone, " for the ratings alone, or ", *FEWER)
+        return what, ("Use ", OptionValue("ci", "sandwich"), ", which needs little memory, or ", *FEWER)
+    alone: Advice = (" without ", OptionValue("robustness", True)) if robustness else ()
+    return what, ("Use ", OptionValue("ci", "none"), *alone, " for the ratings alone, or ", *FEWER)
 
 
 def available_memory() -> float | None:

@@ -12,7 +12,7 @@ from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.preparation import choose_clusters
 from tiltyard.boards.selection import WEIGHT_ZERO, Selection, cluster_codes, select
-from tiltyard.errors import Choice, NoBattles, OptionError, RatingError
+from tiltyard.errors import NoBattles, OptionError, OptionValue, RatingError
 from tiltyard.ratings.comparisons import OWN_CLUSTER, PairCells, sum_by
 from tiltyard.ratings.graph import islands
 from tiltyard.ratings.people_labels import LabelledMatchups
@@ -175,7 +175,7 @@ def _dimensions(judged: BattleTable, labels: BattleTable) -> dict[str, int]:
         raise OptionError(
             f"the battles were judged on {len(names)} dimensions ({', '.join(names[:4])}), and the labels do not say "
             "which they are about. Choose one with ",
-            Choice("dimension"),
+            OptionValue("dimension"),
             ", or add a column dimension to the labels.",
         )
     texts = labels.text_column("dimension")
@@ -184,7 +184,7 @@ def _dimensions(judged: BattleTable, labels: BattleTable) -> dict[str, int]:
         raise OptionError(
             f"the battles were judged on {len(names)} dimensions ({', '.join(names[:4])}), and the labels are about "
             f"{', '.join(about[:4])} only. Choose one with ",
-            Choice("dimension"),
+            OptionValue("dimension"),
         )
     return {name: code for code, name in enumerate(names)}
 

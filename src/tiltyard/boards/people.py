@@ -27,7 +27,7 @@ from tiltyard.boards.inputs import AS_IT_IS, Estimator, files_sha256, is_remote,
 from tiltyard.boards.label_matching import MatchedLabels, among, check_labels, joined_by_labels, match_labels
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry, whole
 from tiltyard.boards.preparation import asked_clusters
-from tiltyard.errors import Choice, OptionError
+from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import InputOptions
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.comparisons import sum_by
@@ -70,10 +70,14 @@ def rate_with_people(
     """
     if not isinstance(estimator, BradleyTerry):
         raise OptionError(
-            "people's labels correct Bradley–Terry ratings only: leave them out, or use ", Choice("method", "bt"), "."
+            "people's labels correct Bradley–Terry ratings only: leave them out, or use ",
+            OptionValue("method", "bt"),
+            ".",
         )
     if is_remote(battles, reading) or is_remote(people, AS_IT_IS):
-        raise OptionError("people's labels need the battles on this machine: use ", Choice("engine", "duckdb"), ".")
+        raise OptionError(
+            "people's labels need the battles on this machine: use ", OptionValue("engine", "duckdb"), "."
+        )
     _check(estimator)
     data = rereadable(battles)
     named = {*peek(data, reading.format, "llm-judge", reading.map).raw_columns, *(reading.map or {})}
@@ -132,21 +136,21 @@ def _check(estimator: BradleyTerry) -> None:
         if getattr(estimator, name):
             raise OptionError(f"people's labels do not go with {name}: leave one of the two out.")
     if estimator.ci != "sandwich":
-        raise OptionError("people's labels go with ", Choice("ci", "sandwich"), " alone.")
+        raise OptionError("people's labels go with ", OptionValue("ci", "sandwich"), " alone.")
     if estimator.ties not in ("davidson", "half"):
         raise OptionError(
             "people's labels go with ",
-            Choice("ties", "davidson"),
+            OptionValue("ties", "davidson"),
             " or ",
-            Choice("ties", "half"),
+            OptionValue("ties", "half"),
             f", not with {estimator.ties}.",
         )
     if estimator.selection.inconsistent == "drop" or estimator.selection.source is not None:
         raise OptionError(
             "people's labels need every judged matchup: leave out ",
-            Choice("inconsistent", "drop"),
+            OptionValue("inconsistent", "drop"),
             " and ",
-            Choice("source"),
+            OptionValue("source"),
             ", which choose among them by what the judge said.",
         )
     asked = asked_clusters(estimator.cluster)

@@ -30,7 +30,7 @@ from tiltyard.boards.preparation import (
     without_ties,
 )
 from tiltyard.boards.selection import Selected, cluster_codes, restrict, select
-from tiltyard.errors import BattleError, Choice, OptionError, RatingError, TooLarge
+from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError, TooLarge
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import BradleyTerryFit
 from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, count_pairs, sum_by
@@ -70,18 +70,18 @@ class _Category:
 def check_poolable(estimator: object) -> BradleyTerry:
     """The estimator, if its boards can be pooled; else an error that says what to leave out."""
     if not isinstance(estimator, BradleyTerry):
-        raise OptionError("pool goes with ", Choice("method", "bt"), " alone.")
+        raise OptionError("pool goes with ", OptionValue("method", "bt"), " alone.")
     wrong = {
-        Choice("ci", estimator.ci): estimator.ci != "sandwich",
-        Choice("shrink", True): estimator.shrink,
-        Choice("control", ",".join(estimator.control)): bool(estimator.control),
-        Choice("slot", True): bool(estimator.slot),
-        Choice("robustness", True): estimator.robustness,
-        Choice("anytime", True): estimator.anytime,
+        OptionValue("ci", estimator.ci): estimator.ci != "sandwich",
+        OptionValue("shrink", True): estimator.shrink,
+        OptionValue("control", ",".join(estimator.control)): bool(estimator.control),
+        OptionValue("slot", True): bool(estimator.slot),
+        OptionValue("robustness", True): estimator.robustness,
+        OptionValue("anytime", True): estimator.anytime,
     }
     named = [part for choice, given in wrong.items() if given for part in (", ", choice)]
     if named:
-        raise OptionError("pool goes with ", Choice("ci", "sandwich"), " alone: leave out ", *named[1:], ".")
+        raise OptionError("pool goes with ", OptionValue("ci", "sandwich"), " alone: leave out ", *named[1:], ".")
     return estimator
 
 
@@ -187,7 +187,7 @@ def _check_size(strengths: int, column: str, estimator: BradleyTerry) -> None:
         raise TooLarge(
             f"pool fits {strengths:,} pairs of a {column} and a model at once, and {MOST_STRENGTHS:,} is the most",
             "Leave rare models out with ",
-            Choice("min_battles"),
+            OptionValue("min_battles"),
             ", or rate without pool.",
         )
     estimator._check_memory(strengths, None)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.battle import OUTCOME_LABELS
 from tiltyard.battles.table import BattleTable
-from tiltyard.errors import Choice, OptionError, RatingError
+from tiltyard.errors import OptionError, OptionValue, RatingError
 from tiltyard.options import check_choice
 from tiltyard.ratings.glicko2 import expected_score
 from tiltyard.ratings.tie_models import HALF, TIE_MODELS
@@ -54,7 +54,7 @@ def predict_chances(
     else:
         raise RatingError(
             f"a board by {method} predicts no battle: a share of wins says nothing of the opponent. Rate with ",
-            Choice("method", "bt"),
+            OptionValue("method", "bt"),
             ', "elo", "elo-perm" or "glicko2".',
         )
     return np.column_stack([won, 1.0 - won, np.zeros_like(won)])
@@ -95,9 +95,9 @@ def _tie_parameter(board: Leaderboard, untied: float, source: str | None) -> flo
     if source is None and len(found) > 1:
         raise OptionError(
             "people and judges tie at different rates here: say ",
-            Choice("source", "human"),
+            OptionValue("source", "human"),
             " or ",
-            Choice("source", "llm-judge"),
+            OptionValue("source", "llm-judge"),
             ".",
         )
     name = source or next(iter(found))

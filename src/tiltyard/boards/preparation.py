@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.boards.selection import Selected, cluster_codes, only_rated_models, restrict
-from tiltyard.errors import Choice, NotConnected, OptionError, RatingError
+from tiltyard.errors import NotConnected, OptionError, OptionValue, RatingError
 from tiltyard.options import Ties
 from tiltyard.ratings.bradley_terry import bounded
 from tiltyard.ratings.comparisons import (
@@ -126,7 +126,7 @@ def _met(table: BattleTable) -> PairCells:
     return PairCells(m, pair // m, pair % m, once, np.zeros_like(pair), 1, np.empty((len(pair), 0)))
 
 
-def _say_islands(names: list[list[str]]) -> tuple[str | Choice, ...]:
+def _say_islands(names: list[list[str]]) -> tuple[str | OptionValue, ...]:
     """Which groups never met, in one line however many there are."""
     small = names[1:]
     shown = [", ".join(group[:4]) + (f" and {len(group) - 4} more" if len(group) > 4 else "") for group in small[:4]]
@@ -136,7 +136,7 @@ def _say_islands(names: list[list[str]]) -> tuple[str | Choice, ...]:
     return (
         f"cannot rate {sum(map(len, names))} models together: {groups} never met the largest one of {len(names[0])}: "
         f"{'; '.join(shown)}. Add battles between them, or pass ",
-        Choice("only_connected", True),
+        OptionValue("only_connected", True),
         ".",
     )
 
@@ -161,7 +161,7 @@ def choose_tie_model(table: BattleTable, ties: Ties, remarks: list[str], *, cont
             raise RatingError(
                 f"all {table.weight[rows].sum():,.0f} battles of source {source.label} are ties, so how often it ties "
                 "has no answer. Use ",
-                Choice("ties", "half"),
+                OptionValue("ties", "half"),
                 ", or leave that source out.",
             )
     return TIE_MODELS[ties]
@@ -302,7 +302,7 @@ def choose_slot(table: BattleTable, slot: bool | None, *, controlled: bool, eval
         raise OptionError(
             "the slot term needs the side each answer was shown on. A judgment settled over both orders has none, nor "
             "has a row that names the winner first. Use ",
-            Choice("source", "human"),
+            OptionValue("source", "human"),
             ", or leave the slot term out.",
         )
     if slot and evaluated in table.models:

@@ -27,7 +27,7 @@ from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.selection import Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
-from tiltyard.errors import BattleError, Choice, OptionError, RatingError, TooLarge
+from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError, TooLarge
 from tiltyard.options import BattleOptions, InputOptions, RateOptions, check_choice, options_of, takes
 
 Countable = BradleyTerry | WinRate
@@ -133,7 +133,7 @@ def rate_by(
     if is_remote(battles, reading):
         if pool:
             raise OptionError(
-                "pool needs the battles on this machine. Leave it out, or use ", Choice("engine", "duckdb"), "."
+                "pool needs the battles on this machine. Leave it out, or use ", OptionValue("engine", "duckdb"), "."
             )
         counted = _count(countable(estimator), battles, reading, also=(column,))
     table = read_for(estimator, battles, reading, also=(column,)) if counted is None else counted.table
@@ -199,22 +199,22 @@ def countable(estimator: BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate
         raise OptionError(
             f"{type(estimator).__name__} goes through the battles one by one, and the spark engine only counts them. "
             "Use ",
-            Choice("method", "bt"),
+            OptionValue("method", "bt"),
             " or ",
-            Choice("method", "winrate"),
+            OptionValue("method", "winrate"),
             ", or ",
-            Choice("engine", "duckdb"),
+            OptionValue("engine", "duckdb"),
             ".",
         )
     if isinstance(estimator, BradleyTerry) and estimator.control:
         raise OptionError(
             "style control looks at every battle, and the spark engine only counts them. Leave control out, or use ",
-            Choice("engine", "duckdb"),
+            OptionValue("engine", "duckdb"),
             ".",
         )
     if isinstance(estimator, BradleyTerry) and estimator.shrink:
         raise OptionError(
-            "shrink needs the battles on this machine. Leave it out, or use ", Choice("engine", "duckdb"), "."
+            "shrink needs the battles on this machine. Leave it out, or use ", OptionValue("engine", "duckdb"), "."
         )
     return estimator
 
@@ -224,11 +224,11 @@ def check_interval(estimator: Countable, cluster: str | None) -> None:
     if isinstance(estimator, BradleyTerry) and estimator.ci == "bootstrap" and cluster is not None:
         raise OptionError(
             f"a bootstrap by {cluster} needs every {cluster} on one machine. Use ",
-            Choice("ci", "sandwich"),
+            OptionValue("ci", "sandwich"),
             f", which the spark engine clusters by {cluster} too, or ",
-            Choice("cluster", "none"),
+            OptionValue("cluster", "none"),
             ", or ",
-            Choice("engine", "duckdb"),
+            OptionValue("engine", "duckdb"),
             ".",
         )
 
@@ -241,7 +241,7 @@ def _count(
 
     if reading.format in LOG_FORMATS or reading.tie_band is not None:
         raise OptionError(
-            "the spark engine reads rows of battles, not logs with scores. Use ", Choice("engine", "duckdb"), "."
+            "the spark engine reads rows of battles, not logs with scores. Use ", OptionValue("engine", "duckdb"), "."
         )
     rows = open_on_spark(battles)
     asked = reading.part(ReadBattlesOptions)

@@ -25,7 +25,7 @@ from tiltyard.boards.estimator import (
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.preparation import asked_clusters, choose_clusters
 from tiltyard.boards.selection import Selected, Selection, cluster_codes, only_rated_models, select
-from tiltyard.errors import Choice, RatingError
+from tiltyard.errors import OptionValue, RatingError
 from tiltyard.options import check_choice, explains
 from tiltyard.ratings import elo
 from tiltyard.ratings.glicko2 import DEFAULT_SETTINGS, Glicko2Settings, rate_battles
@@ -99,14 +99,14 @@ def in_order(table: BattleTable, remarks: list[str], *, parts: bool = False) -> 
     if ((repeats != np.floor(repeats)) & ~part).any():
         raise RatingError(
             "a battle has a weight that is not a whole number: use ",
-            Choice("method", "bt"),
+            OptionValue("method", "bt"),
             ", which allows such weights.",
         )
     if repeats.sum() > MOST_BATTLES:
         raise RatingError(
             f"the weights add up to {repeats.sum():,.0f} battles, which are played one by one. Correct the weights, or "
             "use ",
-            Choice("method", "bt"),
+            OptionValue("method", "bt"),
             ".",
         )
     row = np.repeat(order, np.where(part, np.ceil(repeats), repeats).astype(np.intp))

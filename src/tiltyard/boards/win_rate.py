@@ -11,7 +11,7 @@ from tiltyard.boards.estimator import FEWER, NUMBER, WIN_RATE_TABLES, EstimatorP
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.preparation import comparisons
 from tiltyard.boards.selection import Selection, select
-from tiltyard.errors import Choice
+from tiltyard.errors import OptionValue
 from tiltyard.options import explains
 from tiltyard.ratings.comparisons import WinRates, count_pairs, win_rates
 
@@ -33,7 +33,7 @@ class WinRate(EstimatorParameters):
         check_memory(
             f"win rates of all pairs of {models:,} models",
             float(NUMBER) * WIN_RATE_TABLES * models * models,
-            ("Use ", Choice("method", "bt"), " with ", Choice("ci", "none"), ", or ", *FEWER),
+            ("Use ", OptionValue("method", "bt"), " with ", OptionValue("ci", "none"), ", or ", *FEWER),
             memory,
         )
         rates = pairwise(selected.table)

@@ -11,7 +11,7 @@ import typer
 
 from tiltyard.cli.options import App, FilesArgument, with_options
 from tiltyard.cli.output import as_flag, note, printable, say
-from tiltyard.errors import Choice, OptionError, TiltyardError
+from tiltyard.errors import OptionError, OptionValue, TiltyardError
 from tiltyard.options import ReadingOptions
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _problem_lines(bad_rows: BadRows) -> list[str]:
         lines += [f"  {problem.where}: {problem.detail}" for problem in examples]
         if count > len(examples):
             lines.append(f"  … and {count - len(examples):,} more")
-        if examples and any(isinstance(part, Choice) for part in examples[0].advice):
+        if examples and any(isinstance(part, OptionValue) for part in examples[0].advice):
             lines.append(f"  {TiltyardError(*examples[0].advice).spelled(as_flag)}.")
     return lines
 

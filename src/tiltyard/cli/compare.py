@@ -10,7 +10,7 @@ import typer
 
 from tiltyard.cli.options import with_options
 from tiltyard.cli.output import THE_ANSWER_IS_NO, as_flag, deliver, working
-from tiltyard.errors import Choice, OptionError
+from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import DifferenceOptions, ReadingOptions, RunsOptions, SelectionOptions
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class TwoNames:
 
         for name in ("anyway", "unchanged"):
             if name in self.given:
-                raise OptionError(f"{as_flag(Choice(name))} is about two runs: leave it out with --in.")
+                raise OptionError(f"{as_flag(OptionValue(name))} is about two runs: leave it out with --in.")
         battles, more = read_places(self.places)
         return difference(battles, self.new, self.old, **{**more, **self.given})
 
@@ -174,7 +174,9 @@ class TwoNames:
                 )
         for name in ("control", "by"):
             if name in self.given:
-                raise OptionError(f"{as_flag(Choice(name))} does not go with two runs: it is about two models (--in).")
+                raise OptionError(
+                    f"{as_flag(OptionValue(name))} does not go with two runs: it is about two models (--in)."
+                )
         if is_ratings(self.new) and is_ratings(self.old):
             if self.given.keys() - {"level"}:
                 raise OptionError("two ratings files have no battles: only --level and the format can be chosen.")

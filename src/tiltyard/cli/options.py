@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand
 
 from tiltyard.cli.output import as_flag, say
-from tiltyard.errors import Choice, OptionError
+from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import BATTLES, ELO, INTERVALS, METHOD, Option, options_of
 
 Command = Callable[..., None]
@@ -84,8 +84,7 @@ class _Command(TyperCommand):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         if self._rare():
-            formatter.write_paragraph()
-            formatter.write_text(f"--help-all shows {len(self._rare())} more options.")
+            formatter.write(f"\n--help-all shows {len(self._rare())} more options.\n")
 
     def _rare(self) -> list[Any]:
         return [parameter for parameter in self.params if getattr(parameter, "hidden", False)]
@@ -186,7 +185,7 @@ def _number(part: str, option: Option, word: str) -> float:
         return float(part)
     except ValueError:
         raise OptionError(
-            f"{as_flag(Choice(option.name))} is {word!r}: expected numbers with commas, such as 1,4,8,16,32."
+            f"{as_flag(OptionValue(option.name))} is {word!r}: expected numbers with commas, such as 1,4,8,16,32."
         ) from None
 
 

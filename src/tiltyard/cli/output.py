@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from tiltyard.errors import Choice, OptionError, TiltyardError
+from tiltyard.errors import OptionError, OptionValue, TiltyardError
 from tiltyard.files import write_text
 from tiltyard.options import RateOptions, options_of
 
@@ -75,7 +75,7 @@ def deliver(text: str, out: Path | None, *, exact: bool = False) -> None:
     note(f"wrote {out}")
 
 
-def as_flag(choice: Choice) -> str:
+def as_flag(choice: OptionValue) -> str:
     """An option of a message as it is typed: `on_bad="skip"` is `--on-bad skip`."""
     option = options_of(RateOptions).get(choice.option)
     name = (option and option.help.flag) or f"--{choice.option.replace('_', '-')}"

@@ -12,7 +12,7 @@ from tiltyard.cli.asking import PricesOption
 from tiltyard.cli.compare import read_places
 from tiltyard.cli.options import rare, with_options
 from tiltyard.cli.output import as_flag, deliver, note
-from tiltyard.errors import Choice, OptionError, TiltyardError
+from tiltyard.errors import OptionError, OptionValue, TiltyardError
 from tiltyard.options import BattleOptions, FitOptions
 
 if TYPE_CHECKING:
@@ -220,14 +220,14 @@ def _check_together(
             what = "--top" if new is None else f"{new!r}"
             raise OptionError(f"{what} needs battles: add --in FILE. Without battles, plan from assumptions alone.")
         if given:
-            named = ", ".join(as_flag(Choice(name)) for name in given)
+            named = ", ".join(as_flag(OptionValue(name)) for name in given)
             raise OptionError(f"{named}: for battles, which --in FILE gives; there are none.")
         return
     names = {"ties": "tie_rate", "flips": "flip_rate"}
     strange = [names.get(name, name) for name, value in assumed.items() if value is not None]
     strange += ["people"] if people else []
     if strange:
-        named = ", ".join(as_flag(Choice(name)) for name in strange)
+        named = ", ".join(as_flag(OptionValue(name)) for name in strange)
         raise OptionError(f"{named}: the battles of --in say that themselves. Leave it out, or leave out --in.")
     if top is not None and new is not None:
         raise OptionError("give two models, or --top K for the whole board, not both.")

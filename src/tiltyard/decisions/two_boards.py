@@ -12,7 +12,7 @@ from tiltyard.decisions.contrast import Contrast
 from tiltyard.decisions.gate import even_odds
 from tiltyard.decisions.records import Difference, EstimatedDifference
 from tiltyard.decisions.two_runs import FEWEST_SHARED, EntrantChange, RunComparison
-from tiltyard.errors import Choice, OptionError
+from tiltyard.errors import OptionError, OptionValue
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.ratings.ranks import ranks
@@ -72,7 +72,7 @@ def _check_alike(new: EloReport, old: EloReport) -> None:
         raise OptionError(f"the files are rated by different methods: {methods[0]} (new), {methods[1]} (old).")
     if methods[0] == "winrate":
         raise OptionError(
-            "win rates are not ratings: rate both with ", Choice("method", "bt"), ", or compare the battles."
+            "win rates are not ratings: rate both with ", OptionValue("method", "bt"), ", or compare the battles."
         )
     if ("people" in new.details) != ("people" in old.details):
         raise OptionError(

@@ -47,7 +47,7 @@ from tiltyard.decisions.worst_case import (
     with_missing,
     worst_case,
 )
-from tiltyard.errors import BattleError, Choice, OptionError, RatingError
+from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.options import InputOptions, MissingRule, RunsOptions, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.ranks import ranks
@@ -131,7 +131,7 @@ class RunComparison:
         if len(self.changed) == 1:
             return self.changed[0].difference
         which = [change.entrant for change in self.changed] or [change.entrant for change in self.changes]
-        raise OptionError("which entrant is meant? Say it with ", Choice("model"), f": one of {', '.join(which)}.")
+        raise OptionError("which entrant is meant? Say it with ", OptionValue("model"), f": one of {', '.join(which)}.")
 
     @property
     def sentence(self) -> str:
@@ -283,7 +283,7 @@ def _unlike(runs: tuple[BattleSource, BattleSource], tables: Sequence[BattleTabl
         raise OptionError(
             f"the runs are not alike: {'; '.join(notes)}. What moved would be the judge's doing as much as the "
             "entrants'. Judge both alike, or pass ",
-            Choice("anyway", True),
+            OptionValue("anyway", True),
             ".",
         )
     if runs[0].bank and runs[1].bank and runs[0].bank != runs[1].bank:

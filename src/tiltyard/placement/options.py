@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tiltyard.errors import Choice, OptionError
+from tiltyard.errors import OptionError, OptionValue
 from tiltyard.placement.sampling import Sampler
 from tiltyard.placement.stopping import Until
 
@@ -89,18 +89,20 @@ class PlaceOptions:
     def __post_init__(self) -> None:
         if self.fixed_anchors and self.calibrate:
             raise OptionError(
-                "a calibration holds people's ratings fixed already: leave ", Choice("fixed_anchors", None), " out."
+                "a calibration holds people's ratings fixed already: leave ",
+                OptionValue("fixed_anchors", None),
+                " out.",
             )
         if self.families is not None and not self.calibrate:
             raise OptionError(
-                Choice("families", None),
+                OptionValue("families", None),
                 " check a calibration, and there is none. Add ",
-                Choice("calibrate", None),
+                OptionValue("calibrate", None),
                 ", such as 300.",
             )
         if self.panel is not None and self.per_language is not None:
             raise OptionError(
-                "a saved panel says which battles are judged: leave ", Choice("per_language", None), " out."
+                "a saved panel says which battles are judged: leave ", OptionValue("per_language", None), " out."
             )
         if self.bootstraps == 1:
             raise OptionError("1 bootstrap round says nothing about spread. Take at least 2, better 1000, or 0.")

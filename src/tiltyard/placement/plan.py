@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome
 from tiltyard.battles.table import BattleTable
-from tiltyard.errors import Choice, OptionError
+from tiltyard.errors import OptionError, OptionValue
 from tiltyard.judging.plan import Rubric, default_rubric
 from tiltyard.placement.cells import Cells
 from tiltyard.placement.human_arena import HumanArena, read_human_arena
@@ -167,12 +167,12 @@ def _check_name(arena: HumanArena, model: str, *, leave_one_out: bool) -> None:
         raise OptionError(
             f"{model!r} is in the arena already, so its judged and human battles would be mixed up. "
             "Give the new model another name, or check the judge on it (",
-            Choice("leave_one_out", None),
+            OptionValue("leave_one_out", None),
             ").",
         )
     if leave_one_out and not there:
         raise OptionError(
-            Choice("leave_one_out", None),
+            OptionValue("leave_one_out", None),
             f" places a model that people voted on, and {model!r} is not in the arena. "
             f"It has {', '.join(arena.battles.models[:6])} …",
         )
@@ -209,9 +209,9 @@ def _check_opponents(plan: PlacementPlan) -> None:
         raise OptionError(
             f"{plan.arena.name} holds no texts, so there is nothing to judge the new model against. "
             "Use a file with conversations, or give ",
-            Choice("prompts", None),
+            OptionValue("prompts", None),
             " and ",
-            Choice("answers", None),
+            OptionValue("answers", None),
             ".",
         )
     if plan.panel is None and plan.chooser().capacity == 0:
@@ -219,7 +219,7 @@ def _check_opponents(plan: PlacementPlan) -> None:
         raise OptionError(
             f"no opponent with texts has {plan.options.min_opponent_battles:,} human battles; "
             f"the most of any model is {most:,.0f}. Lower ",
-            Choice("min_opponent_battles", None),
+            OptionValue("min_opponent_battles", None),
             ".",
         )
 

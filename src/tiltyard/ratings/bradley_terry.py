@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.errors import Choice, NotConverged, RatingError
+from tiltyard.errors import NotConverged, OptionValue, RatingError
 from tiltyard.ratings.comparisons import TIED, PairCells, sum_by
 from tiltyard.ratings.graph import Reach, half_win_prior, open_ends_of_a_lone_core, reach, ties_bounded
 from tiltyard.ratings.tie_models import CellSums, Curvature, Evaluation, TieModel
@@ -476,7 +476,7 @@ class SparseInformation:
             raise NotConverged(
                 "conjugate gradients did not converge: the battles barely connect the models. Leave out models that "
                 "have few battles with ",
-                Choice("min_battles"),
+                OptionValue("min_battles"),
                 ".",
             )
         found = solved.reshape(columns.shape)

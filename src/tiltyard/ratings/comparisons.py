@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.errors import Choice, RatingError
+from tiltyard.errors import OptionValue, RatingError
 from tiltyard.types import Floats, Ints
 
 FIRST_WON, SECOND_WON, TIED = 0, 1, 2
@@ -224,7 +224,7 @@ def scaled_difference(name: str, value_a: Floats, value_b: Floats, weight: Float
         raise RatingError(
             f"control {name!r} is missing in {int(missing.sum()):,} battles. "
             f"Fill {name}_a and {name}_b, or leave those battles out with ",
-            Choice("where"),
+            OptionValue("where"),
         )
     if (value_a < 0).any() or (value_b < 0).any():
         raise RatingError(f"control {name!r} is negative in some battles: (a − b)/(a + b) needs amounts of 0 or more.")

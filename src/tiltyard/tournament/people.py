@@ -27,7 +27,7 @@ from tiltyard.boards.leaderboard import EloReport, Leaderboard
 from tiltyard.boards.people import rate_with_people
 from tiltyard.boards.selection import Selection
 from tiltyard.boards.text import as_table
-from tiltyard.errors import BadRow, Choice, NoBattles, OptionError, TiltyardError
+from tiltyard.errors import BadRow, NoBattles, OptionError, OptionValue, TiltyardError
 from tiltyard.files import write_lines, write_text
 from tiltyard.judging.run_folder import read_lines, require
 from tiltyard.tournament.artifacts import MatchLine, calibrated_path
@@ -80,7 +80,7 @@ def _dimension_of(names: list[str], asked: str | None) -> str:
         return names[0]
     if asked not in names:
         what = "has several dimensions" if asked is None else f"has no dimension {asked!r}"
-        raise OptionError(f"the run {what}: choose ", Choice("dimension"), f" among {', '.join(names)}.")
+        raise OptionError(f"the run {what}: choose ", OptionValue("dimension"), f" among {', '.join(names)}.")
     return asked
 
 
