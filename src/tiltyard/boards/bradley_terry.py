@@ -63,7 +63,7 @@ from tiltyard.boards.preparation import (
     without_ties,
 )
 from tiltyard.boards.selection import Selected, Selection, cluster_codes, known_models, select
-from tiltyard.errors import OptionError
+from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import Interval, Ties, check_choice, explains
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
