@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from tiltyard.battles.remote import ClusterSums, GroupScores, LargeClusters, with_groups
 
 from tiltyard.battles.reading import read_battles
+from tiltyard.battles.spark import ClusterSums, GroupScores, LargeClusters, with_groups
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards import BradleyTerry
 
