@@ -20,13 +20,12 @@ from tiltyard.battles.table import BattleTable
 from tiltyard.battles.writing import write_battles
 from tiltyard.boards import BradleyTerry, inputs, misfit, rate
 from tiltyard.boards.misfit import FALSE_ALARMS, SHARES, FitReport, holm
-from tiltyard.ratings import added_parameters
+from tiltyard.ratings import misfit as fit_checks
 from tiltyard.ratings.bradley_terry import fit_bounded
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
-from tiltyard.ratings.misfit import Drift, Misfit, PairResiduals, ScheduleMoves, TieLaw, check_fit
-from tiltyard.ratings.sign_flips import p_value, smallest_p
+from tiltyard.ratings.misfit import Drift, Misfit, PairResiduals, ScheduleMoves, TieLaw, check_fit, p_value, smallest_p
 from tiltyard.ratings.tie_models import TIE_MODELS
-from tiltyard.validity.misfit import fit_sentences, fit_verdict
+from tiltyard.validity.limits import fit_sentences, fit_verdict
 
 FITTING = {
     "independent": MisfitWorld(battles=2000),
@@ -265,8 +264,8 @@ def test_of_very_many_battles_some_are_checked_as_if_they_were_alone(monkeypatch
     table = MisfitWorld(models=4, battles=8000, slot=40.0).draw(np.random.default_rng(0))
     rows = Comparisons(4, table.model_a, table.model_b, table.outcome, np.ones(len(table)))
     whole = checked(rows)
-    monkeypatch.setattr(added_parameters, "MOST_ROWS", 2000)
-    part = rows.take(added_parameters.sample(rows, np.random.default_rng(0)))
+    monkeypatch.setattr(fit_checks, "MOST_ROWS", 2000)
+    part = rows.take(fit_checks.sample(rows, np.random.default_rng(0)))
     assert 1900 < len(part) < 2100
     some = checked(rows)
     monkeypatch.undo()
@@ -297,7 +296,7 @@ def test_battles_in_pieces_are_checked_like_all_at_once(monkeypatch: pytest.Monk
         return np.concatenate([found.pairs.z, found.schedule.z, found.drift.z, slot, [found.ties.z, found.pairs.p]])
 
     whole = checked()
-    monkeypatch.setattr(added_parameters, "ROWS_AT_ONCE", 400)
+    monkeypatch.setattr(fit_checks, "ROWS_AT_ONCE", 400)
     assert checked() == pytest.approx(whole, rel=1e-5)
 
 

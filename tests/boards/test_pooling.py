@@ -15,7 +15,7 @@ from tiltyard.boards import BradleyTerry
 from tiltyard.boards.inputs import InputOptions
 from tiltyard.errors import NotConnected, OptionError, RatingError, TooLarge
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
-from tiltyard.ratings.pooling import PooledPrior, covariance_within, fit_pooled
+from tiltyard.ratings.shrinkage import PooledPrior, covariance_within, fit_pooled
 from tiltyard.ratings.tie_models import TIE_MODELS
 
 PLAIN = BradleyTerry(misfit=False)

@@ -14,8 +14,7 @@ from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT, shrinkage
 from tiltyard.ratings.bradley_terry import NormalPrior, fit
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
-from tiltyard.ratings.intervals import sandwich
-from tiltyard.ratings.many_models import drawn_sandwich
+from tiltyard.ratings.intervals import drawn_sandwich, sandwich
 from tiltyard.ratings.shrinkage import fit_shrunk
 from tiltyard.ratings.tie_models import TIE_MODELS
 

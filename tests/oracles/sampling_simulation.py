@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from oracles.simulation import Coverage
-from tiltyard.placement.cells import Cells
+from tiltyard.placement.human_arena import Cells
 from tiltyard.placement.sampling import Belief, Chooser, Sampler, information_limit
 from tiltyard.placement.stopping import Until, decide, level_at_each_look, round_sizes, stopping_looks
 

@@ -16,8 +16,7 @@ from tests.placement.arena_files import Style, quality_of, write_arena, write_ro
 from tiltyard.battles import Outcome, Source, read_battles
 from tiltyard.errors import BankError, BattleError, NoBattles, OptionError
 from tiltyard.files import file_sha256
-from tiltyard.placement.cells import Exchange
-from tiltyard.placement.human_arena import HumanArena, read_human_arena
+from tiltyard.placement.human_arena import Exchange, HumanArena, read_human_arena
 
 MODELS = ("otter", "heron", "crane", "egret")
 STYLES: tuple[tuple[Style, str], ...] = (

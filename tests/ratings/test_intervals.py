@@ -10,9 +10,9 @@ import pytest
 
 from oracles import plain_bradley_terry as plain
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, Shape, as_comparisons, some_rows
-from tiltyard.ratings import clusters, leave_one_out
-from tiltyard.ratings.battle_derivatives import BattleDerivatives
+from tiltyard.ratings import clusters
 from tiltyard.ratings.bradley_terry import fit, fit_bounded
+from tiltyard.ratings.clusters import BattleDerivatives
 from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.intervals import FEW, FEWEST_CLUSTERS, Clustering, Covariance, half_widths, one_way, sandwich
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
@@ -232,7 +232,7 @@ CLUSTERED = {
 )
 def test_the_corrected_sandwich_is_a_jackknife_over_clusters_of_one_newton_step(ties, what, monkeypatch):
     """Every exact solution is that of a fit whose information the cluster has left; iterated ones are too."""
-    monkeypatch.setattr(leave_one_out, "SMALL_LEVERAGE", 0.0)
+    monkeypatch.setattr(clusters, "SMALL_LEVERAGE", 0.0)
     options = CLUSTERED[what]
     rows, slot = some_rows(41, **options), options.get("slot", False)
     table = as_comparisons(rows, 4, slot=slot)
@@ -246,7 +246,7 @@ def test_the_corrected_sandwich_is_a_jackknife_over_clusters_of_one_newton_step(
     # Rao–Kupper's curvature depends on the result; the library takes a cell's mean.
     tolerance = 0.05 if ties == "rao-kupper" else 2e-4
     for at_once in (64, 1):
-        monkeypatch.setattr(leave_one_out, "SOLVED_AT_ONCE", at_once)
+        monkeypatch.setattr(clusters, "SOLVED_AT_ONCE", at_once)
         fast = sandwich(result, table, counted).matrix
         np.testing.assert_allclose(fast, slow, atol=tolerance * np.abs(slow).max())
 
@@ -257,7 +257,7 @@ def test_a_small_clusters_correction_is_conservative_by_less_than_a_percent(monk
     counted = count_pairs(table)
     result = fit(counted.cells, TIE_MODELS["davidson"])
     cheap = np.sqrt(np.diag(sandwich(result, table, counted).matrix))
-    monkeypatch.setattr(leave_one_out, "SMALL_LEVERAGE", 0.0)
+    monkeypatch.setattr(clusters, "SMALL_LEVERAGE", 0.0)
     exact = np.sqrt(np.diag(sandwich(result, table, counted).matrix))
     assert (cheap >= exact * (1.0 - 1e-9)).all()
     assert (cheap <= 1.01 * exact).all()

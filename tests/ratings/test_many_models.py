@@ -14,12 +14,11 @@ from oracles.simulation import arena_battles, results, table_of
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
 from tiltyard.boards.certainty import zero_weights
-from tiltyard.ratings import POINTS_PER_LOGIT, many_models
-from tiltyard.ratings.battle_derivatives import BattleDerivatives
+from tiltyard.ratings import POINTS_PER_LOGIT, intervals
 from tiltyard.ratings.bradley_terry import fit_bounded
+from tiltyard.ratings.clusters import BattleDerivatives
 from tiltyard.ratings.comparisons import TIED, Comparisons, count_pairs
-from tiltyard.ratings.intervals import sandwich
-from tiltyard.ratings.many_models import DrawnCovariance, Draws, drawn_sandwich
+from tiltyard.ratings.intervals import DrawnCovariance, Draws, drawn_sandwich, sandwich
 from tiltyard.ratings.ranks import places_of_intervals, rank_intervals
 from tiltyard.ratings.tie_models import TIE_MODELS
 
@@ -155,7 +154,7 @@ def test_a_covariate_adds_its_own_variance_to_what_a_battle_is_known_by():
 def test_what_is_drawn_for_the_model_itself_has_the_information_as_its_covariance(groups):
     _, rows = sparse_field(40, 30, 2)
     fit = fit_bounded(count_pairs(replace(rows, group=np.arange(len(rows)) % groups)).cells, TIE_MODELS["davidson"])[0]
-    parts, columns = many_models._Spread(fit).root(fit.curvature())
+    parts, columns = intervals._Spread(fit).root(fit.curvature())
     row, column, value = (np.concatenate(each) for each in zip(*parts, strict=True))
     root = csc_array((value, (row, column)), shape=(fit.n_parameters, columns))
     np.testing.assert_allclose((root @ root.T).toarray(), fit.information(), atol=1e-9)
@@ -208,7 +207,7 @@ def test_places_by_sorting_are_places_by_comparing_every_two_intervals():
 
 def board_of_many(monkeypatch, rng, models: int = 150, **options):
     """A board whose intervals are drawn though there are few models, with its true strengths in points."""
-    monkeypatch.setattr(many_models, "MANY_MODELS", 100)
+    monkeypatch.setattr(intervals, "MANY_MODELS", 100)
     monkeypatch.setattr("tiltyard.boards.bradley_terry.MANY_MODELS", 100)
     strength = rng.normal(0.0, 0.8, models)
     n = models * 20

@@ -15,8 +15,8 @@ from oracles import placement_simulation as simulation
 from oracles.anchors import exact_anchors, independent_anchors
 from oracles.simulation import results
 from tiltyard.errors import RatingError
-from tiltyard.ratings.battle_derivatives import BattleDerivatives
 from tiltyard.ratings.bradley_terry import fit
+from tiltyard.ratings.clusters import BattleDerivatives
 from tiltyard.ratings.comparisons import FIRST_WON, SECOND_WON, TIED, Comparisons, count_pairs
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import one_way

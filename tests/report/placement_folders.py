@@ -16,8 +16,8 @@ from tiltyard.boards import EloReport, Leaderboard, rate
 from tiltyard.boards.text import as_table
 from tiltyard.files import write_json, write_lines, write_text
 from tiltyard.judging.records import Judgment, Matchup, settle, settle_one, to_battle
-from tiltyard.placement.panel import Panel
 from tiltyard.placement.robustness import sensitivity
+from tiltyard.placement.sampling import Panel
 from tiltyard.report.counts import share_interval
 
 MODEL = "kestrel-9b <new>"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tiltyard.validity.self_naming import author_names, find_name, plain
+from tiltyard.validity.voters import author_names, find_name, plain
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,15 +20,16 @@ from tiltyard.arena.visitor_rules import Limits
 from tiltyard.arena.votes import VoteTable
 from tiltyard.arena.weights import ContestedModel
 from tiltyard.validity.limits import RateDecision, client_address, limit_key, rate_limit, trusted_networks
-from tiltyard.validity.self_naming import author_names, find_name
 from tiltyard.validity.voters import (
     LEAST_VOTES,
     Anomaly,
     SessionActs,
     SessionRules,
     SessionVotes,
+    author_names,
     combined,
     expected_scores,
+    find_name,
     may_have_flags,
     session_flags,
     share_flag,

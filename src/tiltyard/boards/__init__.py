@@ -1,11 +1,11 @@
 """Leaderboards: battles in, rated models out, with how each number was computed."""
 
 from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.boards.building import WinRate
 from tiltyard.boards.leaderboard import BoardComparison, EloReport, Leaderboard, RatingEntry, compare_boards
 from tiltyard.boards.rating import METHODS, make_estimator, rate, rate_by
 from tiltyard.boards.selection import Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
-from tiltyard.boards.win_rate import WinRate
 from tiltyard.options import InputOptions
 
 __all__ = [

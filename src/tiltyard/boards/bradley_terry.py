@@ -69,8 +69,16 @@ from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.graph import Reach, wins_and_losses
-from tiltyard.ratings.intervals import Covariance, Uncertainty, sandwich
-from tiltyard.ratings.many_models import COLUMNS_AT_ONCE, DRAWS, MANY_MODELS, DrawnCovariance, drawn_sandwich
+from tiltyard.ratings.intervals import (
+    COLUMNS_AT_ONCE,
+    DRAWS,
+    MANY_MODELS,
+    Covariance,
+    DrawnCovariance,
+    Uncertainty,
+    drawn_sandwich,
+    sandwich,
+)
 from tiltyard.ratings.shrinkage import ShrunkFit
 
 DRAWN_REMARK = (
@@ -266,7 +274,7 @@ class BradleyTerry(EstimatorParameters):
         if self.ci == "none":
             return fit_input, None
         if clusters is not None and fit_input.clusters:
-            from tiltyard.boards.remote_intervals import remote_sandwich
+            from tiltyard.boards.certainty import remote_sandwich
 
             covariance = remote_sandwich(fitted, fit_input, clusters)
             if covariance is not None:

@@ -1,20 +1,24 @@
-"""From a method's arrays to a `Leaderboard`: sort, count, describe."""
+"""From a method's arrays to a `Leaderboard`: sort, count, describe; and the simplest one, the win-rate board."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome, Source
+from tiltyard.battles.reading import BattleData, oddities, read_battles
 from tiltyard.battles.table import MISSING, BattleTable
+from tiltyard.boards.estimator import FEWER, NUMBER, WIN_RATE_TABLES, EstimatorParameters, check_memory
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
-from tiltyard.boards.selection import Selected, known_models, per_model
-from tiltyard.errors import OptionError
-from tiltyard.ratings.comparisons import sum_by
+from tiltyard.boards.preparation import comparisons
+from tiltyard.boards.selection import Selected, Selection, known_models, per_model, select
+from tiltyard.errors import OptionError, OptionValue
+from tiltyard.options import explains
+from tiltyard.ratings.comparisons import WinRates, count_pairs, sum_by, win_rates
 from tiltyard.ratings.ranks import RankIntervals, ranks
 from tiltyard.types import Floats
 
@@ -125,3 +129,47 @@ def judge_name(table: BattleTable) -> str | None:
     codes = table.text_column("judge_model")
     used = np.unique(codes.codes)
     return " + ".join(sorted(codes.labels[code] for code in used.tolist() if code != MISSING)) or None
+
+
+REMARK = "a win rate depends on who was met: compare with Bradley–Terry (method bt), which allows for the opponents"
+
+
+@explains(selection="Which battles are rated.")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WinRate(EstimatorParameters):
+    """Average win rate over opponents; the extra column `overall` counts every battle once."""
+
+    evaluated: str | None = None
+    selection: Selection = field(default_factory=Selection)
+
+    def fit(self, table: BattleData, *, memory: float | None = None) -> Leaderboard:
+        """Rate the battles, in at most `memory` bytes (None: what the machine has)."""
+        selected = select(read_battles(table), self.selection)
+        models = len(selected.table.models)
+        check_memory(
+            f"win rates of all pairs of {models:,} models",
+            float(NUMBER) * WIN_RATE_TABLES * models * models,
+            ("Use ", OptionValue("method", "bt"), " with ", OptionValue("ci", "none"), ", or ", *FEWER),
+            memory,
+        )
+        rates = pairwise(selected.table)
+        settings = {
+            "method": "winrate",
+            "both_bad": self.selection.both_bad,
+            "inconsistent": self.selection.inconsistent,
+            "interval": {"kind": "none"},
+        }
+        return build_board(
+            selected,
+            rating=rates.average,
+            settings=settings,
+            evaluated=self.evaluated,
+            extra={"overall": rates.overall.tolist(), "score": rates.score.tolist()},
+            remarks=[REMARK, *oddities(selected.table)],
+            arrays={"win_rate_matrix": rates.matrix, "battle_matrix": rates.battles},
+        )
+
+
+def pairwise(table: BattleTable) -> WinRates:
+    """Win rates of every pair in a table that holds no both-bad rows."""
+    return win_rates(count_pairs(comparisons(table)).cells)

@@ -2,26 +2,41 @@
 
 The number and its interval belong together. A rating is a strength minus the mean of some strengths (the models that
 have an interval), or minus the anchor's, and its interval is that of the same difference.
+
+Where another engine holds the battles, the sandwich is that of `ratings.intervals`, clustered in one way. The score of
+each kind of battle is worked out here; the engine adds them up by cluster, multiplies, and sends the square matrix of
+sums back. The few clusters of large leverage come back whole, and are solved here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.battles.spark import GroupScores, LargeClusters, RemoteClusters, groups
 from tiltyard.boards.building import Column
 from tiltyard.boards.preparation import FitInput, kind_of
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bootstrap import bootstrap_strengths
 from tiltyard.ratings.bradley_terry import BradleyTerryFit
+from tiltyard.ratings.clusters import SMALL_LEVERAGE, BattleDerivatives, ClusteredRows, ClusterSizes
 from tiltyard.ratings.graph import Reach, reach
-from tiltyard.ratings.intervals import FEWEST_CLUSTERS, Covariance, Uncertainty, half_widths
-from tiltyard.ratings.many_models import DrawnCovariance
+from tiltyard.ratings.intervals import (
+    FEWEST_CLUSTERS,
+    Covariance,
+    DrawnCovariance,
+    Uncertainty,
+    clustered_rows,
+    combine,
+    half_widths,
+    row_scores,
+    summed_way,
+)
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.ranks import (
     FIRST_LOOK,
@@ -33,7 +48,8 @@ from tiltyard.ratings.ranks import (
     tukey_cut,
 )
 from tiltyard.ratings.shrinkage import ShrunkFit
-from tiltyard.types import Floats
+from tiltyard.ratings.tie_models import ResultScores
+from tiltyard.types import Floats, Ints
 
 FEW_CLUSTERS = 5.0
 """An interval from fewer effective clusters is marked: how well it covers depends on what they happen to be."""
@@ -322,3 +338,60 @@ def rating_ends(sure: Certainty, state: NDArray[np.int8], zero: float, anchor: i
         for ends in (zip(sure.interval[0], no_low, strict=True), zip(sure.interval[1], no_high, strict=True))
     )
     return low, high
+
+
+def remote_sandwich(fitted: BradleyTerryFit, fit_input: FitInput, clusters: RemoteClusters) -> Covariance | None:
+    """The covariance clustered elsewhere; None when all battles share one cluster."""
+    rows, counted = fit_input.rows, fit_input.counted
+    shared, number = clusters.shared(fit_input.selected.table), groups(fit_input.selected.table)
+    derivatives = BattleDerivatives.of(fitted, fitted.inverse_information())
+    row, parameter, score = _row_scores(fitted, fit_input, derivatives.scores)
+    far = shared[row]
+    leverage = dict(zip(number.tolist(), derivatives.leverage[counted.cell].tolist(), strict=True))
+    sums = clusters.sums(
+        GroupScores(number[row[far]], parameter[far], score[far], fitted.n_parameters, leverage, SMALL_LEVERAGE)
+    )
+    large, pieces = sums.large, _pieces(fitted, derivatives, fit_input, sums.large, number)
+    if sums.clusters + len(np.unique(large.cluster)) == 1.0 and shared.all():
+        return None
+    sizes = ClusterSizes(sums.clusters, sums.sizes_of[: rows.n_models], sums.sizes, sums.largest)
+    way = summed_way(
+        fitted, derivatives, rows, counted, ~shared, pieces, corrected=True, elsewhere=(sums.squares, sizes)
+    )
+    return combine((way.matrix,), derivatives.inverse, rows.battles_per_model(), (way,))
+
+
+def _pieces(
+    fitted: BradleyTerryFit,
+    derivatives: BattleDerivatives,
+    fit_input: FitInput,
+    large: LargeClusters,
+    number: Ints,
+) -> Iterable[ClusteredRows]:
+    """The clusters that were handed over whole."""
+    if not len(large.group):
+        return ()
+    place = np.full(int(number.max()) + 1, -1, dtype=np.int64)
+    place[number] = np.arange(len(number))
+    chosen = place[large.group]
+    rows = replace(fit_input.rows.take(chosen), weight=large.battles)
+    part = fit_input.counted.take(chosen)
+    return clustered_rows(fitted, derivatives, rows, part, large.cluster, np.arange(len(chosen)))
+
+
+def _row_scores(fitted: BradleyTerryFit, fit_input: FitInput, scores: ResultScores) -> tuple[Ints, Ints, Floats]:
+    """What one battle of each row adds to the score, as triples (row, parameter, score).
+
+    The parameters are the two models, the slot, and the tie group.
+    """
+    counted, cells, row = fit_input.counted, fitted.cells, np.arange(len(fit_input.rows))
+    cell = counted.cell
+    delta, tie = row_scores(scores.delta, counted, row), row_scores(scores.tie, counted, row)
+    parts = [(row, cells.first[cell], delta), (row, cells.second[cell], -delta)]
+    m, q = cells.n_models, cells.design.shape[1]
+    parts += [(row, np.full(len(row), m + k), delta * cells.design[cell, k]) for k in range(q)]
+    for k, group in enumerate(fitted.tied_groups):
+        inside = cells.group[cell] == group
+        parts.append((row[inside], np.full(int(inside.sum()), m + q + k), tie[inside]))
+    rows, parameters, values = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return rows, parameters, values

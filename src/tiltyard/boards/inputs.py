@@ -16,12 +16,12 @@ from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts
 from tiltyard.battles.reading import BattleData, Peek, peek, read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.boards.building import WinRate
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.misfit import MOST_TIMES
 from tiltyard.boards.preparation import SIDE_FLAGS, asked_clusters, known_clusters
 from tiltyard.boards.selection import Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
-from tiltyard.boards.win_rate import WinRate
 from tiltyard.errors import OptionError
 from tiltyard.options import InputOptions
 

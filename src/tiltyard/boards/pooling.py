@@ -1,7 +1,7 @@
 """Boards by category that learn from each other: every category's ratings are pulled towards the whole board's.
 
-One joint fit (`ratings.pooling`) rates every model in every category it was seen in. Each category then gets its board
-as if it had been rated alone: its own counts and places, intervals that include what the pull may be wrong by.
+One joint fit (`ratings.shrinkage`) rates every model in every category it was seen in. Each category then gets its
+board as if it had been rated alone: its own counts and places, intervals that include what the pull may be wrong by.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tiltyard.ratings.bradley_terry import BradleyTerryFit
 from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, count_pairs, sum_by
 from tiltyard.ratings.graph import Reach, islands, reach, ties_bounded
 from tiltyard.ratings.intervals import Clustering
-from tiltyard.ratings.pooling import PooledFit, covariance_within, fit_of_category, fit_pooled
+from tiltyard.ratings.shrinkage import PooledFit, covariance_within, fit_of_category, fit_pooled
 from tiltyard.ratings.tie_models import TieModel
 from tiltyard.types import Floats, Ints
 

@@ -13,6 +13,7 @@ from tiltyard.battles.reading import BattleData, ReadBattlesOptions, make_option
 from tiltyard.battles.spark import RemoteCounts
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.boards.building import WinRate
 from tiltyard.boards.inputs import (
     AS_IT_IS,
     Estimator,
@@ -26,7 +27,6 @@ from tiltyard.boards.inputs import (
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.selection import Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
-from tiltyard.boards.win_rate import WinRate
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError, TooLarge
 from tiltyard.options import BattleOptions, InputOptions, RateOptions, check_choice, options_of, takes
 

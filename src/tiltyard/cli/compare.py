@@ -198,8 +198,7 @@ def choose_shape(asked: Shape | None, out: Path | None) -> Shape:
 
 def _text(question: TwoNames, answer: Difference | RunComparison, shape: Shape, prompts: int) -> str:
     from tiltyard.decisions import RunComparison
-    from tiltyard.decisions.run_words import changes_table
-    from tiltyard.decisions.words import as_markdown, as_table
+    from tiltyard.decisions.words import as_markdown, as_table, changes_table
 
     if shape == "json":
         return answer.to_json()
@@ -221,7 +220,7 @@ def _page(question: TwoNames, answer: Difference) -> str:
 
 def _two_runs_page(question: TwoNames, answer: RunComparison) -> str:
     """The same for two runs; with answers and the judge's words where both are run folders."""
-    from tiltyard.decisions.sources import is_run_folder
+    from tiltyard.decisions.records import is_run_folder
     from tiltyard.report.comparison import run_behind
     from tiltyard.report.run_changes import runs_page
 
@@ -289,7 +288,7 @@ def battles_behind(question: TwoNames) -> tuple[BattleTable, Run | None]:
     from tiltyard.battles.reading import read_battles
     from tiltyard.battles.table import concat
     from tiltyard.boards.selection import Selection, select
-    from tiltyard.decisions.sources import open_source
+    from tiltyard.decisions.records import open_source
     from tiltyard.options import options_of
     from tiltyard.report.comparison import run_behind
 

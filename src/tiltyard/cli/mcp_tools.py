@@ -345,8 +345,7 @@ def _difference(root: FileRoot, asked: TwoArguments, given: dict[str, Any]) -> D
 
 def _compared_text(result: Difference | RunComparison, prompts: int) -> str:
     from tiltyard.decisions import RunComparison
-    from tiltyard.decisions.run_words import changes_table
-    from tiltyard.decisions.words import as_table
+    from tiltyard.decisions.words import as_table, changes_table
 
     return changes_table(result, "table", prompts) if isinstance(result, RunComparison) else as_table(result, prompts)
 

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from tiltyard.llm.asking import AskingParts
     from tiltyard.placement.answers import Answers
     from tiltyard.placement.folder import FolderRatings
-    from tiltyard.placement.options import PlaceOptions
-    from tiltyard.placement.plan import PlacementPlan
+    from tiltyard.placement.plan import PlacementPlan, PlaceOptions
     from tiltyard.placement.rounds import RoundResult
     from tiltyard.placement.run import PlacementResult
 
@@ -155,7 +154,7 @@ def place_command(
         _recompute(recompute, format)
         return
     from tiltyard.placement.answers import asking_parts
-    from tiltyard.placement.options import PlaceOptions
+    from tiltyard.placement.plan import PlaceOptions
     from tiltyard.placement.stopping import Until
 
     options = PlaceOptions(

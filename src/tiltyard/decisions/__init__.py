@@ -5,9 +5,7 @@ and `words` how they read.
 """
 
 from tiltyard.decisions.gate import GateResult
-from tiltyard.decisions.plan import plan_difference, plan_from_battles
-from tiltyard.decisions.plan_board import BoardPlan, plan_top
-from tiltyard.decisions.plan_records import CallPrice, SamplePlan
+from tiltyard.decisions.plan import BoardPlan, CallPrice, SamplePlan, plan_difference, plan_from_battles, plan_top
 from tiltyard.decisions.records import Difference
 from tiltyard.decisions.sample_size import Assumptions, Goal
 from tiltyard.decisions.two_models import difference

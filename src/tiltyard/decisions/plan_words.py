@@ -10,8 +10,7 @@ from tiltyard.decisions.words import between, plain, share, side, signed
 from tiltyard.pages.tables import Table
 
 if TYPE_CHECKING:
-    from tiltyard.decisions.plan_board import BoardPlan, PairPlan
-    from tiltyard.decisions.plan_records import Amount, CallPrice, SamplePlan, SampleSize
+    from tiltyard.decisions.plan import Amount, BoardPlan, CallPrice, PairPlan, SamplePlan, SampleSize
 
 TYPICAL = 20.0
 """The difference whose size the first sentence names, if it is among several."""

@@ -21,14 +21,8 @@ from tiltyard.boards.certainty import Solved, cluster_notes, interval_settings
 from tiltyard.boards.inputs import read_for
 from tiltyard.boards.rating import make_estimator
 from tiltyard.boards.selection import Selection, known_models
-from tiltyard.decisions.contrast import Contrast, contrast
-from tiltyard.decisions.obstacles import distinct, obstacles, only_for
-from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores
-from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, PartDifference
-from tiltyard.decisions.sides import fit_sides
-from tiltyard.decisions.sources import open_source
-from tiltyard.decisions.words import signed
-from tiltyard.decisions.worst_case import (
+from tiltyard.decisions.contrast import Contrast, contrast, fit_sides
+from tiltyard.decisions.gate import (
     Missing,
     add_decided,
     in_part,
@@ -37,6 +31,10 @@ from tiltyard.decisions.worst_case import (
     with_missing,
     worst_case,
 )
+from tiltyard.decisions.obstacles import distinct, obstacles, only_for
+from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores
+from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, PartDifference, open_source
+from tiltyard.decisions.words import signed
 from tiltyard.errors import BattleError, NotConnected, OptionError, RatingError
 from tiltyard.options import DifferenceOptions, FitOptions, InputOptions, MissingRule, takes
 from tiltyard.ratings import POINTS_PER_LOGIT

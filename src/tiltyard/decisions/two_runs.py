@@ -1,6 +1,6 @@
 """`compare_runs`: each entrant then and now, in two runs over the same prompts.
 
-Each run is rated on its own, and errors are paired by prompt (`paired_fits`). Changes are measured from the entrants
+Each run is rated on its own, and errors are paired by prompt (`contrast`). Changes are measured from the entrants
 whose answers are the same in both runs, where that is known, and from the mean of all that both have where it is not.
 """
 
@@ -21,14 +21,19 @@ from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
 from tiltyard.boards.preparation import first_share, nameless, with_sides
 from tiltyard.boards.selection import Selection
-from tiltyard.decisions.contrast import Contrast
+from tiltyard.decisions.contrast import Contrast, TwoFits, is_balanced, is_identified, side_lean, side_remark
+from tiltyard.decisions.gate import (
+    Missing,
+    add_decided,
+    in_part,
+    missing_among,
+    part_of,
+    with_missing,
+    worst_case,
+)
 from tiltyard.decisions.obstacles import obstacles, only_for, unnamed_clause
-from tiltyard.decisions.paired_fits import TwoFits
 from tiltyard.decisions.prompts import PROMPT, prompt_changes
-from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
-from tiltyard.decisions.run_words import changes_table, run_sentence
-from tiltyard.decisions.sides import is_balanced, is_identified, side_lean, side_remark
-from tiltyard.decisions.sources import BattleSource, open_source
+from tiltyard.decisions.records import BattleSource, Difference, EstimatedDifference, PartDifference, open_source
 from tiltyard.decisions.two_models import (
     MANY_VALUES,
     PARTS,
@@ -38,15 +43,7 @@ from tiltyard.decisions.two_models import (
     mean_result,
     read_to_compare,
 )
-from tiltyard.decisions.worst_case import (
-    Missing,
-    add_decided,
-    in_part,
-    missing_among,
-    part_of,
-    with_missing,
-    worst_case,
-)
+from tiltyard.decisions.words import changes_table, run_sentence
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.options import InputOptions, MissingRule, RunsOptions, takes
 from tiltyard.ratings import POINTS_PER_LOGIT

@@ -20,10 +20,8 @@ from tiltyard.llm.generation import EntrantSettings, generate
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.provider import Provider, parse_model_name
 from tiltyard.llm.providers import make_provider
-from tiltyard.placement.cells import Exchange
-from tiltyard.placement.human_arena import HumanArena
-from tiltyard.placement.options import PlaceOptions
-from tiltyard.placement.plan import PlacementPlan
+from tiltyard.placement.human_arena import Exchange, HumanArena
+from tiltyard.placement.plan import PlacementPlan, PlaceOptions
 
 
 class Answers(Protocol):

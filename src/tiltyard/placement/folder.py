@@ -17,20 +17,20 @@ from tiltyard.boards.rating import rate_with
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_arrays, write_lines, write_text
 from tiltyard.judging.records import Judgment
-from tiltyard.placement.calibration import JudgeCalibration
-from tiltyard.placement.evidence import calibration_rows, human_part
 from tiltyard.placement.plan import PlacementPlan
 from tiltyard.placement.rating import (
     HumanBoard,
     NewModelRating,
     Recipe,
     calibration_details,
+    calibration_rows,
+    human_part,
     judge_scale,
     rate_new_model,
     with_plain_rating,
 )
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity, check_families, sensitivity
-from tiltyard.placement.rounds import NO_ANSWER, PanelResult, judged_battles
+from tiltyard.placement.rounds import NO_ANSWER, JudgeCalibration, PanelResult, judged_battles
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 KEPT_COLUMNS = ("question_id", "language")

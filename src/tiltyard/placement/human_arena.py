@@ -2,19 +2,25 @@
 
 `read_human_arena` keeps codes only: which cells (question, model) there are, and which human battles have both answers.
 `HumanArena.exchanges` reads the texts of a few cells when they are needed: from the battle rows themselves
-(`RowTexts`), or from a bank and response files (`bank_texts`).
+(`RowTexts`), or from a bank and response files (`texts_beside`).
+
+A cell is a question and a model whose answer is known. `CellBuilder` enters each once, row by row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.bank.prompts import show_turns
+from tiltyard.bank.prompts import convert, read_text_prompts, show_turns
+from tiltyard.bank.responses import Response, require_text, responses_path
 from tiltyard.battles import BattleTable, Codes, Source, read_battles
 from tiltyard.battles.conversations import (
     COLUMNS,
@@ -25,11 +31,350 @@ from tiltyard.battles.conversations import (
     read_conversations,
 )
 from tiltyard.battles.inputs import Part, find_parts
-from tiltyard.errors import BattleError, NoBattles, OptionError
+from tiltyard.errors import BankError, BattleError, NoBattles, OptionError
 from tiltyard.files import file_sha256
 from tiltyard.options import OnBad
-from tiltyard.placement.bank_texts import texts_beside
-from tiltyard.placement.cells import ArenaContents, CellBuilder, Cells, Contradiction, Exchange, HumanPairs, TextSource
+from tiltyard.types import Floats, Int32s
+
+Int8s = NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Every (question, model) whose prompt and answer the arena holds, each once; arrays of equal length.
+
+    `question` indexes `question_ids`, `model` indexes `models` (the models of the arena's battles), `language` indexes
+    `languages` and is -1 where the language is unknown.
+    """
+
+    question: Int32s
+    model: Int32s
+    language: Int32s
+    question_ids: Sequence[str]
+    models: Sequence[str]
+    languages: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.question)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HumanPairs:
+    """Battles that people decided, with both answers available.
+
+    `first` (side A) and `second` index `Cells`; `outcome` holds the codes of `battles.Outcome` as the model of `first`
+    sees it; `weight` is a frequency.
+    """
+
+    first: Int32s
+    second: Int32s
+    outcome: Int8s
+    weight: Floats
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One question and one model's answer to it, as a judge is shown them.
+
+    `turns` are the user's messages: one for a row of a single turn, or where only the first turn counts.
+    """
+
+    question_id: str
+    model: str
+    language: str | None
+    prompt: str
+    answer: str
+    turns: tuple[str, ...]
+
+
+class TextSource(Protocol):
+    """A source of the texts of cells."""
+
+    def dialogues(self, cells: Sequence[int]) -> list[Dialogue]:
+        """The prompts and answers of some cells, in their order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArenaContents:
+    """The contents of an arena: cells, pairs, their texts, what was left out, and the files besides the battles."""
+
+    cells: Cells
+    pairs: HumanPairs
+    texts: TextSource
+    remarks: tuple[str, ...]
+    files: tuple[Path, ...] = ()
+
+
+class Contradiction(NamedTuple):
+    """A text that contradicts an earlier one: in what, and which row the earlier one came from."""
+
+    what: str
+    earlier: int
+
+
+class CellBuilder:
+    """The cells and pairs of human battles, entered row by row.
+
+    A row without a question id is a separate question. `rows` and `sides` say where the text of each cell is.
+    """
+
+    def __init__(self, battles: BattleTable) -> None:
+        self._battles = battles
+        self._models = battles.model_a.tolist(), battles.model_b.tolist()
+        self._questions, self._ids = _codes(battles, "question_id")
+        self._languages, self._language_names = _codes(battles, "language")
+        self._place: dict[int, int] = {}
+        self._names: list[str] = []
+        self._asked: dict[int, tuple[int, int]] = {}
+        self._cells: dict[tuple[int, int], int] = {}
+        self._replied = array("q")
+        self._columns = array("i"), array("i"), array("i")
+        self._pairs = array("i"), array("i"), array("i")
+        self.rows = array("q")
+        self.sides = array("b")
+
+    def add_row(self, at: int, row: int, asked: Sequence[int], replied: Sequence[int]) -> Contradiction | None:
+        """Enter both sides of the battle at a position, by fingerprints (0 = no text), or say what prevents it.
+
+        `row` identifies the row in `rows` and in a `Contradiction`. A row with a contradiction changes nothing.
+        """
+        question = self._questions[at] if self._questions[at] >= 0 else -1 - at
+        sides = [side for side in (0, 1) if asked[side]]
+        for side in sides:
+            contradiction = self._find_contradiction(question, self._models[side][at], asked[side], replied[side])
+            if contradiction is not None:
+                return contradiction
+        entered = [self._enter(at, row, question, side, asked[side], replied[side]) for side in sides]
+        if len(entered) == 2:
+            for column, value in zip(self._pairs, (*entered, at), strict=True):
+                column.append(value)
+        return None
+
+    def _find_contradiction(self, question: int, model: int, asked: int, replied: int) -> Contradiction | None:
+        known = self._asked.get(question)
+        if known is not None and known[0] != asked:
+            return Contradiction(f"question_id {self._ids[question]!r} has another prompt", known[1])
+        cell = self._cells.get((question, model))
+        if cell is not None and self._replied[cell] != replied:
+            name = self._battles.models[model]
+            return Contradiction(f"{name!r} has another answer to question_id {self._ids[question]!r}", self.rows[cell])
+        return None
+
+    def _enter(self, at: int, row: int, question: int, side: int, asked: int, replied: int) -> int:
+        """The cell of one side of a row, new or known."""
+        model = self._models[side][at]
+        cell = self._cells.setdefault((question, model), len(self._replied))
+        if cell < len(self._replied):
+            return cell
+        self._asked.setdefault(question, (asked, row))
+        if question not in self._place:
+            self._place[question] = len(self._names)
+            self._names.append(self._ids[question] if question >= 0 else f"(row {row + 1})")
+        self._replied.append(replied)
+        self.rows.append(row)
+        self.sides.append(side)
+        for column, value in zip(self._columns, (self._place[question], model, self._languages[at]), strict=True):
+            column.append(value)
+        return cell
+
+    def cells(self) -> Cells:
+        """The cells, in order of first appearance."""
+        question, model, language = (np.array(column, dtype=np.int32) for column in self._columns)
+        codes, names = _used(language, self._language_names)
+        return Cells(question, model, codes, tuple(self._names), self._battles.models, names)
+
+    def pairs(self) -> HumanPairs:
+        """The battles with both answers available, in row order."""
+        first, second, at = (np.array(column, dtype=np.int32) for column in self._pairs)
+        return HumanPairs(first, second, self._battles.outcome[at], self._battles.weight[at])
+
+
+def _used(codes: Int32s, labels: Sequence[str]) -> tuple[Int32s, tuple[str, ...]]:
+    """The codes over only those labels that are used, sorted; -1 stays."""
+    used = sorted({labels[code] for code in np.unique(codes).tolist() if code >= 0})
+    place = {label: at for at, label in enumerate(used)}
+    new = np.array([place.get(label, -1) for label in labels] + [-1], dtype=np.int32)
+    return new[codes], tuple(used)
+
+
+def _codes(battles: BattleTable, name: str) -> tuple[list[int], Sequence[str]]:
+    column = battles.columns.get(name)
+    if not isinstance(column, Codes):
+        return [-1] * len(battles), ()
+    return column.codes.tolist(), column.labels
+
+
+_READER = "a placement"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The position of a line: its file and first byte."""
+
+    path: Path
+    start: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnTexts:
+    """The texts of cells in a bank and in response files: for each cell, a prompt's id and a position."""
+
+    bank: Path
+    prompt_ids: Sequence[str]
+    places: Sequence[Place]
+
+    def dialogues(self, cells: Sequence[int]) -> list[Dialogue]:
+        """The prompts and answers of some cells, in their order."""
+        text_of = {prompt.prompt_id: prompt.text for prompt in read_text_prompts(self.bank, _READER)}
+        answers = _answers_at({self.places[cell] for cell in cells})
+        return [Dialogue((text_of[self.prompt_ids[cell]],), (answers[self.places[cell]],)) for cell in cells]
+
+
+def texts_beside(battles: BattleTable, prompts: Path, answers: Path, *, every_question: bool) -> ArenaContents:
+    """Every answer of a model with human battles to a prompt of the bank, and the battles with both answers.
+
+    A question's language is that of its battles. Unless `every_question`, only questions of the battles count.
+    """
+    askable = {prompt.prompt_id for prompt in read_text_prompts(prompts, _READER) if prompt.text.strip()}
+    asked = _texts(battles, "question_id")
+    language_of: dict[str | None, str | None] = {}
+    for question, language in zip(asked, _texts(battles, "language"), strict=True):
+        language_of.setdefault(question, language)
+    files = _answer_files(answers, battles.models)
+    seen = _Seen()
+    found: dict[tuple[str, int], Place] = {}
+    for (question, model), place in _answers(files, battles.models, askable, seen):
+        found.pop((question, model), None)
+        if place is not None and (every_question or question in language_of):
+            found[question, model] = place
+    return ArenaContents(
+        cells=_cells(list(found), battles.models, language_of),
+        pairs=_pairs(battles, asked, {key: cell for cell, key in enumerate(found)}),
+        texts=OwnTexts(prompts, [question for question, _ in found], list(found.values())),
+        remarks=seen.remarks(),
+        files=(prompts, *(path for path, _ in files)),
+    )
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Answers that make no cell, by reason."""
+
+    strangers: int = 0
+    without_prompt: int = 0
+    empty: int = 0
+
+    def remarks(self) -> tuple[str, ...]:
+        told = {
+            "by models without human battles": self.strangers,
+            "to prompts that the bank does not have": self.without_prompt,
+            "that are empty": self.empty,
+        }
+        return tuple(f"Answers {words}: {count:,} (left out)." for words, count in told.items() if count)
+
+
+def _answers(
+    files: Sequence[tuple[Path, str | None]], models: Sequence[str], askable: set[str], seen: _Seen
+) -> Iterator[tuple[tuple[str, int], Place | None]]:
+    """The question, model and position of every answer that can be shown, and of empty ones without a position."""
+    model_of = {name: code for code, name in enumerate(models)}
+    for path, owner in files:
+        for place, response in _responses(path, owner):
+            if response.entrant_id not in model_of:
+                seen.strangers += 1
+            elif response.prompt_id not in askable:
+                seen.without_prompt += 1
+            else:
+                is_empty = not response.response_text.strip()
+                seen.empty += is_empty
+                yield (response.prompt_id, model_of[response.entrant_id]), None if is_empty else place
+
+
+def _texts(battles: BattleTable, name: str) -> list[str | None]:
+    """A text column of the battles, one entry per battle; empty if there is no such column."""
+    return battles.text_column(name).texts() if name in battles.columns else [None] * len(battles)
+
+
+def _cells(
+    found: Sequence[tuple[str, int]], models: Sequence[str], language_of: Mapping[str | None, str | None]
+) -> Cells:
+    names = list(dict.fromkeys(question for question, _ in found))
+    languages = sorted({language for name in names if (language := language_of.get(name)) is not None})
+    place = {name: at for at, name in enumerate(names)}
+    code_of = {language: at for at, language in enumerate(languages)}
+    spoken = (language_of.get(question) for question, _ in found)
+    return Cells(
+        question=np.array([place[question] for question, _ in found], dtype=np.int32),
+        model=np.array([model for _, model in found], dtype=np.int32),
+        language=np.array([-1 if language is None else code_of[language] for language in spoken], dtype=np.int32),
+        question_ids=tuple(names),
+        models=models,
+        languages=tuple(languages),
+    )
+
+
+def _pairs(battles: BattleTable, asked: Sequence[str | None], cell_of: Mapping[tuple[str, int], int]) -> HumanPairs:
+    """The battles with both answers available."""
+    rows, first, second = [], [], []
+    for row, (question, a, b) in enumerate(zip(asked, battles.model_a.tolist(), battles.model_b.tolist(), strict=True)):
+        if question is not None and (question, a) in cell_of and (question, b) in cell_of:
+            rows.append(row)
+            first.append(cell_of[question, a])
+            second.append(cell_of[question, b])
+    at = np.array(rows, dtype=np.intp)
+    return HumanPairs(
+        np.array(first, dtype=np.int32), np.array(second, dtype=np.int32), battles.outcome[at], battles.weight[at]
+    )
+
+
+def _answer_files(answers: Path, models: Sequence[str]) -> list[tuple[Path, str | None]]:
+    """The files that contain answers, each with its model if the file's name says so."""
+    if answers.is_dir():
+        files = [(path, name) for name in models if (path := responses_path(answers, name)).is_file()]
+        if not files:
+            raise BankError(f"{answers} has no file responses_<model>.jsonl of a model with human battles.")
+        return list(files)
+    if not answers.is_file():
+        raise BankError(f"there is no responses file or folder at {answers}. Check the path.")
+    return [(answers, None)]
+
+
+def _responses(path: Path, owner: str | None) -> Iterator[tuple[Place, Response]]:
+    """The answers of a file with their positions; an unfinished last line is skipped."""
+    start = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            place, start = Place(path, start), start + len(line)
+            if not line.strip():
+                continue
+            try:
+                record = msgspec.json.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                if not line.endswith(b"\n"):
+                    return
+                raise BankError(f"{path}:{number}: not JSON ({error}). Correct or remove the line.") from None
+            if owner is not None and isinstance(record, dict):
+                record.setdefault("entrant_id", owner)
+            response: Response = convert(record, Response, f"{path}:{number}")
+            if owner not in (None, response.entrant_id):
+                raise BankError(f"{path}:{number}: entrant_id is {response.entrant_id!r}, the file is of {owner!r}.")
+            require_text(response, _READER)
+            yield place, response
+
+
+def _answers_at(places: set[Place]) -> dict[Place, str]:
+    answers = {}
+    for path in {place.path for place in places}:
+        with path.open("rb") as file:
+            for place in sorted((place for place in places if place.path == path), key=lambda place: place.start):
+                file.seek(place.start)
+                answers[place] = str(msgspec.json.decode(file.readline())["response_text"])
+    return answers
+
 
 Rows = NDArray[np.intp]
 

@@ -20,9 +20,8 @@ from tiltyard.judging.judge import JudgingResult, JudgingStats
 from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.run_folder import Clock, Finish, iso_time, new_folder, time_stamp, usage_report, utc_now, versions
 from tiltyard.llm.prices import PriceTable
-from tiltyard.placement.calibration import JudgeCalibration, calibrate_judge, flip_facts, sample_pairs
-from tiltyard.placement.cells import Exchange
 from tiltyard.placement.folder import FolderRatings, failure_counts, rate_folder, write_evidence, write_ratings
+from tiltyard.placement.human_arena import Exchange
 from tiltyard.placement.manifest import (
     ArenaFacts,
     Information,
@@ -36,11 +35,20 @@ from tiltyard.placement.manifest import (
     RubricFacts,
     StartedManifest,
 )
-from tiltyard.placement.panel import Panel, planned_battle
 from tiltyard.placement.plan import PlacementPlan, panel_cells
 from tiltyard.placement.rating import HumanBoard, judge_scale
-from tiltyard.placement.rounds import PanelResult, Participants, RoundResult, make_case, run_rounds
-from tiltyard.placement.sampling import information_limit
+from tiltyard.placement.rounds import (
+    JudgeCalibration,
+    PanelResult,
+    Participants,
+    RoundResult,
+    calibrate_judge,
+    flip_facts,
+    make_case,
+    run_rounds,
+    sample_pairs,
+)
+from tiltyard.placement.sampling import Panel, information_limit, planned_battle
 from tiltyard.placement.stopping import critical, stopping_looks
 from tiltyard.ratings import POINTS_PER_LOGIT
 

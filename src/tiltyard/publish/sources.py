@@ -13,7 +13,7 @@ from tiltyard.battles.inputs import find_parts
 from tiltyard.battles.missing_verdicts import missing_verdicts
 from tiltyard.battles.reading import read_battles
 from tiltyard.boards.leaderboard import EloReport
-from tiltyard.decisions.sources import is_run_folder, open_source
+from tiltyard.decisions.records import is_run_folder, open_source
 from tiltyard.errors import OptionError, RunFolderError, TiltyardError
 from tiltyard.publish.publication import PublishOptions, StaticSite, static_site
 from tiltyard.publish.site import write_publication

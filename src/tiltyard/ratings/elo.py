@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tiltyard.errors import NoBattles, OptionError, RatingError
-from tiltyard.ratings.battle_order import Codes, checked_pairs, checked_scores, decisive_pairs
+from tiltyard.ratings.comparisons import Codes, checked_pairs, checked_scores, decisive_pairs
 from tiltyard.ratings.elo_kernels import rate_in_order, ratings_of_orders
 from tiltyard.ratings.quantiles import t_quantile
 from tiltyard.types import Floats, Ints

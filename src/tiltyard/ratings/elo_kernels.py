@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.ratings import LOGITS_PER_POINT
-from tiltyard.ratings.battle_order import Codes
+from tiltyard.ratings.comparisons import Codes
 from tiltyard.ratings.compiled import compiled
 from tiltyard.types import Floats
 

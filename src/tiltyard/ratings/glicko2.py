@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tiltyard.errors import BattleError, OptionError
-from tiltyard.ratings.battle_order import checked_pairs, checked_scores, checked_weights
+from tiltyard.ratings.comparisons import checked_pairs, checked_scores, checked_weights
 from tiltyard.ratings.glicko2_kernels import Rules, rate_by_period, rate_one_by_one
 from tiltyard.types import Floats
 

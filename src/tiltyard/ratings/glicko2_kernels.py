@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from tiltyard.ratings.battle_order import Codes
+from tiltyard.ratings.comparisons import Codes
 from tiltyard.ratings.compiled import compiled
 from tiltyard.types import Floats, Ints
 

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from tiltyard.errors import NotConverged
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, assemble, bounded, fit, invert_centred
+from tiltyard.ratings.clusters import LARGEST_LEVERAGE, SMALL_LEVERAGE
 from tiltyard.ratings.comparisons import OWN_CLUSTER, TIED, PairCells, sum_by
 from tiltyard.ratings.graph import ties_bounded
 from tiltyard.ratings.intervals import Clustering, Covariance, combine, in_both
-from tiltyard.ratings.leave_one_out import LARGEST_LEVERAGE, SMALL_LEVERAGE
 from tiltyard.ratings.tie_models import HALF, CellSums, TieModel
 from tiltyard.types import Floats, Ints
 

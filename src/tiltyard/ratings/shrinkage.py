@@ -11,6 +11,16 @@ Battles of one prompt or voter are not independent, so the likelihood counts the
 φ, the ratio of the sandwich's variances to the model's own. An estimate errs by K(s − Pθ) with K = (H + P)⁻¹ and
 P = φ/τ²; so its variance is K(M + P²·τ²·I)K, M the sandwich's middle. There τ² is taken one standard error up, because
 few models leave τ² itself uncertain.
+
+Strengths of one model in several categories are pulled towards each other. A model's strength in category c is its
+strength over all of them and a deviation, θ_ic = μ_i + δ_ic with δ ~ N(0, τ²). All categories are fitted at once, one
+strength for every model in every category it was seen in. With μ_i flat and integrated out, the prior is ½/τ² Σ_i Σ_c
+(θ_ic − θ̄_i)²: every strength is pulled towards the mean of the same model's strengths, in which it counts itself by as
+much as it is known. So a category that makes up most of the battles is not pulled towards a whole that is nearly
+itself, and no category is counted twice.
+
+τ² is found in the same way. The covariance is the clustered sandwich of
+the joint fit: a voter who votes in several categories is one voter.
 """
 
 from __future__ import annotations
@@ -21,11 +31,14 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, NormalPrior, Parameters, StrengthPrior, fit
-from tiltyard.ratings.comparisons import PairCells
-from tiltyard.ratings.many_models import MANY_MODELS
-from tiltyard.ratings.tie_models import TieModel
+from tiltyard.ratings.comparisons import OWN_CLUSTER, TIED, Comparisons, Counted, PairCells, sum_by
+from tiltyard.ratings.graph import Reach, half_win_prior, reach
+from tiltyard.ratings.intervals import MANY_MODELS, Clustering, Covariance, sandwich
+from tiltyard.ratings.tie_models import CellSums, TieModel
+from tiltyard.types import Floats, Ints
 
 SMALLEST_SD, LARGEST_SD = 0.02, 10.0
 """The standard deviations of strengths that are looked at, in logits: from 3 to 1,700 points."""
@@ -177,3 +190,188 @@ def _falls_by(curve: Callable[[float], float], top: float, high: float, fall: fl
         middle = 0.5 * (low + high)
         low, high = (middle, high) if curve(middle) >= least else (low, middle)
     return high
+
+
+FEWEST_DEGREES = 0.5
+"""A category in which all of a model's battles share one prompt or voter counts as having this many degrees."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PooledPrior:
+    """Strengths of one model are pulled towards their mean as by a normal distribution of this precision.
+
+    `model` says for every strength whose it is. `spread` is the variance of true deviations: what the pull is wrong by.
+    """
+
+    precision: float
+    model: Ints
+    spread: float
+
+    def pull(self, strength: Floats) -> Floats:
+        """The slope of its log-density by each strength."""
+        return -self.times(strength)
+
+    def log_density(self, strength: Floats) -> float:
+        """Its log-density, but for a constant."""
+        return -0.5 * float(strength @ self.times(strength))
+
+    def times(self, columns: Floats) -> Floats:
+        """The precision times what each entry differs by from the mean of its model's, column by column."""
+        return np.asarray(self.precision * (columns - self.means(columns)[self.model]))
+
+    def means(self, columns: Floats) -> Floats:
+        """The mean over each model's categories."""
+        order = np.argsort(self.model, kind="stable")
+        ordered = self.model[order]
+        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        counts = np.diff(np.append(starts, len(ordered)))
+        sums = np.add.reduceat(columns[order], starts, axis=0)
+        found = np.zeros((int(self.model.max()) + 1, *columns.shape[1:]))
+        found[ordered[starts]] = (sums.T / counts).T
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Categories:
+    """The population of `shrinkage`: which model each strength belongs to."""
+
+    model: Ints
+
+    @property
+    def dimensions(self) -> int:
+        """Every model's strengths but for their mean."""
+        return len(self.model) - len(np.unique(self.model))
+
+    def prior(self, precision: float, spread: float) -> PooledPrior:
+        """A pull towards the mean of each model."""
+        return PooledPrior(precision, self.model, spread)
+
+    def log_determinant(self, found: BradleyTerryFit) -> float:
+        """Ln det of the information, the first strength held fixed."""
+        return float(np.linalg.slogdet(found.information()[1:, 1:])[1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PooledFit:
+    """All categories fitted at once: strengths of (category, model) with their covariance and `Reach`.
+
+    `model` and `category` say whose each strength is, and where. `model_degrees` are the degrees of freedom of each
+    strength's model over all categories. K = (H + Q)⁻¹ is `inverse`, H `battles` and Q K `pulled`, of strengths alone.
+    """
+
+    shrunk: ShrunkFit
+    covariance: Covariance
+    inverse: Floats
+    battles: Floats
+    pulled: Floats
+    state: NDArray[np.int8]
+    model: Ints
+    category: Ints
+    model_degrees: Floats
+
+    @property
+    def means(self) -> Floats:
+        """What each strength is pulled towards: the model's strength over all categories."""
+        prior = self.shrunk.fit.prior
+        assert isinstance(prior, PooledPrior)
+        return np.asarray(prior.means(self.shrunk.fit.parameters.strength)[self.model])
+
+
+def fit_pooled(rows: Comparisons, counted: Counted, tie_model: TieModel, model: Ints, category: Ints) -> PooledFit:
+    """The joint fit. `rows` compare (category, model) pairs; all must be joined by battles and shared models."""
+    cells, state = _bounded(counted.cells, model)
+    dispersion = (lambda fitted: _dispersion(sandwich(fitted, rows, counted), model)) if rows.clusters else None
+    shrunk = fit_shrunk(cells, tie_model, dispersion, Categories(model))
+    fit, n = shrunk.fit, len(model)
+    assert fit.prior is not None
+    inverse = fit.inverse_information()[:n, :n]
+    battles = fit.information()[:n, :n] - fit.prior.times(np.eye(n))
+    degrees = _degrees_of_models(rows, model)
+    errors = sandwich(fit, rows, counted)
+    return PooledFit(shrunk, errors, inverse, battles, fit.prior.times(inverse), state, model, category, degrees)
+
+
+def _dispersion(errors: Covariance, model: Ints) -> float:
+    """How many times as large variances are by cluster as the model alone says, in the directions that are pulled.
+
+    A taste that a voter has in every category moves a model's strengths together, and says nothing about deviations.
+    """
+    n, deviations = len(model), PooledPrior(1.0, model, 0.0)
+    by_cluster = max(float(np.trace(deviations.times(matrix[:n, :n]))) for matrix in errors.matrices)
+    return by_cluster / max(float(np.trace(deviations.times(errors.fisher[:n, :n]))), 1e-300)
+
+
+def _bounded(cells: PairCells, model: Ints) -> tuple[PairCells, NDArray[np.int8]]:
+    """The cells with the half-win prior of those that neither battles nor other categories bound, and each `Reach`."""
+    order = np.argsort(model, kind="stable")
+    same = model[order[1:]] == model[order[:-1]]
+    first, second = order[:-1][same], order[1:][same]
+    links = np.zeros((len(first), 3))
+    links[:, TIED] = 1.0
+    state = reach(cells.append(first, second, links))
+    if (state != Reach.HELD).any():
+        prior = half_win_prior(cells, state)
+        cells = cells.append(prior.first, prior.second, prior.counts)
+    return cells, state
+
+
+def _degrees_of_models(rows: Comparisons, model: Ints) -> Floats:
+    """The degrees of freedom of each strength's model: those of its most skewed clusters over all categories."""
+    m = int(model.max()) + 1
+    sides = np.concatenate([model[rows.first], model[rows.second]])
+    weight = np.concatenate([rows.weight, rows.weight])
+    battles = sum_by(sides, weight, m)
+    worth = battles.copy()
+    for cluster in rows.clusters:
+        shared = np.concatenate([cluster, cluster]) != OWN_CLUSTER
+        key = (np.concatenate([cluster, cluster]) * m + sides)[shared]
+        distinct, place = np.unique(key, return_inverse=True)
+        squares = sum_by(distinct % m, sum_by(place, weight[shared], len(distinct)) ** 2, m)
+        squares += sum_by(sides[~shared], weight[~shared], m)
+        worth = np.minimum(worth, battles**2 / np.maximum(squares, 1e-300))
+    return np.asarray(np.maximum(worth - 1.0, FEWEST_DEGREES)[model])
+
+
+def covariance_within(pooled: PooledFit, ids: Ints, ways: tuple[Clustering, ...]) -> Covariance:
+    """The covariance of one category's strengths, measured from their mean.
+
+    An error has three parts: that of the category's own battles, that of the other categories' and that of the pull.
+    The degrees of freedom are Welch's and Satterthwaite's, of the first by the model's clusters in the category, of the
+    second by all of its clusters; the third is known as well as τ². A variance is never below what the model alone
+    says, times the dispersion: a category's battles may be too few for scores to show how they vary.
+    """
+    whole, block, prior = pooled.covariance, pooled.inverse[np.ix_(ids, ids)], pooled.shrunk.fit.prior
+    assert prior is not None
+    pulled = pooled.pulled[:, ids]
+    wider = _centred(prior.spread * (pulled.T @ pulled))
+    sampled = _centred(block - pooled.inverse[ids] @ pulled)
+    own = np.minimum(np.diag(_centred(block @ pooled.battles[np.ix_(ids, ids)] @ block)), np.diag(sampled))
+    share = pooled.shrunk.dispersion
+    total = share * np.diag(sampled) + np.diag(wider)
+    near, far = share * own / total, share * (np.diag(sampled) - own) / total
+    here = np.maximum(whole.degrees[ids], FEWEST_DEGREES)
+    degrees = 1.0 / np.maximum(near**2 / here + far**2 / pooled.model_degrees[ids], 1e-12)
+    return Covariance(
+        tuple(_centred(matrix[np.ix_(ids, ids)]) for matrix in whole.matrices),
+        share * sampled + wider,
+        degrees,
+        np.ones(len(ids), dtype=bool),
+        ways,
+    )
+
+
+def _centred(matrix: Floats) -> Floats:
+    """A covariance of strengths measured from their mean."""
+    centred = matrix - matrix.mean(axis=0)
+    return np.asarray(centred - centred.mean(axis=1, keepdims=True))
+
+
+def fit_of_category(pooled: PooledFit, ids: Ints, cells: PairCells, tie: Floats) -> BradleyTerryFit:
+    """The joint fit as one of a category's own cells; `tie` holds the tie parameter of each of their groups."""
+    joint = pooled.shrunk.fit
+    strength = joint.parameters.strength[ids]
+    point = Parameters(strength - strength.mean(), joint.parameters.coefficient, tie)
+    found = joint.tie_model.evaluate(point.delta(cells), tie[cells.group], CellSums.of(cells.counts))
+    ties = sum_by(cells.group, cells.counts[:, TIED], cells.n_groups)
+    tied = np.flatnonzero(ties > 0) if joint.tie_model.has_parameter else np.array([], dtype=np.int64)
+    return BradleyTerryFit(point, cells, joint.tie_model, tied, found.log_likelihood, joint.steps)

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from tiltyard.bank import Prompt
 from tiltyard.boards.text import percent as level_text
 from tiltyard.decisions.prompts import PromptScore
-from tiltyard.decisions.run_words import run_footnotes
 from tiltyard.decisions.two_runs import EntrantChange, RunComparison
-from tiltyard.decisions.words import between, signed, sureness
+from tiltyard.decisions.words import between, run_footnotes, signed, sureness
 from tiltyard.pages import svg
 from tiltyard.pages.escaping import Html
 from tiltyard.pages.figures import plural

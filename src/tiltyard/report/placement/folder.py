@@ -19,7 +19,7 @@ from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging.records import Judgment
 from tiltyard.judging.run_folder import again, read_lines, read_object, require
 from tiltyard.placement.manifest import PlacementManifest
-from tiltyard.placement.panel import Panel
+from tiltyard.placement.sampling import Panel
 from tiltyard.report.boards import as_leaderboard
 from tiltyard.report.judged import JudgedBattle, read_judged
 from tiltyard.report.run import Dimension, Run, check_texts, keep_answers, read_board
