@@ -18,7 +18,7 @@ from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.formats import OWN_WINNERS, ZEROS, is_numeral, side_of
 from tiltyard.battles.layout import CORE, WRONG, CellText, Field, FieldKind, Layout, read_label
 from tiltyard.battles.table import MISSING, BattleTable, Codes, Column, HashedLabels, Int8s, dense_codes
-from tiltyard.errors import BattleError
+from tiltyard.errors import BattleError, OptionValue
 from tiltyard.types import Bools, Floats, Int32s
 
 WRONG_CODE = -2
@@ -339,7 +339,9 @@ def _refuse_zeros(codes: AnyCodes, texts: Sequence[str], outcome: Int8s, layout:
         column = field.raw.name if field else "winner"
         raise BattleError(
             f"{layout.name}: {column} is {texts[zeros[0]]} in some rows, which may mean either side or a tie. "
-            'Say what the numbers mean, such as map={"winner:0": "model_a", "winner:1": "model_b"}.'
+            "Say what the numbers mean, such as ",
+            OptionValue("map", {"winner:0": "model_a", "winner:1": "model_b"}),
+            ".",
         )
 
 

@@ -119,7 +119,9 @@ def _with_prompts(table: BattleTable, what: str) -> BattleTable:
     if "question_id" not in table.columns:
         raise OptionError(
             f"the {what} do not say which prompt they are about: labels are matched by prompt and models. "
-            'Add a column question_id, or name it with map={"prompt": "..."}.'
+            "Add a column question_id, or name it with ",
+            OptionValue("map", {"prompt": "..."}),
+            ".",
         )
     return table
 

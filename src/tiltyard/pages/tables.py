@@ -90,7 +90,7 @@ class Table:
             lines.append("  ".join(padded).rstrip())
         if not ruled:
             return lines
-        rule = "─" * max([sum(widths) + 2 * (full - 1), *map(len, lines)])
+        rule = "─" * max(map(len, lines))
         lines.insert(1, rule)
         if last:
             lines.insert(len(lines) - last, rule)
