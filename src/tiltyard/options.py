@@ -104,7 +104,7 @@ def _choices(kind: Any) -> Iterator[Any]:
 @cache
 def options_of(*kinds: Any) -> dict[str, Option]:
     """The options of structs by name."""
-    found: dict[str, Option] = {}
+    options: dict[str, Option] = {}
     for kind in kinds:
         types = get_type_hints(kind, include_extras=True)
         for field in fields(kind):
@@ -112,10 +112,10 @@ def options_of(*kinds: Any) -> dict[str, Option]:
             text = next((one for one in more if isinstance(one, Help)), None)
             if text is not None:
                 default = None if field.default is MISSING else field.default
-                found.setdefault(field.name, Option(field.name, inner, default, text))
-    if "method" in found:
-        return found
-    return {name: option._replace(help=option.help._replace(of="")) for name, option in found.items()}
+                options.setdefault(field.name, Option(field.name, inner, default, text))
+    if "method" in options:
+        return options
+    return {name: option._replace(help=option.help._replace(of="")) for name, option in options.items()}
 
 
 def check_choice(option: str, value: object, allowed: tuple[object, ...]) -> None:

@@ -697,9 +697,9 @@ class RemoteClusters:
             sql, session = statement.format(**words), self.source.session
             return _collect(self.source, self.layout, lambda: session.sql(sql, battles=self.battles, scores=table))
 
-        found = collect(SQUARES)
+        result = collect(SQUARES)
         squares, sizes, clusters, largest = np.zeros((n + 1, n + 1)), np.zeros(n + 1), 0.0, 0.0
-        for i, j, square, count, size, most in found:
+        for i, j, square, count, size, most in result:
             squares[i, j] = squares[j, i] = square
             if i == j:
                 sizes[i] = size

@@ -221,9 +221,9 @@ def _details(entry: RatingEntry) -> dict[str, str]:
 def _parameters(details: Mapping[str, Any]) -> dict[str, Any]:
     """What the metric was computed with: single values only."""
     names = ("tie_model", "both_bad", "inconsistent", "scale", "k", "initial_rating", "tau", "n_perms")
-    found = {name: details[name] for name in names if isinstance(details.get(name), str | int | float | bool)}
+    result = {name: details[name] for name in names if isinstance(details.get(name), str | int | float | bool)}
     anchor = details.get("anchor")
-    return {**found, **({"anchor": anchor.get("model")} if isinstance(anchor, dict) else {})}
+    return {**result, **({"anchor": anchor.get("model")} if isinstance(anchor, dict) else {})}
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:

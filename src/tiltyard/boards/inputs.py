@@ -124,8 +124,8 @@ def lacking(battles: BattleData, selection: Selection) -> MissingVerdicts:
     """
     if is_spark_frame(battles) or selection.source == SOURCE_LABELS[Source.HUMAN]:
         return MissingVerdicts()
-    found = missing_verdicts(battles)
-    return found if selection.dimension is None else found.only(dimensions={selection.dimension})
+    result = missing_verdicts(battles)
+    return result if selection.dimension is None else result.only(dimensions={selection.dimension})
 
 
 def with_missing_verdicts(board: Leaderboard, missing: MissingVerdicts, of: str = "") -> Leaderboard:

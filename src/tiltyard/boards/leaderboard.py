@@ -472,12 +472,12 @@ def _places(board: Leaderboard, pairs: BattleTable | Iterable[Sequence[str]]) ->
     if isinstance(pairs, BattleTable):
         known = np.array([_place(place, model) for model in pairs.models], dtype=np.intp)
         return known[pairs.model_a], known[pairs.model_b]
-    found = []
+    result = []
     for pair in pairs:
         if isinstance(pair, str) or len(pair) != 2:
             raise OptionError(f"a pair is {pair!r}: expected the names of two models.")
-        found.append((_place(place, pair[0]), _place(place, pair[1])))
-    both = np.array(found, dtype=np.intp).reshape(-1, 2)
+        result.append((_place(place, pair[0]), _place(place, pair[1])))
+    both = np.array(result, dtype=np.intp).reshape(-1, 2)
     return both[:, 0], both[:, 1]
 
 
@@ -491,14 +491,14 @@ def _place(place: dict[str, int], model: str) -> int:
 
 def _tie_parameter(board: Leaderboard, untied: float, source: str | None) -> float:
     """The logarithm of the tie parameter that applies."""
-    found = board.details.get("tie_parameters") or {}
+    result = board.details.get("tie_parameters") or {}
     if source is not None:
         check_choice("source", source, ("human", "llm-judge"))
-    if "all" in found:
-        return float(np.log(found["all"]))
-    if not found:
+    if "all" in result:
+        return float(np.log(result["all"]))
+    if not result:
         return untied
-    if source is None and len(found) > 1:
+    if source is None and len(result) > 1:
         raise OptionError(
             "people and judges tie at different rates here: say ",
             OptionValue("source", "human"),
@@ -506,8 +506,8 @@ def _tie_parameter(board: Leaderboard, untied: float, source: str | None) -> flo
             OptionValue("source", "llm-judge"),
             ".",
         )
-    name = source or next(iter(found))
-    return float(np.log(found[name])) if name in found else untied
+    name = source or next(iter(result))
+    return float(np.log(result[name])) if name in result else untied
 
 
 def _deviation(extra: Any) -> float:

@@ -66,9 +66,9 @@ def report_fit(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int
     Where ratings were pulled towards the mean (`fitted` is None) the plain fit is checked, because what is pulled does
     not describe the battles on purpose. With `remote` clusters are on another machine, and nothing can be checked.
     """
-    found = _checked(fit_input, fitted, seed=seed, remote=remote)
-    fit_input.remarks.extend(found.lines)
-    return found.record
+    result = _checked(fit_input, fitted, seed=seed, remote=remote)
+    fit_input.remarks.extend(result.lines)
+    return result.record
 
 
 def _checked(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int, remote: bool) -> FitReport:
@@ -85,7 +85,7 @@ def _checked(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int, 
     try:
         if fitted is None:
             fitted = fit_bounded(fit_input.counted.cells, fit_input.tie_model)[0]
-        found = check_fit(
+        result = check_fit(
             fitted,
             fit_input.rows,
             fit_input.counted,
@@ -100,7 +100,7 @@ def _checked(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int, 
     missing["ties"] = _no_tie_law(fitted)
     missing["drift"] = _no_times(table) if seconds is None else "the times tell nothing apart"
     missing["slot"] = no_slot or "who sat first follows from the models"
-    report = _report(found, table.models, fit_input.tie_model.name, missing)
+    report = _report(result, table.models, fit_input.tie_model.name, missing)
     skewed = None if "slot" in report.record["notes"] else _skewed_sides(table, fit_input)
     if skewed is None:
         return report
@@ -153,13 +153,13 @@ def _skewed_sides(table: BattleTable, fit_input: FitInput) -> str | None:
     )
 
 
-def _report(found: Misfit, models: Sequence[str], tie_model: str, missing: Mapping[str, str]) -> FitReport:
+def _report(result: Misfit, models: Sequence[str], tie_model: str, missing: Mapping[str, str]) -> FitReport:
     parts = {
-        "pairs": _pairs_record(found, models),
-        "schedule": _schedule_record(found, models),
-        "ties": _ties_record(found),
-        "drift": _drift_record(found, models),
-        "slot": _slot_record(found),
+        "pairs": _pairs_record(result, models),
+        "schedule": _schedule_record(result, models),
+        "ties": _ties_record(result),
+        "drift": _drift_record(result, models),
+        "slot": _slot_record(result),
     }
     made = {name: part for name, part in parts.items() if part is not None}
     ps = {name: part["p"] for name, part in made.items() if name in SHARES}
@@ -209,8 +209,8 @@ def _schedule_matters(made: Mapping[str, Any]) -> bool:
     return bool(schedule is not None and schedule["p"] <= FALSE_ALARMS and abs(schedule["points"]) > SMALL_MOVE)
 
 
-def _pairs_record(found: Misfit, models: Sequence[str]) -> dict[str, Any] | None:
-    pairs = found.pairs
+def _pairs_record(result: Misfit, models: Sequence[str]) -> dict[str, Any] | None:
+    pairs = result.pairs
     if pairs is None:
         return None
     rows = []
@@ -233,8 +233,8 @@ def _pairs_record(found: Misfit, models: Sequence[str]) -> dict[str, Any] | None
     return {"p": pairs.p, "size": pairs.size, "worst": rows}
 
 
-def _schedule_record(found: Misfit, models: Sequence[str]) -> dict[str, Any] | None:
-    schedule = found.schedule
+def _schedule_record(result: Misfit, models: Sequence[str]) -> dict[str, Any] | None:
+    schedule = result.schedule
     if schedule is None:
         return None
     at = int(np.argmax(np.abs(schedule.z)))
@@ -246,8 +246,8 @@ def _schedule_record(found: Misfit, models: Sequence[str]) -> dict[str, Any] | N
     }
 
 
-def _ties_record(found: Misfit) -> dict[str, Any] | None:
-    law = found.ties
+def _ties_record(result: Misfit) -> dict[str, Any] | None:
+    law = result.ties
     if law is None:
         return None
     return {
@@ -259,8 +259,8 @@ def _ties_record(found: Misfit) -> dict[str, Any] | None:
     }
 
 
-def _drift_record(found: Misfit, models: Sequence[str]) -> dict[str, Any] | None:
-    drift = found.drift
+def _drift_record(result: Misfit, models: Sequence[str]) -> dict[str, Any] | None:
+    drift = result.drift
     if drift is None:
         return None
     order = np.argsort(-np.abs(drift.z), kind="stable")
@@ -276,8 +276,8 @@ def _drift_record(found: Misfit, models: Sequence[str]) -> dict[str, Any] | None
     return {"p": drift.p, "models": rows}
 
 
-def _slot_record(found: Misfit) -> dict[str, Any] | None:
-    slot = found.slot
+def _slot_record(result: Misfit) -> dict[str, Any] | None:
+    slot = result.slot
     if slot is None:
         return None
     low, value, high = (POINTS_PER_LOGIT * part for part in (slot.low, slot.advantage, slot.high))
@@ -331,14 +331,14 @@ def _without_notes(record: Mapping[str, Any], ps: Mapping[str, float], missing: 
     if not ps:
         return "fit: nothing to check"
     names = {"pairs": "pairs", "ties": "ties", "drift": "drift", "slot": "sides"}
-    said = "no sign of misfit"
+    sentence = "no sign of misfit"
     if record["too_small"]:
-        said = f"misfit too small to matter in {' and '.join(names[name] for name in record['too_small'])}"
+        sentence = f"misfit too small to matter in {' and '.join(names[name] for name in record['too_small'])}"
     elif record["by_chance"]:
-        said = f"no clear misfit: of {len(ps)} checks, one may come out like this by chance"
+        sentence = f"no clear misfit: of {len(ps)} checks, one may come out like this by chance"
     rest = [names[name] for name in names if name in missing]
     seen = ", ".join(f"{names[name]} {_p(p)}" for name, p in ps.items())
-    return f"fit: {said} ({seen})" + (f"; not checked: {', '.join(rest)}" if rest else "")
+    return f"fit: {sentence} ({seen})" + (f"; not checked: {', '.join(rest)}" if rest else "")
 
 
 def _percent(share: float) -> str:

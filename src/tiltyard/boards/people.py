@@ -193,8 +193,8 @@ def _dimensions(judged: BattleTable, labels: BattleTable) -> dict[str, int]:
     """The dimensions that matchups are told apart by: none where the judge has one, or people say none."""
     if "dimension" not in judged.columns:
         return {}
-    found = judged.text_column("dimension")
-    names = sorted({found.labels[code] for code in np.unique(found.codes) if code != MISSING})
+    result = judged.text_column("dimension")
+    names = sorted({result.labels[code] for code in np.unique(result.codes) if code != MISSING})
     if len(names) < 2:
         return {}
     if "dimension" not in labels.columns or (labels.text_column("dimension").codes == MISSING).any():
@@ -218,9 +218,9 @@ def _dimensions(judged: BattleTable, labels: BattleTable) -> dict[str, int]:
 def _dimension_codes(table: BattleTable, dimensions: Mapping[str, int]) -> Ints:
     if not dimensions:
         return np.zeros(len(table), dtype=np.int64)
-    found = table.text_column("dimension")
-    code = np.array([dimensions.get(text, -1) for text in found.labels] or [-1], dtype=np.int64)
-    return np.where(found.codes == MISSING, -1, code[found.codes])
+    result = table.text_column("dimension")
+    code = np.array([dimensions.get(text, -1) for text in result.labels] or [-1], dtype=np.int64)
+    return np.where(result.codes == MISSING, -1, code[result.codes])
 
 
 def _none_matched(judged: BattleTable, labels: BattleTable) -> str:
@@ -412,8 +412,8 @@ def correct_by_people(judged: BattleTable, people: BattleTable, estimator: Bradl
     data = among(matched, inside)
     check_labels(data)
     tie_model = TIE_MODELS["half" if estimator.ties == "half" else "davidson"]
-    found = fit_with_people(data, tie_model)
-    return _Board(estimator, judge_board, matched, inside, data, found).build()
+    result = fit_with_people(data, tie_model)
+    return _Board(estimator, judge_board, matched, inside, data, result).build()
 
 
 def _check(estimator: BradleyTerry) -> None:
@@ -509,15 +509,15 @@ class _Board:
 
     def _corrected(self) -> dict[str, RatingEntry]:
         """The entries of models that people's labels join."""
-        found, names, level = self.found, self.names, self.estimator.level
-        anchor, strength = self._anchor(), found.fit.parameters.strength
-        weights = zero_weights(found.covariance.known, anchor)
+        result, names, level = self.found, self.names, self.estimator.level
+        anchor, strength = self._anchor(), result.fit.parameters.strength
+        weights = zero_weights(result.covariance.known, anchor)
         zero = 0.0 if weights is None else float(weights @ strength)
-        half = half_widths(found.covariance, level, weights)
+        half = half_widths(result.covariance, level, weights)
         sure = Certainty(strength, zero, (strength - half, strength + half))
         start = (CENTRE if self.estimator.anchor is None else self.estimator.anchor[1]) - POINTS_PER_LOGIT * zero
-        low, high = rating_ends(sure, found.state, start, anchor)
-        places = rank_intervals(strength, apart(found.covariance, level))
+        low, high = rating_ends(sure, result.state, start, anchor)
+        places = rank_intervals(strength, apart(result.covariance, level))
         alone = self._people_only(anchor)
         notes = self._notes()
         labels = sum_by(self.data.first[self.data.matchup], self.data.weight, len(names))
@@ -539,14 +539,14 @@ class _Board:
 
     def _people_only(self, anchor: int | None) -> list[dict[str, float | None]]:
         """What people's labels alone say of each model."""
-        found, alone = self.found, self.found.alone
-        strength = found.people.parameters.strength
+        result, alone = self.found, self.found.alone
+        strength = result.people.parameters.strength
         weights = zero_weights(alone.known, anchor)
         zero = 0.0 if weights is None else float(weights @ strength)
         half = half_widths(alone, self.estimator.level, weights)
         start = (CENTRE if self.estimator.anchor is None else self.estimator.anchor[1]) - POINTS_PER_LOGIT * zero
         low, high = rating_ends(
-            Certainty(strength, zero, (strength - half, strength + half)), found.state, start, anchor
+            Certainty(strength, zero, (strength - half, strength + half)), result.state, start, anchor
         )
         return [
             {
@@ -595,17 +595,17 @@ class _Board:
         """Why an interval is open, rough or missing: by people's labels."""
         rough = cluster_notes(self.found.covariance, self.matched.columns, "labels")
         open_ends = [REACH_NOTES.get(Reach(state)) for state in self.found.state]
-        said = [f"by people's labels {note}" if note else None for note in open_ends]
-        return ["; ".join(filter(None, both)) or None for both in zip(said, rough, strict=True)]
+        notes = [f"by people's labels {note}" if note else None for note in open_ends]
+        return ["; ".join(filter(None, both)) or None for both in zip(notes, rough, strict=True)]
 
     def _details(self, entries: tuple[RatingEntry, ...]) -> dict[str, Any]:
         """The `people` section of a ratings file."""
-        found, matched = self.found, self.matched
-        share = found.information_from_people
+        result, matched = self.found, self.matched
+        share = result.information_from_people
         agreement, decided = self._agreement()
         return {
             "method": "prediction-powered",
-            "lambda": found.weight,
+            "lambda": result.weight,
             "labels": round(self.data.n_labelled),
             "votes": whole(matched.votes),
             "voters": matched.voters or None,
@@ -616,9 +616,9 @@ class _Board:
             "half_width": _median_half(entries, "ci_low", "ci_high"),
             "people_only_half_width": _median_half(entries, "people_only_low", "people_only_high"),
             "information": {"people": share, "judge": 1.0 - share},
-            "saves": agreement is not None and agreement >= SAVES_FROM and found.weight > 0.0,
+            "saves": agreement is not None and agreement >= SAVES_FROM and result.weight > 0.0,
             "not_corrected": [name for name, kept in zip(matched.models, self.inside, strict=True) if not kept],
-            "random_draw_p": found.random_draw_p,
+            "random_draw_p": result.random_draw_p,
         }
 
     def _agreement(self) -> tuple[float | None, int]:
@@ -633,7 +633,7 @@ class _Board:
 
     def _remarks(self, people: Mapping[str, Any]) -> list[str]:
         """What a reader of the corrected board has to know."""
-        found = self.found
+        result = self.found
         by = f", {people['votes']:,} votes by {_count(people['voters'], 'voter')}" if people["voters"] else ""
         agreed = "no label names a winner where the judge does"
         if people["agreement"] is not None:
@@ -642,11 +642,11 @@ class _Board:
             f"on people's scale: {people['labels']:,} labelled matchups{by} correct {people['judged_matchups']:,} "
             f"judged ones; where both name a winner, {agreed}",
             f"{100 * people['information']['people']:.0f} % of the information is people's, "
-            f"{100 * people['information']['judge']:.0f} % the judge's (λ {found.weight:.2f}): half the interval is "
+            f"{100 * people['information']['judge']:.0f} % the judge's (λ {result.weight:.2f}): half the interval is "
             f"±{_points(people['half_width'])} points (median), with people's labels alone "
             f"±{_points(people['people_only_half_width'])}",
         ]
-        if found.weight == 0.0:
+        if result.weight == 0.0:
             why = "its verdicts on unlabelled matchups add nothing"
             if people["labels"] == people["judged_matchups"]:
                 why = "every judged matchup is labelled"
@@ -657,20 +657,20 @@ class _Board:
                 "verdicts, make the intervals narrower"
             )
         lines.append("valid if the labelled matchups are a random draw of the judged ones, or of whole prompts")
-        clusters = [*self.matched.remarks, *share_remarks(found.covariance, self.matched.columns, "labels")]
+        clusters = [*self.matched.remarks, *share_remarks(result.covariance, self.matched.columns, "labels")]
         return [*lines, *self._odd_draws(), *clusters]
 
     def _odd_draws(self) -> list[str]:
         """Sentences for labels that are no random draw, as far as that can be seen."""
-        found, data, names = self.found, self.data, self.names
+        result, data, names = self.found, self.data, self.names
         lines = []
-        if found.random_draw_p < NO_RANDOM_DRAW:
-            worst = int(np.argmax(np.abs(found.departures)))
-            more = "more" if found.departures[worst] > 0 else "less"
+        if result.random_draw_p < NO_RANDOM_DRAW:
+            worst = int(np.argmax(np.abs(result.departures)))
+            more = "more" if result.departures[worst] > 0 else "less"
             what = f"ties {more} often" if worst >= len(names) else f"favours {names[worst]} {more}"
             lines.append(
                 f"NOT a random draw: the judge {what} on the labelled matchups than on all "
-                f"(p = {found.random_draw_p:.1g}), so the ratings are biased. Label matchups drawn at random"
+                f"(p = {result.random_draw_p:.1g}), so the ratings are biased. Label matchups drawn at random"
             )
         n, m = data.n_labelled, len(names)
         in_all = (

@@ -121,7 +121,7 @@ def _select(
     table: BattleTable, column: str, estimator: BradleyTerry, leave_out: Callable[[RatingError], None]
 ) -> list[tuple[str, Selected]]:
     """The battles of each value that are rated."""
-    found = []
+    result = []
     for value, part in table.split(column):
         try:
             selected = select(part, estimator.selection)
@@ -130,18 +130,18 @@ def _select(
         except (BattleError, RatingError) as error:
             leave_out(RatingError(f"{column} {value}: {error}"))
         else:
-            found.append((value, selected))
-    return found
+            result.append((value, selected))
+    return result
 
 
 def _joined(
-    found: list[tuple[str, Selected]], estimator: BradleyTerry, remarks: list[str]
+    result: list[tuple[str, Selected]], estimator: BradleyTerry, remarks: list[str]
 ) -> list[tuple[str, Selected]]:
     """Only models that the battles of all categories join; an error if some are not, unless `only_connected`."""
-    names = sorted({name for _, selected in found for name in selected.table.models})
+    names = sorted({name for _, selected in result for name in selected.table.models})
     at = {name: code for code, name in enumerate(names)}
     pairs = [np.empty((0, 2), dtype=np.int32)]
-    for _, selected in found:
+    for _, selected in result:
         code = np.array([at[name] for name in selected.table.models], dtype=np.int32)
         pairs.append(np.unique(code[np.column_stack([selected.table.model_a, selected.table.model_b])], axis=0))
     met = np.concatenate(pairs)
@@ -152,19 +152,19 @@ def _joined(
     kept = connected(Selected(every, every.take(outcome > 0), {}), remarks, only_connected=estimator.only_connected)
     inside = set(kept.table.models)
     joined = []
-    for value, one in found:
+    for value, one in result:
         mask = np.array([name in inside for name in one.table.models])
         if mask.any():
             joined.append((value, restrict(one, mask, "model outside the largest connected group")))
     return joined
 
 
-def _prepare(found: list[tuple[str, Selected]], estimator: BradleyTerry) -> list[_Category]:
+def _prepare(result: list[tuple[str, Selected]], estimator: BradleyTerry) -> list[_Category]:
     """Every category with its numbers in the joint fit.
 
     A category whose battles alone do not bound a tie parameter shares that of the largest one that does.
     """
-    alone = [estimator._prepare(selected, [], None) for _, selected in found]
+    alone = [estimator._prepare(selected, [], None) for _, selected in result]
     own = [ties_bounded(one.counted.cells) for one in alone]
     size = [one.rows.weight.sum() if bounded else 0.0 for one, bounded in zip(alone, own, strict=True)]
     largest = int(np.argmax(size)) if size else 0
@@ -178,7 +178,7 @@ def _prepare(found: list[tuple[str, Selected]], estimator: BradleyTerry) -> list
             np.arange(starts[number], starts[number + 1]),
             2 * number + np.arange(2) if own[number] else common,
         )
-        for number, ((value, _), one) in enumerate(zip(found, alone, strict=True))
+        for number, ((value, _), one) in enumerate(zip(result, alone, strict=True))
     ]
 
 

@@ -208,10 +208,10 @@ def known_clusters(columns: Collection[str]) -> tuple[str, ...]:
 def choose_clusters(table: BattleTable, cluster: str, remarks: list[str], *, unit: str = "battles") -> tuple[str, ...]:
     """The columns whose equal values make battles dependent; empty when all battles are independent."""
     asked = asked_clusters(cluster)
-    found = asked if asked is not None else known_clusters(table.columns)
-    count = {column: _count_clusters(table, column) for column in found}
-    columns = tuple(column for column in found if count[column] > 1)
-    alone = [column for column in found if count[column] == 1]
+    result = asked if asked is not None else known_clusters(table.columns)
+    count = {column: _count_clusters(table, column) for column in result}
+    columns = tuple(column for column in result if count[column] > 1)
+    alone = [column for column in result if count[column] == 1]
     if asked is None and len(columns) == 2:
         few = [column for column in columns if count[column] < FEW_CLUSTERS]
         if len(few) == 1:
@@ -219,7 +219,7 @@ def choose_clusters(table: BattleTable, cluster: str, remarks: list[str], *, uni
             remarks.append(
                 f"the intervals are for these {count[few[0]]} {kind_of(few[0])}s: too few to stand for others"
             )
-    for column in found:
+    for column in result:
         remarks += nameless_remark(column, *nameless(table, column), unit)
     remarks += [one_cluster(column, unit) for column in alone]
     if asked is None and not columns and not alone:

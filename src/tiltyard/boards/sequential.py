@@ -249,7 +249,7 @@ class PermutationElo(EstimatorParameters):
     ) -> tuple[Ends, Ends]:
         """The ends of the sampling intervals, the widest of all clusterings; None for a model that has none."""
         ways: list[Ints | None] = [cluster_codes(table, column)[battles.row] for column in clusters]
-        found = [
+        result = [
             elo.sampling_interval(
                 battles.a,
                 battles.b,
@@ -262,7 +262,7 @@ class PermutationElo(EstimatorParameters):
             )
             for way in ways or [None]
         ]
-        ends = np.min([one.low for one in found], axis=0), np.max([one.high for one in found], axis=0)
+        ends = np.min([one.low for one in result], axis=0), np.max([one.high for one in result], axis=0)
         low, high = ([None if math.isnan(end) else end for end in side.tolist()] for side in ends)
         return low, high
 

@@ -213,13 +213,13 @@ def fit_sides(
     shown = with_sides(table)
     if not shown.any():
         return SideFit(plain)
-    found = contrast(plain, new, old)
+    result = contrast(plain, new, old)
     if not plain.fit_input.slot:
         lean = side_lean(plain, shown, _weights(plain, new, old))
-        if is_balanced(lean, found):
+        if is_balanced(lean, result):
             return SideFit(plain)
         if not shown.all():
-            if is_balanced(lean, found, BALANCED_MIXTURE):
+            if is_balanced(lean, result, BALANCED_MIXTURE):
                 return SideFit(plain)
             what = f"{_shown_first(plain, shown, new, old)} that have sides, and others have none"
             return SideFit(plain, obstacles=(f"{what}, so the side's advantage is not fitted",))
@@ -247,15 +247,15 @@ def side_remark(advantage: float) -> str:
     )
 
 
-def is_balanced(lean: float, found: Contrast, errors: float = BALANCED) -> bool:
+def is_balanced(lean: float, result: Contrast, errors: float = BALANCED) -> bool:
     """Whether sides are so balanced that their advantage hardly matters to the difference.
 
     Parameters:
         lean: By how many logits the difference moves for every logit that the first side is worth.
-        found: The difference.
+        result: The difference.
         errors: How many standard errors a side worth a whole logit may move it.
     """
-    return abs(lean) <= errors * found.error / POINTS_PER_LOGIT
+    return abs(lean) <= errors * result.error / POINTS_PER_LOGIT
 
 
 def side_lean(solved: Solved, shown: NDArray[np.bool_], weights: Floats) -> float:
@@ -398,14 +398,14 @@ def _paired_variances(new: Solved, old: Solved, zero: Floats) -> Floats | None:
     if not columns or columns != old.fit_input.clusters:
         return None
     codes = [_shared_codes(new, old, column) for column in columns]
-    found = [_variance_of_moves(new, old, one, other, zero, corrected=True) for one, other in codes]
+    result = [_variance_of_moves(new, old, one, other, zero, corrected=True) for one, other in codes]
     if len(codes) == 2:
         stacked = [np.concatenate(pair) for pair in codes]
         both = _own_where_missing(in_both(stacked[0], stacked[1]))
         n = len(codes[0][0])
         once = _variance_of_moves(new, old, both[:n], both[n:], zero, corrected=False)
-        found.append(found[0] + found[1] - once)
-    return np.asarray(np.max(found, axis=0))
+        result.append(result[0] + result[1] - once)
+    return np.asarray(np.max(result, axis=0))
 
 
 def _shared_codes(new: Solved, old: Solved, column: str) -> tuple[Ints, Ints]:

@@ -211,8 +211,8 @@ def values_by_prompt(table: BattleTable, column: str) -> dict[str, str]:
     prompts, values = table.text_column(PROMPT), table.text_column(column)
     both = (prompts.codes != MISSING) & (values.codes != MISSING)
     pairs = np.unique(np.stack([prompts.codes[both], values.codes[both]]), axis=1)
-    found, count = np.unique(pairs[0], return_counts=True)
-    alike = set(found[count == 1].tolist())
+    result, count = np.unique(pairs[0], return_counts=True)
+    alike = set(result[count == 1].tolist())
     return {prompts.labels[p]: values.labels[v] for p, v in pairs.T.tolist() if p in alike}
 
 
@@ -242,31 +242,31 @@ def in_part(missing: MissingVerdicts, table: BattleTable, column: str, value: st
     return missing.only(prompts={one.prompt_id for one in missing.matchups if may_be(one)})
 
 
-def with_missing(found: Difference, whole: Missing, of_part: Callable[[str, str], Missing | None]) -> Difference:
+def with_missing(result: Difference, whole: Missing, of_part: Callable[[str, str], Missing | None]) -> Difference:
     """The difference with its matchups without a verdict, on the whole and in each part.
 
     A dimension or category that has such matchups and no battle is a part of its own, of which nothing can be told.
 
     Parameters:
-        found: The difference without them.
+        result: The difference without them.
         whole: Those of the whole.
         of_part: Those that may belong to a value of a column; None where there are none.
     """
     parts = []
-    for part in found.parts:
-        lost, values = of_part(part.column, part.value), sum(one.column == part.column for one in found.parts)
-        level = 1.0 - (1.0 - found.level) / values
-        estimate = _covering(part.estimate, part.contrast, lost, level, anytime=found.anytime)
+    for part in result.parts:
+        lost, values = of_part(part.column, part.value), sum(one.column == part.column for one in result.parts)
+        level = 1.0 - (1.0 - result.level) / values
+        estimate = _covering(part.estimate, part.contrast, lost, level, anytime=result.anytime)
         parts.append(replace(part, estimate=estimate, missing=lost))
-    for column in dict.fromkeys(part.column for part in found.parts):
-        shown = {part.value for part in found.parts if part.column == column}
+    for column in dict.fromkeys(part.column for part in result.parts):
+        shown = {part.value for part in result.parts if part.column == column}
         for value in sorted(_values_of(whole.verdicts, column) - shown):
-            unseen = replace(found.parts[0], column=column, value=value, estimate=None, contrast=None)
+            unseen = replace(result.parts[0], column=column, value=value, estimate=None, contrast=None)
             why = "no battle: no matchup has a verdict"
             parts.append(replace(unseen, reason=why, missing=of_part(column, value)))
-    estimate = _covering(found.estimate, found.contrast, whole, found.level, anytime=found.anytime)
+    estimate = _covering(result.estimate, result.contrast, whole, result.level, anytime=result.anytime)
     assert estimate is not None
-    return replace(found, estimate=estimate, parts=tuple(parts), missing=whole)
+    return replace(result, estimate=estimate, parts=tuple(parts), missing=whole)
 
 
 def _values_of(missing: MissingVerdicts, column: str) -> set[str]:
@@ -420,10 +420,10 @@ class GateResult:
 
     def _missing(self) -> dict[str, Any] | None:
         """How many matchups have no verdict, and what they could change; None where all have one."""
-        found = self.difference.missing
-        if found is None:
+        result = self.difference.missing
+        if result is None:
             return None
-        return {**found.to_dict(self.level, self.missing, anytime=self.anytime), "verdict_if_ignored": self.if_ignored}
+        return {**result.to_dict(self.level, self.missing, anytime=self.anytime), "verdict_if_ignored": self.if_ignored}
 
     def to_json(self) -> str:
         """The verdict as JSON text."""
@@ -434,7 +434,7 @@ class GateResult:
 
 
 def judge_difference(
-    found: Difference,
+    result: Difference,
     *,
     margin: float = MARGIN,
     alpha: float = ALPHA,
@@ -447,7 +447,7 @@ def judge_difference(
     and one value that is worse makes the verdict worse.
 
     Parameters:
-        found: The difference.
+        result: The difference.
         margin: By how many rating points the new one may be worse.
         alpha: The error rate: how often equal models may be called better or worse.
         by: A column whose values are judged too; None: only the whole.
@@ -457,28 +457,28 @@ def judge_difference(
     check_number("margin", margin, least=0.0, most=2000.0)
     if not SMALLEST_ALPHA <= alpha < 0.5:
         raise OptionError(f"alpha is {alpha:g}: expected an error rate from {SMALLEST_ALPHA:g} to 0.5, such as 0.05.")
-    parts = [part for part in found.parts if part.column == by]
+    parts = [part for part in result.parts if part.column == by]
     if by is not None and not parts:
         raise OptionError(f"the battles have no column {by!r} with two values or more to judge apart.")
     each = alpha / (len(parts) + 1)
-    worst = found.missing.worst() if found.missing is not None and missing == "worst" else None
-    verdict, bound = decide(found.contrast, margin, each, anytime=found.anytime, worst=worst)
-    if_ignored = verdict if worst is None else decide(found.contrast, margin, each, anytime=found.anytime)[0]
-    if found.obstacles:
+    worst = result.missing.worst() if result.missing is not None and missing == "worst" else None
+    verdict, bound = decide(result.contrast, margin, each, anytime=result.anytime, worst=worst)
+    if_ignored = verdict if worst is None else decide(result.contrast, margin, each, anytime=result.anytime)[0]
+    if result.obstacles:
         verdict = if_ignored = "unknown"
-    judged = [_judge_part(part, found, margin, each, missing) for part in parts]
+    judged = [_judge_part(part, result, margin, each, missing) for part in parts]
     if any(part.verdict == "worse" for part in judged):
         verdict = "worse"
     elif verdict in PASSES and any(part.doubtful for part in judged):
         verdict = "unknown"
-    needed = None if found.obstacles else times_needed(found.contrast, margin, each)
-    low, high = found.contrast.ends(1.0 - each, anytime=found.anytime)
+    needed = None if result.obstacles else times_needed(result.contrast, margin, each)
+    low, high = result.contrast.ends(1.0 - each, anytime=result.anytime)
     return GateResult(
         verdict=verdict,
-        difference=found,
+        difference=result,
         margin=margin,
         alpha=alpha,
-        anytime=found.anytime,
+        anytime=result.anytime,
         level=1.0 - each,
         low=low,
         high=high,
@@ -491,21 +491,21 @@ def judge_difference(
 
 
 def _judge_part(
-    part: PartDifference, found: Difference, margin: float, alpha: float, missing: MissingRule
+    part: PartDifference, result: Difference, margin: float, alpha: float, missing: MissingRule
 ) -> PartVerdict:
     """The verdict on one value of a column, by the same rules as on the whole."""
     one, lost = part.contrast, part.missing
     count = 0 if lost is None else len(lost)
     points = None if one is None else one.points
     worst = lost.worst() if lost is not None and missing == "worst" else None
-    if one is None or found.obstacles:
+    if one is None or result.obstacles:
         return PartVerdict(part.column, part.value, "unknown", points, part.reason, count, worst is not None)
-    verdict, _ = decide(one, margin, alpha, anytime=found.anytime, worst=worst)
+    verdict, _ = decide(one, margin, alpha, anytime=result.anytime, worst=worst)
     doubtful = False
     if worst is not None and verdict != "worse":
         cases = (one, worst.against)
         doubtful = any(
-            case is None or decide(case, margin, alpha, anytime=found.anytime)[0] == "worse" for case in cases
+            case is None or decide(case, margin, alpha, anytime=result.anytime)[0] == "worse" for case in cases
         )
     return PartVerdict(part.column, part.value, verdict, points, part.reason, count, doubtful)
 

@@ -343,16 +343,16 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PairPlan
     estimator, table = read_for_plan(battles, options, level=goal.level)
     sides = fit_sides(estimator.solve(table), new, old, estimator, lambda other: other.solve(table))
     solved = sides.solved
-    found = contrast(solved, new, old)
-    _check_known(found, new, old)
+    result = contrast(solved, new, old)
+    _check_known(result, new, old)
     have = amount_of(solved)
-    low, high = found.ends(goal.level, anytime=goal.anytime)
-    pilot = Pilot(new, old, found.points, found.error, low, high, found.degrees + 1.0, have)
-    growth = Growth(_variance_of(solved, found), pilot.worth, have.battles, found.clustered)
+    low, high = result.ends(goal.level, anytime=goal.anytime)
+    pilot = Pilot(new, old, result.points, result.error, low, high, result.degrees + 1.0, have)
+    growth = Growth(_variance_of(solved, result), pilot.worth, have.battles, result.clustered)
     wanted = _differences(differences, goal)
     rows = [_row(points, growth, goal, have, have, price) for points in wanted]
-    if differences is None and goal.margin is None and round(abs(found.points)) >= 1:
-        rows.insert(0, _row(abs(found.points), growth, goal, have, have, price, present=True))
+    if differences is None and goal.margin is None and round(abs(result.points)) >= 1:
+        rows.insert(0, _row(abs(result.points), growth, goal, have, have, price, present=True))
     unit = next(iter(have.clusters.values()), have.battles)
     lost = lacking(open_source(battles).battles, estimator.selection).only(entrants={new, old})
     notes = [f"{lost.sentence}: they are not counted"] if lost else []
@@ -427,38 +427,38 @@ def _row(
 
 def _smallest(sizes: Sequence[int], growth: Growth, goal: Goal, unit: float) -> dict[int, float | None]:
     """The smallest difference that each size shows; `unit` prompts (or voters, or battles) are size 1."""
-    found = {}
+    result = {}
     for size in sizes:
         check_whole("size", size, least=1)
-        found[size] = growth.smallest(goal, size / unit)
-    return found
+        result[size] = growth.smallest(goal, size / unit)
+    return result
 
 
-def _check_known(found: Contrast, new: str, old: str) -> None:
-    if found.no_low or found.no_high:
+def _check_known(result: Contrast, new: str, old: str) -> None:
+    if result.no_low or result.no_high:
         raise OptionError(
             f"the battles do not bound the difference of {new!r} and {old!r} on both sides (one of them won or lost "
             "all of its battles): nothing says how it varies. Add battles, or plan from assumptions, without battles."
         )
-    if not found.known:
+    if not result.known:
         raise OptionError(
             f"the battles of {new!r} or {old!r} come from too few prompts or voters to say how their difference "
             "varies. Add prompts, or plan from assumptions, without battles."
         )
 
 
-def _variance_of(solved: Solved, found: Contrast) -> Callable[[float], float]:
+def _variance_of(solved: Solved, result: Contrast) -> Callable[[float], float]:
     """The variance by the true difference.
 
     Where only the two met, it is carried from the present difference to another one by Davidson's formula for one
     battle, (2 cosh(δ/2) + ν)·2 cosh(δ/2); through a field it hardly depends on the difference.
     """
-    present = max(found.variance, found.own_variance)
+    present = max(result.variance, result.own_variance)
     table = solved.fit_input.selected.table
     if len(table.models) > 2:
         return lambda _: present
     tied = float(table.weight[table.outcome == Outcome.TIE].sum() / table.n_battles)
-    at = 2.0 * math.cosh(0.5 * found.value)
+    at = 2.0 * math.cosh(0.5 * result.value)
     nu = tied / (1.0 - tied) * at
 
     def variance(points: float) -> float:
@@ -641,8 +641,8 @@ def plan_top(battles: BattleData, top: int, options: TopPlanOptions) -> BoardPla
     more = None if needed is None else needed.beyond(have)
     direct, batch = (None, None) if price is None else price.of(more)
     lost = lacking(open_source(battles).battles, estimator.selection)
-    said = [f"{lost.sentence}: they are not counted"] if lost else []
-    remarks = [*said, *dict.fromkeys(solved.fit_input.remarks), *remarks, *_noise(pairs, future, names)]
+    notes = [f"{lost.sentence}: they are not counted"] if lost else []
+    remarks = [*notes, *dict.fromkeys(solved.fit_input.remarks), *remarks, *_noise(pairs, future, names)]
     return BoardPlan(
         top, len(names), goal, tuple(pairs), factor, needed, more, have, price, direct, batch, tuple(remarks)
     )

@@ -104,9 +104,9 @@ class PartDifference:
 
     def to_dict(self) -> dict[str, Any]:
         """The part as plain values."""
-        found = {} if self.estimate is None else self.estimate.to_dict()
+        result = {} if self.estimate is None else self.estimate.to_dict()
         lost = 0 if self.missing is None else len(self.missing)
-        return {"column": self.column, "value": self.value, **found, "reason": self.reason, "without_verdict": lost}
+        return {"column": self.column, "value": self.value, **result, "reason": self.reason, "without_verdict": lost}
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,12 +184,12 @@ class Growth:
             goal: The goal.
             points: The true difference in rating points.
         """
-        found = size_for(lambda size: self.chance(goal, points, size), goal.power)
-        if found is None:
+        result = size_for(lambda size: self.chance(goal, points, size), goal.power)
+        if result is None:
             raise OptionError(f"difference is {points:g}: no sample that could be gathered shows so little.")
         if self.exact is None:
-            return found
-        size = math.ceil(found)
+            return result
+        size = math.ceil(result)
         if size > COUNTED // 2:
             return size
         # Counted out, the chance goes up and down with the size: the first one from which on it is reached.
@@ -205,8 +205,8 @@ class Growth:
             size: The size of the sample.
         """
         least = 1e-6 - (goal.margin or 0.0)
-        found = size_for(lambda above: self.chance(goal, least + above, size), goal.power, most=1000.0)
-        return None if found is None else least + found
+        result = size_for(lambda above: self.chance(goal, least + above, size), goal.power, most=1000.0)
+        return None if result is None else least + result
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,8 +367,8 @@ def _population(assumed: Assumptions, own: float, gap: float) -> tuple[float, fl
 
     true_gap = 0.0
     if gap != 0.0:
-        found = _root(lambda size: excess(math.copysign(size, gap)) * math.copysign(1.0, gap), 1e-9, 100.0)
-        true_gap = math.copysign(found, gap)
+        result = _root(lambda size: excess(math.copysign(size, gap)) * math.copysign(1.0, gap), 1e-9, 100.0)
+        true_gap = math.copysign(result, gap)
     return true_gap, fitted(seen(true_gap))
 
 

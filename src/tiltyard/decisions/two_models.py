@@ -68,9 +68,9 @@ def difference(battles: BattleData, new: str, old: str, options: DifferenceOptio
     where_from = open_source(battles)
     table = read_to_compare(where_from.battles, estimator, options.part(InputOptions), by)
     known = where_from.prompt_texts() if options.texts is None else options.texts
-    found = compare_in(table, new, old, estimator, by=by, texts=known, anytime=options.anytime)
+    result = compare_in(table, new, old, estimator, by=by, texts=known, anytime=options.anytime)
     lost = missing_among(where_from.missing_verdicts(), table, selection, filtered=options.where is not None)
-    return _with_missing(found, table, lost.only(entrants={new, old}), estimator, options.missing)
+    return _with_missing(result, table, lost.only(entrants={new, old}), estimator, options.missing)
 
 
 def make_bradley_terry(options: FitOptions, **more: Any) -> BradleyTerry:
@@ -82,10 +82,10 @@ def make_bradley_terry(options: FitOptions, **more: Any) -> BradleyTerry:
 
 
 def _with_missing(
-    found: Difference, table: BattleTable, lost: MissingVerdicts, estimator: BradleyTerry, rule: MissingRule
+    result: Difference, table: BattleTable, lost: MissingVerdicts, estimator: BradleyTerry, rule: MissingRule
 ) -> Difference:
     """The difference with what its matchups without a verdict could change, on the whole and in each part."""
-    new, old = found.new, found.old
+    new, old = result.new, result.old
 
     def missing_in(battles: BattleTable, some: MissingVerdicts) -> Missing:
         def fit(against: bool) -> Contrast:
@@ -106,7 +106,7 @@ def _with_missing(
         some = in_part(lost, table, column, value)
         return missing_in(part_of(table, column, value), some) if some else None
 
-    return with_missing(found, missing_in(table, lost), of_part) if lost else found
+    return with_missing(result, missing_in(table, lost), of_part) if lost else result
 
 
 def read_to_compare(
@@ -159,16 +159,16 @@ def compare_in(
     plain, joined, apart = _solved_together(table, estimator, new, old, before)
     sides = fit_sides(plain, new, old, estimator, partial(_solve_once, joined, before=before, key=WITH_SIDES))
     solved = sides.solved
-    found = contrast(solved, new, old)
+    result = contrast(solved, new, old)
     selected = solved.fit_input.selected
     ours = _of_either(selected.table, new, old)
     fitting = replace(estimator, slot=solved.fit_input.slot)
     direct = _head_to_head(selected.table, selected.both_bad, new, old, fitting, level, anytime=anytime)
-    estimate = _estimate(found, solved, level, ours.n_battles, anytime=anytime)
-    remarks = [*apart, *solved.fit_input.remarks, *sides.remarks, *_disagreement(direct, found, level)]
+    estimate = _estimate(result, solved, level, ours.n_battles, anytime=anytime)
+    remarks = [*apart, *solved.fit_input.remarks, *sides.remarks, *_disagreement(direct, result, level)]
     if len(np.unique(selected.table.source)) > 1:
         remarks.append("verdicts of a judge and votes of people are taken together; source=... takes one of them")
-    if not found.known:
+    if not result.known:
         remarks.append("no interval: the battles of one of the two come from too few prompts or voters")
     remarks += few_clusters(solved, (new, old))
     only = only_for(solved, estimator)
@@ -176,7 +176,7 @@ def compare_in(
         new=new,
         old=old,
         estimate=estimate,
-        contrast=found,
+        contrast=result,
         level=level,
         direct=direct,
         parts=_parts(table, new, old, estimator, by, level, before, anytime=anytime),
@@ -234,8 +234,8 @@ def few_clusters(solved: Solved, names: Sequence[str]) -> list[str]:
     """
     notes = cluster_notes(solved.covariance, solved.fit_input.clusters)
     models = solved.fit_input.selected.table.models
-    said = [(name, notes[models.index(name)] if notes else None) for name in names]
-    return [f"{name}: {text}" for name, text in said if text is not None]
+    named = [(name, notes[models.index(name)] if notes else None) for name in names]
+    return [f"{name}: {text}" for name, text in named if text is not None]
 
 
 def _check_names(table: BattleTable, new: str, old: str) -> None:
@@ -266,15 +266,19 @@ def _between(table: BattleTable, new: str, old: str) -> BattleTable:
     return forward if not len(backward) else backward if not len(forward) else concat([forward, backward])
 
 
-def _estimate(found: Contrast, solved: Solved, level: float, n_battles: float, *, anytime: bool) -> EstimatedDifference:
+def _estimate(
+    result: Contrast, solved: Solved, level: float, n_battles: float, *, anytime: bool
+) -> EstimatedDifference:
     """The difference in points, and the mean result that the fit expects of such a difference."""
-    low, high = found.ends(level, anytime=anytime)
-    rate, rate_low, rate_high = (mean_result(solved, points) for points in (found.points, low, high))
+    low, high = result.ends(level, anytime=anytime)
+    rate, rate_low, rate_high = (mean_result(solved, points) for points in (result.points, low, high))
     assert rate is not None
-    if found.known:
+    if result.known:
         rate_low = 0.0 if rate_low is None else rate_low
         rate_high = 1.0 if rate_high is None else rate_high
-    return EstimatedDifference(found.points, low, high, found.probability_above(), rate, rate_low, rate_high, n_battles)
+    return EstimatedDifference(
+        result.points, low, high, result.probability_above(), rate, rate_low, rate_high, n_battles
+    )
 
 
 def mean_result(solved: Solved, points: float | None) -> float | None:
@@ -333,22 +337,22 @@ def _direct_estimate(
             return None
         # ties alone: nothing to tell the two apart by
         return EstimatedDifference(0.0, None, None, None, rate, None, None, rated.n_battles)
-    found, half = contrast(solved, new, old), contrast(halves, new, old)
+    result, half = contrast(solved, new, old), contrast(halves, new, old)
     rates = _estimate(half, halves, level, rated.n_battles, anytime=anytime)
     return replace(
-        _estimate(found, solved, level, rated.n_battles, anytime=anytime),
+        _estimate(result, solved, level, rated.n_battles, anytime=anytime),
         win_rate=rates.win_rate if estimator.slot else rate,
         win_rate_low=rates.win_rate_low,
         win_rate_high=rates.win_rate_high,
     )
 
 
-def _disagreement(direct: HeadToHead | None, found: Contrast, level: float) -> list[str]:
+def _disagreement(direct: HeadToHead | None, result: Contrast, level: float) -> list[str]:
     """A sentence where the battles between the two and those through the field tell different stories.
 
     The difference between them is set against the part of the variance that the field takes away (Hausman's test).
     """
-    if direct is None or direct.estimate is None or not found.known:
+    if direct is None or direct.estimate is None or not result.known:
         return []
     own = direct.estimate
     if own.low is None or own.high is None:
@@ -356,12 +360,12 @@ def _disagreement(direct: HeadToHead | None, found: Contrast, level: float) -> l
     from scipy.special import ndtr, ndtri
 
     error = (own.high - own.low) / (2.0 * float(ndtri(0.5 + 0.5 * level)))
-    gap = own.difference - found.points
-    spread = error * error - found.error * found.error
+    gap = own.difference - result.points
+    spread = error * error - result.error * result.error
     if spread <= 0.05 * error * error or 2.0 * float(ndtr(-abs(gap) / spread**0.5)) > UNLIKE:
         return []
     return [
-        f"their own battles say {signed(own.difference)} points, all battles together {signed(found.points)}: more "
+        f"their own battles say {signed(own.difference)} points, all battles together {signed(result.points)}: more "
         "apart than chance explains, so the field may rate them on other things than they differ in"
     ]
 
@@ -387,7 +391,7 @@ def _parts(
             continue
         inside = 1.0 - (1.0 - level) / len(values)
         for value, battles in values.items():
-            estimate, found, reason = None, None, None
+            estimate, result, reason = None, None, None
             try:
                 _check_names(battles, new, old)
                 joined = replace(estimator, only_connected=True)
@@ -396,10 +400,10 @@ def _parts(
                 if sides.obstacles:
                     raise RatingError(f"{'; '.join(sides.obstacles)}.")
                 solved = sides.solved
-                found = contrast(solved, new, old)
+                result = contrast(solved, new, old)
                 ours = _of_either(solved.fit_input.selected.table, new, old)
-                estimate = _estimate(found, solved, inside, ours.n_battles, anytime=anytime)
+                estimate = _estimate(result, solved, inside, ours.n_battles, anytime=anytime)
             except (BattleError, RatingError, OptionError) as error:
                 reason = str(error)
-            parts.append(PartDifference(column, value, estimate, found, reason))
+            parts.append(PartDifference(column, value, estimate, result, reason))
     return tuple(parts)

@@ -182,20 +182,20 @@ def compare_runs(new: BattleData, old: BattleData, options: RunsOptions) -> RunC
         runs = (replace(runs[0], name=f"new {runs[0].name}"), replace(runs[1], name=f"old {runs[1].name}"))
     tables = tuple(read_to_compare(run.battles, estimator, reading) for run in runs)
     notes = _unlike(runs, tables, anyway=options.anyway)
-    found = _compare((tables[0], tables[1]), runs, estimator, notes, options.unchanged or (), anytime=options.anytime)
+    result = _compare((tables[0], tables[1]), runs, estimator, notes, options.unchanged or (), anytime=options.anytime)
     lost = [
         missing_among(run.missing_verdicts(), table, options.part(Selection), filtered=options.where is not None)
         for run, table in zip(runs, tables, strict=True)
     ]
     return (
-        _with_missing(found, (tables[0], tables[1]), (lost[0], lost[1]), estimator, options.missing)
+        _with_missing(result, (tables[0], tables[1]), (lost[0], lost[1]), estimator, options.missing)
         if any(lost)
-        else found
+        else result
     )
 
 
 def _with_missing(
-    found: RunComparison,
+    result: RunComparison,
     tables: tuple[BattleTable, BattleTable],
     lost: tuple[MissingVerdicts, MissingVerdicts],
     estimator: BradleyTerry,
@@ -204,16 +204,16 @@ def _with_missing(
     """The comparison with what matchups without a verdict could change for each entrant, on the whole and in parts."""
     notes = [
         f"{run}: {some.sentence}; {DONE_WITH[rule]}"
-        for run, some in zip((found.new, found.old), lost, strict=True)
+        for run, some in zip((result.new, result.old), lost, strict=True)
         if some
     ]
     changes = []
-    for change in found.changes:
+    for change in result.changes:
         own = (lost[0].only(entrants={change.entrant}), lost[1].only(entrants={change.entrant}))
-        changes.append(_change_with_missing(change, tables, own, estimator, found.zero, rule) if any(own) else change)
+        changes.append(_change_with_missing(change, tables, own, estimator, result.zero, rule) if any(own) else change)
     if rule == "worst":
         changes = [replace(one, beyond_noise=_beyond_noise(one.difference, len(changes))) for one in changes]
-    return replace(found, changes=tuple(changes), notes=(*notes, *found.notes))
+    return replace(result, changes=tuple(changes), notes=(*notes, *result.notes))
 
 
 def _change_with_missing(
@@ -228,7 +228,7 @@ def _change_with_missing(
 
     Against it are those of the new run that it loses, and those of the old run that it wins.
     """
-    name, found = change.entrant, change.difference
+    name, result = change.entrant, change.difference
 
     def missing_in(battles: Sequence[BattleTable], some: Sequence[MissingVerdicts]) -> Missing:
         def fit(against: bool) -> Contrast:
@@ -242,21 +242,21 @@ def _change_with_missing(
                 raise RatingError(f"{'; '.join(blocked[name])}.")
             return fits.contrast(fits.models.index(name))
 
-        counts = {title: len(one) for title, one in zip((found.new, found.old), some, strict=True)}
+        counts = {title: len(one) for title, one in zip((result.new, result.old), some, strict=True)}
         return Missing(together(some), counts, worst_case(fit), rule)
 
     def of_part(column: str, value: str) -> Missing | None:
         some = [in_part(one, table, column, value) for one, table in zip(lost, tables, strict=True)]
         return missing_in([part_of(table, column, value) for table in tables], some) if any(some) else None
 
-    return replace(change, difference=with_missing(found, missing_in(tables, lost), of_part))
+    return replace(change, difference=with_missing(result, missing_in(tables, lost), of_part))
 
 
-def _beyond_noise(found: Difference, entrants: int) -> bool:
+def _beyond_noise(result: Difference, entrants: int) -> bool:
     """Whether an entrant moved by more than chance and matchups without a verdict explain, all looked at together."""
-    level, lost = 1.0 - (1.0 - found.level) / entrants, found.missing
-    ends = found.contrast.ends(level, anytime=found.anytime)
-    low, high = ends if lost is None else lost.worst().ends(found.contrast, level, anytime=found.anytime)
+    level, lost = 1.0 - (1.0 - result.level) / entrants, result.missing
+    ends = result.contrast.ends(level, anytime=result.anytime)
+    low, high = ends if lost is None else lost.worst().ends(result.contrast, level, anytime=result.anytime)
     return bool((low is not None and low > 0.0) or (high is not None and high < 0.0))
 
 
@@ -320,10 +320,10 @@ def _compare(
     for i, name in enumerate(fits.models):
         one = fits.contrast(i)
         low, high = one.ends(1.0 - (1.0 - estimator.level) / len(fits.models), anytime=anytime)
-        found = _difference(name, one, fits, tables, runs, estimator, parts.get(name, ()), texts, anytime=anytime)
+        result = _difference(name, one, fits, tables, runs, estimator, parts.get(name, ()), texts, anytime=anytime)
         unnamed = (unnamed_clause(table, PROMPT, (name,)) for table in whole if PROMPT in table.columns)
-        against = [*filter(None, unnamed), *blocked.get(name, ()), *found.obstacles]
-        found = replace(found, obstacles=tuple(dict.fromkeys(against)))
+        against = [*filter(None, unnamed), *blocked.get(name, ()), *result.obstacles]
+        result = replace(result, obstacles=tuple(dict.fromkeys(against)))
         changes.append(
             EntrantChange(
                 entrant=name,
@@ -333,7 +333,7 @@ def _compare(
                 rank_old=int(places[1][i]),
                 answers_changed=None if name not in same else not same[name],
                 beyond_noise=bool((low is not None and low > 0.0) or (high is not None and high < 0.0)),
-                difference=found,
+                difference=result,
             )
         )
     changes.sort(key=lambda change: change.rank_new)
@@ -450,7 +450,7 @@ def _parts(
     tables: tuple[BattleTable, BattleTable], estimator: BradleyTerry, zero: Sequence[str]
 ) -> dict[str, tuple[PartDifference, ...]]:
     """For each entrant what changed in each dimension and category; intervals hold for all values of a column."""
-    found: dict[str, list[PartDifference]] = {}
+    result: dict[str, list[PartDifference]] = {}
     for column in PARTS:
         if any(column not in table.columns for table in tables):
             continue
@@ -465,13 +465,13 @@ def _parts(
                 fits = TwoFits.of(pair, estimator, zero)
             except (BattleError, RatingError, OptionError) as error:
                 for name in tables[0].models:
-                    found.setdefault(name, []).append(PartDifference(column, value, None, None, str(error)))
+                    result.setdefault(name, []).append(PartDifference(column, value, None, None, str(error)))
                 continue
             for i, name in enumerate(fits.models):
                 one = fits.contrast(i)
                 estimate = _estimate(one, fits, level, _battles(pair, name))
-                found.setdefault(name, []).append(PartDifference(column, value, estimate, one))
-    return {name: tuple(parts) for name, parts in found.items()}
+                result.setdefault(name, []).append(PartDifference(column, value, estimate, one))
+    return {name: tuple(parts) for name, parts in result.items()}
 
 
 def _battles(tables: Sequence[BattleTable], name: str) -> float:

@@ -66,86 +66,86 @@ def share(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
-def sentence(found: Difference) -> str:
+def sentence(difference: Difference) -> str:
     """The answer in one sentence, for a chat or the first line of a page."""
-    size = f"{signed(found.difference)} points ({between(found.low, found.high)})"
-    chance = found.probability_better
-    which = side(found.low, found.high)
-    if found.obstacles and found.only_for is None:
-        text = f"cannot tell {found.new} from {found.old}: {'; '.join(found.obstacles)}; here {size}"
+    new, old, chance = difference.new, difference.old, difference.probability_better
+    size = f"{signed(difference.difference)} points ({between(difference.low, difference.high)})"
+    which = side(difference.low, difference.high)
+    if difference.obstacles and difference.only_for is None:
+        text = f"cannot tell {new} from {old}: {'; '.join(difference.obstacles)}; here {size}"
     elif which == "better":
-        text = f"{found.new} is better than {found.old}: {size}, {sureness(chance)} sure"
+        text = f"{new} is better than {old}: {size}, {sureness(chance)} sure"
     elif which == "worse":
-        text = f"{found.new} is worse than {found.old}: {size}, {sureness(None if chance is None else 1 - chance)} sure"
+        text = f"{new} is worse than {old}: {size}, {sureness(None if chance is None else 1 - chance)} sure"
     elif chance is None:
-        text = f"cannot tell {found.new} from {found.old}: {size}"
+        text = f"cannot tell {new} from {old}: {size}"
     else:
-        text = f"cannot tell {found.new} from {found.old}: {size}, {sureness(chance)} sure that {found.new} is better"
-    if found.only_for is not None:
-        text = f"for {found.only_for}, {text}"
-    lost = "" if found.missing is None else f"; {found.missing.clause}"
-    return f"{text}; {sample(found)}{lost}."
+        text = f"cannot tell {new} from {old}: {size}, {sureness(chance)} sure that {new} is better"
+    if difference.only_for is not None:
+        text = f"for {difference.only_for}, {text}"
+    lost = "" if difference.missing is None else f"; {difference.missing.clause}"
+    return f"{text}; {sample(difference)}{lost}."
 
 
-def sample(found: Difference) -> str:
+def sample(difference: Difference) -> str:
     """How much data: battles, prompts, voters, and how many of the battles are between the two."""
-    text = f"{found.n_battles:,.0f} battle{'s' if found.n_battles != 1 else ''}"
+    text = f"{difference.n_battles:,.0f} battle{'s' if difference.n_battles != 1 else ''}"
     places = []
-    if found.n_prompts is not None:
-        places.append(f"on {found.n_prompts:,} prompt{'s' if found.n_prompts != 1 else ''}")
-    if found.n_voters is not None:
-        places.append(f"by {found.n_voters:,} voter{'s' if found.n_voters != 1 else ''}")
+    if difference.n_prompts is not None:
+        places.append(f"on {difference.n_prompts:,} prompt{'s' if difference.n_prompts != 1 else ''}")
+    if difference.n_voters is not None:
+        places.append(f"by {difference.n_voters:,} voter{'s' if difference.n_voters != 1 else ''}")
     text = " ".join([text, *places])
-    if found.then_and_now:
+    if difference.then_and_now:
         return text
-    met = 0.0 if found.direct is None else found.direct.n_battles - found.direct.both_bad
+    met = 0.0 if difference.direct is None else difference.direct.n_battles - difference.direct.both_bad
     if met == 0:
         return f"{text}, none between the two"
-    return text if met >= found.n_battles else f"{text}, {met:,.0f} of them between the two"
+    return text if met >= difference.n_battles else f"{text}, {met:,.0f} of them between the two"
 
 
-def as_table(found: Difference, shown: int = SHOWN) -> str:
+def as_table(difference: Difference, shown: int = SHOWN) -> str:
     """The table for people.
 
     Parameters:
-        found: The difference.
+        difference: The difference.
         shown: Prompts in each list.
     """
-    lines = [found.sentence, "", *_estimates(found).text(), *_counts(found)]
-    for column in dict.fromkeys(part.column for part in found.parts):
-        lines += ["", f"by {column} (intervals hold for all values at once):", *_part_table(found, column).text()]
-    for title, prompts in prompt_lists(found, shown):
-        lines += ["", f"{title}:", *prompt_table(found, prompts).text()]
-    lines += ["", *footnotes(found)]
+    lines = [difference.sentence, "", *_estimates(difference).text(), *_counts(difference)]
+    for column in dict.fromkeys(part.column for part in difference.parts):
+        lines += ["", f"by {column} (intervals hold for all values at once):", *_part_table(difference, column).text()]
+    for title, prompts in prompt_lists(difference, shown):
+        lines += ["", f"{title}:", *prompt_table(difference, prompts).text()]
+    lines += ["", *footnotes(difference)]
     return "\n".join(lines)
 
 
-def as_markdown(found: Difference, shown: int = SHOWN, *, first: str | None = None) -> str:
+def as_markdown(difference: Difference, shown: int = SHOWN, *, first: str | None = None) -> str:
     """The same as Markdown.
 
     Parameters:
-        found: The difference.
+        difference: The difference.
         shown: Prompts in each list.
         first: The first sentence; None: the difference's own.
     """
-    blocks = [f"**{markdown_text(first or found.sentence)}**", _estimates(found).markdown()]
-    blocks += [markdown_text(line) for line in _counts(found) if line]
-    for column in dict.fromkeys(part.column for part in found.parts):
-        blocks += [f"By {column} (intervals hold for all values at once):", _part_table(found, column).markdown()]
-    for title, prompts in prompt_lists(found, shown):
-        blocks += [markdown_text(f"{title[0].upper()}{title[1:]}:"), prompt_table(found, prompts).markdown()]
-    notes = footnotes(found, missing=first is None)
+    blocks = [f"**{markdown_text(first or difference.sentence)}**", _estimates(difference).markdown()]
+    blocks += [markdown_text(line) for line in _counts(difference) if line]
+    for column in dict.fromkeys(part.column for part in difference.parts):
+        blocks += [f"By {column} (intervals hold for all values at once):", _part_table(difference, column).markdown()]
+    for title, prompts in prompt_lists(difference, shown):
+        blocks += [markdown_text(f"{title[0].upper()}{title[1:]}:"), prompt_table(difference, prompts).markdown()]
+    notes = footnotes(difference, missing=first is None)
     blocks.append("\n".join(f"- {markdown_text(note)}" for note in notes))
     return "\n\n".join(blocks) + "\n"
 
 
-def as_html(found: Difference) -> str:
+def as_html(difference: Difference) -> str:
     """The same as a small piece of HTML, for notebooks."""
-    tables = [("", _estimates(found).html())]
-    columns = dict.fromkeys(part.column for part in found.parts)
-    tables += [(f"by {column}", _part_table(found, column).html()) for column in columns]
-    tables += [(title, prompt_table(found, some).html()) for title, some in prompt_lists(found, SHOWN)]
-    return html_paragraphs(found.sentence, tables, footnotes(found))
+    tables = [("", _estimates(difference).html())]
+    columns = dict.fromkeys(part.column for part in difference.parts)
+    tables += [(f"by {column}", _part_table(difference, column).html()) for column in columns]
+    tables += [(title, prompt_table(difference, some).html()) for title, some in prompt_lists(difference, SHOWN)]
+    return html_paragraphs(difference.sentence, tables, footnotes(difference))
 
 
 def html_paragraphs(first: str, tables: Sequence[tuple[str, str]], notes: Sequence[str]) -> str:
@@ -155,67 +155,72 @@ def html_paragraphs(first: str, tables: Sequence[tuple[str, str]], notes: Sequen
     return f"<p><strong>{html.escape(first)}</strong></p>{body}<ul>{items}</ul>"
 
 
-def prompt_lists(found: Difference, n: int) -> list[tuple[str, list[PromptScore]]]:
+def prompt_lists(difference: Difference, n: int) -> list[tuple[str, list[PromptScore]]]:
     """The prompts that decide it, each list with its title; empty lists are left out.
 
     Parameters:
-        found: The difference.
+        difference: The difference.
         n: Prompts in each list.
     """
-    if found.then_and_now:
-        fell, rose = fell_most(found.prompts, n), rose_most(found.prompts, n)
+    if difference.then_and_now:
+        fell, rose = fell_most(difference.prompts, n), rose_most(difference.prompts, n)
         lists = [("prompts where it fell most", fell), ("prompts where it rose most", rose)]
         return [(title, prompts) for title, prompts in lists if prompts]
     lists = [
-        (f"prompts where {found.new} lost most to {found.old}", lost_most(found.prompts, n)),
-        (f"prompts where {found.new} won most against {found.old}", won_most(found.prompts, n)),
+        (f"prompts where {difference.new} lost most to {difference.old}", lost_most(difference.prompts, n)),
+        (f"prompts where {difference.new} won most against {difference.old}", won_most(difference.prompts, n)),
     ]
-    met = 0.0 if found.direct is None else found.direct.n_battles
-    if found.n_battles > met:
-        lists.append(("prompts where the two fared most differently against everybody", changed_most(found.prompts, n)))
+    met = 0.0 if difference.direct is None else difference.direct.n_battles
+    if difference.n_battles > met:
+        lists.append(
+            ("prompts where the two fared most differently against everybody", changed_most(difference.prompts, n))
+        )
     return [(title, prompts) for title, prompts in lists if prompts]
 
 
-def footnotes(found: Difference, *, missing: bool = True) -> list[str]:
+def footnotes(difference: Difference, *, missing: bool = True) -> list[str]:
     """What a reader should know about the numbers.
 
     Parameters:
-        found: The difference.
+        difference: The difference.
         missing: Whether to say how many matchups have no verdict; a gate's sentence says it.
     """
-    names = [CLUSTER_NAMES.get(way["column"], way["column"]) for way in found.interval.get("clusters", ())]
-    how = f"{percent(found.level)} intervals by {' and '.join(names) if names else 'battle'}"
-    if found.anytime:
+    names = [CLUSTER_NAMES.get(way["column"], way["column"]) for way in difference.interval.get("clusters", ())]
+    how = f"{percent(difference.level)} intervals by {' and '.join(names) if names else 'battle'}"
+    if difference.anytime:
         how += ", valid however often you look"
-    left = [f"left out: {count:,.0f} × {reason}" for reason, count in found.left_out.items() if count]
-    lost = [found.missing.remark] if missing and found.missing is not None else []
-    return [how, *lost, *found.remarks, *left]
+    left = [f"left out: {count:,.0f} × {reason}" for reason, count in difference.left_out.items() if count]
+    lost = [difference.missing.remark] if missing and difference.missing is not None else []
+    return [how, *lost, *difference.remarks, *left]
 
 
-def _estimates(found: Difference) -> Table:
-    level = percent(found.level)
-    heads = ["", "difference", level, f"{found.new} is better", "win rate", level, "battles"]
+def _estimates(difference: Difference) -> Table:
+    level = percent(difference.level)
+    heads = ["", "difference", level, f"{difference.new} is better", "win rate", level, "battles"]
     rows = []
-    if found.direct is not None and found.direct.estimate is not None:
-        rows.append(["against each other", *_numbers(found.direct.estimate)])
-    only_direct = found.direct is not None and found.direct.n_battles - found.direct.both_bad >= found.n_battles
+    if difference.direct is not None and difference.direct.estimate is not None:
+        rows.append(["against each other", *_numbers(difference.direct.estimate)])
+    only_direct = (
+        difference.direct is not None
+        and difference.direct.n_battles - difference.direct.both_bad >= difference.n_battles
+    )
     if not only_direct:
-        rows.append(["all battles", *_numbers(found.estimate)])
-    return Table.of(heads, [*rows, *_worst_rows(found)])
+        rows.append(["all battles", *_numbers(difference.estimate)])
+    return Table.of(heads, [*rows, *_worst_rows(difference)])
 
 
-def _worst_rows(found: Difference) -> list[list[str]]:
+def _worst_rows(difference: Difference) -> list[list[str]]:
     """The difference with every matchup without a verdict decided one way, where the interval is to cover that."""
-    if found.missing is None or found.missing.rule == "ignore":
+    if difference.missing is None or difference.missing.rule == "ignore":
         return []
-    worst, rows = found.missing.worst(), []
+    worst, rows = difference.missing.worst(), []
     for word, one in (("against", worst.against), ("for", worst.in_favour)):
-        title = f"with the missing {len(found.missing):,} {word} {found.new}"
+        title = f"with the missing {len(difference.missing):,} {word} {difference.new}"
         if one is None:
             rows.append([title, "no rating"])
             continue
-        ends = between(*one.ends(found.level, anytime=found.anytime))
-        battles = f"{found.n_battles + len(found.missing):,.0f}"
+        ends = between(*one.ends(difference.level, anytime=difference.anytime))
+        battles = f"{difference.n_battles + len(difference.missing):,.0f}"
         rows.append([title, signed(one.points), ends, sureness(one.probability_above()), "–", "–", battles])
     return rows
 
@@ -234,34 +239,37 @@ def _numbers(estimate: EstimatedDifference) -> list[str]:
     ]
 
 
-def _counts(found: Difference) -> list[str]:
-    if found.direct is None:
-        return ["", f"{found.new} and {found.old} never met: the difference comes through the models both met"]
-    one = found.direct
+def _counts(difference: Difference) -> list[str]:
+    if difference.direct is None:
+        return [
+            "",
+            f"{difference.new} and {difference.old} never met: the difference comes through the models both met",
+        ]
+    one = difference.direct
     parts = [f"{one.wins:,.0f} won", f"{one.losses:,.0f} lost", f"{one.ties:,.0f} tied"]
     if one.both_bad:
         parts.append(f"{one.both_bad:,.0f} both bad")
-    return ["", f"{found.new} against {found.old}: {', '.join(parts)}"]
+    return ["", f"{difference.new} against {difference.old}: {', '.join(parts)}"]
 
 
-def _part_table(found: Difference, column: str) -> Table:
-    heads = [column, "difference", "interval", f"{found.new} is better", "win rate", "interval", "battles"]
+def _part_table(difference: Difference, column: str) -> Table:
+    heads = [column, "difference", "interval", f"{difference.new} is better", "win rate", "interval", "battles"]
     rows = [
         [part.value, part.reason or ""] if part.estimate is None else [part.value, *_numbers(part.estimate)]
-        for part in found.parts
+        for part in difference.parts
         if part.column == column
     ]
     return Table.of(heads, rows)
 
 
-def prompt_table(found: Difference, prompts: Sequence[PromptScore]) -> Table:
+def prompt_table(difference: Difference, prompts: Sequence[PromptScore]) -> Table:
     """One row for each prompt; texts only where there are some."""
-    counts = [] if found.then_and_now else ["won", "lost", "tied"]
-    names = ("now", "then") if found.then_and_now else (f"mean of {found.new}", f"mean of {found.old}")
+    counts = [] if difference.then_and_now else ["won", "lost", "tied"]
+    names = ("now", "then") if difference.then_and_now else (f"mean of {difference.new}", f"mean of {difference.old}")
     columns = [TableColumn("prompt"), *(TableColumn(name, left=False) for name in (*counts, *names))]
     rows = []
     for one in prompts:
-        record = [] if found.then_and_now else [f"{value:,.0f}" for value in (one.wins, one.losses, one.ties)]
+        record = [] if difference.then_and_now else [f"{value:,.0f}" for value in (one.wins, one.losses, one.ties)]
         rows.append([_cut(one.prompt), *record, _score(one.new_score), _score(one.old_score)])
     if any(one.text for one in prompts):
         columns.append(TableColumn("text"))
@@ -324,16 +332,16 @@ def changes_table(runs: RunComparison, shape: Shape, shown: int = SHOWN) -> str:
 
 
 def _row(change: EntrantChange) -> list[str]:
-    found = change.difference
+    result = change.difference
     place = f"{change.rank_old} → {change.rank_new}" if change.rank_old != change.rank_new else str(change.rank_new)
     answers = {None: "–", True: "changed", False: "same"}[change.answers_changed]
     return [
         change.entrant,
         f"{change.rating_old:.0f}",
         f"{change.rating_new:.0f}",
-        signed(found.difference),
-        between(found.low, found.high),
-        sureness(found.probability_better),
+        signed(result.difference),
+        between(result.low, result.high),
+        sureness(result.probability_better),
         place,
         answers,
         "more than noise" if change.beyond_noise else "",

@@ -39,12 +39,12 @@ class Copied:
         """A summary for people."""
         if not self.kept:
             return f"{self.written} files copied to {self.folder}"
-        said = f"{self.kept} files exist already and are kept"
+        sentence = f"{self.kept} files exist already and are kept"
         if self.written:
-            said += f", {self.written} are new"
+            sentence += f", {self.written} are new"
         if self.changed:
-            said += f"; not as shipped: {', '.join(self.changed)}"
-        return said
+            sentence += f"; not as shipped: {', '.join(self.changed)}"
+        return sentence
 
 
 def copy_material(folder: Path) -> Copied:

@@ -110,8 +110,8 @@ def fill_arena(folder: Path, notice: str = NOTICE) -> list[str]:
         carry_out(arena, plan)
         plan.close()
         servable = arena.read(lambda state: int((state.catalog.servable().sum(axis=0) >= 2).sum()))
-    said = ["the existing arena is kept, with its votes"] if there else []
-    return [*said, *plan.lines(), f"{servable} prompts can be voted on"]
+    lines = ["the existing arena is kept, with its votes"] if there else []
+    return [*lines, *plan.lines(), f"{servable} prompts can be voted on"]
 
 
 def gallery(kind: MadeKind) -> Iterator[tuple[str, bytes]]:

@@ -73,10 +73,10 @@ def dot(x: float, y: float, r: float = 4.5, class_: str = "dot") -> str:
     return f'<circle cx="{x}" cy="{y}" r="{r}" class="{class_}"/>'
 
 
-def words(x: float | str, y: float, said: str, *, anchor: str = "", class_: str = "") -> str:
+def words(x: float | str, y: float, label: str, *, anchor: str = "", class_: str = "") -> str:
     """A text in a picture."""
     more = (f' text-anchor="{anchor}"' if anchor else "") + (f' class="{class_}"' if class_ else "")
-    return f'<text x="{x}" y="{y}"{more}>{text(said)}</text>'
+    return f'<text x="{x}" y="{y}"{more}>{text(label)}</text>'
 
 
 def picture(
@@ -239,9 +239,9 @@ class Plot:
             marks.append(words(LEFT - 6, y + 4, f"{tick:g}{unit}", anchor="end"))
         return marks
 
-    def foot(self, share: float, said: str, anchor: str = "middle") -> str:
+    def foot(self, share: float, label: str, anchor: str = "middle") -> str:
         """Words below."""
-        return words(self.x(share), self.height - 9, said, anchor=anchor)
+        return words(self.x(share), self.height - 9, label, anchor=anchor)
 
     def drawn(self, label: str, marks: Iterable[str]) -> Html:
         """The picture, in a box that scrolls where it is too narrow."""

@@ -192,19 +192,19 @@ def recompute(folder: Path) -> Recomputed:
 
 
 def _differences(saved: EloReport, again: EloReport) -> list[str]:
-    found = []
+    result = []
     before = {entry.model: entry for entry in saved.ratings}
     for entry in again.ratings:
         old = before.pop(entry.model, None)
         if old is None:
-            found.append(f"{entry.model} is not in the saved ratings")
+            result.append(f"{entry.model} is not in the saved ratings")
         elif not _agree(old.to_dict(), entry.to_dict()):
-            found.append(f"{entry.model}: saved {old.rating:.4f}, now {entry.rating:.4f}")
-    found += [f"{name} is only in the saved ratings" for name in before]
+            result.append(f"{entry.model}: saved {old.rating:.4f}, now {entry.rating:.4f}")
+    result += [f"{name} is only in the saved ratings" for name in before]
     for name in sorted({*saved.details, *again.details} - {"tiltyard_version"}):
         if not _agree(saved.details.get(name), again.details.get(name)):
-            found.append(f"{name}: saved {saved.details.get(name)!r}, now {again.details.get(name)!r}")
-    return found
+            result.append(f"{name}: saved {saved.details.get(name)!r}, now {again.details.get(name)!r}")
+    return result
 
 
 def _agree(saved: Any, again: Any) -> bool:

@@ -246,15 +246,15 @@ def texts_beside(battles: BattleTable, prompts: Path, answers: Path, *, every_qu
         language_of.setdefault(question, language)
     files = _answer_files(answers, battles.models)
     seen = _Seen()
-    found: dict[tuple[str, int], Place] = {}
+    result: dict[tuple[str, int], Place] = {}
     for (question, model), place in _answers(files, battles.models, askable, seen):
-        found.pop((question, model), None)
+        result.pop((question, model), None)
         if place is not None and (every_question or question in language_of):
-            found[question, model] = place
+            result[question, model] = place
     return ArenaContents(
-        cells=_cells(list(found), battles.models, language_of),
-        pairs=_pairs(battles, asked, {key: cell for cell, key in enumerate(found)}),
-        texts=OwnTexts(prompts, [question for question, _ in found], list(found.values())),
+        cells=_cells(list(result), battles.models, language_of),
+        pairs=_pairs(battles, asked, {key: cell for cell, key in enumerate(result)}),
+        texts=OwnTexts(prompts, [question for question, _ in result], list(result.values())),
         remarks=seen.remarks(),
         files=(prompts, *(path for path, _ in files)),
     )
@@ -300,16 +300,16 @@ def _texts(battles: BattleTable, name: str) -> list[str | None]:
 
 
 def _cells(
-    found: Sequence[tuple[str, int]], models: Sequence[str], language_of: Mapping[str | None, str | None]
+    result: Sequence[tuple[str, int]], models: Sequence[str], language_of: Mapping[str | None, str | None]
 ) -> Cells:
-    names = list(dict.fromkeys(question for question, _ in found))
+    names = list(dict.fromkeys(question for question, _ in result))
     languages = sorted({language for name in names if (language := language_of.get(name)) is not None})
     place = {name: at for at, name in enumerate(names)}
     code_of = {language: at for at, language in enumerate(languages)}
-    spoken = (language_of.get(question) for question, _ in found)
+    spoken = (language_of.get(question) for question, _ in result)
     return Cells(
-        question=np.array([place[question] for question, _ in found], dtype=np.int32),
-        model=np.array([model for _, model in found], dtype=np.int32),
+        question=np.array([place[question] for question, _ in result], dtype=np.int32),
+        model=np.array([model for _, model in result], dtype=np.int32),
         language=np.array([-1 if language is None else code_of[language] for language in spoken], dtype=np.int32),
         question_ids=tuple(names),
         models=models,
@@ -568,8 +568,8 @@ def texts_in_rows(conversations: BattleConversations, rows: Rows, battles: Battl
     )
 
 
-def _contradiction(conversations: BattleConversations, row: int, found: Contradiction) -> BattleError:
+def _contradiction(conversations: BattleConversations, row: int, result: Contradiction) -> BattleError:
     return BattleError(
-        f"{conversations.place(row)}: {found.what} than in {conversations.place(found.earlier)}. Give different texts "
-        "different ids, or leave such texts out (on_bad: skip)."
+        f"{conversations.place(row)}: {result.what} than in {conversations.place(result.earlier)}. Give different "
+        "texts different ids, or leave such texts out (on_bad: skip)."
     )

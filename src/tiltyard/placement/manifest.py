@@ -223,8 +223,8 @@ def _without_calibration(extra: Mapping[str, Any]) -> str:
     return f"without calibration it would be {extra['judge_scale_rating']:.0f} {ends} {JUDGE_SCALE}"
 
 
-def _sensitivity_line(found: Sensitivity, *, calibrated: bool) -> str:
-    effect = found.stated
+def _sensitivity_line(result: Sensitivity, *, calibrated: bool) -> str:
+    effect = result.stated
     unseen = "the calibration did not see" if calibrated else "nothing here measures"
     return (
         f"a style bias of ±{effect.bias_points:.0f} points that {unseen} would move the rating by "
@@ -232,44 +232,44 @@ def _sensitivity_line(found: Sensitivity, *, calibrated: bool) -> str:
     )
 
 
-def _families_line(found: FamilyCheck | None) -> str:
-    if found is None:
+def _families_line(result: FamilyCheck | None) -> str:
+    if result is None:
         return "not checked on unseen families: the models' families are unknown (--families FILE)"
-    if not found.models:
+    if not result.models:
         return "not checked on unseen families: no family has two models with enough calibration battles"
-    worst = max(found.families, key=lambda one: abs(one.error))
-    skipped = f", {len(found.not_checked)} not checked" if found.not_checked else ""
+    worst = max(result.families, key=lambda one: abs(one.error))
+    skipped = f", {len(result.not_checked)} not checked" if result.not_checked else ""
     return (
-        f"calibrated without their own family, {found.covered} of {found.models} models' intervals cover people's "
+        f"calibrated without their own family, {result.covered} of {result.models} models' intervals cover people's "
         f"rating; {worst.family} is off most, by {worst.error:+.0f} points on average "
-        f"(families: {len(found.families)}{skipped})"
+        f"(families: {len(result.families)}{skipped})"
     )
 
 
-def _calibration_lines(found: JudgeAgainstPeople) -> list[str]:
-    agreement, agrees = found.agreement, ""
+def _calibration_lines(result: JudgeAgainstPeople) -> list[str]:
+    agreement, agrees = result.agreement, ""
     if agreement.value is not None:
         agrees = f"agrees with people in {100 * agreement.value:.0f} % where neither says tie (n = {agreement.n}), "
     lines = [
-        f"the judge {agrees}stretches their scale {found.slope:.2f}-fold ({_ends_of_slope(found)}), "
-        f"gives the first slot {found.slot_points:+.0f} points",
-        f"judge bias adds ±{found.floor_points:.0f} points; more battles won't reduce it",
+        f"the judge {agrees}stretches their scale {result.slope:.2f}-fold ({_ends_of_slope(result)}), "
+        f"gives the first slot {result.slot_points:+.0f} points",
+        f"judge bias adds ±{result.floor_points:.0f} points; more battles won't reduce it",
     ]
-    return lines + [f"note: {warning}" for warning in found.warnings]
+    return lines + [f"note: {warning}" for warning in result.warnings]
 
 
-def _ends_of_slope(found: JudgeAgainstPeople) -> str:
-    ends = ("no bound" if end is None else f"{end:.2f}" for end in (found.slope_low, found.slope_high))
+def _ends_of_slope(result: JudgeAgainstPeople) -> str:
+    ends = ("no bound" if end is None else f"{end:.2f}" for end in (result.slope_low, result.slope_high))
     return " to ".join(ends)
 
 
-def _leave_one_out_lines(found: LeaveOneOut | None) -> list[str]:
-    if found is None:
+def _leave_one_out_lines(result: LeaveOneOut | None) -> list[str]:
+    if result is None:
         return []
-    inside = "inside" if found.covered else "outside"
+    inside = "inside" if result.covered else "outside"
     return [
-        f"people rate it {found.human_rating:.0f} {_ends(found.human_ci_low, found.human_ci_high)}: "
-        f"the judge is off by {found.error:+.0f}, {inside} its interval"
+        f"people rate it {result.human_rating:.0f} {_ends(result.human_ci_low, result.human_ci_high)}: "
+        f"the judge is off by {result.error:+.0f}, {inside} its interval"
     ]
 
 

@@ -135,7 +135,7 @@ def check_families(
     family = np.array([codes.get(families.get(name, ""), -1) for name in names])
     met = np.zeros(len(names), dtype=np.bool_)
     met[verdicts.shown_first] = met[verdicts.shown_second] = True
-    found: list[HeldOutFamily] = []
+    result: list[HeldOutFamily] = []
     not_checked: dict[str, str] = {}
     for name, code in sorted(codes.items()):
         members = np.flatnonzero(met & (family == code))
@@ -148,13 +148,13 @@ def check_families(
             continue
         if placed:
             error_points = float(np.mean([one.rating - one.human_rating for one in placed]))
-            found.append(HeldOutFamily(family=name, error=error_points, models=tuple(placed)))
+            result.append(HeldOutFamily(family=name, error=error_points, models=tuple(placed)))
         else:
             not_checked[name] = f"no model with {ENOUGH_BATTLES} calibration battles against other families"
     return FamilyCheck(
-        covered=sum(one.covered for one in found),
-        models=sum(len(one.models) for one in found),
-        families=tuple(found),
+        covered=sum(one.covered for one in result),
+        models=sum(len(one.models) for one in result),
+        families=tuple(result),
         not_checked=not_checked,
     )
 
@@ -176,15 +176,15 @@ def _place_members(
         battles = len(np.unique(verdicts.battle[rows]))
         if battles < ENOUGH_BATTLES:
             continue
-        found = place_on_scale(scale, anchors, _from_its_side(_rows(verdicts, rows), member))
-        low, high = found.interval(level)
+        result = place_on_scale(scale, anchors, _from_its_side(_rows(verdicts, rows), member))
+        low, high = result.interval(level)
         own = float(anchors.strength[member])
         placed.append(
             HeldOutModel(
                 model=names[member],
                 battles=battles,
                 human_rating=_points(own),
-                rating=_points(found.strength),
+                rating=_points(result.strength),
                 ci_low=None if low is None else _points(low),
                 ci_high=None if high is None else _points(high),
                 covered=bool((low is None or low <= own) and (high is None or own <= high)),
@@ -232,12 +232,12 @@ def families_of(models: Sequence[str], path: Path | None) -> dict[str, str]:
     if path is None:
         return {name: name.partition("/")[0] for name in models if "/" in name.strip("/")}
     known = _read_families(path)
-    found = {name: known[name] for name in models if name in known}
-    if not found:
+    result = {name: known[name] for name in models if name in known}
+    if not result:
         raise OptionError(
             f"{path}: names no model of the arena. It has {', '.join(repr(name) for name in models[:3])} …"
         )
-    return found
+    return result
 
 
 def _read_families(path: Path) -> dict[str, str]:

@@ -298,12 +298,12 @@ async def calibrate_judge(
 ) -> JudgeCalibration:
     """Have the judge judge the sample."""
     judgments, stats = await judge_cases(plan, participants, [pair.case for pair in pairs], first=True)
-    found = compare_with_people(
+    result = compare_with_people(
         pairs, judgments, judge_model=participants.judge.name, both_orders=plan.options.swap == "both"
     )
-    agreed = found.agreement
+    agreed = result.agreement
     agreement = Agreement(value=agreed.value, low=agreed.low, high=agreed.high, n=agreed.n)
-    flips = flip_facts(found.bias.flip_rate) if plan.options.swap == "both" else None
+    flips = flip_facts(result.bias.flip_rate) if plan.options.swap == "both" else None
     return JudgeCalibration(pairs, judgments, stats, agreement, flips)
 
 

@@ -236,13 +236,13 @@ def _judged_facts(participants: Participants, result: PanelResult, entry: Rating
     )
 
 
-def _round(found: RoundResult) -> Round:
-    if found.rating is None:
-        return Round(round=found.round, battles=found.battles)
-    entry = found.rating.entry
+def _round(result: RoundResult) -> Round:
+    if result.rating is None:
+        return Round(round=result.round, battles=result.battles)
+    entry = result.rating.entry
     return Round(
-        round=found.round,
-        battles=found.battles,
+        round=result.round,
+        battles=result.battles,
         rating=entry.rating,
         ci_low=entry.ci_low,
         ci_high=entry.ci_high,

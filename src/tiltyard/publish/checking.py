@@ -71,52 +71,52 @@ def check_folder(
     if data is None:
         raise TiltyardError(f"{source} has no {MANIFEST}: it is no published board.")
     manifest = read_manifest(data, f"{source}: {MANIFEST}")
-    found = FolderCheck(manifest, hashlib.sha256(data).hexdigest())
-    kept = _check_hashes(found, fetch)
-    found.extra = _extra(manifest.files.keys() | {MANIFEST}, present)
-    if found.extra:
-        more = f" and {len(found.extra) - MOST_LISTED:,} more" if len(found.extra) > MOST_LISTED else ""
-        found.said.append(
-            f"extra files: {MANIFEST} does not name {', '.join(found.extra[:MOST_LISTED])}{more}, so nothing here "
+    result = FolderCheck(manifest, hashlib.sha256(data).hexdigest())
+    kept = _check_hashes(result, fetch)
+    result.extra = _extra(manifest.files.keys() | {MANIFEST}, present)
+    if result.extra:
+        more = f" and {len(result.extra) - MOST_LISTED:,} more" if len(result.extra) > MOST_LISTED else ""
+        result.said.append(
+            f"extra files: {MANIFEST} does not name {', '.join(result.extra[:MOST_LISTED])}{more}, so nothing here "
             "vouches for them"
         )
     with tempfile.TemporaryDirectory(prefix="tiltyard-") as folder:
-        table = _check_battles(found, kept, Path(folder))
+        table = _check_battles(result, kept, Path(folder))
     if table is not None:
-        _check_boards(found, kept, table)
-        _check_pages(found, kept, table, fetch)
-    return found
+        _check_boards(result, kept, table)
+        _check_pages(result, kept, table, fetch)
+    return result
 
 
 def _extra(known: AbstractSet[str], present: Iterable[str]) -> list[str]:
     """Files that are not known; a folder without a known file in it is named once, with a slash."""
     folders = {str(parent) for name in known for parent in PurePosixPath(name).parents}
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     for name in sorted(set(present) - known):
         outer = reversed(PurePosixPath(name).parents)
         strange = next((f"{parent}/" for parent in outer if str(parent) not in folders), name)
-        found[strange] = None
-    return list(found)
+        result[strange] = None
+    return list(result)
 
 
-def _check_hashes(found: FolderCheck, fetch: Callable[[str, int | None], bytes | None]) -> dict[str, bytes]:
+def _check_hashes(result: FolderCheck, fetch: Callable[[str, int | None], bytes | None]) -> dict[str, bytes]:
     """Compare every file with its hash; the data files are kept for what follows."""
     kept: dict[str, bytes] = {}
     wrong = 0
-    for name, file in found.manifest.files.items():
+    for name, file in result.manifest.files.items():
         data = fetch(name, file.bytes)
         problem = described(name, file, data)
         if problem is not None:
             wrong += 1
-            found.problems.append(problem)
+            result.problems.append(problem)
         if data is not None and not name.endswith((".html", ".png")):
             kept[name] = data
     if not wrong:
-        found.said.append(f"files: all {len(found.manifest.files):,} have the hashes that {MANIFEST} says")
+        result.said.append(f"files: all {len(result.manifest.files):,} have the hashes that {MANIFEST} says")
     return kept
 
 
-def _check_battles(found: FolderCheck, kept: dict[str, bytes], folder: Path) -> BattleTable | None:
+def _check_battles(result: FolderCheck, kept: dict[str, bytes], folder: Path) -> BattleTable | None:
     """The battles, read from their lines; the other two copies must hold the same."""
     tables: dict[str, BattleTable] = {}
     for name in ("battles.jsonl", "battles.parquet"):
@@ -127,17 +127,17 @@ def _check_battles(found: FolderCheck, kept: dict[str, bytes], folder: Path) -> 
         try:
             tables[name] = replace(read_battles(path), repeated=0)
         except TiltyardError as error:
-            found.problems.append(str(error).replace(str(path), name))
+            result.problems.append(str(error).replace(str(path), name))
     table = tables.get("battles.jsonl")
     if table is None:
         return None
-    problems = len(found.problems)
+    problems = len(result.problems)
     if "battles.parquet" in tables:
-        found.problems += _differing_rows(table, tables["battles.parquet"])
+        result.problems += _differing_rows(table, tables["battles.parquet"])
     if COLUMNS in kept:
-        found.problems += _differing_columns(table, kept[COLUMNS])
-    if len(found.problems) == problems:
-        found.said.append(f"battles: {table.n_battles:,.0f}, the same in battles.jsonl, battles.parquet and {COLUMNS}")
+        result.problems += _differing_columns(table, kept[COLUMNS])
+    if len(result.problems) == problems:
+        result.said.append(f"battles: {table.n_battles:,.0f}, the same in battles.jsonl, battles.parquet and {COLUMNS}")
     return table
 
 
@@ -176,40 +176,40 @@ def _differing_columns(table: BattleTable, data: bytes) -> list[str]:
         return [f"{COLUMNS} names other models than battles.jsonl"]
     if columns.keys() != expected.keys():
         return [f"{COLUMNS} has the columns {', '.join(columns)}, the battles give {', '.join(expected)}"]
-    said = []
+    lines = []
     for name, one in expected.items():
         other = columns[name]
         if one.labels != other.labels or len(one.values) != len(other.values):
-            said.append(f"{COLUMNS}: the column {name} is not that of battles.jsonl")
+            lines.append(f"{COLUMNS}: the column {name} is not that of battles.jsonl")
             continue
         differs = (one.values != other.values) & ~((one.values != one.values) & (other.values != other.values))
-        said += [
+        lines += [
             f"battle {row + 1:,}: {name} in {COLUMNS} is not that of battles.jsonl" for row in np.flatnonzero(differs)
         ]
-    return said[:MOST_LISTED]
+    return lines[:MOST_LISTED]
 
 
-def _check_boards(found: FolderCheck, kept: dict[str, bytes], table: BattleTable) -> None:
+def _check_boards(result: FolderCheck, kept: dict[str, bytes], table: BattleTable) -> None:
     """Rate the battles by the rules of the manifest, and compare with the boards that are published."""
-    problems = len(found.problems)
-    for one in found.manifest.boards:
+    problems = len(result.problems)
+    for one in result.manifest.boards:
         try:
-            board = rate_by_rules(table, found.manifest.rules, one.dimension)
+            board = rate_by_rules(table, result.manifest.rules, one.dimension)
         except TiltyardError as error:
-            found.problems.append(f"{one.file}: the battles cannot be rated: {error}")
+            result.problems.append(f"{one.file}: the battles cannot be rated: {error}")
             continue
-        found.boards.append(PublishedBoard(one.dimension, board))
+        result.boards.append(PublishedBoard(one.dimension, board))
         if one.file not in kept:
             continue
         try:
             stated = EloReport.from_dict(json.loads(kept[one.file]))
         except (TiltyardError, ValueError, TypeError) as error:
-            found.problems.append(f"{one.file}: not a ratings file ({error})")
+            result.problems.append(f"{one.file}: not a ratings file ({error})")
             continue
-        found.problems += [f"{one.file}: {line}" for line in _differing_boards(stated, board)]
-    if len(found.problems) == problems:
-        ratings = sum(len(one.board) for one in found.boards)
-        found.said.append(f"ratings: all {ratings:,} are what the battles give")
+        result.problems += [f"{one.file}: {line}" for line in _differing_boards(stated, board)]
+    if len(result.problems) == problems:
+        ratings = sum(len(one.board) for one in result.boards)
+        result.said.append(f"ratings: all {ratings:,} are what the battles give")
 
 
 def _differing_boards(stated: EloReport, board: Leaderboard) -> list[str]:
@@ -246,7 +246,7 @@ def _shown(value: Any) -> str:
 
 
 def _check_pages(
-    found: FolderCheck,
+    result: FolderCheck,
     kept: dict[str, bytes],
     table: BattleTable,
     fetch: Callable[[str, int | None], bytes | None],
@@ -254,42 +254,44 @@ def _check_pages(
     """Write every page again from the battles, and compare; only by the version that wrote them."""
     from tiltyard import __version__
 
-    manifest = found.manifest
+    manifest = result.manifest
     if (manifest.tiltyard_version, manifest.writer) != (__version__, writer_hash()):
-        found.said.append(
+        result.said.append(
             f"pages: compared by their hashes alone, because {manifest.tiltyard_version} ({manifest.writer}) wrote "
             f"them and this is {__version__} ({writer_hash()})"
         )
         return
-    if len(found.boards) != len(manifest.boards):
+    if len(result.boards) != len(manifest.boards):
         return
     try:
-        publication = _again(found, kept, table)
+        publication = _again(result, kept, table)
     except (ValueError, TypeError) as error:
-        found.problems.append(f"the texts or names of the folder cannot be read ({error})")
+        result.problems.append(f"the texts or names of the folder cannot be read ({error})")
         return
-    wrong, seen = len(found.problems), set(manifest.not_recomputed)
+    wrong, seen = len(result.problems), set(manifest.not_recomputed)
     with tempfile.TemporaryDirectory(prefix="tiltyard-") as spare:
         for name, content in site_files(publication, Path(spare)):
             seen.add(name)
             file = manifest.files.get(name)
             if file is None:
-                found.problems.append(f"{name} is left out: the battles give it")
+                result.problems.append(f"{name} is left out: the battles give it")
             elif not name.endswith(BY_PLATFORM) and hashlib.sha256(content).hexdigest() != file.sha256:
                 published = fetch(name, file.bytes)
                 if published is None or not _same_but_for_rounding(published, content):
-                    found.problems.append(f"{name} is not the page or file that these battles give")
+                    result.problems.append(f"{name} is not the page or file that these battles give")
     cards = {name for name in manifest.files if name.endswith(".png")}
-    found.problems += [f"{name} is not a file that these battles give" for name in manifest.files.keys() - seen - cards]
-    if len(found.problems) == wrong:
-        found.said.append("pages: written again from the battles, and the same")
+    result.problems += [
+        f"{name} is not a file that these battles give" for name in manifest.files.keys() - seen - cards
+    ]
+    if len(result.problems) == wrong:
+        result.said.append("pages: written again from the battles, and the same")
 
 
-def _again(found: FolderCheck, kept: dict[str, bytes], table: BattleTable) -> StaticSite:
+def _again(result: FolderCheck, kept: dict[str, bytes], table: BattleTable) -> StaticSite:
     """The publication that the folder should be."""
     from datetime import datetime
 
-    manifest = found.manifest
+    manifest = result.manifest
     texts = json.loads(kept[PROMPTS]) if PROMPTS in kept else {}
     names = json.loads(kept[NAMES]) if NAMES in kept else {}
     updated = None if manifest.updated is None else int(datetime.fromisoformat(manifest.updated).timestamp())
@@ -298,7 +300,7 @@ def _again(found: FolderCheck, kept: dict[str, bytes], table: BattleTable) -> St
         title=manifest.title,
         table=replace(table, skipped={}),
         rules=manifest.rules,
-        boards=tuple(found.boards),
+        boards=tuple(result.boards),
         parts=make_parts(table, manifest.rules),
         texts={str(name): str(text) for name, text in texts.items()},
         names={str(name): str(text) for name, text in names.items()},

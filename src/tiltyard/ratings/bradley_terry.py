@@ -224,10 +224,10 @@ def _evaluate(cells: PairCells, tie_model: TieModel, point: Parameters, sums: Ce
         if cells.design.shape[1]:
             delta += cells.design[piece] @ point.coefficient
         part = CellSums(sums.n[piece], sums.net[piece], sums.tied[piece])
-        found = tie_model.evaluate(delta, point.tie[cells.group[piece]], part)
-        bend = found.curvature
-        columns[:, piece] = found.by_delta, found.by_tie, bend.delta, bend.cross, bend.tie
-        value += found.log_likelihood
+        result = tie_model.evaluate(delta, point.tie[cells.group[piece]], part)
+        bend = result.curvature
+        columns[:, piece] = result.by_delta, result.by_tie, bend.delta, bend.cross, bend.tie
+        value += result.log_likelihood
     return Evaluation(value, columns[0], columns[1], Curvature(columns[2], columns[3], columns[4]))
 
 
@@ -253,8 +253,8 @@ def _line_search(
 ) -> tuple[Parameters, Evaluation]:
     """The Newton step, halved until the likelihood (times the prior) does not fall (rounding apart)."""
 
-    def value(at: Parameters, found: Evaluation) -> float:
-        return found.log_likelihood + (0.0 if prior is None else prior.log_density(at.strength))
+    def value(at: Parameters, result: Evaluation) -> float:
+        return result.log_likelihood + (0.0 if prior is None else prior.log_density(at.strength))
 
     lowest = value(point, here) - 1e-12 * (1.0 + abs(here.log_likelihood))
     for halvings in range(50):
@@ -479,5 +479,5 @@ class SparseInformation:
                 OptionValue("min_battles"),
                 ".",
             )
-        found = solved.reshape(columns.shape)
-        return np.asarray((found - found.mean(axis=0)).reshape(right.shape))
+        result = solved.reshape(columns.shape)
+        return np.asarray((result - result.mean(axis=0)).reshape(right.shape))

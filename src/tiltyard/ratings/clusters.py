@@ -488,8 +488,8 @@ class BattleDerivatives:
 
         def towards(columns: Ints) -> Floats:
             """One column of every battle's row times the inverse; the whole rows would be cells × parameters."""
-            found = inverse[cells.first, columns] - inverse[cells.second, columns]
-            return found + (cells.design * inverse[m : m + q, columns].T).sum(axis=1) if q else found
+            result = inverse[cells.first, columns] - inverse[cells.second, columns]
+            return result + (cells.design * inverse[m : m + q, columns].T).sum(axis=1) if q else result
 
         odds = towards(cells.first) - towards(cells.second)
         for k in range(q):

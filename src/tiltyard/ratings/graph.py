@@ -225,7 +225,7 @@ def _tarjan(n_models: int, source: Ints, target: Ints) -> Ints:
         nexts[edge // n_models].append(edge % n_models)
     label, seen, lowest = [-1] * n_models, [-1] * n_models, [0] * n_models
     pending: list[int] = []
-    count = found = 0
+    count = result = 0
     for root in range(n_models):
         path = [root] if seen[root] < 0 else []
         while path:
@@ -247,7 +247,7 @@ def _tarjan(n_models: int, source: Ints, target: Ints) -> Ints:
                 if lowest[node] == seen[node]:
                     at = pending.index(node)
                     for member in pending[at:]:
-                        label[member] = found
+                        label[member] = result
                     del pending[at:]
-                    found += 1
+                    result += 1
     return np.array(label, dtype=np.int64)

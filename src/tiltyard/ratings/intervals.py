@@ -529,12 +529,12 @@ class Draws:
 
     def squared_gaps(self, first: Ints, second: Ints) -> Floats:
         """The mean square of what the draws of two models differ by, for every pair."""
-        found = np.empty(len(first))
+        result = np.empty(len(first))
         for start in range(0, len(first), DRAWN_ROWS):
             piece = slice(start, start + DRAWN_ROWS)
             gap = self.moves[first[piece]] - self.moves[second[piece]]
-            found[piece] = np.einsum("pd,pd->p", gap, gap)
-        return np.asarray(found / self.moves.shape[1])
+            result[piece] = np.einsum("pd,pd->p", gap, gap)
+        return np.asarray(result / self.moves.shape[1])
 
     def variance(self, parameter: int) -> float:
         """The variance of one parameter that is not a strength, one Monte-Carlo standard error added."""
@@ -573,12 +573,12 @@ class DrawnCovariance:
 
     def variances(self, zero: Floats | None = None) -> Floats:
         """The variance of every strength minus a weighted mean of strengths (`zero` holds the weights; None: all)."""
-        found = [draws.variances(zero) for draws in self.each]
-        largest = np.max([value + error for value, error in found], axis=0)
+        result = [draws.variances(zero) for draws in self.each]
+        largest = np.max([value + error for value, error in result], axis=0)
         if self.both is not None:
             once, error = self.both.variances(zero)
-            together = sum(value for value, _ in found) - once
-            spread = np.sqrt(sum(error**2 for _, error in found) + error**2)
+            together = sum(value for value, _ in result) - once
+            spread = np.sqrt(sum(error**2 for _, error in result) + error**2)
             largest = np.maximum(largest, together + spread)
         return np.where(_moving(zero, len(self.degrees)), np.maximum(largest, 0.0), 0.0)
 
@@ -619,10 +619,10 @@ def drawn_sandwich(
         scores, way = _one_way(fit, derivatives, rows, counted, None, corrected=False)
         each = (draw(1, scores, way.count / max(way.count - 1.0, 1.0)),)
         return DrawnCovariance(each, None, fisher, np.maximum(battles - 1.0, 1.0), battles < FEW)
-    found, ways = [], []
+    result, ways = [], []
     for number, cluster in enumerate(rows.clusters, start=1):
         scores, way = _one_way(fit, derivatives, rows, counted, cluster, corrected=True)
-        found.append(draw(number, scores, (way.count - 1.0) / way.count))
+        result.append(draw(number, scores, (way.count - 1.0) / way.count))
         ways.append(way)
     both = None
     if len(ways) == 2:
@@ -630,7 +630,7 @@ def drawn_sandwich(
         both = draw(3, scores)
     effective = np.min([way.effective for way in ways], axis=0)
     few = (battles < FEW) | (effective < FEW)
-    return DrawnCovariance(tuple(found), both, fisher, effective - 1.0, few, tuple(ways))
+    return DrawnCovariance(tuple(result), both, fisher, effective - 1.0, few, tuple(ways))
 
 
 def _draw(

@@ -313,11 +313,11 @@ def draw_signs(ways: list[Grouping], rng: np.random.Generator, draws: int = DRAW
 
 def test_scores(score: Floats, by_group: list[Floats], model: Floats, signs: list[NDArray[np.float32]]) -> Tested:
     """Scores beside their draws; `by_group` has the part that the fit takes up subtracted, `model` is the variance."""
-    found = [(table * table).sum(axis=0) for table in by_group]
-    variance = np.maximum(np.max(found, axis=0), model)
-    if len(found) == 2:
-        variance = np.maximum(variance, found[0] + found[1] - model)
-    spread = np.sqrt(np.maximum(np.sum(found, axis=0), 1e-300))
+    result = [(table * table).sum(axis=0) for table in by_group]
+    variance = np.maximum(np.max(result, axis=0), model)
+    if len(result) == 2:
+        variance = np.maximum(variance, result[0] + result[1] - model)
+    spread = np.sqrt(np.maximum(np.sum(result, axis=0), 1e-300))
     draws = sum(sign @ (table / spread).astype(np.float32) for sign, table in zip(signs, by_group, strict=True))
     return Tested(score, np.maximum(variance, 1e-300), model, np.asarray(draws, dtype=np.float64))
 

@@ -111,14 +111,14 @@ def fit_with_people(data: LabelledMatchups, tie_model: TieModel, *, weight: floa
     """
     cells, cell = _cells(data)
     labels = cell[data.matchup]
-    said = _counts(labels, data.weight, data.said, len(cells))
-    people_cells, state = bounded(cells.with_counts(said))
-    if tie_model.has_parameter and (said[:, TIED].sum() <= 0.0 or not ties_bounded(people_cells)):
+    counts = _counts(labels, data.weight, data.said, len(cells))
+    people_cells, state = bounded(cells.with_counts(counts))
+    if tie_model.has_parameter and (counts[:, TIED].sum() <= 0.0 or not ties_bounded(people_cells)):
         tie_model = HALF
     people = fit(people_cells, tie_model)
     alone = _Errors(data, people, cell, 0.0)
     tuned = _tuned(alone) if weight is None else weight
-    found, errors = people, alone
+    result, errors = people, alone
     if tuned > 0.0:
         scale = data.n_labelled / len(data.first)
         shift = scale * _counts(cell, np.ones(len(cell)), data.judged, len(cells))
@@ -126,18 +126,18 @@ def fit_with_people(data: LabelledMatchups, tie_model: TieModel, *, weight: floa
         corrected = people_cells.counts.copy()
         corrected[: len(cells)] += tuned * shift
         try:
-            found = fit(people_cells.with_counts(corrected), tie_model, start=people.parameters)
-            errors = _Errors(data, found, cell, tuned)
+            result = fit(people_cells.with_counts(corrected), tie_model, start=people.parameters)
+            errors = _Errors(data, result, cell, tuned)
         except NotConverged:
-            tuned, found = 0.0, people
+            tuned, result = 0.0, people
     covariance, people_alone = errors.covariance(), alone.covariance()
     with_judge, without = covariance.variances(), people_alone.variances()
     gains = with_judge.sum() < (1.0 - LEAST_GAIN) * without.sum() and np.median(with_judge) < np.median(without)
     if weight is None and not gains:
-        tuned, found, covariance = 0.0, people, people_alone
+        tuned, result, covariance = 0.0, people, people_alone
     ratio = float(np.clip(covariance.variances().sum() / max(people_alone.variances().sum(), 1e-300), 0.0, 1.0))
     covariance = replace(covariance, fisher=ratio * people_alone.fisher)
-    return PeopleFit(found, people, state, tuned, covariance, people_alone, alone.departures())
+    return PeopleFit(result, people, state, tuned, covariance, people_alone, alone.departures())
 
 
 def _cells(data: LabelledMatchups) -> tuple[PairCells, Ints]:

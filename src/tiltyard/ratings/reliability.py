@@ -87,21 +87,21 @@ def estimate_reliability(votes: ArrayLike, known: ArrayLike | None = None) -> Re
         known: By matchup, the true result where people said it, `MISSING` elsewhere; None where nobody did. If judges
             may err together, pass only the matchups that are known: the others then mislead.
     """
-    said = np.asarray(votes, dtype=np.int8)
-    truths = np.full(len(said), MISSING, np.int8) if known is None else np.asarray(known, dtype=np.int8)
-    if said.ndim != 2 or len(truths) != len(said):
-        raise OptionError(f"votes of shape {said.shape} and {len(truths)} known results do not belong together.")
-    if said.shape[1] < FEWEST_JUDGES and not (truths != MISSING).any():
+    codes = np.asarray(votes, dtype=np.int8)
+    truths = np.full(len(codes), MISSING, np.int8) if known is None else np.asarray(known, dtype=np.int8)
+    if codes.ndim != 2 or len(truths) != len(codes):
+        raise OptionError(f"votes of shape {codes.shape} and {len(truths)} known results do not belong together.")
+    if codes.shape[1] < FEWEST_JUDGES and not (truths != MISSING).any():
         raise OptionError(
-            f"the votes of {said.shape[1]} judges do not tell which of them is right; take three, or label some pairs."
+            f"the votes of {codes.shape[1]} judges do not tell which of them is right; take three, or label some pairs."
         )
-    rows, place, counts = np.unique(np.column_stack([said, truths]), axis=0, return_inverse=True, return_counts=True)
-    said, truths, weight = rows[:, :-1], rows[:, -1], counts.astype(float)
-    truth = _clamped(_vote_shares(said), truths)
-    params, converged = _maximise(said, truth, weight), False
+    rows, place, counts = np.unique(np.column_stack([codes, truths]), axis=0, return_inverse=True, return_counts=True)
+    codes, truths, weight = rows[:, :-1], rows[:, -1], counts.astype(float)
+    truth = _clamped(_vote_shares(codes), truths)
+    params, converged = _maximise(codes, truth, weight), False
     for _ in range(MOST_STEPS):
-        truth = _clamped(_posterior(said, *params), truths)
-        new = _maximise(said, truth, weight)
+        truth = _clamped(_posterior(codes, *params), truths)
+        new = _maximise(codes, truth, weight)
         converged = bool(max(np.abs(new[0] - params[0]).max(), np.abs(new[1] - params[1]).max()) < SETTLED)
         params = new
         if converged:
@@ -161,7 +161,7 @@ def plurality(votes: ArrayLike) -> Votes:
     Parameters:
         votes: Matchups × judges, as in `estimate_reliability`.
     """
-    said = np.asarray(votes, dtype=np.int8)
-    counts = np.stack([(said == label).sum(axis=1) for label in (A, B, NEITHER)], axis=1)
+    codes = np.asarray(votes, dtype=np.int8)
+    counts = np.stack([(codes == label).sum(axis=1) for label in (A, B, NEITHER)], axis=1)
     shared = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1
     return np.where(shared, MISSING, counts.argmax(axis=1)).astype(np.int8)

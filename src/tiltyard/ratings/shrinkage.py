@@ -65,7 +65,7 @@ class Population(Protocol):
         """The prior of this precision; `spread` is the variance around it that intervals allow for."""
         ...
 
-    def log_determinant(self, found: BradleyTerryFit) -> float:
+    def log_determinant(self, result: BradleyTerryFit) -> float:
         """Ln det of a fit's information, prior included, but for the shift of all strengths."""
         ...
 
@@ -85,15 +85,15 @@ class OneMean:
         """A pull towards the mean of all."""
         return NormalPrior(precision, np.zeros(self.n_models), spread)
 
-    def log_determinant(self, found: BradleyTerryFit) -> float:
+    def log_determinant(self, result: BradleyTerryFit) -> float:
         """Ln det of the information, but for the shift; by its diagonal where there are many models."""
-        assert found.prior is not None
-        m, precision = found.cells.n_models, found.prior.precision
+        assert result.prior is not None
+        m, precision = result.cells.n_models, result.prior.precision
         if m > MANY_MODELS:
-            weight = found.curvature().delta
-            diagonal = np.bincount(found.cells.first, weight, m) + np.bincount(found.cells.second, weight, m)
+            weight = result.curvature().delta
+            diagonal = np.bincount(result.cells.first, weight, m) + np.bincount(result.cells.second, weight, m)
             return float(np.log(diagonal + precision).sum()) - math.log(precision)
-        return float(np.linalg.slogdet(found.information())[1]) - math.log(precision)
+        return float(np.linalg.slogdet(result.information())[1]) - math.log(precision)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,16 +122,16 @@ def fit_shrunk(
     independent. Without a `population` all strengths are pulled towards their mean.
     """
     share, population = 1.0, population or OneMean(cells.n_models)
-    found = _search(cells, tie_model, share, population)
+    result = _search(cells, tie_model, share, population)
     if dispersion is not None:
         for _ in range(DISPERSIONS):
-            assert found.fit.prior is not None
-            battles_alone = replace(found.fit, prior=population.prior(found.fit.prior.precision, 0.0))
+            assert result.fit.prior is not None
+            battles_alone = replace(result.fit, prior=population.prior(result.fit.prior.precision, 0.0))
             before, share = share, max(1.0, dispersion(battles_alone))
             if abs(share / before - 1.0) < 0.02:
                 break
-            found = _search(cells, tie_model, share, population)
-    return found
+            result = _search(cells, tie_model, share, population)
+    return result
 
 
 def _search(cells: PairCells, tie_model: TieModel, share: float, population: Population) -> ShrunkFit:
@@ -156,10 +156,10 @@ class _Evidence:
     def __call__(self, log_variance: float) -> float:
         if log_variance not in self.known:
             prior = self.population.prior(math.exp(-log_variance), 0.0)
-            found = fit(self.cells, self.tie_model, start=self.near, prior=prior)
-            self.near = found.parameters
-            fall = prior.log_density(found.parameters.strength) - 0.5 * self.population.dimensions * log_variance
-            self.known[log_variance] = found.log_likelihood + fall - 0.5 * self.population.log_determinant(found)
+            result = fit(self.cells, self.tie_model, start=self.near, prior=prior)
+            self.near = result.parameters
+            fall = prior.log_density(result.parameters.strength) - 0.5 * self.population.dimensions * log_variance
+            self.known[log_variance] = result.log_likelihood + fall - 0.5 * self.population.log_determinant(result)
         return self.known[log_variance]
 
 
@@ -226,9 +226,9 @@ class PooledPrior:
         starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
         counts = np.diff(np.append(starts, len(ordered)))
         sums = np.add.reduceat(columns[order], starts, axis=0)
-        found = np.zeros((int(self.model.max()) + 1, *columns.shape[1:]))
-        found[ordered[starts]] = (sums.T / counts).T
-        return found
+        result = np.zeros((int(self.model.max()) + 1, *columns.shape[1:]))
+        result[ordered[starts]] = (sums.T / counts).T
+        return result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,9 +246,9 @@ class Categories:
         """A pull towards the mean of each model."""
         return PooledPrior(precision, self.model, spread)
 
-    def log_determinant(self, found: BradleyTerryFit) -> float:
+    def log_determinant(self, result: BradleyTerryFit) -> float:
         """Ln det of the information, the first strength held fixed."""
-        return float(np.linalg.slogdet(found.information()[1:, 1:])[1])
+        return float(np.linalg.slogdet(result.information()[1:, 1:])[1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -371,7 +371,7 @@ def fit_of_category(pooled: PooledFit, ids: Ints, cells: PairCells, tie: Floats)
     joint = pooled.shrunk.fit
     strength = joint.parameters.strength[ids]
     point = Parameters(strength - strength.mean(), joint.parameters.coefficient, tie)
-    found = joint.tie_model.evaluate(point.delta(cells), tie[cells.group], CellSums.of(cells.counts))
+    result = joint.tie_model.evaluate(point.delta(cells), tie[cells.group], CellSums.of(cells.counts))
     ties = sum_by(cells.group, cells.counts[:, TIED], cells.n_groups)
     tied = np.flatnonzero(ties > 0) if joint.tie_model.has_parameter else np.array([], dtype=np.int64)
-    return BradleyTerryFit(point, cells, joint.tie_model, tied, found.log_likelihood, joint.steps)
+    return BradleyTerryFit(point, cells, joint.tie_model, tied, result.log_likelihood, joint.steps)

@@ -66,9 +66,9 @@ class JudgedBattle(msgspec.Struct, frozen=True, gc=False):
         """The verdict in this order: an entrant's name, `tie`, a failure's name, or `missing`."""
         if place >= len(self.said):
             return "missing"
-        said = self.said[place]
+        verdict = self.said[place]
         return {VerdictLabel.A: self.entrant_a, VerdictLabel.B: self.entrant_b, VerdictLabel.TIE: "tie"}.get(
-            said, str(said)
+            verdict, str(verdict)
         )
 
     def word_when_first(self, entrant: str) -> str:

@@ -76,12 +76,12 @@ def bounded_weights(
         strength = expected_strengths(pair, score_a, weight, strength)
         expected = _logistic(strength[a] - strength[b])
         surprise, variance = score - expected, expected * (1.0 - expected)
-        found = np.ones(len(a))
+        result = np.ones(len(a))
         for each in cells:
-            found = found * each.factors(found, surprise, variance)
-        found = np.clip(np.round(found, DECIMALS), LEAST_WEIGHT, 1.0)
-        change = np.abs(found - weight[bounded]).max(initial=0.0)
-        weight[bounded] = found
+            result = result * each.factors(result, surprise, variance)
+        result = np.clip(np.round(result, DECIMALS), LEAST_WEIGHT, 1.0)
+        change = np.abs(result - weight[bounded]).max(initial=0.0)
+        weight[bounded] = result
         if change < SETTLED:
             break
     return weight

@@ -96,15 +96,15 @@ def top_churn(looks: Sequence[Mapping[str, Known]], top: int) -> Churn:
 def _swaps(number: int, before: Mapping[str, Known], after: Mapping[str, Known], top: int) -> list[Swap]:
     was, now = top_order(before, top), top_order(after, top)
     looked_at = [model for model in dict.fromkeys([*was, *now]) if model in before and model in after]
-    found = []
+    result = []
     for i, j in combinations(looked_at, 2):
         if not ((i in was or j in was) and (i in now or j in now)):
             continue
         ahead, behind = (i, j) if before[i].low >= before[j].low else (j, i)
         if after[behind].low > after[ahead].low:
             overlapped = before[ahead].low <= before[behind].high
-            found.append(Swap(number, rose=behind, fell=ahead, within_bands=overlapped))
-    return found
+            result.append(Swap(number, rose=behind, fell=ahead, within_bands=overlapped))
+    return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,9 +191,9 @@ def voter_rule(share: float | None, most: float) -> Rule:
 
 def places_rule(widths: Sequence[int] | None, most: int) -> Rule:
     """The median range of ranks of the first models is narrow; None before ranges are known."""
-    found = median(widths) if widths else None
+    result = median(widths) if widths else None
     detail = "no ranges of ranks yet" if widths is None else f"over the top {len(widths)} models"
-    return Rule("median range of ranks", found, most, at_most=True, detail=detail, unit="places", ours=True)
+    return Rule("median range of ranks", result, most, at_most=True, detail=detail, unit="places", ours=True)
 
 
 def order_rule(

@@ -77,7 +77,7 @@ def rising_both_bad(
     (Fisher's, summed over prompts), one-sided, and Holm's (1979) step-down keeps false alarms of a whole report at
     `alpha`. Models that cannot be told apart, such as the only two of an arena, are named together.
     """
-    found: list[QualityFlag] = []
+    result: list[QualityFlag] = []
     left, candidates = votes, list(models)
     while candidates:
         looked_at = [_look(left, model, least_votes) for model in candidates]
@@ -90,10 +90,10 @@ def rising_both_bad(
         alike = [flag for flag in tested if flag.p_value == clearest.p_value]
         for flag in alike:
             if flag.rate_before is not None and flag.rate_recent - flag.rate_before >= least_rise:
-                found.append(flag)
+                result.append(flag)
                 left = left.take((left.model_a != flag.model) & (left.model_b != flag.model))
             candidates.remove(flag.model)
-    return found
+    return result
 
 
 def high_both_bad(
@@ -114,7 +114,7 @@ def high_both_bad(
     """
     from scipy.special import bdtrc
 
-    found: list[QualityFlag] = []
+    result: list[QualityFlag] = []
     left, candidates = votes, list(models)
     while candidates and level < 1.0:
         tested = []
@@ -129,10 +129,10 @@ def high_both_bad(
         chance, _, model, own = min(tested, key=lambda one: one[:3])
         if chance * len(candidates) > alpha:
             break
-        found.append(_level_flag(own, model, chance))
+        result.append(_level_flag(own, model, chance))
         left = left.take((left.model_a != model) & (left.model_b != model))
         candidates.remove(model)
-    return found
+    return result
 
 
 def _level_flag(own: QualityVotes, model: int, chance: float) -> QualityFlag:

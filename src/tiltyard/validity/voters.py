@@ -109,14 +109,14 @@ def share_flag(name: str, number: int, total: int, what: str, least: int, share:
 
 def session_flags(votes: SessionVotes, rules: SessionRules) -> list[SessionFlag]:
     """Every sign found in a session, in a fixed order."""
-    found = (
+    result = (
         _fast(votes, rules),
         _one_sided(votes, rules),
         _upsets(votes, rules),
         _both_bad(votes, rules),
         _favour(votes),
     )
-    return [flag for flag in found if flag is not None]
+    return [flag for flag in result if flag is not None]
 
 
 def _fast(votes: SessionVotes, rules: SessionRules) -> SessionFlag | None:
@@ -206,16 +206,16 @@ def may_have_flags(votes: SessionVotes, voter: Ints, rules: SessionRules) -> NDA
     order = np.argsort(voter, kind="stable")
     same, gaps = np.diff(voter[order]) == 0, np.diff(votes.seconds[order])
     hurried = np.bincount(voter[order][1:][same & (gaps < rules.fast_seconds)], minlength=number)
-    found = (size >= rules.fast_votes) & (hurried >= rules.fast_share * (size - 1))
+    result = (size >= rules.fast_votes) & (hurried >= rules.fast_share * (size - 1))
     for side in (Outcome.A, Outcome.B):
-        found |= (size >= rules.one_sided_votes) & (counted(votes.outcome == side) >= rules.one_sided_share * size)
+        result |= (size >= rules.one_sided_votes) & (counted(votes.outcome == side) >= rules.one_sided_share * size)
     bad = counted(votes.outcome == Outcome.BOTH_BAD)
-    found |= (size >= rules.both_bad_votes) & (bad >= rules.both_bad_share * size)
+    result |= (size >= rules.both_bad_votes) & (bad >= rules.both_bad_share * size)
     for_a, for_b = votes.outcome == Outcome.A, votes.outcome == Outcome.B
     against_a, against_b = votes.expected_a >= CLEAR_FAVOURITE, votes.expected_a <= 1.0 - CLEAR_FAVOURITE
     clear = counted((for_a | for_b) & (against_a | against_b))
     upsets = counted((for_b & against_a) | (for_a & against_b))
-    found |= (clear >= rules.upset_votes) & (upsets >= rules.upset_share * clear)
+    result |= (clear >= rules.upset_votes) & (upsets >= rules.upset_share * clear)
     decisive = for_a | for_b
     width = int(max(votes.model_a.max(initial=0), votes.model_b.max(initial=0))) + 1
     key = np.concatenate([voter[decisive] * width + model[decisive] for model in (votes.model_a, votes.model_b)])
@@ -226,8 +226,8 @@ def may_have_flags(votes: SessionVotes, voter: Ints, rules: SessionRules) -> NDA
     total = np.bincount(code, np.concatenate([variance, variance]), len(cells))
     least = -float(ndtri(FAVOUR_ALPHA / 2.0)) - 1e-6  # as if the session had met one model often, the easiest case
     favoured = (met >= FAVOUR_VOTES) & (np.maximum(excess - 0.5, 0.0) >= least * np.sqrt(total + 1e-12))
-    found[cells[favoured] // width] = True
-    return np.asarray(found)
+    result[cells[favoured] // width] = True
+    return np.asarray(result)
 
 
 def _name(votes: SessionVotes, model: int) -> str:
@@ -468,11 +468,11 @@ def find_name(text: str, prompt: str, names: AuthorNames) -> Naming | None:
     for wanted, telling in ((names.telling, True), (names.doubtful, False)):
         present = tuple(name for name in wanted if name.split()[0] in lowered)
         asked = f" {plain(prompt)} " if present else ""
-        for found in _pattern(present).finditer(lowered) if present else ():
-            name = plain(found[1])
+        for result in _pattern(present).finditer(lowered) if present else ():
+            name = plain(result[1])
             if f" {name} " not in asked and f" {name}s " not in asked:
-                start, end = max(found.start() - AROUND, 0), found.end() + AROUND
-                return Naming(seen[found.start(1) : found.end(1)], " ".join(seen[start:end].split()), telling)
+                start, end = max(result.start() - AROUND, 0), result.end() + AROUND
+                return Naming(seen[result.start(1) : result.end(1)], " ".join(seen[start:end].split()), telling)
     return None
 
 

@@ -177,8 +177,8 @@ class _Parts:
 
 async def body_of(request: Request, most_bytes: int) -> bytes:
     """All that was sent, if it is not too much."""
-    said = request.headers.get("content-length", "0")
-    if said.isdecimal() and int(said) > most_bytes:
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > most_bytes:
         raise _too_large(most_bytes)
     body, more = b"", True
     while more:
