@@ -95,7 +95,7 @@ LIMITS: dict[str, Schema] = {
     "elo.shuffle_seed": {"minimum": 0},
     "elo.default_k": {"exclusiveMinimum": 0},
 }
-"""Limits beyond types: the rules of `tournament/config_problems.py` that a schema can say."""
+"""Limits beyond types: the rules of `tournament/config.py` that a schema can say."""
 
 
 def schemas() -> dict[str, Schema]:

@@ -25,7 +25,7 @@ from tiltyard.ratings.bradley_terry import fit_bounded
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
 from tiltyard.ratings.misfit import Drift, Misfit, PairResiduals, ScheduleMoves, TieLaw, check_fit, p_value, smallest_p
 from tiltyard.ratings.tie_models import TIE_MODELS
-from tiltyard.validity.limits import fit_sentences, fit_verdict
+from tiltyard.validity.misfit import fit_sentences, fit_verdict
 
 FITTING = {
     "independent": MisfitWorld(battles=2000),

@@ -29,7 +29,7 @@ from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.report.boards import BoardView, board_view
 from tiltyard.report.comparison import comparison_page
 from tiltyard.report.page import own_file
-from tiltyard.validity.limits import fit_sentences, fit_verdict
+from tiltyard.validity.misfit import fit_sentences, fit_verdict
 
 FEED = "feed.atom"
 PARTS_PAGE = "parts.html"

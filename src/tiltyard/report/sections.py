@@ -47,7 +47,7 @@ from tiltyard.tournament.ratings import (
 )
 from tiltyard.tournament.ratings import interval_text as interval_in_percent
 from tiltyard.tournament.rounds import ROUNDS_FILE
-from tiltyard.validity.limits import fit_sentences, fit_verdict
+from tiltyard.validity.misfit import fit_sentences, fit_verdict
 
 # The top of the page
 

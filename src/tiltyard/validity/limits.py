@@ -1,20 +1,18 @@
-"""How much one visitor may do, and who that visitor is: rolling limits, and addresses behind trusted proxies.
-
-And how well a board's model describes its battles, in sentences for a report (`fit_sentences`). A board's own lines
-(`boards/misfit.py`) say only what a reader must not miss. A report shows every check with its figures, those that found
-nothing too, and what was not checked and why.
-"""
+"""How much one visitor may do, and who that visitor is: rolling limits, and addresses behind trusted proxies."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Any
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import TYPE_CHECKING
 
 from tiltyard.errors import OptionError
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Network, IPv6Network
 
 Address = IPv4Address | IPv6Address
 
@@ -159,70 +157,3 @@ def _read(entry: str) -> Address | None:
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
-
-
-MEANINGS = {
-    "pairs": "Ratings are averages over the opponents met; do not use them to predict single pairs.",
-    "ties": "Gaps between ratings depend on the tie model: compare with another one.",
-    "drift": "Such a rating is an average over the time of its battles, not the present strength.",
-    "slot": "Models shown first more often than others are rated accordingly: fit the slot term.",
-}
-"""What a reader should conclude from each note."""
-
-CHECKS = MEANINGS.keys()
-
-TITLES = {"pairs": "Pairs", "schedule": "Schedule", "ties": "Ties", "drift": "Drift", "slot": "Sides"}
-
-
-def fit_verdict(record: Mapping[str, Any]) -> str:
-    """One sentence on the whole: whether the model describes the battles, and what follows where it does not."""
-    if not record.get("checked"):
-        return f"Not checked: {record.get('reason', 'the board was made without these checks')}."
-    if not CHECKS & record.keys():
-        return "Nothing to check: these battles leave no room for misfit."
-    if notes := record.get("notes"):
-        return " ".join(MEANINGS[name] for name in notes)
-    if record.get("too_small"):
-        return "Misfit that is certain and too small to matter: the model describes these battles well."
-    if record.get("by_chance"):
-        return "No clear misfit: of several checks, one may come out like this by chance."
-    return "No sign of misfit: the model describes these battles as well as chance allows."
-
-
-def fit_sentences(record: Mapping[str, Any]) -> list[str]:
-    """Every check of a board's `misfit` record with its figures, then what was not checked."""
-    words = {"notes": "misfit", "too_small": "misfit, too small to matter", "by_chance": "within chance"}
-    remark = {name: f" ({said})" for key, said in words.items() for name in record.get(key) or ()}
-    made = [
-        f"{title}{remark.get(name, '')}: {_figures(name, record[name])}"
-        for name, title in TITLES.items()
-        if name in record
-    ]
-    missing = (line.split(": ", 1) for line in record.get("not_checked") or ())
-    return made + [f"{TITLES[name]}: not checked, {reason}." for name, reason in missing]
-
-
-def _figures(name: str, part: Mapping[str, Any]) -> str:
-    p = f"p {part['p']:.3f}"
-    if name == "pairs":
-        worst = part["worst"][0]
-        return (
-            f"{p}, with the schedule; pairs deviate by {100 * part['size']:.1f} percentage points beyond chance. "
-            f"The most remarkable: {worst['model']} scores {100 * worst['share']:.0f} % against {worst['against']}, "
-            f"expected {100 * worst['expected']:.0f} % ({worst['battles']:,.0f} battles)."
-        )
-    if name == "schedule":
-        return (
-            f"with every pair weighing the same, {part['model']} moves by {part['points']:+.0f} points "
-            f"({abs(part['z']):.1f} standard errors)."
-        )
-    if name == "ties":
-        return (
-            f"{p}; {100 * part['close']:.1f} % ties among close models, expected {100 * part['close_expected']:.1f} %; "
-            f"{100 * part['far']:.1f} % among others, expected {100 * part['far_expected']:.1f} %."
-        )
-    if name == "drift":
-        rows = ", ".join(f"{row['model']} {row['points']:+.0f} ± {row['error']:.0f}" for row in part["models"])
-        return f"{p}; largest change from first battle to last, in points (± standard error): {rows}."
-    ends = f"{part['ci_low']:+.1f} … {part['ci_high']:+.1f}"
-    return f"{p}; being shown first is worth {part['points']:+.1f} points ({ends})."

@@ -9,7 +9,7 @@ from tiltyard.arena.blindness import NOT_BLIND
 from tiltyard.arena.weekly import Note, WeeklyReport
 from tiltyard.pages.figures import day, plural, signed_percent
 from tiltyard.validity.fairness import THREE_SIGMA
-from tiltyard.validity.limits import fit_sentences, fit_verdict
+from tiltyard.validity.misfit import fit_sentences, fit_verdict
 from tiltyard.validity.publication import Publication, Rule
 from tiltyard.validity.quality import QualityFlag
 
