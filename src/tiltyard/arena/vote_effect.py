@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.events import Choice
 from tiltyard.arena.policy import RatingRules
-from tiltyard.arena.rating_track import NO_HISTORY, SCORES, Ratings
+from tiltyard.arena.ratings import NO_HISTORY, SCORES, Ratings
 from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.ratings.elo_kernels import rate_with_baseline
 from tiltyard.ratings.glicko2 import EVERY_ONE

@@ -14,7 +14,6 @@ from tiltyard.cli.arena_heads import (
     backup_command,
     doctor_command,
     head_command,
-    upgrade_arena,
     verify_command,
     witness_command,
 )
@@ -50,15 +49,6 @@ def init_command(
     phase: Annotated[
         int, typer.Option(min=1, max=4, help="1 shadow, 2 lanes, 3 conservative order, 4 governance.")
     ] = 4,
-    upgrade: Annotated[
-        bool, typer.Option("--upgrade", help="Bring an arena of an earlier version to this one, after a backup.")
-    ] = False,
-    rolling: Annotated[
-        bool,
-        typer.Option(
-            "--rolling", help="With --upgrade: only what programs of the earlier version can go on with; run it again."
-        ),
-    ] = False,
     print_policy: Annotated[
         bool, typer.Option("--print-policy", help="Print every setting with its default, and do nothing else.")
     ] = False,
@@ -74,11 +64,6 @@ def init_command(
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store import Store
 
-    if rolling and not upgrade:
-        raise OptionError("--rolling is about upgrading: give --upgrade too.")
-    if upgrade:
-        upgrade_arena(db, rolling=rolling)
-        return
     chosen = read_policy_file(policy)
     with Arena(Store.create(db)) as arena:
         arena.append([SettingsChanged(policy=chosen), PhaseChanged(phase=phase)])
@@ -355,10 +340,10 @@ def validity_command(
     """The weekly validity report: fairness, pair completeness, confidence, what moved at the top, publication rules."""
     need_arena()
     from tiltyard.arena.following.evidence import study_of
-    from tiltyard.arena.following.replay import as_published
+    from tiltyard.arena.following.replay import period_of_log
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.reading import events_in_order
-    from tiltyard.arena.weekly import period_of_log, weekly_report
+    from tiltyard.arena.weekly import weekly_report
     from tiltyard.files import write_text
     from tiltyard.report.weekly.page import weekly_page
     from tiltyard.report.weekly.text import weekly_json, weekly_markdown
@@ -366,12 +351,11 @@ def validity_command(
     length = _microseconds(since)
     store = Store.open(db)
     try:
-        replica = store.load()
-        store.follow(replica, wait=True)
-        state, period = period_of_log(events_in_order(store), replica.state.at - length)
+        with store.database.read() as connection:
+            last = connection.value("SELECT at FROM events ORDER BY seq DESC LIMIT 1") or 0
+        state, period = period_of_log(events_in_order(store), last - length)
     finally:
         store.close()
-    period = as_published(state, period)
     result, trouble = study_of(state, period.votes)
     if trouble:
         note(f"no Bradley–Terry intervals yet: {trouble}")
@@ -406,7 +390,6 @@ def weekly_command(
 
     store = Store.open(db)
     try:
-        store.follow(store.load(), wait=True)
         written = set(keep_finished_weeks(store, again=again))
         for kept in reversed(kept_weeks(store)):
             state = "written" if kept.week in written else "kept"

@@ -103,7 +103,7 @@ def witness_rows(witness: Witness) -> Iterable[dict[str, Any]]:
         witness: The witness.
     """
     state = witness.state
-    for row in battle_rows(witness.book.votes, state.catalog, state.policy.defences):
+    for row in battle_rows(witness.votes, state.catalog, state.policy.defences):
         yield {key: value for key, value in row.items() if key not in ("status", "unrendered")}
 
 

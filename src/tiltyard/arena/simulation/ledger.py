@@ -11,16 +11,21 @@ import numpy as np
 from tiltyard.arena import events as e
 from tiltyard.arena.events import AnyBody, Event, MatchupServed
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, served_event
-from tiltyard.arena.state import ArenaState, CastVote
+from tiltyard.arena.ratings import rate_votes
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, log
+from tiltyard.arena.store.matchups import NotedEvents
 from tiltyard.arena.tallies import pair_of
-from tiltyard.arena.votes import MemoryVoteBook
+from tiltyard.arena.votes import VoteColumns
 from tiltyard.arena.waiting_pairs import WaitingPairs, again_for, shown_pair
 
 if TYPE_CHECKING:
     from tiltyard.arena.simulation.run import SimulationSettings
 
 AT_ONCE = 5_000
+
+RATED_EVERY = 50
+"""Votes between two ratings."""
 
 FIRST_DAY = 1_767_225_600_000_000
 """Simulated time begins on 1 January 2026, so that reports of it have dates."""
@@ -51,6 +56,10 @@ class SimulatedArena(Protocol):
         """Take a vote."""
         ...
 
+    def rate(self) -> None:
+        """Rate all votes anew: the state shows these ratings from now on."""
+        ...
+
     def skip(self, matchup_id: str, voter: str, at: int) -> None:
         """Take a skip."""
         ...
@@ -59,18 +68,21 @@ class SimulatedArena(Protocol):
         """Nobody voted in time."""
         ...
 
-    def votes(self) -> Sequence[CastVote]:
+    def votes(self) -> VoteColumns:
         """Every vote, in the order of the log."""
         ...
 
 
 class MemoryArena:
-    """An engine without a store: it numbers events and applies them to a state in memory."""
+    """An engine without a store: it numbers events and applies them to a state in memory.
 
-    def __init__(self, seed: int = 0, expected_votes: int = 0) -> None:
-        self._book = MemoryVoteBook()
-        self.state = ArenaState(self._book)
-        self.state.track.expect(expected_votes)
+    As on a site, matchups are chosen by ratings that are a little old: those after every `RATED_EVERY` votes.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._votes = VoteColumns()
+        self.state = ArenaState(self._votes)
+        self._rated = 0
         self.reason = ""
         self._seeds = np.random.default_rng([seed, 1])
         self._next_matchup = Matchmaker()
@@ -86,6 +98,8 @@ class MemoryArena:
     def serve(self, voter: str, at: int, block: str = "") -> str:
         """Choose a matchup from the state and what this voter has seen, and record it."""
         state = self.state
+        if len(self._votes) - self._rated >= RATED_EVERY:
+            self.rate()
         seed = int(self._seeds.integers(1 << 62))
         seen = self._seen.setdefault(voter, SeenMatchups())
         rng, again = np.random.default_rng(seed), self._next_matchup.prompt_for_pair
@@ -117,16 +131,21 @@ class MemoryArena:
         """Record that nobody voted."""
         self.append([e.Expired(matchup_id=matchup_id)], at)
 
-    def votes(self) -> Sequence[CastVote]:
+    def votes(self) -> VoteColumns:
         """Every vote, in the order of the log."""
-        return self._book.votes
+        return self._votes
+
+    def rate(self) -> None:
+        """Rate all votes, and use these ratings from now on."""
+        self._rated = len(self._votes)
+        self.state.show(rate_votes(self._votes.table(self.state.catalog), self.state.policy.rating))
 
 
 class RecordingArena(MemoryArena):
     """A ledger that keeps its events."""
 
-    def __init__(self, seed: int, expected_votes: int) -> None:
-        super().__init__(seed, expected_votes)
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
         self.events: list[Event] = []
 
     def append(self, bodies: Iterable[AnyBody], at: int) -> None:
@@ -138,30 +157,29 @@ class RecordingArena(MemoryArena):
 
 def recorder(settings: SimulationSettings) -> RecordingArena:
     """An empty ledger for a simulation."""
-    return RecordingArena(settings.seed, settings.votes)
+    return RecordingArena(settings.seed)
 
 
 def keep_log(events: Sequence[Event], url: str) -> None:
-    """Write the events to a new arena, chained and with all its tables."""
+    """Write the events to a new arena."""
     Store.create(url).close()
     fill_log(events, url)
 
 
 def fill_log(events: Sequence[Event], url: str) -> None:
-    """Write the events to an empty arena, chained and with all its tables."""
-    from tiltyard.arena.store.verify import rebuild
-
+    """Write the events to an empty arena."""
     store = Store.open(url)
+    state = ArenaState()
     try:
-        replica = store.load()
         for start in range(0, len(events), AT_ONCE):
-            part = [_dated(event) for event in events[start : start + AT_ONCE]]
-            with store.database.write() as connection:
-                log.leave_pending(connection, log.write_events(connection, part))
-            store.follow(replica)
+            part, rows = [_dated(event) for event in events[start : start + AT_ONCE]], NotedEvents()
+            with store.database.write(lock=True) as connection:
+                log.append_events(connection, part, *log.head(connection))
+                for event in part:
+                    rows.apply(state, event)
+                rows.write(connection)
     finally:
         store.close()
-    rebuild(url)
 
 
 def _dated(event: Event) -> Event:

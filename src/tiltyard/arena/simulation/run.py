@@ -149,9 +149,10 @@ def simulate(
         wobble_sd=settings.wobble_sd,
         taste_sd=settings.taste_sd,
     )
-    engine = MemoryArena(settings.seed, settings.votes) if engine is None else engine
+    engine = MemoryArena(settings.seed) if engine is None else engine
     run = _Run(settings, engine, world, rng)
     run.play()
+    engine.rate()
     votes, attack = engine.votes(), None
     if settings.attack is not None:
         attack = attack_report(settings.attack, world, votes, engine.state, run.crowd.attackers, defence)
@@ -219,6 +220,8 @@ class _Run:
         marks, looks = _marks(settings.votes, settings.curve_points), _marks(settings.votes, settings.looks)
         while self._cast < settings.votes:
             self._step()
+            if self._cast in marks or self._cast in looks:
+                self._engine.rate()
             if self._cast in marks:
                 marks.remove(self._cast)
                 self.curve.append(self._point())
@@ -272,8 +275,12 @@ class _Run:
             if self._cast >= settings.votes // 2:
                 self._engine.append(_model(settings.models - 1, settings.prompts), self._due[0][0])
                 self._entered = self._cast
-        elif self._established is None and self._cast % WATCHED_EVERY == 0 and established(self._engine.state)[-1]:
+        elif self._established is None and self._cast % WATCHED_EVERY == 0 and self._is_established():
             self._established = self._cast - self._entered
+
+    def _is_established(self) -> bool:
+        self._engine.rate()
+        return bool(established(self._engine.state)[-1])
 
     def late_model(self) -> LateModel | None:
         """How the late model did, if there was one."""
