@@ -98,9 +98,9 @@ def choosing(models: int, prompts: int, rounds: int) -> dict[str, Any]:
     from tiltyard.arena import events as e
     from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups
     from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.votes import MemoryVoteBook
+    from tiltyard.arena.votes import VoteColumns
 
-    state = ArenaState(MemoryVoteBook())
+    state = ArenaState(VoteColumns())
     for body in (*catalog(models, 1)[: models + 1], e.PhaseChanged(phase=4)):
         state.apply(state.seq + 1, e.Event(0, body))
     for j in range(1, prompts):
@@ -194,9 +194,9 @@ def _folded(url: str, votes: int) -> None:
     from tiltyard.arena.folding import apply_all, rare_collection
     from tiltyard.arena.state import ArenaState
     from tiltyard.arena.store import Store, log
-    from tiltyard.arena.votes import MemoryVoteBook
+    from tiltyard.arena.votes import VoteColumns
 
-    store, state = Store.open(url), ArenaState(MemoryVoteBook())
+    store, state = Store.open(url), ArenaState(VoteColumns())
     state.track.expect(votes)
     try:
         with store.database.read() as connection, rare_collection:

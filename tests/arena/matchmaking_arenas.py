@@ -11,7 +11,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import ChosenMatchup, Matchmaker, next_matchup
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.votes import MemoryVoteBook
+from tiltyard.arena.votes import VoteColumns
 
 Triple = tuple[int, int, int]
 
@@ -20,7 +20,7 @@ class Yard:
     """An arena of numbered models and prompts to which single events can be given."""
 
     def __init__(self, models: int, prompts: int, *, policy: Policy | None = None, phase: int = 4) -> None:
-        self.state = ArenaState(MemoryVoteBook())
+        self.state = ArenaState(VoteColumns())
         self._ids = 0
         self.tell(e.SettingsChanged(policy=policy or Policy()), e.PhaseChanged(phase=phase))
         self.tell(*(e.PromptAdded(prompt_id=f"p{number}", text="?") for number in range(prompts)))

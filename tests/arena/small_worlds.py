@@ -10,7 +10,7 @@ import numpy as np
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.votes import MemoryVoteBook
+from tiltyard.arena.votes import VoteColumns
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -24,7 +24,7 @@ class Log:
     """A log that is written and folded at once."""
 
     events: list[e.Event] = field(default_factory=list)
-    book: MemoryVoteBook = field(default_factory=MemoryVoteBook)
+    book: VoteColumns = field(default_factory=VoteColumns)
     now: int = START
 
     def __post_init__(self) -> None:

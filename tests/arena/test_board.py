@@ -15,9 +15,9 @@ from tiltyard.arena.board import Evidence, expected_by_prompt, live_board, offic
 from tiltyard.arena.events import Choice
 from tiltyard.arena.model_detail import arena_calibration, both_bad_trend, model_detail, recent_form
 from tiltyard.arena.policy import Policy, PublicationRules
-from tiltyard.arena.rating_track import Ratings
+from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.votes import MemoryVoteBook, vote_table
+from tiltyard.arena.votes import VoteColumns, vote_table
 from tiltyard.errors import ArenaError
 from tiltyard.report.weekly.text import worth_knowing
 from tiltyard.validity.publication import Badge
@@ -93,7 +93,7 @@ def test_a_log_walked_through_the_phases_is_ordered_by_legacy_elo_until_the_thir
 
 
 def test_the_same_events_give_the_same_board(played: Log) -> None:
-    again = ArenaState(MemoryVoteBook())
+    again = ArenaState(VoteColumns())
     for seq, event in enumerate(played.events, start=1):
         again.apply(seq, event)
     assert live_board(again) == live_board(played.state)

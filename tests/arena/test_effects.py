@@ -12,7 +12,7 @@ from tests.sizes import size
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.screening import copy_of, effects_of
-from tiltyard.arena.store.state_bytes import encode_state
+from tiltyard.arena.store.checkpoints import encode_state
 
 
 def small_log(seed: int, votes: int = 60) -> Log:

@@ -24,7 +24,7 @@ from tiltyard.arena.matchmaking.exposure import targets
 from tiltyard.arena.matchmaking.tables import Deficits, RankOrder, Servable, WorkingTables
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store.state_bytes import decode_state, encode_state
+from tiltyard.arena.store.checkpoints import decode_state, encode_state
 
 MODELS, PROMPTS = 7, 4
 CHOICES = tuple(e.Choice)

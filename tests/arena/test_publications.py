@@ -25,7 +25,7 @@ from tiltyard.arena.store import Store
 from tiltyard.arena.store.publications import KEPT, latest_publication
 from tiltyard.arena.store.reading import cast_votes, events_in_order
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.weekly import period_of_log
+from tiltyard.arena.following.replay import period_of_log
 from tiltyard.arena.weights import vote_weights
 from tiltyard.boards.rating import rate
 from tiltyard.files import write_lines

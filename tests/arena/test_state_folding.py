@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy, RatingRules
-from tiltyard.arena.rating_track import KEPT_EVERY, RatingTrack
+from tiltyard.arena.ratings import KEPT_EVERY, RatingTrack
 from tiltyard.arena.schedule import Reserved, Schedule
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store.state_bytes import decode_state, encode_state
+from tiltyard.arena.store.checkpoints import decode_state, encode_state
 from tiltyard.arena.tallies import WORTH_ARRAYS, Tallies
-from tiltyard.arena.votes import MemoryVoteBook
+from tiltyard.arena.votes import VoteColumns
 
 CHOICES = tuple(e.Choice)
 votes_of_few = st.lists(
@@ -45,7 +45,7 @@ def served(number: int, a: int, b: int, prompt: int = 0, lane: e.Lane = "coverag
 
 
 def arena(models: int = 4, prompts: int = 3) -> ArenaState:
-    state = ArenaState(MemoryVoteBook())
+    state = ArenaState(VoteColumns())
     for i in range(models):
         apply(state, e.ModelAdded(model=f"m{i}", display_name=f"M{i}"))
     for j in range(prompts):
@@ -109,7 +109,7 @@ def test_ratings_after_votes_were_taken_out_are_those_of_a_log_without_them(gone
     random_votes(full, 300, seed=5)
     apply(full, e.Excluded(matchup_ids=tuple(f"x{number}" for number in gone), reason="test"))
     without.grow(4)
-    assert isinstance(full.book, MemoryVoteBook)
+    assert isinstance(full.book, VoteColumns)
     for number, vote in enumerate(full.book.votes):
         if number not in gone:
             without.vote(vote.seq, vote.a, vote.b, vote.choice)
@@ -201,9 +201,9 @@ def test_a_frozen_state_goes_on_as_if_it_had_never_stopped() -> None:
     again = decode_state(frozen, whole.book)
     assert again is not None
     assert encode_state(again) == frozen
-    whole_votes = list(whole.book.votes) if isinstance(whole.book, MemoryVoteBook) else []
+    whole_votes = list(whole.book.votes) if isinstance(whole.book, VoteColumns) else []
     for state in (whole, again):
-        book = MemoryVoteBook()
+        book = VoteColumns()
         for vote in whole_votes:
             book.cast(vote)
         state.book = state.track.history = book

@@ -20,7 +20,7 @@ from tiltyard.arena import folding
 from tiltyard.arena.policy import Policy, RatingRules
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.state_bytes import encode_state
+from tiltyard.arena.store.checkpoints import encode_state
 from tiltyard.arena.store.verify import rebuild, verify
 from tiltyard.errors import ArenaError
 

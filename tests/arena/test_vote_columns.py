@@ -22,8 +22,7 @@ from tiltyard.arena.following.followed_votes import RecentEvents
 from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
-from tiltyard.arena.vote_columns import VoteColumns
-from tiltyard.arena.votes import MemoryVoteBook, VoteTable, vote_table
+from tiltyard.arena.votes import VoteColumns, VoteTable, vote_table
 
 HOUR = 3_600_000_000
 
@@ -117,7 +116,7 @@ def test_recent_events_are_those_of_the_last_days() -> None:
     log.say(e.Undone(matchup_id=ids[18]))
     log.meet("m02", "m00", "p01", e.Choice.B)
     *closed, _ = log.events
-    state = ArenaState(book := MemoryVoteBook())
+    state = ArenaState(book := VoteColumns())
     recent = RecentEvents(10 * HOUR)
     for seq, event in enumerate(closed):
         state.apply(seq + 1, event)

@@ -30,7 +30,8 @@ from tiltyard.arena.following.parts import day_of
 from tiltyard.arena.heads import new_key
 from tiltyard.arena.store.witnessing import record_head, state_head
 from tiltyard.arena.units import DAY
-from tiltyard.arena.weekly import period_of_log, weekly_report
+from tiltyard.arena.following.replay import period_of_log
+from tiltyard.arena.weekly import weekly_report
 from tiltyard.cli.main import make_app
 from tiltyard.report.weekly.archive import keep_finished_weeks
 

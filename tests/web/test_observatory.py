@@ -28,7 +28,8 @@ from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.reading import cast_votes, events_in_order
 from tiltyard.arena.votes import vote_table
-from tiltyard.arena.weekly import BoardAt, period_of_log, weekly_report
+from tiltyard.arena.following.replay import period_of_log
+from tiltyard.arena.weekly import BoardAt, weekly_report
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.validity.churn import Known
 from tiltyard.validity.publication import Badge

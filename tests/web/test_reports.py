@@ -14,11 +14,11 @@ from tests.web.sites import IDENTIFYING, SmallSite, form_in, small_site, vote_pa
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.store.reading import backlog, session_acts
-from tiltyard.arena.store.reports import reported_answers
-from tiltyard.arena.store.state_bytes import decode_state, encode_state
+from tiltyard.arena.store.desk import reported_answers
+from tiltyard.arena.store.checkpoints import decode_state, encode_state
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.visitor_rules import Limits
-from tiltyard.arena.votes import MemoryVoteBook
+from tiltyard.arena.votes import VoteColumns
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_one_answer_is_switched_off_is_never_served_again_and_comes_back(staffed
     }
     assert answer in shown - since
     assert len(since) == 11, "every other answer is"
-    again = staffed_anywhere.arena.read(lambda state: decode_state(encode_state(state), MemoryVoteBook()))
+    again = staffed_anywhere.arena.read(lambda state: decode_state(encode_state(state), VoteColumns()))
     assert again is not None
     assert (again.catalog.answers_off, int(again.catalog.servable().sum())) == ({answer}, 11)
     assert desk.post("/admin/reports", {"answer": str(answer), "to": "on"})[0] == 303
