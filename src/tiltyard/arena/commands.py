@@ -147,25 +147,6 @@ class ServeMatchup(Command[ServedMatchup]):
         self.same_as = None
 
 
-class SpendPuzzle(Command[None]):
-    """Give this voter the pairs that a solved puzzle pays for.
-
-    A puzzle that was spent before is refused, and so is one made before this voter spent the last one. Who `waited`
-    instead of computing waits in turn with the others of the block.
-    """
-
-    def __init__(
-        self, voter: str, puzzle: str, made_at: int, expires_at: int, *, waited: bool = False, block: str = ""
-    ) -> None:
-        super().__init__(block=block)
-        check_voter(voter)
-        self.voter = voter
-        self.puzzle = puzzle
-        self.made_at = made_at
-        self.expires_at = expires_at
-        self.waited = waited
-
-
 class MatchupCommand(Command[R]):
     """Do something with a matchup that was served to this voter."""
 

@@ -150,7 +150,6 @@ class Executor:
         for append in appends:
             self._append(connection, replica, append, now)
         self._find_open(connection, group, now)
-        self._admission.ask_puzzles(connection, group, rules, now)
         self._serve(connection, replica, group, now, locked=locked)
         self._admission.enter(connection, group, now)
         self._probe(connection, replica, group, now)

@@ -44,7 +44,6 @@ UNITS = {
     "_matchups": "matchups",
     "_prompts": "prompts",
     "_places": "places",
-    "_bits": "bits",
     "_bytes": "bytes",
     "_characters": "characters",
     "deviation": "points",

@@ -120,9 +120,6 @@ async def new_matchup(request: Request) -> Response:
     check_origin(request, site.settings)
     await nothing_of(request)
     visitor = await site.visitors.enter(request)
-    if "x-puzzle" in request.headers:
-        number = request.headers.get("x-puzzle-number", "")
-        await site.visitors.solve(visitor, request.headers["x-puzzle"], number)
     served = await site.visitors.serve(visitor)
     shown = {
         "matchup_id": served.matchup_id,

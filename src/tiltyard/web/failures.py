@@ -13,7 +13,6 @@ from tiltyard.arena.voting import (
     NotInvited,
     NotYours,
     NoVote,
-    PuzzleNeeded,
     TooLate,
     TooMany,
 )
@@ -48,8 +47,6 @@ def failure_of(error: ArenaError) -> Failure:
             return Failure(404, "not_yours", message)
         case NotInvited():
             return Failure(403, "not_invited", message)
-        case PuzzleNeeded():
-            return Failure(403, "puzzle_needed", message, error.headers)
         case ChoiceDiffers():
             return Failure(409, "choice_differs", message)
         case Gone():

@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tiltyard.arena.admission import session_quotas
-from tiltyard.arena.commands import EnterVoter, ServedMatchup, ServeMatchup, SpendPuzzle
+from tiltyard.arena.commands import EnterVoter, ServedMatchup, ServeMatchup
 from tiltyard.arena.integrity import Act, limits_of
 from tiltyard.arena.policy import Policy
-from tiltyard.arena.service import clock
 from tiltyard.arena.store.invitations import hashed
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.units import SECOND
-from tiltyard.arena.voting import NotYours, PuzzleNeeded
+from tiltyard.arena.voting import NotYours
 from tiltyard.validity.limits import networks_of
 from tiltyard.web.cookies import Cookies, cookie_hash, derived_key
 from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure
-from tiltyard.web.puzzles import Puzzle, Puzzles
 from tiltyard.web.settings import SiteSettings
 
 if TYPE_CHECKING:
@@ -50,7 +48,6 @@ class Visitors:
         self._engine = engine
         self._settings = settings
         self._policy = policy
-        self._puzzles = Puzzles(settings.secret)
         self.cookies = Cookies(settings.secret)
         self._form_key = derived_key(settings.secret, "form token")
         self._address_key = derived_key(settings.secret, "visitors' addresses")
@@ -103,29 +100,10 @@ class Visitors:
         return replace(visitor, voter=voter)
 
     async def serve(self, visitor: Visitor) -> ServedMatchup:
-        """A matchup: the open one again, if the visitor has as many open as the policy allows.
-
-        Raises `PuzzleNeeded`, with a puzzle in its headers, if this visitor has to solve one first.
-        """
+        """A matchup: the open one again, if the visitor has as many open as the policy allows."""
         quotas, block = self.quotas(visitor, "matchup"), self.block(visitor)
         most = self._policy().limits.open_matchups if self._settings.rate_limit else 0
-        try:
-            return await self._engine.run(ServeMatchup(visitor.voter, quotas, block=block, open_at_most=most))
-        except PuzzleNeeded as needed:
-            puzzle = self.puzzle(visitor)
-            told = {"x-puzzle": puzzle.text, "x-puzzle-bits": str(puzzle.bits)}
-            raise PuzzleNeeded(str(needed), {**told, "retry-after": str(puzzle.wait_seconds)}) from None
-
-    def puzzle(self, visitor: Visitor) -> Puzzle:
-        """A new puzzle for this visitor."""
-        return self._puzzles.make(visitor.voter, self._policy().entry, clock())
-
-    async def solve(self, visitor: Visitor, text: str, number: str) -> None:
-        """Take the solution of a puzzle, which pays for the next pairs."""
-        solved = self._puzzles.check(text, number, visitor.voter, self._policy().entry, clock())
-        spent = solved.name, solved.made_at, solved.expires_at
-        block = self.block(visitor)
-        await self._engine.run(SpendPuzzle(visitor.voter, *spent, waited=solved.waited, block=block))
+        return await self._engine.run(ServeMatchup(visitor.voter, quotas, block=block, open_at_most=most))
 
     async def forget(self, request: Request) -> bool:
         """Cut the link from a cookie to its votes, and issue another cookie. Whether there was a link."""

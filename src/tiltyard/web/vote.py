@@ -30,12 +30,11 @@ from tiltyard.arena.store.reports import Answered, add_report
 from tiltyard.arena.store.visitors import DAY_SECONDS, Quota
 from tiltyard.arena.units import SECOND
 from tiltyard.arena.vote_effect import Effect, PairVotes, effect_of, pair_votes
-from tiltyard.arena.voting import Gone, MatchupStatus, NotInvited, NotYours, PuzzleNeeded, shows_names
+from tiltyard.arena.voting import Gone, MatchupStatus, NotInvited, NotYours, shows_names
 from tiltyard.bank import AnswerKind
 from tiltyard.pages.escaping import Html
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
-from tiltyard.web.puzzles import Puzzle
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import count_words, is_plain, is_quick, rendered, split_reasoning
 from tiltyard.web.visitors import Visitor
@@ -102,19 +101,11 @@ async def vote_page(request: Request) -> Response:
         return HTMLResponse()
     waiting = await site.engine.open_matchup(visitor.voter, site.engine.arena.now())
     token = site.visitors.token(request, PURPOSE)
-    try:
-        matchup = waiting or await site.visitors.serve(visitor)
-    except PuzzleNeeded:
-        return _puzzle_page(site, site.visitors.puzzle(visitor), token)
+    matchup = waiting or await site.visitors.serve(visitor)
     context = {**await _texts(site, matchup), "matchup_id": matchup.matchup_id, "token": token}
     context["first_visit"] = not await site.engine.has_voted(visitor.voter)
     context["long_words"] = site.observatory.snapshot.policy.ballot.long_words
     return site.page("vote.html", context, here="vote")
-
-
-def _puzzle_page(site: Site, puzzle: Puzzle, token: str) -> Response:
-    pays_for = site.observatory.snapshot.policy.entry.puzzle_matchups
-    return site.page("puzzle.html", {"puzzle": puzzle, "token": token, "pays_for": pays_for}, here="vote")
 
 
 @router.get("/invited/{secret}")
@@ -138,14 +129,6 @@ async def start_voting(request: Request) -> Response:
     form = await form_of(request)
     visitors.check_form(request, form.get("token", ""), START)
     await visitors.enter(request, form.get("invitation", ""))
-    return _redirect("/")
-
-
-@router.post("/puzzle")
-async def solve_puzzle(request: Request) -> Response:
-    """Take the solution of a puzzle; redirects to the next pair."""
-    _, visitor, form = await _asked(request)
-    await site_of(request).visitors.solve(visitor, form.get("puzzle", ""), form.get("number", ""))
     return _redirect("/")
 
 

@@ -8,7 +8,6 @@ import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -36,9 +35,9 @@ PROBE = "probe"
 RENEWAL_SECONDS = 600
 """How long a replaced cookie still leads to its voter: responses get lost, and tabs load in parallel."""
 
-QUOTA_LOCKS, VOTER_LOCKS, WAIT_LOCKS = 0x7117, 0x7118, 0x7119
-"""The first numbers of the advisory locks of quotas, of voters and of blocks in which somebody waits instead of solving
-a puzzle, in the order in which a transaction takes them; the second number is derived from the name."""
+QUOTA_LOCKS, VOTER_LOCKS = 0x7117, 0x7118
+"""The first numbers of the advisory locks of quotas and of voters, in the order in which a transaction takes them; the
+second number is derived from the name."""
 
 BLOCK_PERIOD = 30 * DAY_SECONDS * SECOND
 """How long one random key stands for an address block, in microseconds."""
@@ -133,65 +132,6 @@ def renew_voter(connection: sa.Connection, older_hash: str, newer_hash: str, now
         if connection.execute(sa.update(voters).where(here).values(cookie_hash=newer_hash)).rowcount:
             end_session(connection, older_hash, now + RENEWAL_SECONDS * SECOND, now)
     return known_voter(connection, newer_hash)
-
-
-class SpentPuzzle(NamedTuple):
-    """A solved puzzle: whose, its name, when it was made, until when it could be solved, and where it was waited for.
-
-    `waited_in` is the key of a block if nothing was computed for it.
-    """
-
-    voter: str
-    name: str
-    made_at: int
-    expires_at: int
-    waited_in: str = ""
-
-
-def spend_puzzle(connection: sa.Connection, puzzle: SpentPuzzle, pays_for: int, now: int) -> bool:
-    """Give a voter credit for a solved puzzle. Whether it was not spent before, and made after the last one was.
-
-    The time of a voter's last payment is kept for as long as a puzzle made before it could be solved.
-    """
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    good_for = puzzle.expires_at - puzzle.made_at
-    row = {"name": f"paid:{puzzle.voter}", "expires_at": now + good_for}
-    paid = dialect.insert(ended_sessions).values(row)
-    earlier = ended_sessions.c.expires_at < puzzle.made_at + good_for
-    later = paid.on_conflict_do_update(index_elements=["name"], set_={"expires_at": now + good_for}, where=earlier)
-    row = {"name": puzzle.name, "expires_at": puzzle.expires_at}
-    spent = dialect.insert(ended_sessions).values(row).on_conflict_do_nothing(index_elements=["name"])
-    counted = {"preserve_rowcount": True}  # otherwise it is -1 after an INSERT on PostgreSQL
-    if any(connection.execute(step, execution_options=counted).rowcount < 1 for step in (later, spent)):
-        return False
-    connection.execute(sa.delete(ended_sessions).where(ended_sessions.c.expires_at <= now))
-    connection.execute(sa.update(voters).where(voters.c.voter == puzzle.voter).values(credit=pays_for))
-    return True
-
-
-def wait_until(connection: sa.Connection, puzzle: SpentPuzzle, seconds: int) -> int:
-    """When the wait for a puzzle is over. In one block one wait begins when the one before is over.
-
-    Otherwise one wait would pay for as many cookies as somebody has. The block must be locked by `WAIT_LOCKS`.
-    """
-    name = f"waited:{puzzle.waited_in}"
-    last = connection.execute(sa.select(ended_sessions.c.expires_at).where(ended_sessions.c.name == name)).scalar()
-    good_for = puzzle.expires_at - puzzle.made_at
-    return max(puzzle.made_at, (last or 0) - good_for) + seconds * SECOND
-
-
-def note_wait(connection: sa.Connection, puzzle: SpentPuzzle, until: int) -> None:
-    """Remember when the last wait of a block was over, for as long as a puzzle made before could be solved."""
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    row = {"name": f"waited:{puzzle.waited_in}", "expires_at": until + puzzle.expires_at - puzzle.made_at}
-    noted = dialect.insert(ended_sessions).values(row)
-    connection.execute(noted.on_conflict_do_update(index_elements=["name"], set_={"expires_at": row["expires_at"]}))
-
-
-def use_credit(connection: sa.Connection, voter: str) -> bool:
-    """Take one pair from what a voter's last puzzle paid for. Whether there was one."""
-    left = (voters.c.voter == voter) & (voters.c.credit > 0)
-    return connection.execute(sa.update(voters).where(left).values(credit=voters.c.credit - 1)).rowcount > 0
 
 
 def forget_voter(connection: sa.Connection, cookie_hash: str) -> bool:
