@@ -25,7 +25,7 @@ from tiltyard.arena.store.invitations import make_invitations
 from tiltyard.arena.visitor_rules import EntryRules, Limits
 from tiltyard.web.admin_gate import COOKIE as ADMIN_COOKIE
 from tiltyard.web.admin_views import LIMIT_MOST
-from tiltyard.web.cookies import COOKIE
+from tiltyard.web.visitors import COOKIE
 
 ROOMY = dict.fromkeys(Limits.__struct_fields__, "1000000") | {"network_growth": "4"}
 NO_LIMITS = changed(Limits(), **{name: LIMIT_MOST for name in Limits.__struct_fields__ if name != "network_growth"})

@@ -51,6 +51,8 @@ class Command(Generic[R]):
         self.block = block
         self.block_key = ""
         self.mailbox: Mailbox | None = None
+        self.deadline: float | None = None
+        """When (`time.monotonic()`) it is refused instead of begun; None: never."""
         self._answer: R | None = None
         self._error: BaseException | None = None
 

@@ -11,7 +11,7 @@ from tiltyard.arena.store import log, maintenance
 from tiltyard.arena.store.database import Database
 from tiltyard.arena.store.projections import CHECKPOINT_EVERY
 from tiltyard.arena.store.replica import Replica
-from tiltyard.arena.store.visitors import forget_voter, known_voter, may_renew, renew_voter
+from tiltyard.arena.store.visitors import forget_voter, known_voter
 from tiltyard.errors import StoreError
 
 if TYPE_CHECKING:
@@ -105,14 +105,6 @@ class Store:
         """The key of the visitor with this cookie, if it was seen before."""
         with self.database.read() as connection:
             return known_voter(connection, cookie_hash)
-
-    def renew_voter(self, older_hash: str, newer_hash: str, now: int) -> str | None:
-        """The voter key of the older cookie, now moved to the newer one; None if it had none."""
-        with self.database.read() as connection:
-            if not may_renew(connection, older_hash, now):
-                return None
-        with self.database.write() as connection:
-            return renew_voter(connection, older_hash, newer_hash, now)
 
     def forget_voter(self, cookie_hash: str) -> bool:
         """Delete the link from this cookie to its votes, which remain under an anonymous key.

@@ -46,6 +46,8 @@ class Database:
         """The URL without its password, for messages."""
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = _sqlite_engine(self.url, busy_seconds) if self.is_sqlite else _postgresql_engine(self.url)
+        self._file = _identity(str(self.url.database)) if self.is_sqlite else None
+        """Which file was opened; None until there is one."""
         self._driver: Any = self.engine.dialect.loaded_dbapi
         self._errors: tuple[type[Exception], ...] = (DBAPIError, self._driver.Error)
         """What a statement may raise: driver errors too, since `bulk` calls the driver directly."""
@@ -54,9 +56,20 @@ class Database:
         """Whether there is something to open: a file for SQLite; always true for PostgreSQL."""
         return not self.is_sqlite or Path(str(self.url.database)).is_file()
 
+    def is_in_place(self) -> bool:
+        """Whether the file that was opened is still at its path: SQLite goes on writing to one that was deleted."""
+        if not self.is_sqlite:
+            return True
+        now = _identity(str(self.url.database))
+        self._file = self._file or now
+        return now == self._file
+
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
         """A transaction that writes. It is committed at the end of the block, and on the disk after it."""
+        if not self.is_in_place():
+            message = "its file was deleted or replaced. Nothing was saved; put it back, or restart the site."
+            raise StoreError(f"cannot write to {self.shown}: {message}")
         with self.translated("write to"), self.engine.connect() as connection:
             try:
                 with connection.execution_options(arena_write=True).begin():
@@ -111,6 +124,14 @@ class Database:
                 message = f"there is no folder {folder}. Check the path, or make the folder first."
                 raise StoreError(f"cannot {doing} {self.shown}: {message}") from error
             raise StoreError(f"cannot {doing} {self.shown}: {_explained(error, self._driver)}") from error
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _explained(error: Exception, driver: Any) -> str:

@@ -32,9 +32,6 @@ DAY_SECONDS = 86_400
 PROBE = "probe"
 """The name of the row written only to test writing; names of quotas contain a colon."""
 
-RENEWAL_SECONDS = 600
-"""How long a replaced cookie still leads to its voter: responses get lost, and tabs load in parallel."""
-
 QUOTA_LOCKS, VOTER_LOCKS = 0x7117, 0x7118
 """The first numbers of the advisory locks of quotas and of voters, in the order in which a transaction takes them; the
 second number is derived from the name."""
@@ -110,28 +107,6 @@ def known_cookies(connection: sa.Connection, cookie_hashes: Sequence[str]) -> se
     return set(
         connection.execute(sa.select(voters.c.cookie_hash).where(voters.c.cookie_hash.in_(cookie_hashes))).scalars()
     )
-
-
-def may_renew(connection: sa.Connection, older_hash: str, now: int) -> bool:
-    """Whether an older cookie leads to a voter, or did until a moment ago.
-
-    The order matters: a renewal by another tab that is committed between the two lookups is seen by the second.
-    """
-    if known_voter(connection, older_hash) is not None:
-        return True
-    recently = (ended_sessions.c.name == older_hash) & (ended_sessions.c.expires_at > now)
-    return connection.execute(sa.select(ended_sessions.c.name).where(recently)).first() is not None
-
-
-def renew_voter(connection: sa.Connection, older_hash: str, newer_hash: str, now: int) -> str | None:
-    """The voter key of the older cookie, now moved to the newer one; None if it had none."""
-    if not may_renew(connection, older_hash, now):
-        return None
-    if known_voter(connection, newer_hash) is None:
-        here = voters.c.cookie_hash == older_hash
-        if connection.execute(sa.update(voters).where(here).values(cookie_hash=newer_hash)).rowcount:
-            end_session(connection, older_hash, now + RENEWAL_SECONDS * SECOND, now)
-    return known_voter(connection, newer_hash)
 
 
 def forget_voter(connection: sa.Connection, cookie_hash: str) -> bool:
