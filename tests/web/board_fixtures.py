@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from tests.arena.databases import empty_arena
@@ -134,7 +134,7 @@ class BoardSite:
     """A site in process over such a world."""
 
     world: World
-    app: FastAPI
+    app: Starlette
     arena: Arena
     client: TestClient
 

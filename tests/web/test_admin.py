@@ -28,8 +28,8 @@ from tiltyard.arena.visitor_rules import Limits
 from tiltyard.arena.voting import TooMany
 from tiltyard.web.admin_gate import COOKIE, GUESSES, SESSION_SECONDS, Gate, Login
 from tiltyard.web.app import create_app
+from tiltyard.web.engine import Writer
 from tiltyard.web.health import Health
-from tiltyard.web.probing import Writer
 from tiltyard.web.rendering import SiteFacts, render
 from tiltyard.web.settings import SiteSettings
 
@@ -605,7 +605,7 @@ def test_the_overview_says_that_the_writer_is_slow_or_broken() -> None:
         "OK, 2.0 ms": Writer(idle, 0.002),
     }
     for said, writer in writers.items():
-        health = Health(None, writer, None, None, (), 5.0)
+        health = Health(None, writer, None, None, ())
         context = {"health": health, "totals": None, "actions": [], "board": None}
         page = render("admin.html", SiteFacts("Arena"), {"tab": "overview", "token": "", "said": "", **context})
         assert f">{said}</dd>" in page

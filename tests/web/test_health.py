@@ -21,7 +21,7 @@ from tests.web.holding import held
 from tests.web.sites import IDENTIFYING, SmallSite, vote_once
 from tiltyard.arena.store.reading import KindCounts, backlog, latest_events
 from tiltyard.arena.store.verify import verify
-from tiltyard.web import probing
+from tiltyard.web import engine
 
 LINE = re.compile(r'[a-z_]+(\{([a-z]+="[^"\\\n]*",?)+\})? -?[0-9.e+-]+\Z')
 
@@ -91,6 +91,29 @@ def test_without_its_database_the_site_is_broken(sqlite_url: str) -> None:
         assert (said["status"], said["store"]) == ("broken", False)
         assert site.client().get("/metrics").status_code == 200
         path.rmdir()
+
+
+@pytest.mark.parametrize("lost", ["deleted", "replaced"])
+def test_a_database_file_that_disappears_takes_no_votes_and_the_site_says_at_once_that_it_is_broken(
+    sqlite_url: str, lost: str
+) -> None:
+    """SQLite goes on writing to a deleted file: votes that nobody will ever see must not be acknowledged."""
+    with staffed_site(sqlite_url) as site:
+        path, client = Path(sqlite_url.removeprefix("sqlite:///")), site.client()
+        matchup = client.post("/api/v1/matchups").json()["matchup_id"]
+        assert client.get("/healthz").json()["status"] == "ready"
+        kept = path.rename(path.with_name("kept.db"))
+        if lost == "replaced":
+            shutil.copy(kept, path)
+        answer = client.get("/healthz")
+        assert (answer.status_code, answer.json()["status"]) == (503, "broken")
+        assert "database" in answer.json()["trouble"]
+        assert figures(client)["tiltyard_up"] == 0
+        address = f"/api/v1/matchups/{matchup}/vote"
+        assert [client.post(address, json={"choice": "A"}).status_code for _ in range(5)] == [503] * 5
+        kept.rename(path)
+        assert client.get("/healthz").json()["trouble"] in ([], ["writer"])
+        assert client.post(address, json={"choice": "A"}).status_code == 200
 
 
 @rule_above_the_store
@@ -167,12 +190,12 @@ def probes_written(site: SmallSite) -> int:
 def test_health_is_found_out_by_writing_once_for_all_who_ask(
     staffed_anywhere: SmallSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "PROBE_SECONDS", 3600.0)
+    monkeypatch.setattr(engine, "PROBE_SECONDS", 3600.0)
     head = staffed_anywhere.client().get("/healthz").json()["head"]
     for _ in range(10):
         assert staffed_anywhere.client().get("/healthz").json()["status"] == "ready"
     assert probes_written(staffed_anywhere) == 1
-    monkeypatch.setattr(probing, "PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(engine, "PROBE_SECONDS", 0.0)
     assert staffed_anywhere.client().get("/healthz").json()["head"] == head  # outside the log
     assert probes_written(staffed_anywhere) == 2
     assert verify(staffed_anywhere.url).clean
@@ -181,28 +204,28 @@ def test_health_is_found_out_by_writing_once_for_all_who_ask(
 def test_a_database_that_can_only_be_read_is_broken_until_it_can_be_written_again(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(engine, "PROBE_SECONDS", 0.0)
     with staffed_site(sqlite_url) as site:
-        client, engine = site.client(), site.arena.store.database.engine
+        client, database = site.client(), site.arena.store.database.engine
 
         def read_only(connection: sqlite3.Connection, *_: object) -> None:
             connection.execute("PRAGMA query_only = ON")
 
-        sa.event.listen(engine, "connect", read_only)
-        engine.dispose()
+        sa.event.listen(database, "connect", read_only)
+        database.dispose()
         answer = client.get("/healthz")
         assert (answer.status_code, answer.json()["status"], answer.json()["trouble"]) == (503, "broken", ["writer"])
         assert answer.json()["store"], "it can still be read"
         assert figures(client)["tiltyard_up"] == 0
-        sa.event.remove(engine, "connect", read_only)
-        engine.dispose()
+        sa.event.remove(database, "connect", read_only)
+        database.dispose()
         assert client.get("/healthz").json()["status"] == "ready"
 
 
 def test_a_full_disk_is_broken_until_there_is_room_again(
     sqlite_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(engine, "PROBE_SECONDS", 0.0)
     disk = tmp_path / "disk"
     disk.mkdir()
     made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)], capture_output=True)
@@ -236,8 +259,8 @@ def fill(path: Path) -> None:
 def test_a_writer_that_is_slow_is_busy_and_one_that_is_stuck_is_broken(
     staffed: SmallSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr(probing, "STUCK_SECONDS", 3600.0)
+    monkeypatch.setattr(engine, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(engine, "STUCK_SECONDS", 3600.0)
     with held(staffed.arena, waiting=3):
         answer = staffed.client().get("/healthz")
         said = answer.json()
@@ -246,8 +269,8 @@ def test_a_writer_that_is_slow_is_busy_and_one_that_is_stuck_is_broken(
         found = figures(staffed.client())
         assert (found["tiltyard_up"], found["tiltyard_busy"]) == (1, 1)
         assert found["tiltyard_writer_wait_seconds"] > 0
-        monkeypatch.setattr(probing, "STUCK_SECONDS", 0.0)
+        monkeypatch.setattr(engine, "STUCK_SECONDS", 0.0)
         assert staffed.client().get("/healthz").status_code == 503
-    monkeypatch.setattr(probing, "PATIENCE_SECONDS", 60.0)
-    monkeypatch.setattr(probing, "STUCK_SECONDS", 3600.0)
+    monkeypatch.setattr(engine, "PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(engine, "STUCK_SECONDS", 3600.0)
     assert staffed.client().get("/healthz").json()["status"] == "ready"

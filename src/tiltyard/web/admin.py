@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
 
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import lost_blindness
@@ -28,8 +29,6 @@ from tiltyard.web.admin_cases import CaseKind, ReviewItem, Screener
 from tiltyard.web.admin_gate import COOKIE, GUESS_SECONDS, GUESSES, SESSION_SECONDS, Gate, Login
 from tiltyard.web.bodies import choice_of, form_of
 from tiltyard.web.site import Site, site_of
-
-router = APIRouter(prefix="/admin", include_in_schema=False)
 
 HOME = "/admin"
 LOGIN = "/admin/login"
@@ -135,7 +134,6 @@ def refused(request: Request, tab: str, error: TiltyardError, written: int = 0) 
 # --- Login and logout ------------------------------------------------------------------------------------------------
 
 
-@router.get("/login")
 async def login_page(request: Request) -> Response:
     """The form that asks for the secret."""
     if await _session(request) is not None:
@@ -150,7 +148,6 @@ def _login(request: Request, trouble: str, status: int = 200) -> Response:
     )
 
 
-@router.post("/login")
 async def login(request: Request) -> Response:
     """Log in with the secret."""
     gate, site = _desk(request).gate, site_of(request)
@@ -174,7 +171,6 @@ async def login(request: Request) -> Response:
     return answer
 
 
-@router.post("/logout")
 async def logout(request: Request) -> Response:
     """End the session."""
     await posted(request)
@@ -187,7 +183,6 @@ async def logout(request: Request) -> Response:
 # --- Overview, models, prompts ---------------------------------------------------------------------------------------
 
 
-@router.get("")
 async def overview(request: Request) -> Response:
     """Health, backlog, size, and recent changes."""
     site = site_of(request)
@@ -204,14 +199,12 @@ async def overview(request: Request) -> Response:
     return admin_page(request, "overview", context, template="admin.html")
 
 
-@router.get("/models")
 async def models(request: Request) -> Response:
     """Every model with its switch."""
     await entered(request)
     return admin_page(request, "models", {"lines": await site_of(request).engine.read(admin_views.model_lines)})
 
 
-@router.get("/prompts")
 async def prompts(request: Request) -> Response:
     """Every prompt with its switch."""
     await entered(request)
@@ -222,7 +215,6 @@ async def prompts(request: Request) -> Response:
     return admin_page(request, "prompts", {"lines": lines, "texts": shown})
 
 
-@router.post("/models")
 async def switch_model(request: Request) -> Response:
     """Switch a model on or off."""
     form = await posted(request)
@@ -232,7 +224,6 @@ async def switch_model(request: Request) -> Response:
     )
 
 
-@router.post("/prompts")
 async def switch_prompt(request: Request) -> Response:
     """Switch a prompt on or off."""
     form = await posted(request)
@@ -242,7 +233,6 @@ async def switch_prompt(request: Request) -> Response:
     return await _switch(request, "prompts", body, "seen_prompt" if seen else "prompt", on=on)
 
 
-@router.get("/reports")
 async def reports(request: Request) -> Response:
     """What visitors reported, and the answers that are switched off."""
     await entered(request)
@@ -251,7 +241,6 @@ async def reports(request: Request) -> Response:
     return admin_page(request, "reports", await asyncio.to_thread(admin_views.report_lines, engine.arena.store, off))
 
 
-@router.post("/reports")
 async def settle_report(request: Request) -> Response:
     """Switch one answer on or off, settle its reports without that, or delete the comment on a vote."""
     form, arena = await posted(request), site_of(request).engine.arena
@@ -280,7 +269,6 @@ async def _switch(request: Request, tab: str, body: e.AnyBody, what: str, *, on:
 # --- Screening -------------------------------------------------------------------------------------------------------
 
 
-@router.get("/screening")
 async def screening(request: Request) -> Response:
     """Sessions and answers that look odd, and what was excluded."""
     await entered(request)
@@ -289,7 +277,6 @@ async def screening(request: Request) -> Response:
     return admin_page(request, "screening", {"found": result, "withheld": withheld, "listed": LISTED})
 
 
-@router.post("/screening")
 async def write_flags(request: Request) -> Response:
     """Write what was found to the log. It excludes nothing."""
     await posted(request)
@@ -300,7 +287,6 @@ async def write_flags(request: Request) -> Response:
     return redirect(f"{HOME}/screening", "flags" if result.new_flags else "nothing")
 
 
-@router.post("/answers")
 async def switch_answer(request: Request) -> Response:
     """Serve an answer again (a false alarm), or stop serving it."""
     form = await posted(request)
@@ -309,7 +295,6 @@ async def switch_answer(request: Request) -> Response:
     return await _switch(request, "screening", body, "answer", on=on)
 
 
-@router.get("/answer")
 async def answer_page(request: Request) -> Response:
     """One answer as voters see it, with its author, for whoever decides whether it is served."""
     await entered(request)
@@ -324,9 +309,10 @@ async def answer_page(request: Request) -> Response:
     return admin_page(request, "screening", context, template="admin_answer.html")
 
 
-@router.get("/screening/{kind}/{name}")
-async def case_page(request: Request, kind: str, name: str) -> Response:
+async def case_page(request: Request) -> Response:
     """One case, and what excluding or restoring its votes would do to the board."""
+    kind = request.path_params["kind"]
+    name = request.path_params["name"]
     await entered(request)
     cases = _desk(request).cases
     try:
@@ -338,9 +324,10 @@ async def case_page(request: Request, kind: str, name: str) -> Response:
     return admin_page(request, "screening", {"case": case, "effects": effects}, template="admin_case.html")
 
 
-@router.post("/screening/{kind}/{name}")
-async def decide(request: Request, kind: str, name: str) -> Response:
+async def decide(request: Request) -> Response:
     """Exclude or restore the votes that the case had when it was shown."""
+    kind = request.path_params["kind"]
+    name = request.path_params["name"]
     form = await posted(request)
     verb, until = form.get("do", ""), form.get("until", "")
     reason = " ".join(form.get("reason", "").split())[:REASON_CHARACTERS]
@@ -371,3 +358,23 @@ def _change(case: ReviewItem, verb: str, reason: str) -> e.Excluded | e.Restored
     if verb == "exclude":
         return e.Excluded(matchup_ids=case.counted, reason=reason) if case.counted else None
     return e.Restored(matchup_ids=case.excluded, reason=reason) if case.excluded else None
+
+
+ROUTES = [
+    Route("/admin/login", login_page),
+    Route("/admin/login", login, methods=["POST"]),
+    Route("/admin/logout", logout, methods=["POST"]),
+    Route("/admin", overview),
+    Route("/admin/models", models),
+    Route("/admin/prompts", prompts),
+    Route("/admin/models", switch_model, methods=["POST"]),
+    Route("/admin/prompts", switch_prompt, methods=["POST"]),
+    Route("/admin/reports", reports),
+    Route("/admin/reports", settle_report, methods=["POST"]),
+    Route("/admin/screening", screening),
+    Route("/admin/screening", write_flags, methods=["POST"]),
+    Route("/admin/answers", switch_answer, methods=["POST"]),
+    Route("/admin/answer", answer_page),
+    Route("/admin/screening/{kind}/{name}", case_page),
+    Route("/admin/screening/{kind}/{name}", decide, methods=["POST"]),
+]

@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
-from fastapi import APIRouter, Request
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from tiltyard.arena.events import ResponseAdded
 from tiltyard.arena.import_source import opened_source
@@ -24,14 +25,9 @@ from tiltyard.arena.screening import hide_self_naming
 from tiltyard.arena.service import Arena
 from tiltyard.errors import BankError, TiltyardError
 from tiltyard.files import write_text
-from tiltyard.web.admin import HOME, admin_page, entered, followed, posted, purpose_of, refused
+from tiltyard.web.admin import admin_page, entered, followed, posted, purpose_of, refused
 from tiltyard.web.bodies import multipart_of
 from tiltyard.web.site import site_of
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-router = APIRouter(prefix=HOME, include_in_schema=False)
 
 MOST_BYTES = 8_000_000
 """The largest form: percent-encoding makes a text up to three times as long. Use the command line for more."""
@@ -59,14 +55,12 @@ class _Owner(msgspec.Struct, frozen=True):
     entrant_id: str
 
 
-@router.get("/import")
 async def import_page(request: Request) -> Response:
     """The forms for prompts, answers and model metadata, and for a zip file."""
     await entered(request)
     return _import_page(request)
 
 
-@router.post("/import")
 async def import_texts(request: Request) -> Response:
     """Import what is new or changed in a form, or say what that would be."""
     form = await posted(request, MOST_BYTES)
@@ -89,7 +83,6 @@ async def import_texts(request: Request) -> Response:
     return await _answered(request, prepared, look_only=form.get("do") == "preview", again=form)
 
 
-@router.post("/upload")
 async def upload(request: Request) -> Response:
     """Take a zip file, and say what importing it would do."""
     session = await entered(request)
@@ -117,7 +110,6 @@ async def upload(request: Request) -> Response:
     return answer
 
 
-@router.post("/upload/import")
 async def import_upload(request: Request) -> Response:
     """Import an uploaded zip file that was looked at."""
     name = (await posted(request)).get("upload", "")
@@ -245,3 +237,11 @@ def _responses(folder: Path, text: str) -> Path | None:
 def _lines(text: str) -> str:
     """A text with plain line feeds: browsers send line breaks as two characters."""
     return text.replace("\r\n", "\n").encode("utf-8", "replace").decode()
+
+
+ROUTES = [
+    Route("/admin/import", import_page),
+    Route("/admin/import", import_texts, methods=["POST"]),
+    Route("/admin/upload", upload, methods=["POST"]),
+    Route("/admin/upload/import", import_upload, methods=["POST"]),
+]

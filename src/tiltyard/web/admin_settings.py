@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Request
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import PHASES, Policy
@@ -25,11 +27,6 @@ from tiltyard.web import admin_views
 from tiltyard.web.admin import HOME, admin_page, append, entered, followed, posted, redirect, refused
 from tiltyard.web.methods import written
 from tiltyard.web.site import site_of
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-router = APIRouter(prefix="/admin", include_in_schema=False)
 
 UNITS = {
     "_per_minute": "a minute",
@@ -44,7 +41,6 @@ UNITS = {
     "_matchups": "matchups",
     "_prompts": "prompts",
     "_places": "places",
-    "_bits": "bits",
     "_bytes": "bytes",
     "_characters": "characters",
     "deviation": "points",
@@ -162,7 +158,6 @@ def limit_groups(limits: Limits) -> list[tuple[str, str, list[tuple[str, int, st
     return [(*LIMIT_GROUPS[who], lines) for who, lines in groups.items() if lines]
 
 
-@router.get("/settings")
 async def settings_page(request: Request) -> Response:
     """Phase, limits and the whole policy."""
     await entered(request)
@@ -178,7 +173,6 @@ async def settings_page(request: Request) -> Response:
     return admin_page(request, "settings", context)
 
 
-@router.post("/settings/phase")
 async def change_phase(request: Request) -> Response:
     """Move the arena to another phase."""
     form = await posted(request)
@@ -193,14 +187,12 @@ async def change_phase(request: Request) -> Response:
     return redirect(f"{HOME}/settings", "phase")
 
 
-@router.post("/settings/limits")
 async def change_limits(request: Request) -> Response:
     """Change the rate limits; the rest of the policy stays."""
     form = await posted(request)
     return await _change_policy(request, "limits", lambda: {"limits": admin_views.limits_from(form)})
 
 
-@router.post("/settings/texts")
 async def change_texts_public(request: Request) -> Response:
     """Change when answers are public; the rest of the policy stays."""
     form = await posted(request)
@@ -216,3 +208,11 @@ async def _change_policy(request: Request, done: str, read: Callable[[], dict[st
         return refused(request, "settings", error)
     await followed(request)
     return redirect(f"{HOME}/settings", done)
+
+
+ROUTES = [
+    Route("/admin/settings", settings_page),
+    Route("/admin/settings/phase", change_phase, methods=["POST"]),
+    Route("/admin/settings/limits", change_limits, methods=["POST"]),
+    Route("/admin/settings/texts", change_texts_public, methods=["POST"]),
+]

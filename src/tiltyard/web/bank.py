@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.rotation import OFTEN, BankExposure, bank_exposure
@@ -12,13 +14,7 @@ from tiltyard.web.pages import CHECKED, prepared
 from tiltyard.web.rendering import render
 from tiltyard.web.site import Site, site_of
 
-if TYPE_CHECKING:
-    from starlette.responses import Response
 
-router = APIRouter(include_in_schema=False)
-
-
-@router.get("/bank")
 async def bank(request: Request) -> Response:
     """How much of the bank is exposed. No prompt, answer or model is named."""
     site = site_of(request)
@@ -76,3 +72,8 @@ def bank_values(site: Site, snapshot: Snapshot) -> dict[str, Any]:
         ],
         "rules": {name: getattr(rules, name) for name in rules.__struct_fields__},
     }
+
+
+ROUTES = [
+    Route("/bank", bank),
+]

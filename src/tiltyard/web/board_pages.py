@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
 from tiltyard.arena.following.parts import History, PartBoard, history
@@ -37,16 +39,10 @@ from tiltyard.web.leaderboard import (
 from tiltyard.web.pages import CHECKED, names_of, prepared, public_page, rules_of
 from tiltyard.web.site import Site, site_of
 
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-router = APIRouter(include_in_schema=False)
-
 PREDICTIONS_PHASE = 2
 """The phase in which the board itself shows how well the ratings predict votes; `/validity` always does."""
 
 
-@router.get("/leaderboard")
 async def leaderboard(request: Request) -> Response:
     """The board that a visitor asked for."""
     query = query_of(request.query_params, site_of(request).observatory.snapshot)
@@ -136,7 +132,6 @@ def _part(site: Site, snapshot: Snapshot, query: BoardQuery) -> PartBoard | None
     return None if asked.whole else site.observatory.part(asked.part)
 
 
-@router.get("/leaderboard.csv")
 async def leaderboard_csv(request: Request) -> Response:
     """The same board as CSV."""
     site = site_of(request)
@@ -149,7 +144,6 @@ async def leaderboard_csv(request: Request) -> Response:
     return await prepared(request, ("leaderboard.csv", query), make, "text/csv", name, fits=not query.whole)
 
 
-@router.get("/leaderboard.json")
 async def leaderboard_json(request: Request) -> Response:
     """The same board as JSON."""
     site = site_of(request)
@@ -166,7 +160,6 @@ def _named(name: str) -> dict[str, str]:
     return {"content-disposition": f'attachment; filename="{name}"', **CHECKED}
 
 
-@router.get("/history")
 async def history_page(request: Request) -> Response:
     """Ratings and places by day, and the boards and battles of every day."""
     return await public_page(request, "history.html", "leaderboard", lambda _, snapshot: history_view(snapshot))
@@ -199,7 +192,6 @@ def history_view(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-@router.get("/history.csv")
 async def history_csv(request: Request) -> Response:
     """The same as CSV: one row per day and model."""
     return await prepared(
@@ -219,3 +211,12 @@ def _history_rows(result: History) -> str:
         if result.place[d, m]
     ]
     return csv_text(("day", "model", "place", "rating_shown", "votes"), rows)
+
+
+ROUTES = [
+    Route("/leaderboard", leaderboard),
+    Route("/leaderboard.csv", leaderboard_csv),
+    Route("/leaderboard.json", leaderboard_json),
+    Route("/history", history_page),
+    Route("/history.csv", history_csv),
+]

@@ -7,16 +7,13 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 
 from tiltyard.web.failures import Failure
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 R = TypeVar("R")
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
 
 from tiltyard.arena.board import SHADOW_PHASE, LiveBoard
 from tiltyard.arena.following.snapshots import Snapshot
@@ -44,8 +45,6 @@ from tiltyard.web.shown import PublicAnswer
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import rendered_answer
 from tiltyard.web.validity import validity_view
-
-router = APIRouter(include_in_schema=False)
 
 FORGET = "forget"
 PAST_ANSWERS = 10
@@ -110,10 +109,10 @@ def rules_of(board: LiveBoard) -> list[tuple[str, str, str, bool, str]]:
     return [(rule.name, *rule_numbers(rule), rule.met, rule.detail) for rule in board.publication.deciding]
 
 
-@router.get("/models/{name:path}")
-async def model(request: Request, name: str) -> Response:
+async def model(request: Request) -> Response:
     """One model's page."""
-    asked, dates = request.query_params.get("prompt"), _answer_dates(request)
+    name = request.path_params["name"]
+    asked, dates = request.query_params.get("prompt"), request.app.state.answer_dates
     return await public_page(
         request,
         "model.html",
@@ -122,16 +121,6 @@ async def model(request: Request, name: str) -> Response:
         name,
         asked,
     )
-
-
-def _answer_dates(request: Request) -> AnswerDates:
-    """The import dates of answers, as known to this process."""
-    state = request.app.state
-    if not hasattr(state, "answer_dates"):
-        state.answer_dates = AnswerDates()
-    result = state.answer_dates
-    assert isinstance(result, AnswerDates)
-    return result
 
 
 def page_of(site: Site, snapshot: Snapshot, name: str) -> ModelPage:
@@ -209,7 +198,6 @@ def _texts(site: Site, prompt: str | None, responses: list[str]) -> tuple[str, l
     return result[("prompt", prompt)], [answers[response] for response in responses]
 
 
-@router.get("/compare")
 async def compare(request: Request) -> Response:
     """Two models beside each other."""
     asked = request.query_params
@@ -303,7 +291,6 @@ def _compared(site: Site, page: ComparePage, asked: str | None, texts: Mapping[s
     }
 
 
-@router.get("/validity")
 async def validity(request: Request) -> Response:
     """The weekly validity report, live."""
     return await public_page(
@@ -326,16 +313,15 @@ def _validity(snapshot: Snapshot) -> dict[str, Any]:
     return validity_view(report, names_of(snapshot)) | more
 
 
-@router.get("/validity/weeks")
 async def weeks(request: Request) -> Response:
     """The reports of finished weeks."""
     kept = await public_weeks(request)
     return await public_page(request, "weeks.html", "validity", lambda *_: {"weeks": kept, "kept": None}, kept)
 
 
-@router.get("/validity/weeks/{week}")
-async def week(request: Request, week: str) -> Response:
+async def week(request: Request) -> Response:
     """One of them, as it was written."""
+    week = request.path_params["week"]
     kept, texts = await week_of(request, week)
     view = {"kept": kept, "sections": Html(texts.sections), "weeks": ()}
     return await public_page(request, "weeks.html", "validity", lambda *_: view, kept)
@@ -357,7 +343,6 @@ async def week_of(request: Request, week: str) -> tuple[KeptWeek, WeekTexts]:
     return kept, texts
 
 
-@router.get("/methods")
 async def methods_page(request: Request) -> Response:
     """Every number explained."""
     return await public_page(
@@ -372,7 +357,6 @@ async def methods_page(request: Request) -> Response:
     )
 
 
-@router.get("/data")
 async def data(request: Request) -> Response:
     """What can be downloaded and checked."""
     return await public_page(
@@ -383,7 +367,6 @@ async def data(request: Request) -> Response:
     )
 
 
-@router.get("/privacy")
 async def privacy(request: Request) -> Response:
     """What is stored about visitors, and until when."""
     return await public_page(
@@ -399,7 +382,6 @@ async def privacy(request: Request) -> Response:
     )
 
 
-@router.get("/me")
 async def me(request: Request) -> Response:
     """The visitor's own board and votes, private to them."""
     site, asked = site_of(request), request.query_params.get("page", "")
@@ -418,7 +400,6 @@ async def me(request: Request) -> Response:
     return site.page("me.html", view, here="me", headers=OWN)
 
 
-@router.post("/me/forget")
 async def forget(request: Request) -> Response:
     """Cut the link from this visitor's cookie to their votes."""
     site = site_of(request)
@@ -426,3 +407,17 @@ async def forget(request: Request) -> Response:
     site.visitors.check_form(request, form.get("token", ""), FORGET)
     await site.visitors.forget(request)
     return RedirectResponse("/me?forgotten=1", status_code=303)
+
+
+ROUTES = [
+    Route("/models/{name:path}", model),
+    Route("/compare", compare),
+    Route("/validity", validity),
+    Route("/validity/weeks", weeks),
+    Route("/validity/weeks/{week}", week),
+    Route("/methods", methods_page),
+    Route("/data", data),
+    Route("/privacy", privacy),
+    Route("/me", me),
+    Route("/me/forget", forget, methods=["POST"]),
+]

@@ -17,19 +17,18 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.files import PART_BYTES, StoredFile, files_of, read_part, shown_file
 from tiltyard.bank import AnswerKind
 from tiltyard.pages.escaping import Html
-from tiltyard.web.cookies import derived_key
 from tiltyard.web.failures import Failure
 from tiltyard.web.rendering import static_files
 from tiltyard.web.site import site_of
-
-router = APIRouter(include_in_schema=False)
+from tiltyard.web.visitors import derived_key
 
 MAC_BYTES = 24
 PUBLIC, OPERATOR = "P", "O"
@@ -107,9 +106,9 @@ def _letters(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-@router.get("/shown/{token}")
-async def shown_answer(request: Request, token: str) -> Response:
+async def shown_answer(request: Request) -> Response:
     """The bytes of one answer of a matchup."""
+    token = request.path_params["token"]
     site = site_of(request)
     named = site.shown_links.read(token)
     store = site.engine.arena.store
@@ -233,3 +232,8 @@ async def _zipped(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         if packed := await asyncio.to_thread(packer.compress, piece):
             yield packed
     yield packer.flush()
+
+
+ROUTES = [
+    Route("/shown/{token}", shown_answer),
+]
