@@ -126,7 +126,7 @@ class Screener:
         return effects_of(copy_of(state, votes), change)
 
     def _votes(self, names: set[str]) -> list[CastVote]:
-        return self._site.observatory.look(lambda _, votes: votes.votes.named(names))
+        return self._site.observatory.look(lambda _, votes: votes.find(names))
 
     def _excluded_by(self, exclusion: Exclusion) -> set[str]:
         events = latest_events(self._site.engine.arena.store, ["excluded"], EXCLUSIONS_SHOWN)
@@ -134,15 +134,15 @@ class Screener:
 
     def _copied(self) -> tuple[ArenaState, list[CastVote]]:
         """The state without its votes, and the votes: copied while the observatory waits, used after it continues."""
-        return self._site.observatory.look(lambda state, votes: (copy_of(state, ()), list(votes.votes)))
+        return self._site.observatory.look(lambda state, votes: (copy_of(state, ()), list(votes)))
 
     def _found(self) -> ScreeningReport:
         store = self._site.engine.arena.store
-        state, votes = self._site.observatory.look(lambda state, votes: (ScreenedState.of(state), votes.votes.copy()))
+        state, votes = self._site.observatory.look(lambda state, votes: (ScreenedState.of(state), votes.copy()))
         result = screen(store, state, votes=votes, answers=self._answers)
         flagged = latest_events(store, ["flagged"], FLAGS_READ)
-        events = [event for event in latest_events(store, ["excluded"], EXCLUSIONS_SHOWN) if event.seq is not None]
-        changed = votes.named({name for event in events for name in _names(event.body)})
+        events = latest_events(store, ["excluded"], EXCLUSIONS_SHOWN)
+        changed = votes.find({name for event in events for name in _names(event.body)})
         standing = {vote.matchup_id: vote.standing for vote in changed}
         return ScreeningReport(
             seq=state.seq,

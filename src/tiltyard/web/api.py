@@ -23,9 +23,9 @@ from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.policy import DefenceRules
 from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store.explanations import tags_by_matchup
-from tiltyard.arena.store.matchup_table import shown_matchup
-from tiltyard.arena.store.reading import final_votes
+from tiltyard.arena.store.checkpoints import load_votes
+from tiltyard.arena.store.desk import tags_by_matchup
+from tiltyard.arena.store.matchups import shown_matchup
 from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.votes import battle_rows
 from tiltyard.arena.voting import MatchupStatus, NotYours
@@ -286,7 +286,9 @@ def _written_rows(
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the sender
     encoder = msgspec.json.Encoder()
     tags = tags_by_matchup(arena.store, until)
-    for row in battle_rows(final_votes(arena.store, until, arena.now()), catalog, rules, tags):
+    with arena.store.database.read() as connection:
+        _, votes, _ = load_votes(connection, until)
+    for row in battle_rows(votes, catalog, rules, tags):
         if between[0] <= row["timestamp"] < between[1]:
             file.write(encoder.encode(row) + b"\n")
     file.seek(0)

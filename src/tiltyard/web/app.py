@@ -19,7 +19,7 @@ from starlette.routing import Route
 from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import site_texts
-from tiltyard.arena.store.reading import AnswerDates, KindCounts
+from tiltyard.arena.store.reading import KindCounts
 from tiltyard.arena.vote_effect import FirstEffects
 from tiltyard.errors import ArenaError
 from tiltyard.web import (
@@ -81,7 +81,7 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
                 here = await asyncio.to_thread(Arena.open, settings.db)
                 stack.push_async_callback(asyncio.to_thread, here.close)
             if follows is None:
-                follows = Observatory(settings.db, records=True)
+                follows = Observatory(settings.db)
                 stack.push_async_callback(asyncio.to_thread, follows.close)
                 await asyncio.to_thread(follows.start)
             app.state.site = site = await asyncio.to_thread(_site, settings, here, follows, app.state.refusals)
@@ -102,7 +102,7 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
     )
     app.router.redirect_slashes = False
     app.state.requests, app.state.refusals = counts, Refusals()
-    app.state.kind_counts, app.state.answer_dates = KindCounts(), AnswerDates()
+    app.state.kind_counts = KindCounts()
     return app
 
 

@@ -95,9 +95,9 @@ def check_store(store: Store, policy: Policy, now: float) -> Iterator[CheckupLin
     """The database, its disk and clock, heads, limits, and whose votes most of the latest are."""
     database = store.database
     result = backlog(store)
-    yield good("database", f"{database.shown}: {result.head_seq:,} events, {result.unchained:,} not yet chained")
-    if database.is_sqlite:
-        yield from _check_file(Path(str(database.url.database)))
+    yield good("database", f"{database.shown}: {result.head_seq:,} events")
+    if database.path is not None:
+        yield from _check_file(database.path)
     else:
         asked = time.time()
         yield _clock("clock", "the database", _ahead(server_time(store), asked, time.time()))

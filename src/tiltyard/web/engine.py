@@ -19,10 +19,10 @@ from tiltyard.arena.commands import (
     ReadState,
     ServeMatchup,
 )
-from tiltyard.arena.group_commit import Load
 from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.voting import TooBusy
+from tiltyard.arena.writer import Load
 from tiltyard.web.failures import What, busy
 
 R = TypeVar("R")

@@ -103,7 +103,6 @@ class Health:
             ],
             "waiting": self.writer.load.waiting,
             "head": None if self.store is None else self.store.head_seq,
-            "unchained": None if self.store is None else self.store.unchained,
             "board_age_seconds": self.board_age_seconds,
             "question": None if self.shared is None else self.shared.question,
             "version": __version__,
@@ -191,9 +190,7 @@ def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
         for kind, (name, message) in COUNTED.items():
             yield from _figure(name, "counter", message, kinds[kind])
     if health.store is not None:
-        yield from _figure("tiltyard_log_events", "gauge", "Events in the chained log.", health.store.head_seq)
-        message = "Committed events not yet chained."
-        yield from _figure("tiltyard_unchained_events", "gauge", message, health.store.unchained)
+        yield from _figure("tiltyard_log_events", "gauge", "Events in the log.", health.store.head_seq)
         message = "Matchups that wait for a vote."
         yield from _figure("tiltyard_matchups_in_flight", "gauge", message, health.store.open_matchups)
         share = 0.0 if health.shared is None else health.shared.votes / health.shared.of
@@ -210,8 +207,8 @@ def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
         yield from _figure("tiltyard_reported_answers", "gauge", message, health.store.reported_answers)
     load = health.writer.load
     yield from _figure("tiltyard_writer_waiting", "gauge", "Requests that wait for the writing thread.", load.waiting)
-    message = "How long a new request would wait for the writing thread."
-    yield from _figure("tiltyard_writer_wait_seconds", "gauge", message, round(load.wait_seconds, 6))
+    message = "How long the writing thread has been busy with its current group of requests."
+    yield from _figure("tiltyard_writer_group_seconds", "gauge", message, round(load.group_seconds, 6))
     if health.writer.seconds is not None:
         message = "How long the latest trial write took, the commits before it included."
         yield from _figure("tiltyard_writer_answer_seconds", "gauge", message, round(health.writer.seconds, 6))

@@ -12,7 +12,7 @@ import numpy as np
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
 from tiltyard.arena.state import CastVote, VoteStanding
-from tiltyard.arena.store.matchup_table import ShownMatchup, voted_matchups
+from tiltyard.arena.store.matchups import ShownMatchup, voted_matchups
 from tiltyard.bank import AnswerKind
 from tiltyard.pages.escaping import Html
 from tiltyard.ratings.quantiles import normal_quantile

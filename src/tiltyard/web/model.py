@@ -11,7 +11,6 @@ import numpy as np
 from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, BoardRow, completeness, live_board
 from tiltyard.arena.events import Choice
-from tiltyard.arena.following.followed_votes import FollowedVotes
 from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
 from tiltyard.arena.model_detail import (
     RECENT,
@@ -31,7 +30,7 @@ from tiltyard.arena.model_detail import (
 from tiltyard.arena.offline import OfflineRow, published_estimator
 from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
 from tiltyard.arena.units import HOUR
-from tiltyard.arena.votes import VoteTable
+from tiltyard.arena.votes import VoteColumns, VoteTable
 from tiltyard.battles.battle import Outcome
 from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.decisions.two_models import compare_in
@@ -111,7 +110,7 @@ class ModelPage:
         return self.path.recent_delta(RECENT)
 
 
-def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, name: str) -> ModelPage:
+def model_page(snapshot: Snapshot, state: ArenaState, every: VoteColumns, name: str) -> ModelPage:
     """The page of an enabled model; a missing or disabled one is an `ArenaError`."""
     board = snapshot.board
     if snapshot.seq != state.seq:
@@ -119,7 +118,7 @@ def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, n
     detail = model_detail(state, name, board)
     facts = snapshot.model(name)
     votes, again = snapshot.study.votes, snapshot.study.replay
-    latest = followed.votes.of_model(facts.number, RECENT)
+    latest = every.of_model(facts.number, RECENT)
     return ModelPage(
         facts=facts,
         detail=detail,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +16,10 @@ from tiltyard.arena.board import SHADOW_PHASE, LiveBoard
 from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.offline import rate_options
 from tiltyard.arena.reasons import ModelReasons
-from tiltyard.arena.store.explanations import model_reasons
+from tiltyard.arena.store import Store
+from tiltyard.arena.store.desk import model_reasons
 from tiltyard.arena.store.files import files_of
-from tiltyard.arena.store.reading import AnswerDates
+from tiltyard.arena.store.texts import PastAnswer
 from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, kept_weeks, week_texts
 from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.decisions.words import between, side, signed, sureness
@@ -112,12 +113,12 @@ def rules_of(board: LiveBoard) -> list[tuple[str, str, str, bool, str]]:
 async def model(request: Request) -> Response:
     """One model's page."""
     name = request.path_params["name"]
-    asked, dates = request.query_params.get("prompt"), request.app.state.answer_dates
+    asked = request.query_params.get("prompt")
     return await public_page(
         request,
         "model.html",
         "leaderboard",
-        lambda site, snapshot: model_view(site, snapshot, name, asked, dates),
+        lambda site, snapshot: model_view(site, snapshot, name, asked),
         name,
         asked,
     )
@@ -132,14 +133,20 @@ def page_of(site: Site, snapshot: Snapshot, name: str) -> ModelPage:
     )
 
 
-def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dates: AnswerDates) -> dict[str, Any]:
+def past_answers(store: Store, model: str, prompt_id: str) -> Sequence[PastAnswer]:
+    """A model's answers to a prompt, latest first."""
+    with store.database.read() as connection:
+        return store.answers.of(connection, model, prompt_id)
+
+
+def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> dict[str, Any]:
     """What a model's template shows."""
     page = page_of(site, snapshot, name)
     names = names_of(snapshot)
     shown = page.facts.display_name
     prompt = chosen_prompt(page, asked)
     hidden = prompt is not None and not page.answers[prompt]
-    past = () if prompt is None or hidden else dates.of(site.engine.arena.store, name, prompt)[:PAST_ANSWERS]
+    past = () if prompt is None or hidden else past_answers(site.engine.arena.store, name, prompt)[:PAST_ANSWERS]
     text, answers = _texts(site, prompt, [answer.response_id for answer in past])
     texts = _prompt_texts(site, snapshot)
     beginnings = _first_words(texts)

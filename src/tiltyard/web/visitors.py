@@ -21,9 +21,9 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from tiltyard.arena.admission import session_quotas
 from tiltyard.arena.commands import EnterVoter, ServedMatchup, ServeMatchup
 from tiltyard.arena.integrity import Act, limits_of
+from tiltyard.arena.limits import session_quotas
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.store.invitations import hashed
 from tiltyard.arena.store.visitors import Quota

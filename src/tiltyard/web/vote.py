@@ -25,9 +25,8 @@ from tiltyard.arena.events import Choice
 from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.reasons import CHANGES_PER_VOTE, checked_comment, checked_tags
 from tiltyard.arena.state import VoteStanding
-from tiltyard.arena.store.explanations import own_explanation
-from tiltyard.arena.store.matchup_table import ShownMatchup, has_voted, open_matchup, shown_matchup
-from tiltyard.arena.store.reports import Answered, add_report
+from tiltyard.arena.store.desk import Answered, add_report, own_explanation
+from tiltyard.arena.store.matchups import ShownMatchup, has_voted, open_matchup, shown_matchup
 from tiltyard.arena.store.visitors import DAY_SECONDS, Quota
 from tiltyard.arena.units import SECOND
 from tiltyard.arena.vote_effect import Effect, PairVotes, effect_of, pair_votes
@@ -270,9 +269,10 @@ def outcome_of(snapshot: Snapshot, matchup: ShownMatchup, effect: Effect | None)
     if effect is not None:
         shown_a, shown_b, change_a, change_b = effect.shown_a, effect.shown_b, effect.change_a, effect.change_b
         raw_a, raw_b = (None, None) if _by_legacy(snapshot) else (effect.after_a, effect.after_b)
+    name_a, name_b = _display(snapshot, matchup.a, matchup.model_a), _display(snapshot, matchup.b, matchup.model_b)
     return RevealedPair(
-        Side(matchup.model_a, matchup.display_a, shown_a, raw_a, change_a, matchup.choice is Choice.A),
-        Side(matchup.model_b, matchup.display_b, shown_b, raw_b, change_b, matchup.choice is Choice.B),
+        Side(matchup.model_a, name_a, shown_a, raw_a, change_a, matchup.choice is Choice.A),
+        Side(matchup.model_b, name_b, shown_b, raw_b, change_b, matchup.choice is Choice.B),
         effect.others if effect is not None else others_now(snapshot, matchup),
     )
 
@@ -286,6 +286,11 @@ def split(votes: PairVotes) -> list[tuple[str, float, float]]:
         parts.append((kind, round(start, 3), round(width, 3)))
         start += width
     return [part for part in parts if part[2]]
+
+
+def _display(snapshot: Snapshot, number: int, model: str) -> str:
+    """What a model is called; of one that is newer than the snapshot, its id."""
+    return snapshot.models[number].display_name if number < len(snapshot.models) else model
 
 
 def _by_legacy(snapshot: Snapshot) -> bool:

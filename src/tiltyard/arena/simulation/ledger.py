@@ -163,7 +163,7 @@ def recorder(settings: SimulationSettings) -> RecordingArena:
 def keep_log(events: Sequence[Event], url: str) -> None:
     """Write the events to a new arena."""
     Store.create(url).close()
-    fill_log(events, url)
+    fill_log([_dated(event) for event in events], url)
 
 
 def fill_log(events: Sequence[Event], url: str) -> None:
@@ -172,7 +172,7 @@ def fill_log(events: Sequence[Event], url: str) -> None:
     state = ArenaState()
     try:
         for start in range(0, len(events), AT_ONCE):
-            part, rows = [_dated(event) for event in events[start : start + AT_ONCE]], NotedEvents()
+            part, rows = events[start : start + AT_ONCE], NotedEvents()
             with store.database.write(lock=True) as connection:
                 log.append_events(connection, part, *log.head(connection))
                 for event in part:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tiltyard.arena.store.database import SCHEMA_NUMBER, Database
 from tiltyard.arena.store.texts import Answers, Texts
-from tiltyard.arena.store.visitors import forget_voter, known_voter, may_renew, renew_voter
+from tiltyard.arena.store.visitors import forget_voter, known_voter
 from tiltyard.errors import StoreError
 
 __all__ = ["Store"]
@@ -54,14 +54,6 @@ class Store:
         """The key of the visitor with this cookie, if it was seen before."""
         with self.database.read() as connection:
             return known_voter(connection, cookie_hash)
-
-    def renew_voter(self, older_hash: str, newer_hash: str, now: int) -> str | None:
-        """The voter key of the older cookie, now moved to the newer one; None if it had none."""
-        with self.database.read() as connection:
-            if not may_renew(connection, older_hash, now):
-                return None
-        with self.database.write() as connection:
-            return renew_voter(connection, older_hash, newer_hash, now)
 
     def forget_voter(self, cookie_hash: str) -> bool:
         """Delete the link from this cookie to its votes, which remain under an anonymous key.

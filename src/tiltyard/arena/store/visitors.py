@@ -16,9 +16,6 @@ SLOTS = 12
 
 DAY_SECONDS = 86_400
 
-RENEWAL_SECONDS = 600
-"""How long a replaced cookie still leads to its voter: responses get lost, and tabs load in parallel."""
-
 BLOCK_PERIOD = 30 * DAY
 """How long one random key stands for an address block, in microseconds."""
 
@@ -73,28 +70,6 @@ def known_cookies(connection: Connection, cookie_hashes: Sequence[str]) -> set[s
         return set()
     rows = connection.rows("SELECT cookie_hash FROM voters WHERE cookie_hash IN ??", list(cookie_hashes))
     return {row[0] for row in rows}
-
-
-def may_renew(connection: Connection, older_hash: str, now: int) -> bool:
-    """Whether an older cookie leads to a voter, or did until a moment ago.
-
-    The order matters: a renewal by another tab that is committed between the two lookups is seen by the second.
-    """
-    if known_voter(connection, older_hash) is not None:
-        return True
-    recently = "SELECT 1 FROM ended_sessions WHERE name = ? AND expires_at > ?"
-    return connection.one(recently, older_hash, now) is not None
-
-
-def renew_voter(connection: Connection, older_hash: str, newer_hash: str, now: int) -> str | None:
-    """The voter key of the older cookie, now moved to the newer one; None if it had none."""
-    if not may_renew(connection, older_hash, now):
-        return None
-    if known_voter(connection, newer_hash) is None and connection.execute(
-        "UPDATE voters SET cookie_hash = ? WHERE cookie_hash = ?", newer_hash, older_hash
-    ):
-        end_session(connection, older_hash, now + RENEWAL_SECONDS * SECOND, now)
-    return known_voter(connection, newer_hash)
 
 
 def forget_voter(connection: Connection, cookie_hash: str) -> bool:
