@@ -291,6 +291,15 @@ class AppendEvents(Command[None]):
         self.files = files
 
 
+class ImportVotes(Command[None]):
+    """Append matchups and votes from elsewhere, in an arena in which exactly `before` such votes are, and no others."""
+
+    def __init__(self, events: Sequence[e.Event], before: int) -> None:
+        super().__init__()
+        self.events = events
+        self.before = before
+
+
 class ProbeWriter(Command[int]):
     """Commit a dummy write, to find out whether votes could be written; the result is the log's length."""
 

@@ -34,9 +34,9 @@ class Choice(enum.StrEnum):
 
 _OUTCOMES = {Choice.A: Outcome.A, Choice.B: Outcome.B, Choice.TIE: Outcome.TIE, Choice.BOTH_BAD: Outcome.BOTH_BAD}
 
-Lane = Literal["coverage", "contender", "uncertainty", "exploration", "legacy"]
+Lane = Literal["coverage", "contender", "uncertainty", "exploration", "legacy", "imported"]
 LANES: tuple[Lane, ...] = ("coverage", "contender", "uncertainty", "exploration")
-"""The lanes of the policy; `legacy` is the earlier matchmaking, which phase 1 keeps."""
+"""The lanes of the policy; `legacy` is the earlier matchmaking, which phase 1 keeps, and `imported` is none of ours."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):

@@ -30,6 +30,7 @@ from tiltyard.arena.commands import (
     Command,
     EnterVoter,
     ExplainVote,
+    ImportVotes,
     Mailbox,
     MatchupCommand,
     ProbeWriter,
@@ -325,6 +326,8 @@ class _Group:
                 self.writer._limiter.enter(self.connection, command, self.now)
             case AppendEvents():
                 self._append_checked(command)
+            case ImportVotes():
+                self._import_votes(command)
             case CloseExpired():
                 self._expire(command)
             case ProbeWriter():
@@ -333,7 +336,9 @@ class _Group:
 
     def _append(self, body: AnyBody, at: int) -> None:
         """The next event of the log: from here on the state includes it."""
-        event = Event(at, body)
+        self._append_event(Event(at, body))
+
+    def _append_event(self, event: Event) -> None:
         self._rows.apply(self.state, event)
         self.writer._note(event, self.state)
         self._events.append(event)
@@ -380,6 +385,16 @@ class _Group:
                 # Its hash is public, and must not reveal the author to anyone who has the text.
                 body = msgspec.structs.replace(body, salt=self.writer._new_id())
             self._append(body, self.now)
+
+    def _import_votes(self, command: ImportVotes) -> None:
+        if self.state.catalog.matchups != command.before:
+            message = (
+                f"{self.state.catalog.matchups:,} matchups were served meanwhile. Import votes before anybody votes."
+            )
+            command.refuse(ArenaError(message))
+            return
+        for event in command.events:
+            self._append_event(event)
 
     def _check_answers(self, added: Sequence[ResponseAdded]) -> None:
         """An answer's id always has the same content: what was voted on must stay what was shown."""

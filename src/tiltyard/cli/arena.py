@@ -174,20 +174,30 @@ def import_command(
             show_default=False,
         ),
     ] = None,
+    votes: Annotated[
+        Path | None,
+        typer.Option(
+            help="Votes that were cast elsewhere, as a file of battles with question_id: before the first own vote.",
+            show_default=False,
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check and clean everything, say what would be done, and do nothing.")
     ] = False,
 ) -> None:
-    """Add prompts, answers and facts about models; what is there already stays, so it can be run again."""
+    """Add prompts, answers, facts about models, and votes; what is there already stays, so it can be run again."""
     need_arena()
-    if source is None and prompts is None and responses is None and models is None:
+    if source is None and prompts is None and responses is None and models is None and votes is None:
         raise OptionError(
-            "there is nothing to import. Give a folder or a zip file, --prompts, --responses or --models."
+            "there is nothing to import. Give a folder or a zip file, --prompts, --responses, --models or --votes."
         )
+    if votes is not None and dry_run:
+        raise OptionError("--votes has no dry run: try it on a copy of the arena (`arena backup`).")
     from tiltyard.arena.import_source import ImportFolder, opened_source
     from tiltyard.arena.importing import carry_out, prepare_import
     from tiltyard.arena.screening import hide_self_naming
     from tiltyard.arena.service import Arena
+    from tiltyard.arena.vote_import import import_votes
     from tiltyard.bank import AnswerKind
 
     with Arena.open(db) as arena, ExitStack() as stack:
@@ -196,25 +206,29 @@ def import_command(
             most = arena.read(lambda state: state.policy.media.most_bytes("total"))
             result = stack.enter_context(opened_source(source, most))
             given = ImportFolder(prompts or result.prompts, responses or result.responses, models or result.models)
-        plan = prepare_import(
-            arena,
-            bank=given.prompts,
-            responses=given.responses,
-            cards=given.models,
-            reserve=reserve,
-            code=None if code is None else AnswerKind(code),
-        )
-        stack.callback(plan.close)
-        if not dry_run:
-            carry_out(arena, plan)
-        for line in plan.lines():
-            note(line)
-        if dry_run:
-            note("nothing was imported: this was a dry run")
-            return
-        if plan.models or plan.answers:
-            for line in hide_self_naming(arena):
+        if source or prompts or responses or models:
+            plan = prepare_import(
+                arena,
+                bank=given.prompts,
+                responses=given.responses,
+                cards=given.models,
+                reserve=reserve,
+                code=None if code is None else AnswerKind(code),
+            )
+            stack.callback(plan.close)
+            if not dry_run:
+                carry_out(arena, plan)
+            for line in plan.lines():
                 note(line)
+            if dry_run:
+                note("nothing was imported: this was a dry run")
+                return
+            if plan.models or plan.answers:
+                for line in hide_self_naming(arena):
+                    note(line)
+        if votes is not None:
+            taken = import_votes(arena, votes)
+            note(f"votes: {taken.new:,} imported, {taken.before:,} were there; {taken.excluded:,} do not count")
         servable = arena.read(lambda state: int((state.catalog.servable().sum(axis=0) >= 2).sum()))
     note(f"{servable} prompts can be served: they have answers of two models or more")
 
