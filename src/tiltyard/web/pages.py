@@ -20,6 +20,7 @@ from tiltyard.arena.store.explanations import model_reasons
 from tiltyard.arena.store.files import files_of
 from tiltyard.arena.store.reading import AnswerDates
 from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, kept_weeks, week_texts
+from tiltyard.arena.verdict import MODEL_VOTES
 from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.decisions.words import between, side, signed, sureness
 from tiltyard.errors import ArenaError
@@ -29,6 +30,7 @@ from tiltyard.validity.limits import address_block
 from tiltyard.web import charts, methods
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
+from tiltyard.web.leaderboard import withholds
 from tiltyard.web.me import own_page, own_votes
 from tiltyard.web.model import (
     ComparePage,
@@ -66,12 +68,11 @@ async def public_page(
 ) -> Response:
     """A public page: cached by query until an event or a study changes it."""
     site = site_of(request)
-    facts = site.facts()
 
     def make(snapshot: Snapshot) -> bytes:
-        return render(template, facts, view(site, snapshot), here=here).encode()
+        return render(template, site.facts(snapshot), view(site, snapshot), here=here).encode()
 
-    frame = replace(facts, head_seq=0, head_hash="")  # these change with every vote, like what is in the frame
+    frame = site.settings.title, site.settings.notice, site.settings.public_url
     return await prepared(request, (template, frame, *asked), make, "text/html", CHECKED, fits=fits)
 
 
@@ -149,6 +150,8 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dat
         "page": page,
         "models": len(snapshot.board.rows),
         "names": names,
+        "withheld": withholds(snapshot),
+        "interval_votes": MODEL_VOTES,
         "asked": beginnings,
         "prompt_grid": prompt_grid(page, texts, names, subjects, blind=snapshot.blind),
         "path_chart": charts.path_chart(page.path, shown),
@@ -218,6 +221,7 @@ def compare_view(site: Site, snapshot: Snapshot, asked: Mapping[str, str]) -> di
     view: dict[str, Any] = {
         "a": a,
         "b": b,
+        "withheld": withholds(snapshot),
         "models": [snapshot.model(name) for name in rows],
         "anytime": snapshot.policy.intervals.anytime,
         "sure": None,
