@@ -16,6 +16,7 @@ from tiltyard.arena.board import SHADOW_PHASE, LiveBoard
 from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.offline import rate_options
 from tiltyard.arena.reasons import ModelReasons
+from tiltyard.arena.rotation import OFTEN
 from tiltyard.arena.store.explanations import model_reasons
 from tiltyard.arena.store.files import files_of
 from tiltyard.arena.store.reading import AnswerDates
@@ -27,7 +28,7 @@ from tiltyard.errors import ArenaError
 from tiltyard.pages.escaping import Html, shortened
 from tiltyard.report.weekly.text import rule_numbers, worth_knowing
 from tiltyard.validity.limits import address_block
-from tiltyard.web import charts, methods
+from tiltyard.web import charts, reports
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.leaderboard import withholds
@@ -46,7 +47,6 @@ from tiltyard.web.rendering import fingerprint, render
 from tiltyard.web.shown import PublicAnswer
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import rendered_answer
-from tiltyard.web.validity import validity_view
 
 FORGET = "forget"
 PAST_ANSWERS = 10
@@ -314,7 +314,7 @@ def _validity(snapshot: Snapshot) -> dict[str, Any]:
     also = worth_knowing(report.board.publication)
     more = {"rules": rules_of(report.board), "also": also, "shadow": False, "contested": study.contested}
     more["swaps"] = list(study.blocks_to_swap.items())[: max(top - 1, 0)]
-    return validity_view(report, names_of(snapshot)) | more
+    return reports.validity_view(report, names_of(snapshot)) | more
 
 
 async def weeks(request: Request) -> Response:
@@ -347,6 +347,17 @@ async def week_of(request: Request, week: str) -> tuple[KeptWeek, WeekTexts]:
     return kept, texts
 
 
+async def bank(request: Request) -> Response:
+    """How much of the bank is exposed. No prompt, answer or model is named."""
+
+    def view(site: Site, snapshot: Snapshot) -> dict[str, Any]:
+        result = reports.exposure_of(site)
+        groups, rules = reports.named_groups(result), snapshot.policy.bank
+        return {"bank": result, "groups": groups, "often": OFTEN, "rules": rules}
+
+    return await public_page(request, "bank.html", "validity", view)
+
+
 async def methods_page(request: Request) -> Response:
     """Every number explained."""
     return await public_page(
@@ -355,8 +366,8 @@ async def methods_page(request: Request) -> Response:
         "methods",
         lambda _, snapshot: {
             "snapshot": snapshot,
-            "in_force": methods.settings_values(snapshot.policy),
-            "settings": methods.written_settings(snapshot.policy),
+            "in_force": reports.settings_values(snapshot.policy),
+            "settings": reports.written_settings(snapshot.policy),
         },
     )
 
@@ -419,6 +430,7 @@ ROUTES = [
     Route("/validity", validity),
     Route("/validity/weeks", weeks),
     Route("/validity/weeks/{week}", week),
+    Route("/bank", bank),
     Route("/methods", methods_page),
     Route("/data", data),
     Route("/privacy", privacy),
