@@ -50,7 +50,7 @@ GROUPS = {
         *("tiltyard.arena.store.verify", "tiltyard.arena.store.comparing", "tiltyard.arena.store.visitors"),
     ),
     "web guards": (
-        *("tiltyard.web.guard", "tiltyard.web.cookies", "tiltyard.web.admin_gate", "tiltyard.web.visitors"),
+        *("tiltyard.web.guard", "tiltyard.web.admin_gate", "tiltyard.web.visitors"),
         "tiltyard.web.failures",
     ),
 }

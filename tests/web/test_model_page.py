@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -262,3 +263,34 @@ def test_a_model_without_votes_and_one_that_is_disabled(tmp_path_factory: pytest
         assert "No votes yet" in page.text
         assert quiet.client.get(f"/models/{MODELS[1]}").status_code == 404
         assert quiet.client.get("/compare", params={"a": MODELS[0], "b": MODELS[1]}).status_code == 200
+
+
+@pytest.mark.parametrize("phase", [1, 2, 3, 4])
+def test_a_page_shows_no_rank_or_rating_that_a_young_board_withholds(tmp_path: Path, phase: int) -> None:
+    with board_site(week_of_votes(12, phase=phase, newcomer_votes=2), tmp_path) as young:
+        rows = young.world.snapshot.board.rows
+        assert "The first votes are still coming in" in young.client.get("/leaderboard").text
+        for row in rows[:3]:
+            page = young.client.get(f"/models/{row.model}").text
+            assert "<dt>rank</dt>" not in page
+            assert "<dt>rating</dt>" not in page
+            assert f"rank {row.rank} of" not in page
+            assert "too few votes on this board yet" in page
+            assert not {"standing", "neighbours"} & set(re.findall(r'<section id="(\w+)"', page))
+        compared = young.client.get(f"/compare?a={rows[0].model}&b={rows[1].model}").text
+        assert "Rank (rating)" not in compared
+
+
+def test_while_new_votes_come_in_all_pages_show_one_snapshot(site: BoardSite) -> None:
+    """The board of the snapshot decides rank and rating of a model's page, also if the log is further on by then."""
+    snapshot = site.world.snapshot
+    rows = snapshot.board.rows
+    swapped = [replace(row, rank=len(rows) + 1 - row.rank) for row in rows]
+    earlier = replace(snapshot, board=replace(snapshot.board, rows=tuple(reversed(swapped))), seq=snapshot.seq - 1)
+    for row in earlier.board.rows:
+        page = site.world.observatory.look(lambda state, votes, row=row: model_page(earlier, state, votes, row.model))
+        assert page.detail.row == row
+        ranks = {one.model: one.rank for one in earlier.board.rows}
+        assert [near.rank for near in page.detail.neighbours] == [
+            ranks[near.record.name] for near in page.detail.neighbours
+        ]

@@ -256,7 +256,7 @@ def serve_command(
         float,
         rare(
             metavar="SECONDS",
-            help="Refuse new matchups (503) that would wait longer; votes are taken up to five times as long.",
+            help="Refuse new matchups (503) that have waited longer; votes may wait five times as long.",
         ),
     ] = 2.0,
     no_rate_limit: Annotated[bool, rare("--no-rate-limit", help="For load tests only.")] = False,
@@ -301,6 +301,7 @@ def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, *
     from tiltyard.arena.screening import hide_self_naming
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store import site_texts
+    from tiltyard.web.checkup import is_private
     from tiltyard.web.serving import bound_sockets, serve
     from tiltyard.web.settings import SiteSettings, secrets_of
 
@@ -315,6 +316,8 @@ def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, *
     everywhere = ": every address of this machine" if host in ("0.0.0.0", "::") else ""  # noqa: S104 - only said
     at = settings.public_url or f"http://{host}:{port}{everywhere}"
     note(f"serving {shown_url(db)} at {at} (Ctrl-C stops)")
+    if not is_private(host):
+        note("for the open internet, put a proxy in front: this server has no TLS and waits for slow clients")
     serve(settings, workers=workers, sockets=sockets)
 
 

@@ -227,7 +227,7 @@ BackupsOption = Annotated[
 
 
 def doctor_command(db: DbOption = DEFAULT_DB, url: UrlOption = None, backups: BackupsOption = None) -> None:
-    """Look over a deployment: database, clock, disk, secrets, heads, backups, limits; with --url also TLS and proxy.
+    """Look over a deployment: database, clock, disk, secrets, heads, backups, limits; with --url also its proxy.
 
     Every line says ok, look or repair, and what to do. Exit code 3 if something has to be repaired.
     """
@@ -269,7 +269,7 @@ def _findings(db: str, url: str | None, backups: Path | None) -> list[CheckupLin
     else:
         lines.append(checkup.look("backups", "not checked", "Name their folder: --backups DIR"))
     if address is not None:
-        lines += checkup.check_site(address, secret, now)
+        lines += checkup.check_site(address, secret)
     else:
         lines.append(checkup.look("site", "not checked", "Name the address that visitors use: --url URL"))
     return lines

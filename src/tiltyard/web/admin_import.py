@@ -26,7 +26,7 @@ from tiltyard.arena.service import Arena
 from tiltyard.errors import BankError, TiltyardError
 from tiltyard.files import write_text
 from tiltyard.web.admin import admin_page, entered, followed, posted, purpose_of, refused
-from tiltyard.web.bodies import multipart_of
+from tiltyard.web.bodies import upload_of
 from tiltyard.web.site import site_of
 
 MOST_BYTES = 8_000_000
@@ -97,7 +97,7 @@ async def upload(request: Request) -> Response:
     name = secrets.token_urlsafe(18)
     target = folder / f"{name}.zip"
     try:
-        fields = await multipart_of(request, target, UPLOAD_BYTES)
+        fields = await upload_of(request, target, UPLOAD_BYTES)
         site.visitors.check_form(request, fields.get("token", ""), purpose_of(session))
     except BaseException:
         target.unlink(missing_ok=True)

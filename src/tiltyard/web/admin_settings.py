@@ -25,7 +25,7 @@ from tiltyard.arena.visitor_rules import Limits
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.web import admin_views
 from tiltyard.web.admin import HOME, admin_page, append, entered, followed, posted, redirect, refused
-from tiltyard.web.methods import written
+from tiltyard.web.reports import written
 from tiltyard.web.site import site_of
 
 UNITS = {

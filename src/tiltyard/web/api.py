@@ -31,7 +31,6 @@ from tiltyard.arena.votes import battle_rows
 from tiltyard.arena.voting import MatchupStatus, NotYours
 from tiltyard.bank import AnswerKind
 from tiltyard.boards.text import json_text
-from tiltyard.web.bank import bank_values
 from tiltyard.web.bodies import json_of, nothing_of
 from tiltyard.web.failures import Failure, busy
 from tiltyard.web.leaderboard import whole_board_values
@@ -51,8 +50,8 @@ from tiltyard.web.openapi import (
     WeeksBody,
 )
 from tiltyard.web.pages import page_of, prepared, public_weeks, week_of
+from tiltyard.web.reports import bank_values, kept_values, validity_values
 from tiltyard.web.site import Site, site_of
-from tiltyard.web.validity import kept_values, validity_values
 from tiltyard.web.visitors import Visitor, check_origin
 
 CHUNK_BYTES = 1 << 16

@@ -27,7 +27,6 @@ from tiltyard.web import (
     admin_import,
     admin_settings,
     api,
-    bank,
     board_pages,
     heads,
     health,
@@ -91,7 +90,7 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
             stack.callback(app.state.witness_files.close)
             yield
 
-    parts = (vote, shown, sharing, board_pages, pages, bank, heads, health, admin, admin_import, admin_settings)
+    parts = (vote, shown, sharing, board_pages, pages, heads, health, admin, admin_import, admin_settings)
     routes = [*(call.route for call in CALLS), *(route for part in parts for route in part.ROUTES), *ROUTES]
     counts: Counter[tuple[str, str, int]] = Counter()
     app = Starlette(

@@ -169,6 +169,11 @@ def said_of(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None
     return verdict([_standing(line) for line in board_lines(snapshot, BoardQuery(**_of_part(query)), part)])
 
 
+def withholds(snapshot: Snapshot) -> bool:
+    """Whether there are so few votes that the board shows no ranks or ratings; nor does any other page then."""
+    return board_verdict(snapshot.board).too_few_votes
+
+
 def _standing(line: BoardLine) -> Standing:
     """Where a model stands on the board of a part of the votes. With few votes there it is provisional there."""
     low, high = line.category_places or (None, None)

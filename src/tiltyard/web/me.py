@@ -18,6 +18,7 @@ from tiltyard.pages.escaping import Html
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.validity.agreement import wilson
 from tiltyard.validity.voters import expected_scores
+from tiltyard.web.leaderboard import withholds
 from tiltyard.web.model import result_for
 from tiltyard.web.shown import PublicAnswer
 from tiltyard.web.site import Site
@@ -170,7 +171,7 @@ def _lines(snapshot: Snapshot, counted: Sequence[CastVote]) -> tuple[OwnLine, ..
     for vote in counted:
         for model in (vote.a, vote.b):
             results[model].append(result_for(vote, model))
-    places = {row.model: row.rank for row in snapshot.board.rows}
+    places = {} if withholds(snapshot) else {row.model: row.rank for row in snapshot.board.rows}
 
     def score(model: int) -> float:
         letters = results[model]

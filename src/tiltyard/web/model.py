@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tiltyard.arena.blindness import public_prompts
-from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, BoardRow, completeness, live_board
+from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, BoardRow, completeness
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
 from tiltyard.arena.model_detail import (
@@ -112,10 +112,10 @@ class ModelPage:
 
 def model_page(snapshot: Snapshot, state: ArenaState, every: VoteColumns, name: str) -> ModelPage:
     """The page of an enabled model; a missing or disabled one is an `ArenaError`."""
-    board = snapshot.board
-    if snapshot.seq != state.seq:
-        board = live_board(state, snapshot.study.ratings, snapshot.study.evidence)
-    detail = model_detail(state, name, board)
+    detail = model_detail(state, name, snapshot.board)
+    ranks = {row.model: row.rank for row in snapshot.board.rows}
+    near = tuple(replace(one, rank=ranks.get(one.record.name, one.rank)) for one in detail.neighbours)
+    detail = replace(detail, neighbours=near)
     facts = snapshot.model(name)
     votes, again = snapshot.study.votes, snapshot.study.replay
     latest = every.of_model(facts.number, RECENT)

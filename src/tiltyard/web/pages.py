@@ -16,20 +16,23 @@ from tiltyard.arena.board import SHADOW_PHASE, LiveBoard
 from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.offline import rate_options
 from tiltyard.arena.reasons import ModelReasons
+from tiltyard.arena.rotation import OFTEN
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.desk import model_reasons
 from tiltyard.arena.store.files import files_of
 from tiltyard.arena.store.texts import PastAnswer
 from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, kept_weeks, week_texts
+from tiltyard.arena.verdict import MODEL_VOTES
 from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.decisions.words import between, side, signed, sureness
 from tiltyard.errors import ArenaError
 from tiltyard.pages.escaping import Html, shortened
 from tiltyard.report.weekly.text import rule_numbers, worth_knowing
 from tiltyard.validity.limits import address_block
-from tiltyard.web import charts, methods
+from tiltyard.web import charts, reports
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
+from tiltyard.web.leaderboard import withholds
 from tiltyard.web.me import own_page, own_votes
 from tiltyard.web.model import (
     ComparePage,
@@ -45,7 +48,6 @@ from tiltyard.web.rendering import fingerprint, render
 from tiltyard.web.shown import PublicAnswer
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import rendered_answer
-from tiltyard.web.validity import validity_view
 
 FORGET = "forget"
 PAST_ANSWERS = 10
@@ -67,12 +69,11 @@ async def public_page(
 ) -> Response:
     """A public page: cached by query until an event or a study changes it."""
     site = site_of(request)
-    facts = site.facts()
 
     def make(snapshot: Snapshot) -> bytes:
-        return render(template, facts, view(site, snapshot), here=here).encode()
+        return render(template, site.facts(snapshot), view(site, snapshot), here=here).encode()
 
-    frame = replace(facts, head_seq=0, head_hash="")  # these change with every vote, like what is in the frame
+    frame = site.settings.title, site.settings.notice, site.settings.public_url
     return await prepared(request, (template, frame, *asked), make, "text/html", CHECKED, fits=fits)
 
 
@@ -156,6 +157,8 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> 
         "page": page,
         "models": len(snapshot.board.rows),
         "names": names,
+        "withheld": withholds(snapshot),
+        "interval_votes": MODEL_VOTES,
         "asked": beginnings,
         "prompt_grid": prompt_grid(page, texts, names, subjects, blind=snapshot.blind),
         "path_chart": charts.path_chart(page.path, shown),
@@ -225,6 +228,7 @@ def compare_view(site: Site, snapshot: Snapshot, asked: Mapping[str, str]) -> di
     view: dict[str, Any] = {
         "a": a,
         "b": b,
+        "withheld": withholds(snapshot),
         "models": [snapshot.model(name) for name in rows],
         "anytime": snapshot.policy.intervals.anytime,
         "sure": None,
@@ -317,7 +321,7 @@ def _validity(snapshot: Snapshot) -> dict[str, Any]:
     also = worth_knowing(report.board.publication)
     more = {"rules": rules_of(report.board), "also": also, "shadow": False, "contested": study.contested}
     more["swaps"] = list(study.blocks_to_swap.items())[: max(top - 1, 0)]
-    return validity_view(report, names_of(snapshot)) | more
+    return reports.validity_view(report, names_of(snapshot)) | more
 
 
 async def weeks(request: Request) -> Response:
@@ -350,6 +354,17 @@ async def week_of(request: Request, week: str) -> tuple[KeptWeek, WeekTexts]:
     return kept, texts
 
 
+async def bank(request: Request) -> Response:
+    """How much of the bank is exposed. No prompt, answer or model is named."""
+
+    def view(site: Site, snapshot: Snapshot) -> dict[str, Any]:
+        result = reports.exposure_of(site)
+        groups, rules = reports.named_groups(result), snapshot.policy.bank
+        return {"bank": result, "groups": groups, "often": OFTEN, "rules": rules}
+
+    return await public_page(request, "bank.html", "validity", view)
+
+
 async def methods_page(request: Request) -> Response:
     """Every number explained."""
     return await public_page(
@@ -358,8 +373,8 @@ async def methods_page(request: Request) -> Response:
         "methods",
         lambda _, snapshot: {
             "snapshot": snapshot,
-            "in_force": methods.settings_values(snapshot.policy),
-            "settings": methods.written_settings(snapshot.policy),
+            "in_force": reports.settings_values(snapshot.policy),
+            "settings": reports.written_settings(snapshot.policy),
         },
     )
 
@@ -422,6 +437,7 @@ ROUTES = [
     Route("/validity", validity),
     Route("/validity/weeks", weeks),
     Route("/validity/weeks/{week}", week),
+    Route("/bank", bank),
     Route("/methods", methods_page),
     Route("/data", data),
     Route("/privacy", privacy),

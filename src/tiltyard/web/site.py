@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from tiltyard.arena.following.observatory import Observatory
+from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.vote_effect import FirstEffects
 from tiltyard.errors import ArenaError
 from tiltyard.web.engine import Engine
@@ -38,10 +39,10 @@ class Site:
     parts: PageCache
     """Responses that take a fit: boards of parts of the votes, comparisons. One at a time, apart from all others."""
 
-    def facts(self) -> SiteFacts:
-        """The shared frame of every page."""
+    def facts(self, snapshot: Snapshot | None = None) -> SiteFacts:
+        """The shared frame of every page, by the snapshot that the page shows."""
         try:
-            snapshot = self.observatory.snapshot
+            snapshot = snapshot or self.observatory.snapshot
         except ArenaError:
             return SiteFacts(self.settings.title, notice=self.settings.notice)
         return SiteFacts(
