@@ -292,16 +292,16 @@ def test_expected_wins_of_a_model_are_the_same_on_its_page_and_on_the_board(play
 def test_recent_form_reads_from_the_models_side_and_leaves_out_what_does_not_count() -> None:
     log = small()
     last = log.meet("m00", "m01", "p00", Choice.B)
-    assert recent_form(log.book.votes, 0).letters == "WWDWXL"
-    assert recent_form(log.book.votes, 0, last=2).letters == "XL"
+    assert recent_form(log.book, 0).letters == "WWDWXL"
+    assert recent_form(log.book, 0, last=2).letters == "XL"
     log.say(e.Undone(matchup_id=last))
-    form = recent_form(log.book.votes, 0)
+    form = recent_form(log.book, 0)
     assert form.letters == "WWDWX"
     assert form.score == pytest.approx(3.5 / 4)
 
 
 def test_calibration_of_an_arena_and_of_one_model_seen_from_its_side(played: Log) -> None:
-    votes = vote_table(played.book.votes, played.state.catalog)
+    votes = vote_table(played.book, played.state.catalog)
     whole = arena_calibration(votes, played.state.policy.rating)
     assert whole.votes == int(votes.rated.sum())
     best = arena_calibration(votes, played.state.policy.rating, model=0)
@@ -310,7 +310,7 @@ def test_calibration_of_an_arena_and_of_one_model_seen_from_its_side(played: Log
 
 
 def test_the_path_of_a_model_ends_where_the_board_shows_it(played: Log) -> None:
-    votes = vote_table(played.book.votes, played.state.catalog)
+    votes = vote_table(played.book, played.state.catalog)
     for model in range(10):
         path = rating_path(votes, played.state.policy.rating, model)
         assert len(path.rating) == int(played.state.tallies.rated[model])
@@ -323,13 +323,13 @@ def test_the_path_of_a_model_ends_where_the_board_shows_it(played: Log) -> None:
 def test_a_model_that_never_played_has_no_path_and_no_delta() -> None:
     log = new_log(3, 1)
     log.meet("m00", "m01", "p00", Choice.A)
-    path = rating_path(vote_table(log.book.votes, log.state.catalog), log.state.policy.rating, 2)
+    path = rating_path(vote_table(log.book, log.state.catalog), log.state.policy.rating, 2)
     assert len(path.rating) == 0
     assert path.recent_delta(20) is None
 
 
 def test_the_both_bad_trend_counts_every_vote_of_the_model_once(played: Log) -> None:
-    votes = vote_table(played.book.votes, played.state.catalog)
+    votes = vote_table(played.book, played.state.catalog)
     edges = np.linspace(votes.at[0], votes.at[-1] + 1, 7).astype(int).tolist()
     row = live_board(played.state)["m03"]
     trend = both_bad_trend(votes, 3, edges)

@@ -55,7 +55,7 @@ def crowd(rng: np.random.Generator, riggers: int, target: int, sessions: int = 6
 
 
 def flags_of(log: Log) -> tuple[list[VoterFlag], list[ExclusionProposal]]:
-    votes = vote_table(log.book.votes, log.state.catalog)
+    votes = vote_table(log.book, log.state.catalog)
     flags = flag_voters(votes, log.state.track.now.rating, RULES)
     return flags, propose_exclusions(votes, flags)
 
@@ -177,7 +177,7 @@ def test_an_anomaly_is_flagged_at_alpha_and_excluded_only_when_it_is_much_rarer(
     (flag,) = flags
     assert (flag.voter, flag.flag) == ("odd", "anomaly")
     assert flag.sure == bool(proposals)
-    anomalies = voter_anomalies(vote_table(log.book.votes, log.state.catalog))
+    anomalies = voter_anomalies(vote_table(log.book, log.state.catalog))
     (test,) = anomalies.values()
     assert test.votes == 15
     assert test.corrected < 0.1 < test.p_value, "as published the test cannot see it"
@@ -225,7 +225,7 @@ def test_votes_on_a_telling_answer_are_proposed_for_exclusion() -> None:
     first = log.meet("m00", "m01", "p00", Choice.A)
     log.meet("m01", "m02", "p00", Choice.A)
     served = {event.body.matchup_id: event.body for event in log.events if isinstance(event.body, e.MatchupServed)}
-    votes = vote_table(log.book.votes, log.state.catalog)
+    votes = vote_table(log.book, log.state.catalog)
     shown = [(served[name].response_a, served[name].response_b) for name in votes.matchup_ids]
     flag = AnswerFlag("m00/p00", "m00", "m00", "I am m00")
     proposal = propose_unblinded(votes, shown, [flag])

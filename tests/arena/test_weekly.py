@@ -45,7 +45,7 @@ def two_weeks() -> tuple[Log, int]:
 
     play(log, 1000, rng, worse, close=0.3, after=10 * MINUTE)
     log.say(e.Flagged(subject="voter", subject_id="v003", flag="fast", detail="30 of 40 gaps <b>"))
-    log.say(e.Excluded(matchup_ids=tuple(vote.matchup_id for vote in log.book.votes[-3:]), reason="fast"))
+    log.say(e.Excluded(matchup_ids=tuple(vote.matchup_id for vote in list(log.book)[-3:]), reason="fast"))
     return log, since
 
 

@@ -236,14 +236,14 @@ class Database:
 
     @contextmanager
     def _borrowed(self) -> Iterator[Any]:
-        """A connection for one thread; one that raised an error of the database is not used again."""
+        """A connection for one thread; one that raised an error is not used again."""
         if not self._room.acquire(timeout=self._busy_seconds):
             raise StoreError(f"cannot use {self.shown}: all connections are busy. Try again.")
         try:
             driver = self._take()
             try:
                 yield driver
-            except self._errors():
+            except BaseException:
                 driver.close()
                 raise
             if self._closed or len(self._idle) >= MOST_CONNECTIONS:
@@ -282,9 +282,13 @@ class Database:
         import psycopg
 
         driver = psycopg.connect(self.url, autocommit=True)
-        driver.execute("SELECT set_config('lock_timeout', '3s', false)")
-        if driver.execute("SELECT current_setting('synchronous_commit')").fetchone() == ("off",):
-            driver.execute("SET synchronous_commit TO on")
+        try:
+            driver.execute("SELECT set_config('lock_timeout', '3s', false)")
+            if driver.execute("SELECT current_setting('synchronous_commit')").fetchone() == ("off",):
+                driver.execute("SET synchronous_commit TO on")
+        except BaseException:
+            driver.close()
+            raise
         return driver
 
     def _lock(self, connection: Connection) -> None:
