@@ -49,9 +49,7 @@ def test_promising_leaves_the_state_and_its_votes_alone() -> None:
 
 def test_without_any_vote_everybody_is_where_they_started() -> None:
     log = small_log(4)
-    promised = effects_of(
-        copy_of(log.state, log.book), e.Excluded(matchup_ids=tuple(matchups(log)), reason="all")
-    )
+    promised = effects_of(copy_of(log.state, log.book), e.Excluded(matchup_ids=tuple(matchups(log)), reason="all"))
     assert promised.votes == 60
     assert {row.after.rating for row in promised.rows} == {log.state.policy.rating.rating}
     assert {row.after.votes for row in promised.rows} == {0}
