@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 import yaml
+from tiltyard.arena.store.seals import Seals
 
 import tiltyard as ty
 from tests import forked
 from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
 from tiltyard.arena.policy import read_policy
-from tiltyard.arena.store.seals import Seals
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import OptionError
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiltyard.arena.store.publications import KEPT, latest_publication
 
 from tests.arena.small_worlds import MINUTE, SECOND, Log, honest_chooser, new_log
 from tests.web.board_fixtures import kept
@@ -17,15 +18,13 @@ from tiltyard.arena import events as e
 from tiltyard.arena.events import Choice
 from tiltyard.arena.exporting import open_export
 from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.following.replay import as_published
+from tiltyard.arena.following.replay import as_published, period_of_log
 from tiltyard.arena.policy import DefenceRules, Policy
 from tiltyard.arena.service import Arena
 from tiltyard.arena.simulation.ledger import FIRST_DAY
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.publications import KEPT, latest_publication
 from tiltyard.arena.store.reading import cast_votes, events_in_order
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.following.replay import period_of_log
 from tiltyard.arena.weights import vote_weights
 from tiltyard.boards.rating import rate
 from tiltyard.files import write_lines

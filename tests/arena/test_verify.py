@@ -275,7 +275,7 @@ def test_a_start_that_was_not_signed_or_was_rewritten_is_refused_or_named(played
     with pytest.raises(ArenaError, match="is not the one that was signed"):
         verify(played_url, (), head, "0" * 64)
     other = verify(played_url, (), replace(head, hash="b" * 64), file.stated.state)
-    assert [(problem.table, problem.where) for problem in other.problems][0] == ("head", f"number {head.seq}")
+    assert next((problem.table, problem.where) for problem in other.problems) == ("head", f"number {head.seq}")
 
 
 def test_checkpoints_of_signed_heads_are_kept(played_url: str) -> None:

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 
 import pytest
 import sqlalchemy as sa
+from tiltyard.arena.store.tables import address_blocks, address_keys, matchups, votes
+from tiltyard.arena.store.tables import site_texts as texts_table
 
 from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import SECOND, START, Clock, catalog, open_arena, sql
@@ -22,8 +24,6 @@ from tiltyard.arena.randomness import random_id, random_seed
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.reading import cast_votes
-from tiltyard.arena.store.tables import address_blocks, address_keys, matchups, votes
-from tiltyard.arena.store.tables import site_texts as texts_table
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.store.visitors import BLOCK_PERIOD, RENEWAL_SECONDS, Quota, QuotaCounter, tidy_visitors
 from tiltyard.arena.units import DAY

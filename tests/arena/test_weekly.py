@@ -17,11 +17,11 @@ from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.evidence import study_of
+from tiltyard.arena.following.replay import period_of_log
 from tiltyard.arena.policy import LaneWeights, Policy
 from tiltyard.arena.simulation import SimulationSettings, simulate
 from tiltyard.arena.simulation.ledger import recorder
 from tiltyard.arena.units import DAY
-from tiltyard.arena.following.replay import period_of_log
 from tiltyard.arena.weekly import ContenderLane, WeeklyReport, weekly_report
 from tiltyard.report.weekly.page import weekly_page
 from tiltyard.report.weekly.text import quality_sentence, weekly_json, weekly_markdown
