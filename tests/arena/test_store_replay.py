@@ -34,19 +34,6 @@ steps_of_a_history = st.lists(
                 *("checkpoint", "undo", "reveal", "skip", "expire", "exclude", "restore"),
                 *("policy", "rules", "model", "disable"),
             ]
-            + [
-                "checkpoint",
-                "undo",
-                "reveal",
-                "skip",
-                "expire",
-                "exclude",
-                "restore",
-                "policy",
-                "rules",
-                "model",
-                "disable",
-            ]
         ),
         st.integers(0, 1000),
     ),
