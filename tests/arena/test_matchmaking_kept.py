@@ -106,8 +106,8 @@ def test_a_state_that_was_long_in_use_serves_what_a_fresh_copy_of_it_serves(
     for deed, n in story:
         told.do(deed, n)
         choose(state, np.random.default_rng(n), SeenMatchups())
-    copy = decode_state(encode_state(state), state.book)
-    assert copy is not None
+    copy = decode_state(encode_state(state), state.votes)
+    copy.show(state.ratings)
     assert choose(state, np.random.default_rng(seed), SeenMatchups()) == next_matchup(
         copy, np.random.default_rng(seed), {}
     )
@@ -164,7 +164,6 @@ def settle(state: ArenaState) -> None:
     """Add up the votes and matchups that wait to be counted until somebody looks."""
     assert state.tallies.revision >= 0
     assert state.schedule.revision >= 0
-    assert state.track.now.seq >= 0
 
 
 def containers(module: ModuleType) -> dict[str, object]:

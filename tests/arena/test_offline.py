@@ -51,7 +51,7 @@ def test_the_board_of_a_log_agrees_with_the_live_order_and_leaves_both_bad_out()
     rng = np.random.default_rng(2)
     log = new_log(8, 6)
     play(log, 1500, rng, honest_chooser(rng, np.linspace(250.0, -250.0, 8)), close=0.3)
-    live = [row.model for row in live_board(log.state).rows]
+    live = [row.model for row in live_board(log.rate()).rows]
     votes = vote_table(log.book, log.state.catalog)
     board = offline_board(votes, live)
     assert board.tau_live is not None

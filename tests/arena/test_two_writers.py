@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from collections import Counter
+from itertools import combinations
 from pathlib import Path
 
 import msgspec
@@ -17,7 +18,9 @@ from tests.arena.engines import CHOICES, catalog, open_arena, play, sql
 from tests.arena.test_crash import Voters, check, seed
 from tiltyard.arena import events as e
 from tiltyard.arena.chain import FIRST_HASH, link_events
+from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
 from tiltyard.arena.service import Arena
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.checkpoints import encode_state
 from tiltyard.arena.store.database import WRITER_LOCK
@@ -51,6 +54,16 @@ def shown_twice_at_once(url: str) -> int:
     return repeated
 
 
+def first_free(state: ArenaState, rng: np.random.Generator, seen: SeenMatchups) -> ChosenMatchup:
+    """The first pair on the first prompt that nobody is looking at."""
+    models, prompts = len(state.catalog.models), len(state.catalog.prompts)
+    for a, b in combinations(range(models), 2):
+        for prompt in range(prompts):
+            if not state.schedule.in_flight_by_prompt[a, b, prompt]:
+                return ChosenMatchup(a, b, prompt, lane="exploration", reason="free", probability=1.0)
+    raise AssertionError("there are more pairs on prompts than voters")
+
+
 def vote_often(arena: Arena, voter: str, votes: int) -> None:
     rng = np.random.default_rng(sum(voter.encode()))
     for _ in range(votes):
@@ -59,9 +72,12 @@ def vote_often(arena: Arena, voter: str, votes: int) -> None:
 
 
 def test_votes_through_two_writers_have_one_order_and_no_pair_is_shown_twice_at_once(arena_url: str) -> None:
-    """Eight voters and 168 pairs on prompts, chosen by the real matchmaker."""
-    with Arena.open(arena_url) as one, Arena.open(arena_url) as two:
-        one.append(catalog(models=8, prompts=6))
+    """Each takes the first that is not open: whoever did not know what the other just served would repeat it."""
+    with (
+        Arena(Store.open(arena_url), chooser=first_free) as one,
+        Arena(Store.open(arena_url), chooser=first_free) as two,
+    ):
+        one.append(catalog())
         threads = [
             threading.Thread(target=vote_often, args=(arena, f"{name}{number}", 12))
             for number in range(4)
@@ -142,6 +158,7 @@ def test_when_the_file_of_an_arena_is_deleted_or_replaced_votes_are_refused_at_o
             with pytest.raises(StoreError, match="deleted or replaced"):
                 step()
         assert time.monotonic() - began < 2.0
+        assert path.exists() is replaced, "no empty file takes its place"
     shutil.rmtree(tmp_path)
     shutil.copytree(before, tmp_path)
     assert verify(sqlite_url).votes == 2

@@ -58,7 +58,7 @@ def week() -> tuple[Log, WeeklyReport]:
 
 def test_reading_a_period_off_a_log_ends_in_the_state_of_the_log(week: tuple[Log, WeeklyReport]) -> None:
     log, report = week
-    assert [row.rating for row in report.board.rows] == [row.rating for row in live_board(log.state).rows]
+    assert [row.rating for row in report.board.rows] == [row.rating for row in live_board(log.rate()).rows]
     assert report.votes == 997
     assert report.events["matchup_served"] == report.events["voted"] == 1000
     assert [look.at - report.since for look in report.looks[:-1]] == [DAY * day for day in range(len(report.looks) - 1)]

@@ -270,6 +270,7 @@ class Database:
 
     def _connected(self) -> Any:
         if self.path is not None:
+            self._check_in_place()  # connecting would make an empty file
             driver: Any = sqlite3.connect(
                 self.path, isolation_level=None, timeout=self._busy_seconds, check_same_thread=False
             )
