@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -16,8 +17,7 @@ from tiltyard.arena.events import Choice
 from tiltyard.arena.model_detail import arena_calibration, both_bad_trend, model_detail, recent_form
 from tiltyard.arena.policy import Policy, PublicationRules
 from tiltyard.arena.ratings import Ratings
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.votes import VoteColumns, vote_table
+from tiltyard.arena.votes import vote_table
 from tiltyard.errors import ArenaError
 from tiltyard.report.weekly.text import worth_knowing
 from tiltyard.validity.publication import Badge
@@ -93,11 +93,12 @@ def test_a_log_walked_through_the_phases_is_ordered_by_legacy_elo_until_the_thir
 
 
 def test_the_same_events_give_the_same_board(played: Log) -> None:
-    again = ArenaState(VoteColumns())
-    for seq, event in enumerate(played.events, start=1):
-        again.apply(seq, event)
-    assert live_board(again) == live_board(played.rate())
-    assert json.loads(json.dumps(live_board(again).to_dict()))["rows"][0]["badge"] in {"Stable", "Established"}
+    again = Log()
+    for event in played.events:
+        again.now = event.at
+        again.say(event.body)
+    assert live_board(again.rate()) == live_board(played.rate())
+    assert json.loads(json.dumps(live_board(again.rate()).to_dict()))["rows"][0]["badge"] in {"Stable", "Established"}
 
 
 def test_a_disabled_model_leaves_the_board_and_its_votes_stay(played: Log) -> None:
@@ -205,7 +206,7 @@ def test_the_label_and_the_top_tier_are_about_the_order_that_is_shown(played: Lo
         log.say(event.body)
     log.say(e.PhaseChanged(phase=phase))
     last = log.state.catalog.model(live_board(log.rate()).rows[-1].model)
-    ratings = Ratings(log.state.seq, *(column.copy() for column in log.state.ratings.columns()))
+    ratings = deepcopy(log.rate().ratings)
     ratings.legacy[last] = 3000.0
     ratings.deviation[last] = 350.0
     board = live_board(log.rate(), ratings)
