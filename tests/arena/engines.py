@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from sqlalchemy import text
 
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
@@ -46,9 +45,9 @@ class Clock:
         self.now += int(seconds * SECOND)
 
 
-def open_arena(url: str, clock: Clock | None = None, seed: int = 1, checkpoint_every: int = 20_000) -> Arena:
+def open_arena(url: str, clock: Clock | None = None, seed: int = 1) -> Arena:
     """The arena at a URL, which serves anything; with a clock it never looks around by itself."""
-    store = Store.open(url, checkpoint_every)
+    store = Store.open(url)
     if clock is None:
         return Arena(store, chooser=any_matchup, rng=np.random.default_rng(seed))
     rng = np.random.default_rng(seed)
@@ -87,7 +86,7 @@ def sql(url: str, command: str) -> list[tuple[object, ...]]:
     store = Store.open(url)
     try:
         with store.database.write() as connection:
-            result = connection.execute(text(command))
-            return [tuple(row) for row in result] if result.returns_rows else []
+            result = connection.driver.execute(command)
+            return [tuple(row) for row in result.fetchall()] if result.description else []
     finally:
         store.close()

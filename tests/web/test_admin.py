@@ -21,11 +21,11 @@ from tests.web.administrators import Desk, at_the_desk, log_of, staffed_site, vo
 from tests.web.attackers import blind_site
 from tests.web.sites import ADMIN_SECRET, MODELS, SECRET, SmallSite, form_in, vote_page
 from tiltyard.arena import events as e
-from tiltyard.arena.group_commit import Load
 from tiltyard.arena.service import Arena, clock
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.visitor_rules import Limits
 from tiltyard.arena.voting import TooMany
+from tiltyard.arena.writer import Load
 from tiltyard.web.admin_gate import COOKIE, GUESSES, SESSION_SECONDS, Gate, Login
 from tiltyard.web.app import create_app
 from tiltyard.web.engine import Writer
@@ -598,7 +598,7 @@ def _after_in(page: str) -> dict[str, tuple[int, str]]:
 
 
 def test_the_overview_says_that_the_writer_is_slow_or_broken() -> None:
-    idle = Load(waiting=0, group_seconds=0.0, wait_seconds=0.0)
+    idle = Load(waiting=0, group_seconds=0.0)
     writers = {
         "busy": Writer(idle),
         "not working": Writer(idle, trouble="disk full"),

@@ -173,7 +173,7 @@ def test_a_site_that_starts_while_a_vote_is_held_back_publishes_nothing_of_it(cl
         assert second.read(lambda state: state.seq) == before.seq + 3
         fresh = Observatory(site.url, now=clock)
         assert fresh.refresh().board == before.board
-        assert len(fresh.look(lambda _, votes: list(votes.votes))) == before.board.votes
+        assert len(fresh.look(lambda _, votes: list(votes))) == before.board.votes
         clock.turn(8)
         assert fresh.refresh().board.votes == before.board.votes + 2
         fresh.close()

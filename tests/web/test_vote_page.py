@@ -188,7 +188,7 @@ def test_without_a_script_the_page_shows_the_names_once_the_time_is_over(sqlite_
         assert not any(name in early + between for name in IDENTIFYING)
         clock.turn(2)
         assert sum(name in client.get(where).text for name in NAMES) == 2
-        kinds = [row[0] for row in sql(made.url, "SELECT kind FROM events ORDER BY id DESC LIMIT 1")]
+        kinds = [row[0] for row in sql(made.url, "SELECT kind FROM events ORDER BY seq DESC LIMIT 1")]
         assert kinds == ["voted"]  # final by time: nothing was written to show them
 
 
