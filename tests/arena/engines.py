@@ -94,7 +94,7 @@ def sql(url: str, command: str) -> list[tuple[object, ...]]:
     store = Store.open(url)
     try:
         with store.database.write() as connection:
-            cursor = connection.driver.execute(command)
-            return [tuple(row) for row in cursor] if cursor.description else []
+            result = connection.driver.execute(command)
+            return [tuple(row) for row in result.fetchall()] if result.description else []
     finally:
         store.close()

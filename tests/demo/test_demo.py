@@ -111,7 +111,7 @@ def test_the_commands_to_type_next_work(home: Path, done: subprocess.CompletedPr
 def test_the_arena_takes_votes_that_a_second_demo_keeps_and_it_says_the_same_numbers(
     home: Path, done: subprocess.CompletedProcess[str]
 ) -> None:
-    pytest.importorskip("sqlalchemy", reason="needs the [arena] extra")
+    pytest.importorskip("psycopg", reason="needs the [arena] extra")
     from tiltyard.arena.events import Choice
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store.reading import prompt_texts
@@ -133,7 +133,7 @@ def test_the_arena_takes_votes_that_a_second_demo_keeps_and_it_says_the_same_num
 
 
 def test_without_the_arena_extra_one_line_says_so_and_the_rest_runs(tmp_path: Path) -> None:
-    ended = demo(tmp_path, "--out", "here", absent=("sqlalchemy", "alembic", "starlette", "altair", "vl_convert"))
+    ended = demo(tmp_path, "--out", "here", absent=("psycopg", "uvicorn", "starlette", "altair", "vl_convert"))
     assert ended.returncode == 0, ended.stderr
     assert "left out: the live arena needs the [arena] extra. Install it: pip install 'tiltyard[arena]'" in ended.stderr
     assert (tmp_path / "here" / "headline" / "report.html").is_file()

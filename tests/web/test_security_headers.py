@@ -13,6 +13,7 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from tests.arena.engines import sql
 from tests.forked import PATIENCE_SECONDS
 from tests.web.sites import SmallSite, form_in, small_site, vote_page
 from tiltyard.web.app import create_app
@@ -125,8 +126,7 @@ def test_only_a_trusted_proxy_is_believed(sqlite_url: str) -> None:
         stranger = site.client("192.0.2.77")
         assert "; Secure" not in stranger.post("/api/v1/matchups", headers=said).headers["set-cookie"]
         assert site.client("203.0.113.9").post("/api/v1/matchups", headers=said).status_code == 201
-        with site.arena.store.database.read() as connection:
-            blocks = connection.exec_driver_sql("SELECT block FROM matchups ORDER BY served_at").scalars().all()
+        blocks = sql(site.url, "SELECT block FROM matchups ORDER BY seq")
         assert blocks[0] == blocks[2] != blocks[1]
 
 

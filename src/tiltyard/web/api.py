@@ -15,17 +15,14 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from tiltyard.arena.catalog import Catalog
-from tiltyard.arena.commands import SAFE_ID, AppendEvents, Receipt, RevealNames, SkipMatchup, SubmitVote, UndoVote
+from tiltyard.arena.commands import SAFE_ID, Receipt, RevealNames, SkipMatchup, SubmitVote, UndoVote
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.parts import day_end
 from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.policy import DefenceRules
 from tiltyard.arena.service import Arena
-from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.checkpoints import load_votes
 from tiltyard.arena.store.desk import tags_by_matchup
-from tiltyard.arena.store.matchups import shown_matchup
+from tiltyard.arena.store.matchups import public_until, shown_matchup
 from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.votes import battle_rows
 from tiltyard.arena.voting import MatchupStatus, NotYours
@@ -219,17 +216,15 @@ async def validity_week(request: Request) -> Response:
 
 
 async def battles(request: Request) -> Response:
-    """One JSON object per line, in the order of the log, with every vote acknowledged as final before the request.
+    """One JSON object per line, in the order of the log, with every vote before the first that can still be undone.
 
     `status` is `counted` or `excluded`, `weight` how much of the vote counts on the published board (excluded: 0). A
     voter is an anonymous number that says which votes belong together; times are rounded to the hour. With `?on=` a day
     such as `2026-11-01` (UTC), only votes up to its end; with `?since=` a day, only those from its beginning on.
     """
-    engine, between = site_of(request).engine, _between(request)
+    arena, between = site_of(request).engine.arena, _between(request)
     async with request.app.state.exports.turn():
-        await engine.run(AppendEvents(()))  # chains what other processes have acknowledged
-        seq, catalog, rules = await engine.read(_names)
-        file = await asyncio.to_thread(_written_rows, engine.arena, seq, catalog, rules, between)
+        seq, file = await asyncio.to_thread(_written_rows, arena, between)
     headers = {"content-disposition": 'attachment; filename="battles.jsonl"', "x-log-seq": str(seq)}
     return StreamingResponse(pieces(file), media_type="application/x-ndjson", headers=headers)
 
@@ -261,13 +256,6 @@ async def _whole(request: Request, asked: tuple[str, ...], values: Callable[[Sna
     return await prepared(request, ("api", *asked), make, "application/json", {"cache-control": "no-cache"})
 
 
-def _names(state: ArenaState) -> tuple[int, Catalog, DefenceRules]:
-    """Where the log ends, what its numbers mean, and how votes are weighed; a copy, as the state goes on changing."""
-    copy = Catalog()
-    copy.models, copy.prompts = list(state.catalog.models), list(state.catalog.prompts)
-    return state.seq, copy, state.policy.defences
-
-
 def _between(request: Request) -> tuple[int, int]:
     """The first second of the votes that are asked for, and the first one after them."""
     days = {name: day_end(asked) for name in ("since", "on") if (asked := request.query_params.get(name))}
@@ -278,20 +266,18 @@ def _between(request: Request) -> tuple[int, int]:
     return (0 if since is None else (since - DAY) // SECOND), (sys.maxsize if on is None else on // SECOND)
 
 
-def _written_rows(
-    arena: Arena, until: int, catalog: Catalog, rules: DefenceRules, between: tuple[int, int]
-) -> IO[bytes]:
-    """The rows in a temporary file, so that a slow reader holds no transaction open."""
+def _written_rows(arena: Arena, between: tuple[int, int]) -> tuple[int, IO[bytes]]:
+    """Where the public log ends, and its rows in a temporary file, so that a slow reader holds no transaction open."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the sender
     encoder = msgspec.json.Encoder()
-    tags = tags_by_matchup(arena.store, until)
     with arena.store.database.read() as connection:
-        _, votes, _ = load_votes(connection, until)
-    for row in battle_rows(votes, catalog, rules, tags):
+        state, votes, _ = load_votes(connection, public_until(connection, arena.now()))
+    tags = tags_by_matchup(arena.store, state.seq)
+    for row in battle_rows(votes, state.catalog, state.policy.defences, tags):
         if between[0] <= row["timestamp"] < between[1]:
             file.write(encoder.encode(row) + b"\n")
     file.seek(0)
-    return file
+    return state.seq, file
 
 
 async def pieces(file: IO[bytes]) -> AsyncIterator[bytes]:

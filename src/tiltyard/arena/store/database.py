@@ -240,16 +240,17 @@ class Database:
         if not self._room.acquire(timeout=self._busy_seconds):
             raise StoreError(f"cannot use {self.shown}: all connections are busy. Try again.")
         try:
-            driver = self._take()
+            driver, broken = self._take(), False
             try:
                 yield driver
-            except BaseException:
-                driver.close()
+            except self._errors():
+                broken = True
                 raise
-            if self._closed or len(self._idle) >= MOST_CONNECTIONS:
-                driver.close()
-            else:
-                self._idle.append((driver, time.monotonic()))
+            finally:
+                if broken or self._closed or len(self._idle) >= MOST_CONNECTIONS:
+                    driver.close()
+                else:
+                    self._idle.append((driver, time.monotonic()))
         finally:
             self._room.release()
 
@@ -270,7 +271,7 @@ class Database:
 
     def _connected(self) -> Any:
         if self.path is not None:
-            self._check_in_place()  # connecting would make an empty file
+            self._check_in_place()  # connecting would make an empty file, and so delete the log of writes beside it
             driver: Any = sqlite3.connect(
                 self.path, isolation_level=None, timeout=self._busy_seconds, check_same_thread=False
             )
