@@ -16,16 +16,15 @@ from pathlib import Path
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from tiltyard.arena.events import ResponseAdded
 from tiltyard.arena.import_source import opened_source
 from tiltyard.arena.importing import Import, carry_out, prepare_import
 from tiltyard.arena.screening import hide_self_naming
 from tiltyard.arena.service import Arena
-from tiltyard.errors import BankError, TiltyardError
+from tiltyard.errors import BankError
 from tiltyard.files import write_text
-from tiltyard.web.admin import admin_page, entered, followed, posted, purpose_of, refused
+from tiltyard.web.admin import admin_page, check_token, desk, followed, posted
 from tiltyard.web.bodies import upload_of
 from tiltyard.web.site import site_of
 
@@ -57,7 +56,6 @@ class _Owner(msgspec.Struct, frozen=True):
 
 async def import_page(request: Request) -> Response:
     """The forms for prompts, answers and model metadata, and for a zip file."""
-    await entered(request)
     return _import_page(request)
 
 
@@ -85,12 +83,7 @@ async def import_texts(request: Request) -> Response:
 
 async def upload(request: Request) -> Response:
     """Take a zip file, and say what importing it would do."""
-    session = await entered(request)
-    site = site_of(request)
-    try:
-        folder = _uploads()
-    except BankError as error:
-        return refused(request, "import", error)
+    folder = _uploads()
     for old in folder.iterdir():
         if time.time() - old.stat().st_mtime > UPLOAD_SECONDS:
             old.unlink(missing_ok=True)
@@ -98,16 +91,13 @@ async def upload(request: Request) -> Response:
     target = folder / f"{name}.zip"
     try:
         fields = await upload_of(request, target, UPLOAD_BYTES)
-        site.visitors.check_form(request, fields.get("token", ""), purpose_of(session))
+        check_token(request, fields.get("token", ""))
+        if not target.exists():
+            raise BankError("no file was sent. Choose a zip file.")
+        return await _answered(request, lambda arena: _unzipped(arena, target), look_only=True, upload=name)
     except BaseException:
         target.unlink(missing_ok=True)
         raise
-    if not target.exists():
-        return refused(request, "import", BankError("no file was sent. Choose a zip file."))
-    answer = await _answered(request, lambda arena: _unzipped(arena, target), look_only=True, upload=name)
-    if answer.status_code != 200:
-        target.unlink(missing_ok=True)
-    return answer
 
 
 async def import_upload(request: Request) -> Response:
@@ -115,8 +105,7 @@ async def import_upload(request: Request) -> Response:
     name = (await posted(request)).get("upload", "")
     target = _uploads() / f"{name}.zip"
     if not UPLOAD_NAME.match(name) or not target.exists():
-        error = BankError("the uploaded file is gone: it waits an hour, on the host that took it. Upload it again.")
-        return refused(request, "import", error)
+        raise BankError("the uploaded file is gone: it waits an hour, on the host that took it. Upload it again.")
     try:
         return await _answered(request, lambda arena: _unzipped(arena, target), look_only=False)
     finally:
@@ -150,12 +139,7 @@ async def _answered(
     upload: str = "",
 ) -> Response:
     """Prepare an import outside the event loop, then show it or do it."""
-    site = site_of(request)
-    arena = site.engine.arena
-    try:
-        lines, rows = await asyncio.to_thread(_done, arena, prepared, look_only)
-    except TiltyardError as error:
-        return refused(request, "import", error)
+    lines, rows = await asyncio.to_thread(_done, site_of(request).engine.arena, prepared, look_only)
     if look_only:
         return _import_page(request, preview=lines, rows=rows, again=again, upload=upload)
     _log.info("administrator at %s: an import", request.state.address)
@@ -240,8 +224,7 @@ def _lines(text: str) -> str:
 
 
 ROUTES = [
-    Route("/admin/import", import_page),
-    Route("/admin/import", import_texts, methods=["POST"]),
-    Route("/admin/upload", upload, methods=["POST"]),
-    Route("/admin/upload/import", import_upload, methods=["POST"]),
+    *desk("/import", "import", import_page, import_texts),
+    *desk("/upload", "import", change=upload),
+    *desk("/upload/import", "import", change=import_upload),
 ]

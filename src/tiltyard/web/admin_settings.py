@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -17,14 +17,13 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import PHASES, Policy
 from tiltyard.arena.visitor_rules import Limits
-from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.errors import OptionError
 from tiltyard.web import admin_views
-from tiltyard.web.admin import HOME, admin_page, append, entered, followed, posted, redirect, refused
+from tiltyard.web.admin import HOME, admin_page, append, desk, followed, posted, redirect
 from tiltyard.web.reports import written
 from tiltyard.web.site import site_of
 
@@ -160,7 +159,6 @@ def limit_groups(limits: Limits) -> list[tuple[str, str, list[tuple[str, int, st
 
 async def settings_page(request: Request) -> Response:
     """Phase, limits and the whole policy."""
-    await entered(request)
     site = site_of(request)
     policy, phase = await site.engine.read(lambda state: (state.policy, state.phase))
     context = {
@@ -177,12 +175,9 @@ async def change_phase(request: Request) -> Response:
     """Move the arena to another phase."""
     form = await posted(request)
     phase = form.get("phase", "")
-    try:
-        if phase not in map(str, PHASES):
-            raise OptionError(f"there is no phase {phase[:20]!r}; the phases are 1 to {PHASES[-1]}.")
-        await append(request, [e.PhaseChanged(phase=int(phase))])
-    except TiltyardError as error:
-        return refused(request, "settings", error)
+    if phase not in map(str, PHASES):
+        raise OptionError(f"there is no phase {phase[:20]!r}; the phases are 1 to {PHASES[-1]}.")
+    await append(request, [e.PhaseChanged(phase=int(phase))])
     await followed(request)
     return redirect(f"{HOME}/settings", "phase")
 
@@ -190,29 +185,25 @@ async def change_phase(request: Request) -> Response:
 async def change_limits(request: Request) -> Response:
     """Change the rate limits; the rest of the policy stays."""
     form = await posted(request)
-    return await _change_policy(request, "limits", lambda: {"limits": admin_views.limits_from(form)})
+    return await _change_policy(request, "limits", limits=admin_views.limits_from(form))
 
 
 async def change_texts_public(request: Request) -> Response:
     """Change when answers are public; the rest of the policy stays."""
     form = await posted(request)
-    return await _change_policy(request, "texts", lambda: {"texts_public": admin_views.texts_public_from(form)})
+    return await _change_policy(request, "texts", texts_public=admin_views.texts_public_from(form))
 
 
-async def _change_policy(request: Request, done: str, read: Callable[[], dict[str, Any]]) -> Response:
-    try:
-        changes = read()
-        policy = await site_of(request).engine.read(lambda state: state.policy)
-        await append(request, [e.SettingsChanged(policy=msgspec.structs.replace(policy, **changes))])
-    except TiltyardError as error:
-        return refused(request, "settings", error)
+async def _change_policy(request: Request, done: str, **changes: Any) -> Response:
+    policy = await site_of(request).engine.read(lambda state: state.policy)
+    await append(request, [e.SettingsChanged(policy=msgspec.structs.replace(policy, **changes))])
     await followed(request)
     return redirect(f"{HOME}/settings", done)
 
 
 ROUTES = [
-    Route("/admin/settings", settings_page),
-    Route("/admin/settings/phase", change_phase, methods=["POST"]),
-    Route("/admin/settings/limits", change_limits, methods=["POST"]),
-    Route("/admin/settings/texts", change_texts_public, methods=["POST"]),
+    *desk("/settings", "settings", settings_page),
+    *desk("/settings/phase", "settings", change=change_phase),
+    *desk("/settings/limits", "settings", change=change_limits),
+    *desk("/settings/texts", "settings", change=change_texts_public),
 ]

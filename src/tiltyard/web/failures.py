@@ -122,7 +122,7 @@ def answer_error(request: Request, error: Exception) -> Response:
     if failure.refused is not None:
         state.refusals.note(failure.refused)
     headers, site = dict(failure.headers), getattr(state, "site", None)
-    if request.url.path.startswith("/api/"):
+    if request.scope["path"].startswith("/api/"):
         body = msgspec.json.encode({"error": {"code": failure.code, "message": failure.message}})
         return Response(body, failure.status, headers, media_type="application/json")
     if site is None:

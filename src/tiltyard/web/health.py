@@ -170,7 +170,10 @@ async def metrics(request: Request) -> Response:
                 kinds = None
         lines += _arena_lines(health, kinds)
         if health.board_seq is not None:
-            lines += _bank_lines(await asyncio.to_thread(site.observatory.look, _bank_counts, "bank counts"))
+            telling, withheld = await asyncio.to_thread(site.observatory.look, _bank_counts, "bank counts")
+            lines += _figure("tiltyard_self_naming_answers", "gauge", "Answers that say who wrote them.", telling)
+            message = "Answers that are not served: they say who wrote them, or were switched off."
+            lines += _figure("tiltyard_withheld_answers", "gauge", message, withheld)
     message = "Requests refused because the process was busy."
     lines += _by_label("tiltyard_refused_total", message, "what", request.app.state.refusals.counts)
     lines += _request_lines(request.app.state.requests)
@@ -224,13 +227,6 @@ def _bank_counts(state: ArenaState, _votes: object) -> tuple[int, int]:
     """How many current answers say who wrote them, and how many are not served."""
     catalog = state.catalog
     return len(catalog.telling.intersection(catalog.response_ids.values())), len(catalog.withheld())
-
-
-def _bank_lines(counts: tuple[int, int]) -> Iterator[str]:
-    telling, withheld = counts
-    yield from _figure("tiltyard_self_naming_answers", "gauge", "Answers that say who wrote them.", telling)
-    message = "Answers that are not served: they say who wrote them, or were switched off."
-    yield from _figure("tiltyard_withheld_answers", "gauge", message, withheld)
 
 
 def _figure(name: str, kind: str, message: str, value: float) -> Iterator[str]:

@@ -140,7 +140,7 @@ def own_page(snapshot: Snapshot, votes: Sequence[CastVote]) -> OwnPage:
         won, lost = snapshot.models[winner], snapshot.models[loser]
         if won.model not in ratings or lost.model not in ratings:
             continue
-        chance = _chance(ratings[won.model], ratings[lost.model])
+        chance = float(expected_scores(np.array(ratings[won.model]), np.array(ratings[lost.model])))
         chances.append(max(chance, 1.0 - chance))
         agreed += chance > 0.5
         if chance < 0.5:
@@ -160,10 +160,6 @@ def own_page(snapshot: Snapshot, votes: Sequence[CastVote]) -> OwnPage:
         boldest=tuple(sorted(bold, key=lambda vote: vote.chance)[:BOLDEST]),
         choices={choice.value: sum(vote.choice is choice for vote in counted) for choice in Choice},
     )
-
-
-def _chance(rating: float, rival: float) -> float:
-    return float(expected_scores(np.array(rating), np.array(rival)))
 
 
 def _lines(snapshot: Snapshot, counted: Sequence[CastVote]) -> tuple[OwnLine, ...]:

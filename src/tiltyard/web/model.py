@@ -128,7 +128,16 @@ def model_page(snapshot: Snapshot, state: ArenaState, every: VoteColumns, name: 
         calibration=again.calibration(facts.number),
         offline=_offline_row(snapshot, name),
         around=_around(snapshot, name),
-        latest=tuple(_seen(vote, facts.number, state) for vote in latest[:LATEST]),
+        latest=tuple(
+            SeenVote(
+                vote.at // HOUR * HOUR,
+                state.catalog.models[vote.b if vote.a == facts.number else vote.a].model,
+                state.catalog.prompts[vote.prompt].prompt_id,
+                result_for(vote, facts.number),
+                vote.standing is VoteStanding.COUNTED,
+            )
+            for vote in latest[:LATEST]
+        ),
         answers=_answers(state, facts.number),
         beside={
             near.record.name: {
@@ -176,17 +185,6 @@ def _around(snapshot: Snapshot, name: str) -> Neighbourhood | None:
         above.votes_to_swap if above else None,
         below.model if below else None,
         row.votes_to_swap,
-    )
-
-
-def _seen(vote: CastVote, model: int, state: ArenaState) -> SeenVote:
-    rival = vote.b if vote.a == model else vote.a
-    return SeenVote(
-        vote.at // HOUR * HOUR,
-        state.catalog.models[rival].model,
-        state.catalog.prompts[vote.prompt].prompt_id,
-        result_for(vote, model),
-        vote.standing is VoteStanding.COUNTED,
     )
 
 
