@@ -92,6 +92,11 @@ def test_a_proxy_that_hides_visitors_or_their_scheme_is_named(
     assert [line.need for line in checkup._check_seen(seen, scheme, host)] == wanted
 
 
+def test_who_listens_where_strangers_come_in_is_told_to_put_a_proxy_in_front() -> None:
+    hosts = ("127.0.0.1", "::1", "localhost", "10.0.0.7", "0.0.0.0", "::", "8.8.8.8", "arena.example.org")
+    assert [checkup.is_private(host) for host in hosts] == [True] * 4 + [False] * 4
+
+
 def test_a_token_is_good_for_five_minutes_and_for_one_secret() -> None:
     token = checkup.doctor_token(SECRET, NOW)
     assert checkup.is_doctor(token, SECRET, NOW + 299)
