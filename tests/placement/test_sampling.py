@@ -233,12 +233,6 @@ def test_before_any_verdict_the_belief_is_the_field_half_as_wide_again():
     assert same == chooser.choose(9, Belief(2.0, 1.5), [], rng(1)).tolist()
 
 
-@pytest.mark.parametrize(("strength", "sd"), [(math.inf, 1.0), (math.nan, 1.0), (0.0, math.inf), (0.0, -1.0)])
-def test_an_estimate_that_is_none_is_refused_rather_than_followed(strength, sd):
-    with pytest.raises(RatingError, match="is not an estimate to choose opponents by"):
-        Belief(strength, sd)
-
-
 @pytest.mark.parametrize("strength", [0.0, 1.5])
 def test_a_panel_of_a_hundred_meets_at_least_ten_opponents_and_none_in_a_fifth_of_its_battles(strength):
     cells = simulation.own_question_each(40, 8000)

@@ -229,8 +229,8 @@ def rejudge_command(
     job = prepare(folder, name, out=out, budget_usd=budget, notice=note)
     agree_to_price(job.judge, job.judging_plan, job.asking.prices, yes=yes)
     with interruptible(GO_ON), ProgressView() as progress:
-        changes = run_to_end(rejudge(job, watch=progress.watch))
-    say("\n".join(change_lines(changes)))
+        changed, standings = run_to_end(rejudge(job, watch=progress.watch))
+    say("\n".join(change_lines(changed, standings)))
     note(f"new run folder: {job.folder}; changes.json says what changed")
 
 

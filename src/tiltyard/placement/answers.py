@@ -20,8 +20,9 @@ from tiltyard.llm.generation import EntrantSettings, generate
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.provider import Provider, parse_model_name
 from tiltyard.llm.providers import make_provider
+from tiltyard.options import PlaceOptions
 from tiltyard.placement.human_arena import Exchange, HumanArena
-from tiltyard.placement.plan import PlacementPlan, PlaceOptions
+from tiltyard.placement.plan import PlacementPlan
 
 
 class Answers(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.battles import read_battles, write_battles
+from tiltyard.battles import Source, read_battles, write_battles
 from tiltyard.battles.table import concat, merge_equal
 from tiltyard.boards.leaderboard import EloReport, Leaderboard
 from tiltyard.boards.rating import rate_with
@@ -24,13 +24,11 @@ from tiltyard.placement.rating import (
     Recipe,
     calibration_details,
     calibration_rows,
-    human_part,
     judge_scale,
     rate_new_model,
-    with_plain_rating,
 )
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity, check_families, sensitivity
-from tiltyard.placement.rounds import NO_ANSWER, JudgeCalibration, PanelResult, judged_battles
+from tiltyard.placement.rounds import JudgeCalibration, PanelResult, judged_battles
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 KEPT_COLUMNS = ("question_id", "language")
@@ -39,24 +37,36 @@ SAME_DIGITS = 1e-9
 """How far apart numbers may be that are the same. Processors compute exponentials by different instructions."""
 
 
+class PlacementText(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of `texts.jsonl`: the texts of a judged battle."""
+
+    question_id: str
+    opponent: str
+    language: str | None
+    prompt: str
+    """What was asked."""
+    model_answer: str
+    opponent_answer: str
+
+
 def write_evidence(
     folder: Path, plan: PlacementPlan, result: PanelResult, calibration: JudgeCalibration | None
 ) -> None:
     """The files that ratings are computed from: battles, verdicts, calibration; and the texts beside them."""
-    judged = [battle for battle in result.battles if battle.judgment is not None]
-    write_lines(folder / "verdicts.jsonl", (battle.judgment for battle in judged))
+    write_lines(folder / "verdicts.jsonl", result.judgments)
     write_lines(
         folder / "texts.jsonl",
         (
-            {
-                "question_id": battle.planned.question_id,
-                "opponent": battle.planned.opponent,
-                "language": battle.exchange.language,
-                "prompt": battle.exchange.prompt,
-                "model_answer": battle.answer,
-                "opponent_answer": battle.exchange.answer,
-            }
-            for battle in judged
+            PlacementText(
+                question_id=battle.planned.question_id,
+                opponent=battle.planned.opponent,
+                language=battle.exchange.language,
+                prompt=battle.exchange.prompt,
+                model_answer=battle.answer,
+                opponent_answer=battle.exchange.answer,
+            )
+            for battle in result.battles
+            if battle.answer is not None
         ),
     )
     if calibration is not None:
@@ -91,7 +101,7 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     path = folder / "battles.jsonl"
     joint = rate_with(recipe.estimator(), path)
     battles = read_battles(path)
-    people = HumanBoard.of(human_part(battles), recipe.anchor)
+    people = HumanBoard.of(battles.take(battles.source == Source.HUMAN).compact(), recipe.anchor)
     judgments = read_judgments(folder / "verdicts.jsonl")
     scale, families = None, None
     if recipe.mode == "calibrated":
@@ -101,13 +111,19 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
             rows = calibration_rows(calibration, people)
             families = check_families(people.anchors, people.models, rows, recipe.families, recipe.overall_level)
     rating = rate_new_model(recipe, people, battles, judgments, scale)
-    board = joint
     if recipe.mode == "joint":
-        board = replace(board, remarks=(*board.remarks, f"{recipe.model}: judge's scale, sampling error only"))
+        board = replace(joint, remarks=(*joint.remarks, f"{recipe.model}: judge's scale, sampling error only"))
     else:
-        board = with_plain_rating(rating.board, recipe.model, joint)
         origin = {name: joint.settings[name] for name in ("where", "battles_sha256", "tiltyard_version")}
-        board = replace(board, settings={**board.settings, **origin})
+        plain = joint[recipe.model]
+        extra = {
+            "judge_scale_rating": plain.rating,
+            "judge_scale_ci_low": plain.ci_low,
+            "judge_scale_ci_high": plain.ci_high,
+        }
+        placed = replace(rating.entry, extra={**rating.entry.extra, **extra})
+        entries = tuple(placed if entry.model == recipe.model else entry for entry in rating.board)
+        board = replace(rating.board, entries=entries, settings={**rating.board.settings, **origin})
     report = EloReport.of(board, arena=recipe.arena, model=recipe.model, judge_model=recipe.judge_model)
     details = {**report.details, "placement": {"mode": recipe.mode, "overall_level": recipe.overall_level}}
     if rating.scaled is not None and scale is not None:
@@ -216,14 +232,3 @@ def _agree(saved: Any, again: Any) -> bool:
     if isinstance(saved, float) and isinstance(again, float):
         return math.isclose(saved, again, rel_tol=SAME_DIGITS, abs_tol=SAME_DIGITS)
     return bool(saved == again)
-
-
-def failure_counts(result: PanelResult, no_answer: int) -> dict[str, int]:
-    """Why battles of the panel have no result, by name."""
-    counts: dict[str, int] = {NO_ANSWER: no_answer} if no_answer else {}
-    for judgment in result.judgments:
-        if judgment.status != "ok":
-            words = [verdict.verdict.value for verdict in judgment.raw if not verdict.verdict.readable]
-            name = words[0] if words else "missing"
-            counts[name] = counts.get(name, 0) + 1
-    return counts

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -34,7 +34,7 @@ from tiltyard.battles.inputs import Part, find_parts
 from tiltyard.errors import BankError, BattleError, NoBattles, OptionError
 from tiltyard.files import file_sha256
 from tiltyard.options import OnBad
-from tiltyard.types import Floats, Int32s
+from tiltyard.types import Floats, Int32s, Ints
 
 Int8s = NDArray[np.int8]
 
@@ -56,6 +56,10 @@ class Cells:
 
     def __len__(self) -> int:
         return len(self.question)
+
+    def take(self, cells: Ints) -> Cells:
+        """Some of the cells."""
+        return replace(self, question=self.question[cells], model=self.model[cells], language=self.language[cells])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
