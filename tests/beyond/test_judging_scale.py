@@ -41,7 +41,7 @@ from tiltyard.llm.runner import ask_all
 from tiltyard.tournament.artifacts import write_matches, write_verdicts
 from tiltyard.tournament.config import EloSettings
 from tiltyard.tournament.plan import MatchList, build_matches
-from tiltyard.tournament.ratings import SettledBattles, rate_dimension
+from tiltyard.tournament.ratings import rate_dimension, settled_battles
 from tiltyard.tournament.run import rate_all
 
 RUBRIC = Rubric("clarity", "7", "Prefer the clearer answer.")
@@ -193,8 +193,7 @@ def test_some_thirty_bytes_of_a_judgment_are_kept_for_its_ratings(tmp_path: Path
     def settled(count: int) -> object:
         rows = ManyJudgments(count)
         write_verdicts(tmp_path, "clarity", rows)
-        battles = SettledBattles("clarity", rows)
-        return battles, battles.table()
+        return settled_battles("clarity", rows)
 
     settled(200)
     peaks = [peak_bytes(lambda count=count: settled(count)) for count in (200, 1_200)]
@@ -208,8 +207,6 @@ def test_battles_made_when_they_are_looked_at_are_the_battles_of_the_judgments(t
     standing = rate_dimension("clarity", rows, EloSettings(n_perms=2), "judge-1")
     expected = [to_battle(row) for row in rows]
     assert list(standing.battles) == expected
-    assert standing.battles[3:7] == expected[3:7]
-    assert standing.battles[-1] == expected[-1]
 
 
 def test_questions_are_found_by_key_and_of_equal_ones_the_first() -> None:

@@ -16,7 +16,6 @@ from scipy.integrate import quad
 
 import tiltyard
 from oracles import sampling_simulation as simulation
-from tiltyard.errors import RatingError
 from tiltyard.placement.human_arena import Cells
 from tiltyard.placement.sampling import (
     SAMPLERS,

@@ -166,12 +166,13 @@ def world(rng: np.random.Generator, n: int, skill: dict[str, float], taste: floa
             "question_id": Codes(np.array([prompt for _, prompt in rows], dtype=np.int32), [f"p{i}" for i in range(n)]),
             "len_a": len_a,
             "len_b": len_b,
+            "inconsistent": np.zeros(len(rows)),
         },
     )
 
 
 def against(table: BattleTable) -> BaselineTable:
-    found = rate_against(table, "base", np.zeros(len(table), dtype=bool))
+    found = rate_against(table, "base")
     assert found is not None
     return found
 

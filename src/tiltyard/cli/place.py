@@ -88,7 +88,7 @@ def _place(
 ) -> None:
     """Plan, quote, judge, rate, write, and print the result."""
     from tiltyard.judging.run_folder import utc_now
-    from tiltyard.placement.answers import ModelAnswers, make_answers, make_judge, name_of
+    from tiltyard.placement.answers import make_answers, make_judge, name_of
     from tiltyard.placement.plan import make_plan, with_judge
     from tiltyard.placement.rounds import Participants
     from tiltyard.placement.run import carry_out, run_folder
@@ -111,8 +111,7 @@ def _place(
         ProgressView() as progress,
     ):
         participants = Participants(judge, answers, progress.watch, progress.verdict, _show_round)
-        if isinstance(answers, ModelAnswers):
-            answers.watch = progress.watch
+        answers.watch = progress.watch
         finished = run_to_end(carry_out(plan, participants, folder, prices=asking.prices, finish=write_report))
     _say_result(finished, format)
 
@@ -121,14 +120,12 @@ def _quote(plan: PlacementPlan, judge: Judge, answers: Answers, asking: AskingPa
     """Show what will be asked at most, and ask for confirmation."""
     from tiltyard.judging.language_model import LanguageModelJudge
     from tiltyard.llm.prices import quote
-    from tiltyard.placement.answers import ModelAnswers
     from tiltyard.placement.run import likely_exchanges, likely_judging_plan
 
     exchanges = likely_exchanges(plan)
-    at_hand = answers.at_hand() if isinstance(answers, ModelAnswers) else answers.known() or {}
-    asks = list(answers.asks(exchanges)) if isinstance(answers, ModelAnswers) else []
+    asks = list(answers.asks(exchanges))
     if isinstance(judge, LanguageModelJudge):
-        asks += judge.pending(likely_judging_plan(plan, exchanges, at_hand))
+        asks += judge.pending(likely_judging_plan(plan, exchanges, answers.at_hand()))
     needed = quote(asks, asking.prices)
     if needed.all.queries:
         note(quote_table(needed))

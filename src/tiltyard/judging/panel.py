@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -335,15 +335,6 @@ def _percent(estimate: Estimate) -> str:
 
 def _clear(estimate: Estimate) -> bool:
     return estimate.low is not None and estimate.high is not None and not estimate.low <= 0 <= estimate.high
-
-
-def panel_results(panel: PanelVerdicts, studies: Mapping[str, PanelStudy]) -> dict[str, Any]:
-    """What the manifest says about a panel."""
-    return {
-        "judges": list(panel.members),
-        "combine": panel.combine,
-        "dimensions": {dimension: asdict(study) for dimension, study in studies.items()},
-    }
 
 
 def study_panel(plan: JudgingPlan, judged: JudgingResult) -> dict[str, PanelStudy]:

@@ -17,6 +17,7 @@ from tiltyard.boards.rating import rate_with
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_arrays, write_lines, write_text
 from tiltyard.judging.records import Judgment
+from tiltyard.judging.run_folder import again, read_lines, read_object, require
 from tiltyard.placement.plan import PlacementPlan
 from tiltyard.placement.rating import (
     HumanBoard,
@@ -32,6 +33,8 @@ from tiltyard.placement.rounds import JudgeCalibration, PanelResult, judged_batt
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 KEPT_COLUMNS = ("question_id", "language")
+PLACE = "tiltyard place"
+"""The command that writes the folder."""
 
 SAME_DIGITS = 1e-9
 """How far apart numbers may be that are the same. Processors compute exponentials by different instructions."""
@@ -102,10 +105,10 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     joint = rate_with(recipe.estimator(), path)
     battles = read_battles(path)
     people = HumanBoard.of(battles.take(battles.source == Source.HUMAN).compact(), recipe.anchor)
-    judgments = read_judgments(folder / "verdicts.jsonl")
+    judgments = read_judgments(folder, "verdicts.jsonl")
     scale, families = None, None
     if recipe.mode == "calibrated":
-        calibration = read_judgments(folder / "calibration.jsonl")
+        calibration = read_judgments(folder, "calibration.jsonl")
         scale = judge_scale(people, calibration)
         if recipe.families:
             rows = calibration_rows(calibration, people)
@@ -149,16 +152,10 @@ def write_ratings(folder: Path, rated: FolderRatings) -> None:
     write_text(folder / "leaderboard.txt", as_table(rated.board) + "\n")
 
 
-def read_judgments(path: Path) -> list[Judgment]:
+def read_judgments(folder: Path, name: str) -> list[Judgment]:
     """The judgments of a file of a placement."""
-    decoder = msgspec.json.Decoder(Judgment)
-    try:
-        with path.open("rb") as file:
-            return [decoder.decode(line) for line in file if line.strip()]
-    except OSError as error:
-        raise RunFolderError(f"cannot read {path}: {error.strerror}. A finished placement has it.") from None
-    except msgspec.MsgspecError as error:
-        raise RunFolderError(f"{path}: torn, or not the verdicts of a placement ({error}).") from None
+    path = require(folder / name, folder, PLACE)
+    return [judgment for _, judgment in read_lines(path, msgspec.json.Decoder(Judgment), PLACE)]
 
 
 def read_recipe(folder: Path) -> Recipe:
@@ -167,16 +164,14 @@ def read_recipe(folder: Path) -> Recipe:
     Parameters:
         folder: The folder of a placement.
     """
-    path = folder / "manifest.json"
+    path = require(folder / "manifest.json", folder, PLACE)
+    manifest = read_object(path, PLACE)
+    if manifest.get("kind") != "placement":
+        raise RunFolderError(f"{folder} is not the folder of a placement. Give one that `tiltyard place` wrote.")
     try:
-        manifest = msgspec.json.decode(path.read_bytes())
-        if not isinstance(manifest, dict) or manifest.get("kind") != "placement":
-            raise RunFolderError(f"{folder} is not the folder of a placement. Give one that `tiltyard place` wrote.")
-        return msgspec.convert(manifest["recipe"], Recipe)
-    except OSError as error:
-        raise RunFolderError(f"cannot read {path}: {error.strerror}. Give the folder of a placement.") from None
-    except (msgspec.MsgspecError, KeyError, UnicodeDecodeError) as error:
-        raise RunFolderError(f"{path}: torn, or without its recipe ({error}).") from None
+        return msgspec.convert(manifest.get("recipe"), Recipe)
+    except msgspec.ValidationError as error:
+        raise RunFolderError(f"{path}: without its recipe ({error}). {again(PLACE)}") from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,16 +190,10 @@ def recompute(folder: Path) -> Recomputed:
     Parameters:
         folder: The folder of a placement.
     """
-    recipe = read_recipe(folder)
-    rated = rate_folder(folder, recipe)
-    saved_path = folder / "elo_ratings.json"
-    try:
-        saved = saved_path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise RunFolderError(f"cannot read {saved_path}: {error.strerror}.") from None
-    again = rated.report.to_json()
-    identical = saved == again
-    return Recomputed(rated, () if identical else _differences(EloReport.read(saved_path), rated.report), identical)
+    rated = rate_folder(folder, read_recipe(folder))
+    saved = require(folder / "elo_ratings.json", folder, PLACE)
+    identical = saved.read_text(encoding="utf-8") == rated.report.to_json()
+    return Recomputed(rated, () if identical else _differences(EloReport.read(saved), rated.report), identical)
 
 
 def _differences(saved: EloReport, again: EloReport) -> list[str]:

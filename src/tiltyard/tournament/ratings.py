@@ -118,8 +118,7 @@ def rate_against(table: BattleTable, baseline: str) -> BaselineTable | None:
     if not len(table):
         return None
     others = [name for name in table.models if name != baseline]
-    measured = "len_a" in table.columns
-    pairs = {name: (f"{name}_a", f"{name}_b") for name in STYLE if measured}
+    pairs = {name: (f"{name}_a", f"{name}_b") for name in STYLE if f"{name}_a" in table.columns}
     varying = tuple(n for n, (a, b) in pairs.items() if (table.number_column(a) != table.number_column(b)).any())
     length, by_length = _controlled(table, baseline, others, tuple(name for name in varying if name == "len"))
     style, by_style = _controlled(table, baseline, others, varying)

@@ -18,7 +18,7 @@ from tiltyard.files import remove_unfinished, write_json
 from tiltyard.judging.canaries import canary_cases, canary_report
 from tiltyard.judging.judge import Judge, JudgingResult, OnVerdict, judge
 from tiltyard.judging.language_model import JudgeSettings
-from tiltyard.judging.panel import PanelJudge, PanelMember, PanelStudy, panel_members, panel_results, study_panel
+from tiltyard.judging.panel import PanelJudge, PanelMember, PanelStudy, panel_members, study_panel
 from tiltyard.judging.plan import Case, JudgingPlan, case_of_each
 from tiltyard.judging.records import Judgment, prompt_columns
 from tiltyard.judging.run_folder import (
@@ -251,7 +251,9 @@ async def carry_out(
     results = RunResults(
         both_orders=judged.both_orders,
         dimensions={name: dimension_results(judged, standing) for name, standing in standings.items()},
-        panel=unset if judged.panel is None else panel_results(judged.panel, studies),
+        panel=unset
+        if judged.panel is None
+        else {"judges": list(judged.panel.members), "combine": judged.panel.combine, "dimensions": studies},
         canaries=canaries or unset,
         calibration=unset if plan.labels is None else {name: one.record() for name, one in calibrated.items()},
         gate=checks or unset,
