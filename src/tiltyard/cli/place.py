@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 @with_options(PlaceOptions, leave_out=["judge"])
 def place_command(
+    judge: Annotated[list[str] | None, typer.Option(help=options_of(PlaceOptions)["judge"].help.text)] = None,
     *,
     given: dict[str, Any],
-    judge: Annotated[list[str] | None, typer.Option(help=options_of(PlaceOptions)["judge"].help.text)] = None,
     batch: Annotated[
         bool, rare("--batch", help="Ask in batches at half price, however few the questions are.")
     ] = False,

@@ -36,12 +36,12 @@ BudgetOption = Annotated[float | None, typer.Option(min=0, help="Stop before thi
 
 @with_options(RunOptions, leave_out=["mode", "judge_model"])
 def run_command(
+    mode: Annotated[Literal["pilot", "headline"], typer.Option(help=HELP["mode"].help.text)],
     config_argument: ConfigArgument = None,
+    config: ConfigOption = None,
+    judge_model: Annotated[list[str] | None, typer.Option(help=HELP["judge_model"].help.text)] = None,
     *,
     given: dict[str, Any],
-    config: ConfigOption = None,
-    mode: Annotated[Literal["pilot", "headline"], typer.Option(help=HELP["mode"].help.text)],
-    judge_model: Annotated[list[str] | None, typer.Option(help=HELP["judge_model"].help.text)] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be asked and what that costs; needs no key.")
     ] = False,
