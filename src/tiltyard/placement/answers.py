@@ -168,8 +168,8 @@ def make_answers(
     options = plan.options
     if options.leave_one_out:
         cells = plan.arena.cells
-        own = np.flatnonzero(cells.model == list(cells.models).index(plan.model)) if plan.model in cells.models else []
-        exchanges = plan.arena.exchanges([int(cell) for cell in own])
+        own = np.flatnonzero(np.array(cells.models)[cells.model] == plan.model)
+        exchanges = plan.arena.exchanges(own.tolist())
         return Answers({exchange.question_id: exchange.answer for exchange in exchanges})
     if known is not None:
         return Answers(known)

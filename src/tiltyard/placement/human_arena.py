@@ -1,23 +1,21 @@
 """The arena a model is placed in: human battles, and the questions and answers they were decided on.
 
 `read_human_arena` keeps codes only: which cells (a question and a model whose answer is known) there are, and which
-human battles have both answers. `HumanArena.exchanges` reads the texts of a few cells when they are needed: from the
-battle rows themselves, or from a bank and response files.
+human battles have both answers. `HumanArena.exchanges` reads the texts of a few cells when they are needed from the
+battle rows, or has them from a bank and response files.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.bank.prompts import convert, read_text_prompts, show_turns
+from tiltyard.bank.prompts import convert, read_objects, read_text_prompts, show_turns
 from tiltyard.bank.responses import Response, require_text, responses_path
 from tiltyard.battles import BattleTable, Codes, Source, read_battles
 from tiltyard.battles.conversations import (
@@ -125,54 +123,49 @@ def _codes(battles: BattleTable, name: str) -> tuple[list[int], Sequence[str]]:
 _READER = "a placement"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The position of a line: its file and first byte."""
-
-    path: Path
-    start: int
-
-
 def texts_beside(battles: BattleTable, prompts: Path, answers: Path, *, every_question: bool) -> ArenaContents:
     """Every answer of a model with human battles to a prompt of the bank, and the battles with both answers.
 
     A question's language is that of its battles. Unless `every_question`, only questions of the battles count.
     """
-    askable = {prompt.prompt_id for prompt in read_text_prompts(prompts, _READER) if prompt.text.strip()}
+    text_of = {prompt.prompt_id: prompt.text for prompt in read_text_prompts(prompts, _READER) if prompt.text.strip()}
     asked = _texts(battles, "question_id")
     language_of: dict[str | None, str | None] = {}
     for question, language in zip(asked, _texts(battles, "language"), strict=True):
         language_of.setdefault(question, language)
     model_of = {name: code for code, name in enumerate(battles.models)}
     files = _answer_files(answers, battles.models)
-    left_out: Counter[str] = Counter()
-    found: dict[tuple[str, int], Place] = {}
-    for path, owner in files:
-        for place, response in _responses(path, owner):
-            question, is_empty = response.prompt_id, not response.response_text.strip()
-            if response.entrant_id not in model_of:
-                left_out["by models without human battles"] += 1
-            elif question not in askable:
-                left_out["to prompts that the bank does not have"] += 1
-            else:
-                left_out["that are empty"] += is_empty
-                cell = question, model_of[response.entrant_id]
-                found.pop(cell, None)
-                if not is_empty and (every_question or question in language_of):
-                    found[cell] = place
-    questions, places = [question for question, _ in found], list(found.values())
-
-    def dialogues(cells: Sequence[int]) -> list[Dialogue]:
-        text_of = {prompt.prompt_id: prompt.text for prompt in read_text_prompts(prompts, _READER)}
-        texts = _answers_at({places[cell] for cell in cells})
-        return [Dialogue((text_of[questions[cell]],), (texts[places[cell]],)) for cell in cells]
-
-    reasons = ("by models without human battles", "to prompts that the bank does not have", "that are empty")
+    left_out = dict.fromkeys(
+        ("by models without human battles", "to prompts that the bank does not have", "that are empty"), 0
+    )
+    found: dict[tuple[str, int], str] = {}
+    for response in (response for path, owner in files for response in _responses(path, owner)):
+        question, text = response.prompt_id, response.response_text
+        if response.entrant_id not in model_of:
+            left_out["by models without human battles"] += 1
+        elif question not in text_of:
+            left_out["to prompts that the bank does not have"] += 1
+        else:
+            left_out["that are empty"] += not text.strip()
+            cell = question, model_of[response.entrant_id]
+            found.pop(cell, None)
+            if text.strip() and (every_question or question in language_of):
+                found[cell] = text
+    cell_of = {key: cell for cell, key in enumerate(found)}
+    both = [
+        (row, cell_of[question, a], cell_of[question, b])
+        for row, (question, a, b) in enumerate(
+            zip(asked, battles.model_a.tolist(), battles.model_b.tolist(), strict=True)
+        )
+        if question is not None and (question, a) in cell_of and (question, b) in cell_of
+    ]
+    at, first, second = np.array(both, dtype=np.int32).reshape(-1, 3).T
+    dialogues = [Dialogue((text_of[question],), (text,)) for (question, _), text in found.items()]
     return ArenaContents(
         cells=_cells(list(found), battles.models, language_of),
-        pairs=_pairs(battles, asked, {key: cell for cell, key in enumerate(found)}),
-        texts=dialogues,
-        remarks=tuple(f"Answers {why}: {left_out[why]:,} (left out)." for why in reasons if left_out[why]),
+        pairs=HumanPairs(first, second, battles.outcome[at], battles.weight[at]),
+        texts=lambda cells: [dialogues[cell] for cell in cells],
+        remarks=tuple(f"Answers {why}: {count:,} (left out)." for why, count in left_out.items() if count),
         files=(prompts, *(path for path, _ in files)),
     )
 
@@ -200,20 +193,6 @@ def _cells(
     )
 
 
-def _pairs(battles: BattleTable, asked: Sequence[str | None], cell_of: Mapping[tuple[str, int], int]) -> HumanPairs:
-    """The battles with both answers available."""
-    rows, first, second = [], [], []
-    for row, (question, a, b) in enumerate(zip(asked, battles.model_a.tolist(), battles.model_b.tolist(), strict=True)):
-        if question is not None and (question, a) in cell_of and (question, b) in cell_of:
-            rows.append(row)
-            first.append(cell_of[question, a])
-            second.append(cell_of[question, b])
-    at = np.array(rows, dtype=np.intp)
-    return HumanPairs(
-        np.array(first, dtype=np.int32), np.array(second, dtype=np.int32), battles.outcome[at], battles.weight[at]
-    )
-
-
 def _answer_files(answers: Path, models: Sequence[str]) -> list[tuple[Path, str | None]]:
     """The files that contain answers, each with its model if the file's name says so."""
     if answers.is_dir():
@@ -226,37 +205,16 @@ def _answer_files(answers: Path, models: Sequence[str]) -> list[tuple[Path, str 
     return [(answers, None)]
 
 
-def _responses(path: Path, owner: str | None) -> Iterator[tuple[Place, Response]]:
-    """The answers of a file with their positions; an unfinished last line is skipped."""
-    start = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            place, start = Place(path, start), start + len(line)
-            if not line.strip():
-                continue
-            try:
-                record = msgspec.json.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                if not line.endswith(b"\n"):
-                    return
-                raise BankError(f"{path}:{number}: not JSON ({error}). Correct or remove the line.") from None
-            if owner is not None and isinstance(record, dict):
-                record.setdefault("entrant_id", owner)
-            response: Response = convert(record, Response, f"{path}:{number}")
-            if owner not in (None, response.entrant_id):
-                raise BankError(f"{path}:{number}: entrant_id is {response.entrant_id!r}, the file is of {owner!r}.")
-            require_text(response, _READER)
-            yield place, response
-
-
-def _answers_at(places: set[Place]) -> dict[Place, str]:
-    answers = {}
-    for path in {place.path for place in places}:
-        with path.open("rb") as file:
-            for place in sorted((place for place in places if place.path == path), key=lambda place: place.start):
-                file.seek(place.start)
-                answers[place] = str(msgspec.json.decode(file.readline())["response_text"])
-    return answers
+def _responses(path: Path, owner: str | None) -> Iterator[Response]:
+    """The answers of a file; an unfinished last line is skipped."""
+    for number, record in read_objects(path, "response file", torn_end=True):
+        if owner is not None:
+            record.setdefault("entrant_id", owner)
+        response: Response = convert(record, Response, f"{path}:{number}")
+        if owner not in (None, response.entrant_id):
+            raise BankError(f"{path}:{number}: entrant_id is {response.entrant_id!r}, the file is of {owner!r}.")
+        require_text(response, _READER)
+        yield response
 
 
 Rows = NDArray[np.intp]
@@ -318,31 +276,27 @@ def read_human_arena(
     that are not battles are left out and counted, and a row that contradicts an earlier one contributes no text.
     `map` names columns that have other names in the files, ours first.
     """
+    conversations = None
+    parts: Sequence[Part]
     if prompts is None and answers is None:
         conversations = read_conversations(paths, format=format, on_bad=on_bad, turns=turns, map=map)
-        rows, remarks = human_rows(conversations.battles, conversations.files[0].name)
-        rows = languages_kept(conversations.battles, rows, languages, conversations.files[0].name)
-        battles = conversations.battles.take(rows).compact()
-        held = texts_in_rows(conversations, rows, battles, skip=on_bad == "skip")
-        return _arena(name, conversations.files, battles, held, remarks)
-    if prompts is None or answers is None:
-        given, missing = ("answers", "prompts") if prompts is None else ("prompts", "answers")
-        raise OptionError(f"{given} were given without {missing}: a judge is shown both. Name the {missing} too.")
-    parts = find_parts(paths)
-    every = read_battles(paths, format=format, on_bad=on_bad, columns=COLUMNS, map=map)
+        every, parts = conversations.battles, conversations.files
+    else:
+        every, parts = read_battles(paths, format=format, on_bad=on_bad, columns=COLUMNS, map=map), find_parts(paths)
     rows, remarks = human_rows(every, parts[0].name)
     rows = languages_kept(every, rows, languages, parts[0].name)
     battles = every.take(rows).compact()
-    held = texts_beside(battles, Path(prompts), Path(answers), every_question=not languages)
-    return _arena(name, parts, battles, held, remarks)
-
-
-def _arena(
-    name: str | None, parts: Sequence[Part], battles: BattleTable, held: ArenaContents, remarks: tuple[str, ...]
-) -> HumanArena:
+    if conversations is not None:
+        held = texts_in_rows(conversations, rows, battles, skip=on_bad == "skip")
+    elif prompts is not None and answers is not None:
+        held = texts_beside(battles, Path(prompts), Path(answers), every_question=not languages)
+    else:
+        given, missing = ("answers", "prompts") if prompts is None else ("prompts", "answers")
+        raise OptionError(f"{given} were given without {missing}: a judge is shown both. Name the {missing} too.")
     files = (*(part.path for part in parts), *held.files)
+    stems = [Path(Path(part.name).name.removesuffix(".gz")).stem for part in parts]
     return HumanArena(
-        name=name or "+".join(dict.fromkeys(_stem(part.name) for part in parts)),
+        name=name or "+".join(dict.fromkeys(stems)),
         files=files,
         sha256={str(file): file_sha256(file) for file in files},
         battles=battles,
@@ -351,10 +305,6 @@ def _arena(
         remarks=(*remarks, *held.remarks),
         texts=held.texts,
     )
-
-
-def _stem(name: str) -> str:
-    return Path(Path(name).name.removesuffix(".gz")).stem
 
 
 def human_rows(battles: BattleTable, where: str) -> tuple[Rows, tuple[str, ...]]:

@@ -86,7 +86,6 @@ class PlacementResult:
     """A finished placement: where it is, and its results."""
 
     folder: Path
-    result: PanelResult
     rated: FolderRatings
     manifest: PlacementManifest
 
@@ -154,7 +153,7 @@ async def carry_out(
     _write_manifest(folder, manifest)
     if finish is not None:
         finish(folder)
-    return PlacementResult(folder, result, rated, manifest)
+    return PlacementResult(folder, rated, manifest)
 
 
 def _write_manifest(folder: Path, manifest: StartedManifest) -> None:
