@@ -43,6 +43,16 @@ class _Manifest(msgspec.Struct, frozen=True):
     opponents: OpponentSettings = OpponentSettings()
 
 
+class _Settled(msgspec.Struct, frozen=True):
+    """The part of a judgment that a comparison needs."""
+
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    winner: str | None
+    status: str = "ok"
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A re-judging, ready to be quoted and run."""
@@ -129,10 +139,10 @@ def read_cases(run: Path) -> dict[str, list[Case]]:
 def read_before(run: Path, dimension: str) -> Before:
     """The verdicts of a run's judge in one dimension."""
     path = require(run / "verdicts" / f"{dimension}.jsonl", run)
-    return _winners(line for _, line in read_lines(path, msgspec.json.Decoder(Judgment)))
+    return _winners(line for _, line in read_lines(path, msgspec.json.Decoder(_Settled)))
 
 
-def _winners(judgments: Iterable[Judgment]) -> Before:
+def _winners(judgments: Iterable[_Settled | Judgment]) -> Before:
     """The winner of each match, that most judges name where every judge of a panel has a judgment of its own."""
     named: dict[tuple[str, str, str], Counter[str | None]] = {}
     for one in judgments:
