@@ -95,6 +95,12 @@ class JudgedBattle(msgspec.Struct, frozen=True, gc=False):
 def read_judged(files: Mapping[str, Path], folder: Path, command: str = RUN) -> list[JudgedBattle]:
     """The judgments of a file for each dimension, in brief, in the order of the files."""
     battles: list[JudgedBattle] = []
+    shared: dict[Any, Any] = {}
+
+    def once(*values: Any) -> Any:
+        """Equal values as one object: most judgments have the same few."""
+        return shared.setdefault((type(values[0]) if values else None, values), values)
+
     for dimension, path in files.items():
         file = path.relative_to(folder).as_posix()
         for place, judgment in read_lines(path, JUDGMENTS, command):
@@ -108,14 +114,14 @@ def read_judged(files: Mapping[str, Path], folder: Path, command: str = RUN) -> 
                     dimension=dimension,
                     entrant_a=intern(judgment.entrant_a),
                     entrant_b=intern(judgment.entrant_b),
-                    winner=judgment.winner,
+                    winner=judgment.winner and intern(judgment.winner),
                     inconsistent=judgment.inconsistent,
                     status=judgment.status,
-                    slots=tuple(verdict.verdict for verdict in raw),
-                    labels=tuple(verdict.for_entrants for verdict in raw),
-                    judges=tuple(dict.fromkeys(intern(verdict.judge_model) for verdict in raw)),
-                    swaps=tuple(verdict.position_swap for verdict in raw),
-                    pairs=tuple((one.for_entrants, other.for_entrants) for one, other in in_pairs(raw)),
+                    slots=once(*(verdict.verdict for verdict in raw)),
+                    labels=once(*(verdict.for_entrants for verdict in raw)),
+                    judges=once(*dict.fromkeys(verdict.judge_model for verdict in raw)),
+                    swaps=once(*(verdict.position_swap for verdict in raw)),
+                    pairs=once(*((one.for_entrants, other.for_entrants) for one, other in in_pairs(raw))),
                 )
             )
     return battles
