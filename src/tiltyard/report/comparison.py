@@ -31,6 +31,7 @@ from tiltyard.report.grid import (
     most_telling,
 )
 from tiltyard.report.page import image_policy, own_file
+from tiltyard.report.placement import read_placement
 from tiltyard.report.run import JudgedBattle, Run, grouped, read_run
 
 OTHERS = 8
@@ -120,8 +121,6 @@ def run_behind(folder: Path) -> Run:
         folder: The folder.
     """
     if read_object(require(folder / "manifest.json", folder)).get("kind") == "placement":
-        from tiltyard.report.placement import read_placement
-
         return read_placement(folder).run
     return read_run(folder)
 
