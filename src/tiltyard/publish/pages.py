@@ -125,12 +125,7 @@ def model_files(publication: StaticSite) -> dict[str, str]:
 
 
 def board_pages(spot: Spot, sha256: str) -> Iterator[tuple[str, bytes]]:
-    """Further pages of long boards, the boards of parts, and the front page.
-
-    Parameters:
-        spot: Where they are, and the other pages.
-        sha256: The hash of the column file.
-    """
+    """Further pages of long boards, the boards of parts, and the front page."""
     publication = spot.publication
     for one in publication.boards:
         for first in range(ROWS, len(one.board), ROWS):
@@ -344,13 +339,7 @@ Result = tuple[str, list[float], float | None]
 
 
 def model_page(spot: Spot, model: str, tallies: Sequence[Tallies]) -> tuple[str, bytes]:
-    """The page of a model: where it stands, whom it met, and its best and worst prompts.
-
-    Parameters:
-        spot: The other pages.
-        model: The model.
-        tallies: The battles of each board.
-    """
+    """The page of a model: where it stands, whom it met, and its best and worst prompts."""
     publication, name = spot.publication, spot.publication.name(model)
     standings = [
         _standing(one, entry, tally)
@@ -427,13 +416,7 @@ FILES = {
 
 
 def data_page(spot: Spot, sizes: dict[str, tuple[int, str]], more: dict[str, str]) -> tuple[str, bytes]:
-    """What can be downloaded, and how to check it.
-
-    Parameters:
-        spot: The other pages.
-        sizes: Bytes and SHA-256 of files that are known already.
-        more: Further files, and what they are.
-    """
+    """What can be downloaded, and how to check it."""
     publication = spot.publication
     named = FILES | {
         one.file: "the ratings" + ("" if one.dimension is None else f" of {one.dimension}")

@@ -88,12 +88,7 @@ class BoardRules(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedBoard:
-    """One board of a publication.
-
-    Parameters:
-        dimension: What is judged; None: the battles are of one kind.
-        board: The leaderboard.
-    """
+    """One board of a publication."""
 
     dimension: str | None
     board: Leaderboard
@@ -343,17 +338,7 @@ def static_site(
     notes: list[str],
     **more: Any,
 ) -> StaticSite:
-    """The publication of battles: what may be public of them, rated.
-
-    Parameters:
-        table: The battles.
-        kind: What they come from.
-        title: What the site is called.
-        options: How they are published.
-        texts: Texts of prompts that may be public.
-        notes: What a reader should know.
-        more: Further fields of the publication.
-    """
+    """The publication of battles: what may be public of them, rated."""
     public, changed = publishable(table, texts=options.texts, voters_are_keys=kind == "arena")
     public = replace(public, skipped={}, repeated=0)
     rows = [f"{count:,} rows were left out: {reason}." for reason, count in table.skipped.items()]

@@ -63,12 +63,7 @@ MODEL_CARDS = 50
 
 
 def write_publication(publication: StaticSite, out: Path) -> tuple[int, str]:
-    """Write a publication to a folder; say how many files it has, and its fingerprint.
-
-    Parameters:
-        publication: What is published.
-        out: The folder.
-    """
+    """Write a publication to a folder; say how many files it has, and its fingerprint."""
     from tiltyard import __version__
 
     def manifest(hashes: dict[str, PublishedFile]) -> PublishedManifest:
@@ -96,12 +91,7 @@ def write_publication(publication: StaticSite, out: Path) -> tuple[int, str]:
 
 
 def site_files(publication: StaticSite, spare: Path) -> Iterator[tuple[str, bytes]]:
-    """Every file of the folder but its manifest.
-
-    Parameters:
-        publication: What is published.
-        spare: A folder for files on their way.
-    """
+    """Every file of the folder but its manifest."""
     sizes: dict[str, tuple[int, str]] = {}
 
     def noted(name: str, content: bytes) -> tuple[str, bytes]:
@@ -170,11 +160,7 @@ def _compared(publication: StaticSite) -> dict[tuple[str, str], Difference]:
 
 
 def chosen_pairs(publication: StaticSite) -> list[tuple[str, str]]:
-    """The pairs that have a page, the better model first.
-
-    Parameters:
-        publication: What is published.
-    """
+    """The pairs that have a page, the better model first."""
     pairs: dict[frozenset[str], tuple[str, str]] = {}
     for one in publication.boards:
         names = one.board.models
@@ -190,9 +176,6 @@ def share_cards(publication: StaticSite) -> Iterator[tuple[str, bytes]]:
     """A picture of the first board, and of each of its first models; none without Pillow, or without an address.
 
     A picture is only of use where its address is known: programs that show it do not look at relative ones.
-
-    Parameters:
-        publication: What is published.
     """
     if not publication.url or find_spec("PIL") is None:
         return
@@ -232,12 +215,7 @@ def _model_card(publication: StaticSite, one: PublishedBoard, entry: RatingEntry
 
 
 def feed(publication: StaticSite, sha256: str) -> str:
-    """An Atom feed with one entry: the board as it is. Its id follows from the battles, so new battles are news.
-
-    Parameters:
-        publication: What is published.
-        sha256: The hash of the battles.
-    """
+    """An Atom feed with one entry: the board as it is. Its id follows from the battles, so new battles are news."""
     assert publication.updated is not None
     url, title = publication.url, publication.title
     return render(

@@ -115,11 +115,7 @@ def _page(template: str, result: Difference | RunComparison, *, style: str = "",
 
 
 def run_behind(folder: Path) -> Run:
-    """The run in a folder, a tournament's or a placement's.
-
-    Parameters:
-        folder: The folder.
-    """
+    """The run in a folder, a tournament's or a placement's."""
     if read_object(require(folder / "manifest.json", folder)).get("kind") == "placement":
         return read_placement(folder).run
     return read_run(folder)

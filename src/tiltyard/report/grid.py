@@ -127,12 +127,7 @@ class GridRow:
 
 
 def cells_by_prompt(battles: BattleTable, models: Sequence[str]) -> dict[str, list[GridCell | None]]:
-    """For every prompt a cell for each of these models, in their order; empty where prompts are unknown.
-
-    Parameters:
-        battles: The battles, both-bad ones included.
-        models: The models, all of them in the table.
-    """
+    """For every prompt a cell for each of these models, in their order; empty where prompts are unknown."""
     from tiltyard.decisions.prompts import scores  # the live site draws grids without it
 
     if PROMPT not in battles.columns or not models:
