@@ -162,6 +162,7 @@ class Run:
     """Everything a report shows. Each text is kept once; judge texts stay in their files until needed."""
 
     folder: Path
+    """The folder."""
     manifest: Mapping[str, Any]
     """The contents of `manifest.json`."""
     usage: Mapping[str, Any] | None
@@ -169,8 +170,11 @@ class Run:
     default_k: float
     """K of the primary Elo."""
     entrants: tuple[str, ...]
+    """The entrants, in the order of the config."""
     dimensions: tuple[Dimension, ...]
+    """The numbers of each dimension."""
     prompts: Mapping[str, Prompt]
+    """The prompts by id."""
     answers: Mapping[tuple[str, str], str]
     """The text of an answer by prompt and entrant."""
     battles: list[JudgedBattle]

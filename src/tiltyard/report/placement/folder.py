@@ -63,7 +63,9 @@ class Placement:
     """Everything a placement's report shows. `run` holds the judged battles; their dimension is the rubric's."""
 
     run: Run
+    """The judged battles; their dimension is the rubric's."""
     manifest: PlacementManifest
+    """What it says about itself."""
     report: EloReport
     """Its ratings file."""
     panel: Panel
