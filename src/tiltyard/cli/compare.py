@@ -221,8 +221,7 @@ def _page(question: TwoNames, answer: Difference) -> str:
 def _two_runs_page(question: TwoNames, answer: RunComparison) -> str:
     """The same for two runs; with answers and the judge's words where both are run folders."""
     from tiltyard.decisions.records import is_run_folder
-    from tiltyard.report.comparison import run_behind
-    from tiltyard.report.run_changes import runs_page
+    from tiltyard.report.comparison import run_behind, runs_page
 
     folders = [Path(name) for name in (question.new, question.old)]
     if not all(is_run_folder(folder) for folder in folders):

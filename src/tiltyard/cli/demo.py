@@ -15,7 +15,7 @@ from tiltyard.cli.output import note, say, working
 from tiltyard.errors import MissingExtra, OptionError
 
 if TYPE_CHECKING:
-    from tiltyard.demo.steps import Live, MadeKind
+    from tiltyard.demo.steps import MadeKind
     from tiltyard.tournament.run import RunResult
 
 DEFAULT_FOLDER = Path("tiltyard-demo")
@@ -88,12 +88,11 @@ def _material(out: Path) -> None:
     from tiltyard.demo.steps import load_facts
 
     facts = load_facts(out)
-    _step(
-        1, f"The material: {facts.prompts} prompts from {facts.sources} sources, answered by {facts.entrants} entrants"
-    )
+    found = f"{facts['prompts']} prompts from {facts['sources']} sources, answered by {facts['entrants']} entrants"
+    _step(1, f"The material: {found}")
     say(
         "   Two small models under different instructions. The larger one also judged every pair of answers,\n"
-        f"   in both orders: {facts.verdicts:,} verdicts, recorded as they came. {out / 'provenance.md'} says how."
+        f"   in both orders: {facts['verdicts']:,} verdicts, recorded as they came. {out / 'provenance.md'} says how."
     )
 
 
@@ -109,12 +108,12 @@ def _pilot(out: Path) -> None:
 
 
 def _headline(out: Path) -> None:
-    from tiltyard.demo.steps import said_of
+    from tiltyard.demo.steps import run_line
     from tiltyard.tournament.summary import board_text
 
     _step(3, "The headline run: all prompts")
     finished = _run(out, "headline")
-    say(f"   {said_of(finished)}")
+    say(f"   {run_line(finished)}")
     for dimension, standing in finished.standings.items():
         say(f"\n   {dimension}")
         for line in board_text(standing).splitlines():
@@ -149,32 +148,21 @@ def _arena(out: Path) -> bool:
 
 def _live(out: Path) -> bool:
     """Whether the model could be asked."""
-    from tiltyard.demo.steps import run_live
+    from tiltyard.demo.steps import run_line, run_live
+    from tiltyard.tournament.summary import verdict_lines
 
     _step(5, "Live: SmolLM2 (135 million parameters) answers a dozen prompts in this process, then judges them")
     try:
         with working("asking the model …"):
-            live = run_live(out, note)
+            made, finished = run_live(out, note)
     except MissingExtra as error:
         note(f"   left out: {error}")
         return False
-    for line in _live_lines(live):
+    failed = [f"{len(made.failed)} prompts got no answer"] if made.failed else []
+    written = f"{made.written} answers written, {made.present} there from before"
+    for line in (written, *failed, run_line(finished), *verdict_lines(finished.checks)):
         say(f"   {line}")
     return True
-
-
-def _live_lines(live: Live) -> list[str]:
-    from tiltyard.demo.steps import said_of
-    from tiltyard.tournament.summary import verdict_lines
-
-    made = live.generated
-    failed = [f"{len(made.failed)} prompts got no answer"] if made.failed else []
-    return [
-        f"{made.written} answers written, {made.present} there from before",
-        *failed,
-        said_of(live.finished),
-        *verdict_lines(live.finished.checks),
-    ]
 
 
 def _closing(out: Path, *, arena: bool, live: bool) -> str:
