@@ -182,9 +182,7 @@ def bounded(cells: PairCells) -> tuple[PairCells, NDArray[np.int8]]:
     """The cells with the half-win prior of those models that need it, and every model's `Reach`."""
     state = reach(cells)
     if (state != Reach.HELD).any():
-        prior = half_win_prior(cells, state)
-        state = open_ends_of_a_lone_core(cells, state)
-        cells = cells.append(prior.first, prior.second, prior.counts)
+        return half_win_prior(cells, state), open_ends_of_a_lone_core(cells, state)
     return cells, state
 
 

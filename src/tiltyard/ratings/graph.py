@@ -7,7 +7,6 @@ ways along wins, a tie being a step both ways (Ford 1957): no group may be unbea
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,8 +117,6 @@ def _can_be_levelled(cells: PairCells, tied: Ints) -> bool:
         up, down = (cells.first, cells.second) if forward else (cells.second, cells.first)
         parts.append((up[chosen], down[chosen], step_of[cells.group[chosen]], np.full(len(chosen), way)))
     up, down, step, sign = (np.concatenate(part) for part in zip(*parts, strict=True))
-    if len(tied) == 1:
-        return _levels_exist(cells.n_models, up, down, np.where(step >= 0, sign, 0.0))
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
 
@@ -135,32 +132,8 @@ def _can_be_levelled(cells: PairCells, tied: Ints) -> bool:
     return bool(-answer.fun > 0.5)
 
 
-def _levels_exist(n_models: int, up: Ints, down: Ints, gap: Floats) -> bool:
-    """Whether some levels d have d_up − d_down ≥ gap for every row: no circle of rows asks for more than nothing.
-
-    Levels are lowered until all rows hold (Bellman 1958; Ford 1956); without such a circle, each is final after as many
-    rounds as there are models.
-    """
-    level = np.zeros(n_models)
-    for _ in range(n_models + 1):
-        before = level.copy()
-        np.minimum.at(level, down, before[up] - gap)
-        if (level == before).all():
-            return True
-    return False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Prior:
-    """Pseudo-battles that keep unbounded models finite: half a win and half a loss each."""
-
-    first: Ints
-    second: Ints
-    counts: Floats
-
-
-def half_win_prior(cells: PairCells, state: NDArray[np.int8]) -> Prior:
-    """Half a win and half a loss for every model that is not HELD, spread over the opponents it met.
+def half_win_prior(cells: PairCells, state: NDArray[np.int8]) -> PairCells:
+    """The cells, and half a win and half a loss for every model that is not HELD, spread over the opponents it met.
 
     Model i gets ½·n_ij/n_i of a win, and as much of a loss, against each opponent j. That makes every edge that leaves
     a group passable both ways, so the ratings are finite.
@@ -173,7 +146,7 @@ def half_win_prior(cells: PairCells, state: NDArray[np.int8]) -> Prior:
     loose = (state[model] != Reach.HELD) & (meetings > 0)
     model, opponent, meetings = model[loose], opponent[loose], meetings[loose]
     half = 0.5 * meetings / total[model]
-    return Prior(model, opponent, np.column_stack([half, half, np.zeros_like(half)]))
+    return cells.append(model, opponent, np.column_stack([half, half, np.zeros_like(half)]))
 
 
 def wins_and_losses(cells: PairCells) -> tuple[Floats, Floats]:
@@ -200,54 +173,10 @@ def open_ends_of_a_lone_core(cells: PairCells, state: NDArray[np.int8]) -> NDArr
     return opened
 
 
-FEW_EDGES = 20_000
-"""Up to this many edges a plain loop has found the components before SciPy is imported."""
-
-
 def strong_components(n_models: int, source: Ints, target: Ints) -> Ints:
-    """For every model the number of its strong component; components are numbered from the losing end.
-
-    Both ways number them alike: SciPy's, which is compiled but takes long to import, and a plain loop.
-    """
-    if len(source) <= FEW_EDGES:
-        return _tarjan(n_models, source, target)
+    """For every model the number of its strong component; components are numbered from the losing end."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
     edges = csr_array((np.ones(len(source), dtype=np.int8), (source, target)), shape=(n_models, n_models))
     return np.asarray(connected_components(edges, directed=True, connection="strong")[1], dtype=np.int64)
-
-
-def _tarjan(n_models: int, source: Ints, target: Ints) -> Ints:
-    """Strong components by one walk in depth (Tarjan 1972, SIAM Journal on Computing 1:146), without recursion."""
-    nexts: list[list[int]] = [[] for _ in range(n_models)]
-    for edge in np.unique(source * n_models + target).tolist():
-        nexts[edge // n_models].append(edge % n_models)
-    label, seen, lowest = [-1] * n_models, [-1] * n_models, [0] * n_models
-    pending: list[int] = []
-    count = result = 0
-    for root in range(n_models):
-        path = [root] if seen[root] < 0 else []
-        while path:
-            node = path[-1]
-            if seen[node] < 0:
-                seen[node] = lowest[node] = count
-                count += 1
-                pending.append(node)
-            elif nexts[node]:
-                step = nexts[node].pop()
-                if seen[step] < 0:
-                    path.append(step)
-                elif label[step] < 0:
-                    lowest[node] = min(lowest[node], seen[step])
-            else:
-                path.pop()
-                if path:
-                    lowest[path[-1]] = min(lowest[path[-1]], lowest[node])
-                if lowest[node] == seen[node]:
-                    at = pending.index(node)
-                    for member in pending[at:]:
-                        label[member] = result
-                    del pending[at:]
-                    result += 1
-    return np.array(label, dtype=np.int64)

@@ -215,10 +215,7 @@ def _bounded(cells: PairCells, model: Ints) -> tuple[PairCells, NDArray[np.int8]
     links = np.zeros((len(first), 3))
     links[:, TIED] = 1.0
     state = reach(cells.append(first, second, links))
-    if (state != Reach.HELD).any():
-        prior = half_win_prior(cells, state)
-        cells = cells.append(prior.first, prior.second, prior.counts)
-    return cells, state
+    return (half_win_prior(cells, state) if (state != Reach.HELD).any() else cells), state
 
 
 def _degrees_of_models(rows: Comparisons, model: Ints) -> Floats:
