@@ -182,3 +182,16 @@ def test_a_model_that_alone_is_held_is_open_where_it_never_lost_or_never_won(res
     assert open_ends_of_a_lone_core(both, state).tolist() == state.tolist()
     two_held = np.array([Reach.HELD, Reach.HELD, Reach.WINLESS], dtype=np.int8)
     assert open_ends_of_a_lone_core(one_sided, two_held).tolist() == two_held.tolist()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_few_models_have_the_components_that_scipy_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 14))
+    source, target = rng.integers(0, n, (2, int(rng.integers(1, 30))))
+    source, target = source[source != target], target[source != target]
+    few = graph.strong_components(n, source, target)
+    monkeypatch.setattr(graph, "FEW_MODELS", -1)
+    scipys = graph.strong_components(n, source, target)
+    assert len(set(zip(few, scipys, strict=True))) == len(set(few)) == len(set(scipys))
+    assert (few[source] >= few[target]).all()  # numbered from the losing end

@@ -105,7 +105,7 @@ def test_the_effect_is_the_change_of_a_refit_to_first_order(covariates):
     cells = robustness.real.cells
     for group in range(0, len(effect), max(5, len(effect) // 40)):
         counts = cells.counts.copy()
-        counts[robustness.battles.cell[group]] -= robustness.battles.counts[group]
+        counts[robustness.cell[group]] -= robustness.counts[group]
         strength = fit_bounded(cells.with_counts(counts), TIE_MODELS["davidson"])[0].parameters.strength
         moved = gap - (strength[above] - strength[below])
         assert moved == pytest.approx(effect[group], rel=0.03 if covariates else 0.02, abs=1e-6)

@@ -276,12 +276,7 @@ def _with_prior(matrix: Floats, n_models: int, prior: StrengthPrior | None) -> F
 
 
 def response(fit: BradleyTerryFit, contrast: Floats) -> Floats:
-    """How each parameter moves with a score along `contrast`: the inverse information times it, in one solve.
-
-    Parameters:
-        fit: The fit.
-        contrast: Weights of the first parameters; those of strengths add up to 0.
-    """
+    """How each parameter moves with a score along `contrast`: the inverse information times it, in one solve."""
     right = np.zeros(fit.n_parameters)
     right[: len(contrast)] = contrast
     if fit.cells.n_models <= DENSE_MODELS:

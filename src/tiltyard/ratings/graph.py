@@ -117,6 +117,8 @@ def _can_be_levelled(cells: PairCells, tied: Ints) -> bool:
         up, down = (cells.first, cells.second) if forward else (cells.second, cells.first)
         parts.append((up[chosen], down[chosen], step_of[cells.group[chosen]], np.full(len(chosen), way)))
     up, down, step, sign = (np.concatenate(part) for part in zip(*parts, strict=True))
+    if len(tied) == 1:
+        return _levels_exist(cells.n_models, up, down, np.where(step >= 0, sign, 0.0))
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
 
@@ -130,6 +132,21 @@ def _can_be_levelled(cells: PairCells, tied: Ints) -> bool:
     # SciPy takes sparse limits; its stubs do not know.
     answer = linprog(gain, A_ub=limits, b_ub=np.zeros(len(up)), bounds=bounds)  # type: ignore[call-overload]
     return bool(-answer.fun > 0.5)
+
+
+def _levels_exist(n_models: int, up: Ints, down: Ints, gap: Floats) -> bool:
+    """Whether some levels d have d_up − d_down ≥ gap for every row: no circle of rows asks for more than nothing.
+
+    Levels are lowered until all rows hold (Bellman 1958; Ford 1956); without such a circle, each is final after as many
+    rounds as there are models.
+    """
+    level = np.zeros(n_models)
+    for _ in range(n_models + 1):
+        before = level.copy()
+        np.minimum.at(level, down, before[up] - gap)
+        if (level == before).all():
+            return True
+    return False
 
 
 def half_win_prior(cells: PairCells, state: NDArray[np.int8]) -> PairCells:
@@ -173,10 +190,22 @@ def open_ends_of_a_lone_core(cells: PairCells, state: NDArray[np.int8]) -> NDArr
     return opened
 
 
+FEW_MODELS = 300
+"""Up to this many models a table of who can be walked to is made before SciPy is imported."""
+
+
 def strong_components(n_models: int, source: Ints, target: Ints) -> Ints:
     """For every model the number of its strong component; components are numbered from the losing end."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
+    if n_models > FEW_MODELS:
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
 
-    edges = csr_array((np.ones(len(source), dtype=np.int8), (source, target)), shape=(n_models, n_models))
-    return np.asarray(connected_components(edges, directed=True, connection="strong")[1], dtype=np.int64)
+        edges = csr_array((np.ones(len(source), dtype=np.int8), (source, target)), shape=(n_models, n_models))
+        return np.asarray(connected_components(edges, directed=True, connection="strong")[1], dtype=np.int64)
+    walked = np.eye(n_models)
+    walked[source, target] = 1.0
+    for _ in range(n_models.bit_length()):  # each round doubles the length of the walks
+        walked = (walked @ walked > 0.0).astype(np.float64)
+    member = ((walked > 0.0) & (walked.T > 0.0)).argmax(axis=1)  # the first model of each component stands for it
+    ahead_of = walked.sum(axis=1) * n_models + member
+    return np.asarray(np.unique(ahead_of, return_inverse=True)[1], dtype=np.int64)

@@ -180,7 +180,7 @@ MOST_ROWS = 100_000
 do not show is too small to matter."""
 
 
-class Entry(NamedTuple):
+class ScoreEntry(NamedTuple):
     """Where each row adds to some parameters: at `place`, its score by log-odds and by tie times these factors."""
 
     place: Ints
@@ -192,7 +192,7 @@ class Family(NamedTuple):
     """Parameters that are tested together, and the entries of every row in them."""
 
     size: int
-    entries: list[Entry]
+    entries: list[ScoreEntry]
 
 
 class ScoredBattles:
@@ -225,11 +225,11 @@ class ScoredBattles:
         self.even = (float(self.met.mean()) / self.met)[self.pair]
         self.part = float(rows.weight.sum()) / float(self.met.sum())
         q = cells.design.shape[1]
-        own = [Entry(cells.first[cell], 1.0), Entry(cells.second[cell], -1.0)]
-        own += [Entry(np.full(len(cell), m + k), cells.design[cell, k]) for k in range(q)]
+        own = [ScoreEntry(cells.first[cell], 1.0), ScoreEntry(cells.second[cell], -1.0)]
+        own += [ScoreEntry(np.full(len(cell), m + k), cells.design[cell, k]) for k in range(q)]
         if len(fit.tied_groups):
             has = tie_at[cell] >= 0
-            own.append(Entry(m + q + np.where(has, tie_at[cell], 0), by_tie=has.astype(np.float64)))
+            own.append(ScoreEntry(m + q + np.where(has, tie_at[cell], 0), by_tie=has.astype(np.float64)))
         self.own = Family(fit.n_parameters, own)
 
     def families(self, times: tuple[Floats, Floats] | None, *, slot: bool) -> dict[str, Family]:
@@ -244,19 +244,19 @@ class ScoredBattles:
         place[kept], inside[kept] = np.arange(len(kept)), 1.0
         turn, even = self.turn * inside[self.pair], self.even[cell]
         families = {
-            "pairs": Family(len(kept), [Entry(place[self.pair[cell]], turn[cell])]),
+            "pairs": Family(len(kept), [ScoreEntry(place[self.pair[cell]], turn[cell])]),
             "schedule": Family(
-                self.own.size, [Entry(at, even * odds, even * tie) for at, odds, tie in self.own.entries]
+                self.own.size, [ScoreEntry(at, even * odds, even * tie) for at, odds, tie in self.own.entries]
             ),
         }
         if len(self.fit.tied_groups):
-            families["ties"] = Family(1, [Entry(nowhere, by_tie=self.gap[cell] ** 2)])
+            families["ties"] = Family(1, [ScoreEntry(nowhere, by_tie=self.gap[cell] ** 2)])
         same = self.rows.first == cells.first[cell]
         if slot:
-            families["slot"] = Family(1, [Entry(nowhere, np.where(same, 1.0, -1.0))])
+            families["slot"] = Family(1, [ScoreEntry(nowhere, np.where(same, 1.0, -1.0))])
         if times is not None:
             one, other = np.where(same, times[0], times[1]), np.where(same, times[1], times[0])
-            entries = [Entry(cells.first[cell], one), Entry(cells.second[cell], -other)]
+            entries = [ScoreEntry(cells.first[cell], one), ScoreEntry(cells.second[cell], -other)]
             families["drift"] = Family(self.rows.n_models, entries)
         return families
 

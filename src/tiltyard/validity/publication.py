@@ -202,14 +202,7 @@ def order_rule(
     earlier: Sequence[Mapping[str, int]] | None,
     window: int,
 ) -> Rule:
-    """Over the last matchups, no model of the top stood outside the range of ranks that it has now.
-
-    Parameters:
-        order: The first models, best first.
-        ranges: Every model's range of ranks now.
-        earlier: Every model's place at several times since, oldest first; None where there are fewer votes than that.
-        window: How many matchups back the first of them is.
-    """
+    """Over the last matchups, no model of the top stood outside the range of ranks that it has now."""
     name = "models outside their range lately"
     if earlier is None:
         detail = f"known once there are {window:,} counted votes"
