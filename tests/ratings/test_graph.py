@@ -10,6 +10,7 @@ from tests.sizes import size
 
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons
 from tiltyard.errors import NotConverged
+from tiltyard.ratings import graph
 from tiltyard.ratings.bradley_terry import bounded, fit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.graph import Reach, half_win_prior, islands, open_ends_of_a_lone_core, reach, ties_bounded

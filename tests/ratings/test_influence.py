@@ -73,7 +73,7 @@ def test_removing_that_many_swaps_them_one_fewer_does_not_and_greedy_refits_need
         assert _swapped(robustness, above, below, order, k)
         assert k == 1 or not _swapped(robustness, above, below, order, k - 1)
         # What `_swapped` claims, checked on the rows themselves: drop k real rows in that order and refit.
-        battles = robustness.battles
+        battles = robustness
         left = list(rows)
         gone = 0
         for group in order:

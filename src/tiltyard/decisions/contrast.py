@@ -262,14 +262,12 @@ def is_identified(joint: Solved, weights: Floats) -> bool:
         return True
     if variance**2 / float((rows.weight * each**2).sum()) < FEWEST_BATTLES:
         return False
-    sums = [_sums(codes, rows.weight * each) for codes in rows.clusters]
-    return all(one.sum() ** 2 / (one**2).sum() >= FEWEST_CLUSTERS for one in sums)
-
-
-def _sums(codes: NDArray[np.int64], values: Floats) -> Floats:
-    """The values summed by cluster; rows that share nothing stay as they are."""
-    own = codes == OWN_CLUSTER
-    return np.concatenate([values[own], sum_by(codes[~own], values[~own], int(codes.max(initial=0)) + 1)])
+    for codes in rows.clusters:
+        own, values = codes == OWN_CLUSTER, rows.weight * each
+        shared = sum_by(codes[~own], values[~own], int(codes.max(initial=0)) + 1)
+        if values.sum() ** 2 / ((values[own] ** 2).sum() + (shared**2).sum()) < FEWEST_CLUSTERS:
+            return False
+    return True
 
 
 def _shown_first(solved: Solved, shown: NDArray[np.bool_], new: str, old: str) -> str:
@@ -351,30 +349,21 @@ def _paired_variances(new: Solved, old: Solved, zero: Floats) -> Floats | None:
     columns = new.fit_input.clusters
     if not columns or columns != old.fit_input.clusters:
         return None
-    codes = [_shared_codes(new, old, column) for column in columns]
+    both_runs = concat([solved.fit_input.selected.table for solved in (new, old)])
+    n = len(new.fit_input.rows)
+    numbered = [_own_where_missing(both_runs.text_column(column).codes.astype(np.int64)) for column in columns]
+    codes = [(one[:n], one[n:]) for one in numbered]
     result = [_variance_of_moves(new, old, one, other, zero, corrected=True) for one, other in codes]
     if len(codes) == 2:
-        stacked = [np.concatenate(pair) for pair in codes]
-        both = _own_where_missing(in_both(stacked[0], stacked[1]))
-        n = len(codes[0][0])
+        both = _own_where_missing(in_both(*numbered))
         once = _variance_of_moves(new, old, both[:n], both[n:], zero, corrected=False)
         result.append(result[0] + result[1] - once)
     return np.asarray(np.max(result, axis=0))
 
 
-def _shared_codes(new: Solved, old: Solved, column: str) -> tuple[Ints, Ints]:
-    """The clusters of both runs, numbered together: equal texts are the same one; a row without one is its own."""
-    stacked = concat([solved.fit_input.selected.table for solved in (new, old)]).text_column(column).codes
-    codes = _own_where_missing(stacked.astype(np.int64))
-    n = len(new.fit_input.rows)
-    return codes[:n], codes[n:]
-
-
 def _own_where_missing(codes: Ints) -> Ints:
-    missing = codes == OWN_CLUSTER
-    fresh = int(codes.max(initial=-1)) + 1 + np.arange(int(missing.sum()))
-    full = codes.copy()
-    full[missing] = fresh
+    full, missing = codes.copy(), codes == OWN_CLUSTER
+    full[missing] = int(codes.max(initial=-1)) + 1 + np.arange(int(missing.sum()))
     return full
 
 

@@ -221,20 +221,14 @@ def with_missing(result: Difference, whole: Missing, of_part: Callable[[str, str
         parts.append(replace(part, estimate=estimate, missing=lost))
     for column in dict.fromkeys(part.column for part in result.parts):
         shown = {part.value for part in result.parts if part.column == column}
-        for value in sorted(_values_of(whole.verdicts, column) - shown):
+        lost_at = (m.dimension if column == DIMENSION else m.columns.get(column) for m in whole.verdicts.matchups)
+        for value in sorted({value for value in lost_at if value is not None} - shown):
             unseen = replace(result.parts[0], column=column, value=value, estimate=None, contrast=None)
             why = "no battle: no matchup has a verdict"
             parts.append(replace(unseen, reason=why, missing=of_part(column, value)))
     estimate = _covering(result.estimate, result.contrast, whole, result.level, anytime=result.anytime)
     assert estimate is not None
     return replace(result, estimate=estimate, parts=tuple(parts), missing=whole)
-
-
-def _values_of(missing: MissingVerdicts, column: str) -> set[str]:
-    """The values of a column among matchups without a verdict, as far as they are known."""
-    if column == DIMENSION:
-        return {one.dimension for one in missing.matchups}
-    return {one.columns[column] for one in missing.matchups if column in one.columns}
 
 
 def _covering(
@@ -609,7 +603,10 @@ def _part_line(one: PartVerdict) -> str:
 def advice(result: GateResult) -> list[str]:
     """What the margin means, and how much data it needs."""
     odds = even_odds(result.margin)
-    lines = [] if abs(result.level - result.difference.level) < 1e-9 else [f"the gate looks at {_level(result)}"]
+    lines = []
+    if abs(result.level - result.difference.level) >= 1e-9:
+        why = f", because α is shared among {len(result.parts) + 1} verdicts" if result.parts else ""
+        lines.append(f"the gate looks at the {percent(result.level)} interval, {between(result.low, result.high)}{why}")
     lines += [
         f"a margin of {plain(result.margin)} points is a win rate of {share(1.0 - odds)} against {share(odds)}, "
         "ties apart"
@@ -621,11 +618,6 @@ def advice(result: GateResult) -> list[str]:
     has = "" if result.difference.n_prompts is None else f" (here {result.difference.n_prompts:,})"
     lines.append(f"equal models pass this margin in 80 % of cases with {size}{has}")
     return lines
-
-
-def _level(result: GateResult) -> str:
-    why = f", because α is shared among {len(result.parts) + 1} verdicts" if result.parts else ""
-    return f"the {percent(result.level)} interval, {between(result.low, result.high)}{why}"
 
 
 def _times(prompts: int | None, needed: float | None) -> int | None:

@@ -700,7 +700,10 @@ class _Future:
         ease = (self.strength[first] - self.strength[second]) / self.apart(MOST_TIMES)[first, second]
         hardest = np.argsort(ease, kind="stable")[:HARDEST]
         first, second = first[hardest], second[hardest]
-        draws, chances = self._draws(seed)
+        rng, m = np.random.default_rng(seed), len(self.strength)
+        values, vectors = np.linalg.eigh(self._now.matrix[:m, :m])
+        draws = (rng.standard_normal((DRAWS, m)) * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        chances = rng.standard_normal(DRAWS)
         errors = draws[:, first] - draws[:, second]
         gap = self.strength[first] - self.strength[second]
 
@@ -713,14 +716,6 @@ class _Future:
             return float((gap + errors / math.sqrt(size) > needed * off[:, None]).all(axis=1).mean())
 
         return size_for(chance, self.goal.power, most=100.0 * MOST_TIMES, tolerance=ROUGH)
-
-    def _draws(self, seed: int) -> tuple[Floats, Floats]:
-        """Errors of all strengths at size 1, and those of their standard errors as normal variates, for each draw."""
-        rng = np.random.default_rng(seed)
-        m = len(self.strength)
-        values, vectors = np.linalg.eigh(self._now.matrix[:m, :m])
-        normal = rng.standard_normal((DRAWS, m))
-        return (normal * np.sqrt(np.maximum(values, 0.0))) @ vectors.T, rng.standard_normal(DRAWS)
 
 
 def _pair(future: _Future, i: int, j: int, names: tuple[str, ...], have: Amount, price: CallPrice | None) -> PairPlan:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.missing_verdicts import MissingVerdicts, together
@@ -31,7 +30,7 @@ from tiltyard.decisions.gate import (
     with_missing,
     worst_case,
 )
-from tiltyard.decisions.obstacles import obstacles, only_for, unnamed_clause
+from tiltyard.decisions.obstacles import distinct, obstacles, only_for, unnamed_clause
 from tiltyard.decisions.prompts import PROMPT, prompt_changes
 from tiltyard.decisions.records import BattleSource, Difference, PartDifference, open_source
 from tiltyard.decisions.two_models import (
@@ -371,18 +370,15 @@ def _fit_sides(
             joint = replace(joint, remarks=(*joint.remarks, side_remark(worth))) if unsure != leaning else fits
         except (RatingError, OptionError):
             joint = fits
-    return joint, {fits.models[i]: (_changed_sides(fits, shown, i),) for i in unsure}
-
-
-def _changed_sides(fits: TwoFits, shown: Sequence[NDArray[np.bool_]], i: int) -> str:
-    now, then = (
-        100 * first_share(one.fit_input.selected.table, rows, i)
-        for one, rows in zip((fits.new, fits.old), shown, strict=True)
-    )
-    return (
-        f"{fits.models[i]} was shown first in {now:.0f} % of its battles now and in {then:.0f} % then, so its change "
-        "cannot be told from the side's advantage"
-    )
+    blocked = {}
+    for i in unsure:
+        name, tables = fits.models[i], (one.fit_input.selected.table for one in (fits.new, fits.old))
+        now, then = (100 * first_share(table, rows, i) for table, rows in zip(tables, shown, strict=True))
+        blocked[name] = (
+            f"{name} was shown first in {now:.0f} % of its battles now and in {then:.0f} % then, so its change "
+            "cannot be told from the side's advantage",
+        )
+    return joint, blocked
 
 
 def _same_answers(
@@ -493,6 +489,7 @@ def _difference(
     level = estimator.level
     n_battles = _battles(tables, name)
     prompts = prompt_changes(name, tables, texts)
+    voters = distinct(concat(list(tables)), VOTER) if all(VOTER in table.columns for table in tables) else None
     errors = fits.new.covariance
     assert errors is not None
     clusters = [
@@ -511,7 +508,7 @@ def _difference(
         prompts=prompts,
         n_battles=n_battles,
         n_prompts=len(prompts) if PROMPT in tables[0].columns and PROMPT in tables[1].columns else None,
-        n_voters=_voters(tables),
+        n_voters=voters,
         interval={"level": level, "cluster": ",".join(fits.new.fit_input.clusters) or None, "clusters": clusters},
         left_out={},
         remarks=(*fits.remarks, *few_clusters(fits.new, (name,)), *few_clusters(fits.old, (name,))),
@@ -520,10 +517,3 @@ def _difference(
         only_for=only,
         obstacles=(*obstacles(fits.new, (name,), estimator), *obstacles(fits.old, (name,), estimator)),
     )
-
-
-def _voters(tables: Sequence[BattleTable]) -> int | None:
-    if any(VOTER not in table.columns for table in tables):
-        return None
-    codes = concat(list(tables)).text_column(VOTER).codes
-    return len(np.unique(codes[codes >= 0]))

@@ -288,7 +288,8 @@ def changes_table(runs: RunComparison, shape: Shape, shown: int = SHOWN) -> str:
     """The comparison for people, as plain text, Markdown or HTML."""
     heads = ["entrant", "then", "now", "change", percent(runs.level), "better", "place", "answers", ""]
     titled = [(f"{runs.new} against {runs.old}", Table.of(heads, [_row(change) for change in runs.changes]))]
-    for change in _worth_showing(runs):
+    shown_of = runs.changed or [change for change in runs.changes if change.beyond_noise]
+    for change in shown_of[:3]:
         titled += [
             (f"{title} ({change.entrant})", prompt_table(change.difference, prompts))
             for title, prompts in prompt_lists(change.difference, shown)
@@ -321,12 +322,6 @@ def _row(change: EntrantChange) -> list[str]:
         answers,
         "more than noise" if change.beyond_noise else "",
     ]
-
-
-def _worth_showing(runs: RunComparison) -> list[EntrantChange]:
-    """Whose prompts are listed: entrants with new answers, else those that moved; three at the most."""
-    chosen = runs.changed or [change for change in runs.changes if change.beyond_noise]
-    return chosen[:3]
 
 
 def run_footnotes(runs: RunComparison) -> list[str]:

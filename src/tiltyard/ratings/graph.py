@@ -53,7 +53,11 @@ def reach(cells: PairCells) -> NDArray[np.int8]:
     core[0] = True
     if _reachable(core, winner, loser).all() and _reachable(core, loser, winner).all():
         return np.full(cells.n_models, Reach.HELD, dtype=np.int8)
-    core = _largest_strong_component(cells, winner, loser)
+    # The largest group within which everybody is joined to everybody both ways; the busier one of equals.
+    label = strong_components(cells.n_models, winner, loser)
+    sizes, n = np.bincount(label), cells.counts.sum(axis=1)
+    battles = sum_by(label[cells.first], n, len(sizes)) + sum_by(label[cells.second], n, len(sizes))
+    core = np.asarray(label == np.lexsort((battles, sizes))[-1])
     state = np.full(cells.n_models, Reach.APART, dtype=np.int8)
     below, above = _reachable(core, winner, loser), _reachable(core, loser, winner)
     state[below] = Reach.WINLESS
@@ -69,15 +73,6 @@ def _reachable(start: NDArray[np.bool_], source: Ints, target: Ints) -> NDArray[
     while count != (count := int(seen.sum())) and count < len(seen):
         seen[target[seen[source]]] = True
     return seen
-
-
-def _largest_strong_component(cells: PairCells, winner: Ints, loser: Ints) -> NDArray[np.bool_]:
-    """The largest group within which everybody is joined to everybody both ways; the busier one of equals."""
-    label = strong_components(cells.n_models, winner, loser)
-    sizes = np.bincount(label)
-    n = cells.counts.sum(axis=1)
-    battles = sum_by(label[cells.first], n, len(sizes)) + sum_by(label[cells.second], n, len(sizes))
-    return np.asarray(label == np.lexsort((battles, sizes))[-1])
 
 
 def ties_bounded(cells: PairCells) -> bool:

@@ -207,10 +207,10 @@ def order_rule(
     if earlier is None:
         detail = f"known once there are {window:,} counted votes"
         return Rule(name, None, 0, at_most=True, detail=detail, unit="models", ours=True)
-    left = [model for model in order if any(not _inside(ranges.get(model), past.get(model)) for past in earlier)]
+
+    def inside(model: str, past: Mapping[str, int]) -> bool:
+        return model in ranges and model in past and ranges[model][0] <= past[model] <= ranges[model][1]
+
+    left = [model for model in order if not all(inside(model, past) for past in earlier)]
     detail = f"of the top {len(order)}, over the last {window:,} matchups" + (f": {', '.join(left)}" if left else "")
     return Rule(name, len(left), 0, at_most=True, detail=detail, unit="models", ours=True)
-
-
-def _inside(places: tuple[int, int] | None, place: int | None) -> bool:
-    return places is not None and place is not None and places[0] <= place <= places[1]
