@@ -93,7 +93,9 @@ def rate_command(
     if drawn is None:
         deliver(_text(boards, by, shape), out, exact=shape in ("csv", "md"))
     for picture in (drawn, plot):
-        for value, board in boards.items() if picture is not None else ():
+        if picture is None:
+            continue
+        for value, board in boards.items():
             name = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in value)
             target = picture.with_stem(f"{picture.stem}-{name}") if value else picture
             board.plot(target)

@@ -370,10 +370,10 @@ def _fit_sides(
             joint = replace(joint, remarks=(*joint.remarks, side_remark(worth))) if unsure != leaning else fits
         except (RatingError, OptionError):
             joint = fits
-    blocked = {}
+    blocked: dict[str, tuple[str, ...]] = {}
     for i in unsure:
-        name, tables = fits.models[i], (one.fit_input.selected.table for one in (fits.new, fits.old))
-        now, then = (100 * first_share(table, rows, i) for table, rows in zip(tables, shown, strict=True))
+        name, rated = fits.models[i], [one.fit_input.selected.table for one in (fits.new, fits.old)]
+        now, then = (100 * first_share(table, rows, i) for table, rows in zip(rated, shown, strict=True))
         blocked[name] = (
             f"{name} was shown first in {now:.0f} % of its battles now and in {then:.0f} % then, so its change "
             "cannot be told from the side's advantage",
