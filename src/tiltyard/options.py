@@ -49,6 +49,7 @@ MissingRule = Literal["ignore", "worst"]
 """`ignore` or `worst`."""
 
 BATTLES, METHOD, INTERVALS, ELO, OTHER = "Which battles", "Method", "Intervals", "Elo", "Options"
+GOAL, ASSUMED, PRICE = "Goal", "Assumptions", "Price"
 
 WIDTH = 116
 

@@ -278,28 +278,6 @@ def test_of_very_many_battles_some_are_checked_as_if_they_were_alone(monkeypatch
     assert some[5] == pytest.approx(alone[5], abs=0.1)
 
 
-def test_battles_in_pieces_are_checked_like_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A third of the rows share prompts, the others stand for up to three battles each."""
-    rng = np.random.default_rng(3)
-    table = MisfitWorld(models=4, battles=1500, slot=40.0).draw(rng)
-    shared = rng.random(len(table)) < 1 / 3
-    prompt = np.where(shared, rng.integers(0, 80, len(table)), -1)
-    weight = np.where(shared, 1.0, rng.integers(1, 4, len(table)))
-    rows = Comparisons(4, table.model_a, table.model_b, table.outcome, weight, clusters=(prompt,))
-    counted = count_pairs(rows)
-    fit = fit_bounded(counted.cells, TIE_MODELS["davidson"])[0]
-    times = np.linspace(0.0, 1.0, len(rows))
-
-    def checked() -> np.ndarray:
-        found = check_fit(fit, rows, counted, fit.inverse_information(), seconds=times, slot=True)
-        slot = [found.slot.low, found.slot.high]
-        return np.concatenate([found.pairs.z, found.schedule.z, found.drift.z, slot, [found.ties.z, found.pairs.p]])
-
-    whole = checked()
-    monkeypatch.setattr(fit_checks, "ROWS_AT_ONCE", 400)
-    assert checked() == pytest.approx(whole, rel=1e-5)
-
-
 def test_moves_by_schedule_are_in_standard_errors_of_what_every_battle_moves() -> None:
     rng, strength, met = np.random.default_rng(1), np.array([0.6, 0.2, -0.2, -0.6]), [900, 30, 300, 60, 500, 200]
     first, second = (np.repeat(side, met) for side in np.triu_indices(4, 1))
