@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -118,11 +118,11 @@ class AnthropicProvider(NetworkProvider):
         """The current state of a batch."""
         return _state(await self._batch(batch_id))
 
-    def results(self, batch_id: str) -> AsyncIterator[tuple[str, Reply]]:
+    def results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
         """The replies of an ended batch, streamed."""
         return streamed(self._results(batch_id), self._caller, f"a request for the results of batch {batch_id}")
 
-    def recent_batches(self) -> AsyncIterator[BatchState]:
+    def recent_batches(self) -> AsyncGenerator[BatchState, None]:
         """The batches of this account, newest first."""
         return streamed(self._recent_batches(), self._caller, "a request for the list of batches")
 

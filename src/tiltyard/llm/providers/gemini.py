@@ -8,7 +8,7 @@ import logging
 import math
 import mimetypes
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -498,7 +498,7 @@ class GeminiProvider(NetworkProvider):
         """The current state of a batch."""
         return batch_state(await self._batch(batch_id), batch_id)
 
-    async def results(self, batch_id: str) -> AsyncIterator[tuple[str, Reply]]:
+    async def results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
         """The replies of an ended batch: none if it failed, expired or was canceled before it had any."""
         batch = await self._batch(batch_id)
         if not batch_state(batch, batch_id).ended:
@@ -516,7 +516,7 @@ class GeminiProvider(NetworkProvider):
             return
         raise failure
 
-    async def recent_batches(self) -> AsyncIterator[BatchState]:
+    async def recent_batches(self) -> AsyncGenerator[BatchState, None]:
         """The batches of this account, newest first: Google does not promise an order, so all are listed first."""
         about = "a request for the list of batches"
         batches: list[BatchState] = []

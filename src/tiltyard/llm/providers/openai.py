@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -173,7 +173,7 @@ class OpenAIProvider(NetworkProvider):
         """The current state of a batch."""
         return _state(await self._batch(batch_id))
 
-    async def results(self, batch_id: str) -> AsyncIterator[tuple[str, Reply]]:
+    async def results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
         """The replies of an ended batch, streamed: those that succeeded, then those that did not."""
         batch = await self._batch(batch_id)
         if batch.status not in _ENDED:
@@ -187,7 +187,7 @@ class OpenAIProvider(NetworkProvider):
             async for reply in replies(lines, "custom_id", lambda line: batch_reply(problem or line)):
                 yield reply
 
-    def recent_batches(self) -> AsyncIterator[BatchState]:
+    def recent_batches(self) -> AsyncGenerator[BatchState, None]:
         """The batches of this account, newest first."""
         return streamed(self._recent_batches(), self._caller, "a request for the list of batches")
 
