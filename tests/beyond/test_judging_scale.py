@@ -31,7 +31,7 @@ from tiltyard.judging import (
     judge,
 )
 from tiltyard.judging import cache as cache_module
-from tiltyard.judging.language_model import QuestionKeys, Questions, open_questions
+from tiltyard.judging.language_model import OpenQuestions, QuestionKeys, Questions
 from tiltyard.judging.records import Matchup, settle
 from tiltyard.llm.asking import Ask, AskingSettings
 from tiltyard.llm.batches import COMFORTABLE_BYTES
@@ -149,11 +149,11 @@ def test_a_further_pair_costs_a_run_far_less_than_its_texts(tmp_path: Path) -> N
 
 
 def test_planning_holds_no_texts_and_no_objects_per_pair(tmp_path: Path) -> None:
-    """Two keys of 32 bytes, 12 bytes each to find them by, and a mark: 90 bytes, and more while they are sorted."""
+    """Two keys of 32 bytes, 8 bytes each to find them by, and a mark: 82 bytes, and more while they are sorted."""
 
     def plan(given: MatchList) -> object:
         questions = Questions(JudgingPlan({"clarity": RUBRIC}, given.by_dimension), JudgeSettings(model="judge-1"))
-        return questions, open_questions(questions, {"clarity": VerdictCache(tmp_path, "clarity")})
+        return questions, OpenQuestions(questions, {"clarity": VerdictCache(tmp_path, "clarity")})
 
     assert bytes_per_pair(plan) < 300
 

@@ -98,7 +98,7 @@ class JudgeCheck:
     """Pairs with a majority label."""
     compared: int
     """Of those, the pairs that the judge settled."""
-    said: dict[str, int]
+    labels: dict[str, int]
     """How often each verdict (by slot as shown) and each failure occurred."""
     right_in_both_orders: Estimate
     """Share of the pairs that people decided in which both orders name people's choice; nothing from one order."""
@@ -220,7 +220,7 @@ def compare_with_people(
         pairs=len(pairs),
         with_majority=sum(pair.people is not None for pair in pairs),
         compared=len(compared),
-        said=dict(Counter(verdict.verdict.value for judgment in judgments for verdict in judgment.raw)),
+        labels=dict(Counter(verdict.verdict.value for judgment in judgments for verdict in judgment.raw)),
         right_in_both_orders=both_right,
         mean_accuracy=mean_accuracy,
         tie_win_is_win=tie_win,

@@ -151,6 +151,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     cache_read_input_tokens: int = 0
     """Input tokens read from the provider's cache."""
 
+    @property
+    def all_input(self) -> int:
+        """All input tokens."""
+        return self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tiltyard.errors import OptionError
-from tiltyard.llm.asking import Ask, AskingParts, Budget, Keeper, Recall, RunningTotals, Sink, Totals, Watch, plural
+from tiltyard.llm.asking import Ask, AskingParts, Budget, Keeper, Recall, Sink, Totals, Watch, plural
 from tiltyard.llm.batches import Batches
 from tiltyard.llm.direct import DirectAsking, Trial
 from tiltyard.llm.journal import Journal, folder_lock, shared_journal
@@ -45,7 +45,7 @@ async def ask_all(
         pace: How fast direct calls follow each other, if several calls of this function share it.
     """
     settings = parts.settings
-    tally = parts.tally or RunningTotals(watch)
+    tally = parts.tally or Totals(watch)
     keeper = Keeper(sink, tally, parts.budget or Budget(settings.budget_usd), parts.prices)
     pace = pace or settings.pace(parts.now)
 
@@ -69,4 +69,4 @@ async def ask_all(
             await ask_directly(iter(asks))
     if trial is not None:
         trial.failures_left()
-    return tally.totals()
+    return tally
