@@ -30,6 +30,7 @@ from tiltyard.llm.providers.http import (
     NetworkProvider,
     answered,
     answered_object,
+    as_it_came,
     http_client,
     results_file,
     socket_timeout,
@@ -92,7 +93,7 @@ class AnthropicProvider(NetworkProvider):
         create = self._client.messages.with_raw_response.create
         waiting = create(**_params(request), extra_body=_options(request) or None)
         about = f"a request to {request.model}"
-        return _reply(await answered_object(waiting, self._caller, about, request=request))
+        return _reply(await answered_object(as_it_came(waiting), self._caller, about, request=request))
 
     async def aclose(self) -> None:
         """Close connections."""

@@ -17,7 +17,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx2
 
@@ -149,17 +149,14 @@ async def answered(
     raise failure
 
 
-class RawResponse(Protocol):
-    """What both SDKs return for a request whose answer they should not interpret."""
-
-    @property
-    def http_response(self) -> httpx2.Response:
-        """The answer as it came."""
-        ...
+async def as_it_came(waiting: Awaitable[Any]) -> httpx2.Response:
+    """The answer to an SDK's call `with_raw_response`: their classes do not check types, and some inputs break them."""
+    response: httpx2.Response = (await waiting).http_response
+    return response
 
 
 async def answered_object(
-    waiting: Awaitable[RawResponse],
+    waiting: Awaitable[httpx2.Response],
     caller: Caller,
     about: str,
     *,
@@ -169,15 +166,13 @@ async def answered_object(
     """The JSON object that a server returns; failures are raised as in `answered`.
 
     The answer to a `request` may be longer, the more tokens it asks for.
-
-    The SDKs' own classes are not used for it: they do not check types, and some inputs break them.
     """
     failure: ModelError
     limit = caller.timeout_seconds if seconds is None else seconds
     token = _largest.set(LARGEST_ANSWER if request is None else _largest_answer(request))
     try:
         async with asyncio.timeout(limit) as deadline:
-            data = (await waiting).http_response.content
+            data = (await waiting).content
         answer = decode(data)
     except NotJSON:
         failure = _damaged(data, caller, about)
@@ -382,11 +377,6 @@ async def results_file(opening: AbstractAsyncContextManager[Answer]) -> AsyncIte
         yield answer
     finally:
         await opening.__aexit__(None, None, None)
-
-
-def is_results_file() -> bool:
-    """Whether the current call is for a file of results."""
-    return math.isinf(_largest.get())
 
 
 def http_client(

@@ -20,6 +20,7 @@ from tiltyard.llm.providers.http import (
     NetworkProvider,
     answered,
     answered_object,
+    as_it_came,
     http_client,
     results_file,
     socket_timeout,
@@ -210,7 +211,7 @@ async def _ask(client: openai.AsyncOpenAI, caller: Caller, request: Request, bod
     known = {name: body.pop(name) for name in ("model", "messages")}
     waiting = client.chat.completions.with_raw_response.create(**known, extra_body=body)
     about = f"a request to {request.model}"
-    return chat_reply(await answered_object(waiting, caller, about, request=request), request.choices)
+    return chat_reply(await answered_object(as_it_came(waiting), caller, about, request=request), request.choices)
 
 
 def _line(custom_id: str, request: Request) -> bytes:
