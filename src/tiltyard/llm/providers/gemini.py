@@ -16,9 +16,7 @@ import msgspec
 from tiltyard.bank.images import Image
 from tiltyard.errors import Refused, TryLater
 from tiltyard.llm.asking import plural
-from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.provider import (
-    TIMEOUT_SECONDS,
     BatchLimits,
     BatchState,
     Reply,
@@ -30,8 +28,7 @@ from tiltyard.llm.provider import (
 )
 from tiltyard.llm.providers.http import (
     FILE_SECONDS,
-    Caller,
-    NetworkProvider,
+    MakerProvider,
     answered,
     answered_object,
     http_client,
@@ -329,11 +326,6 @@ def _moment(value: object) -> float:
         return math.inf
 
 
-KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-"""Where the key is looked for, in this order."""
-ADDRESS_VARIABLES = ("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
-DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com"
-
 _API_VERSION = "v1beta"
 _LONGEST_CUSTOM_ID = "x" * 64
 _PAGE = 100
@@ -360,23 +352,16 @@ class _HTTPStatus(Exception):
         super().__init__(f"status {self.status_code}")
 
 
-class GeminiProvider(NetworkProvider):
-    """Asks Google's Gemini models. It belongs to the event loop of its first call; close it with `aclose`."""
+class GeminiProvider(MakerProvider):
+    """Asks Google's Gemini models."""
 
-    def __init__(
-        self,
-        *,
-        api_key: str,
-        base_url: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-    ) -> None:
-        keep_secret(api_key)
-        super().__init__(
-            Caller(
-                "gemini", KEY_VARIABLES[0], base_url or DEFAULT_BASE_URL, _HTTPStatus, headers or {}, timeout_seconds
-            )
-        )
+    maker = "gemini"
+    key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    address_variables = ("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
+    default_base_url = "https://generativelanguage.googleapis.com"
+    api_error = _HTTPStatus
+
+    def _connect(self, api_key: str) -> None:
         self._http = http_client(self._caller, httpx2.AsyncClient, httpx2.AsyncClient)
         self._key = {"x-goog-api-key": api_key}
         self._base = self._caller.base_url.rstrip("/")

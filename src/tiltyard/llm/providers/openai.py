@@ -17,6 +17,7 @@ from tiltyard.llm.provider import TIMEOUT_SECONDS, BatchLimits, BatchState, Repl
 from tiltyard.llm.providers.http import (
     FILE_SECONDS,
     Caller,
+    MakerProvider,
     NetworkProvider,
     answered,
     answered_object,
@@ -34,9 +35,6 @@ from tiltyard.llm.providers.wire import (
     decode_lines,
     replies,
 )
-
-KEY_VARIABLE = "OPENAI_API_KEY"
-DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
 _ENDPOINT: Final = "/v1/chat/completions"
 _TAG = "tiltyard"
@@ -121,22 +119,16 @@ class CompatibleProvider(NetworkProvider):
         await self._client.close()
 
 
-class OpenAIProvider(NetworkProvider):
-    """Asks OpenAI's models. It belongs to the event loop of its first call; close it with `aclose`."""
+class OpenAIProvider(MakerProvider):
+    """Asks OpenAI's models."""
 
-    def __init__(
-        self,
-        *,
-        api_key: str,
-        base_url: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-    ) -> None:
-        super().__init__(
-            Caller(
-                "openai", KEY_VARIABLE, base_url or DEFAULT_BASE_URL, openai.APIError, headers or {}, timeout_seconds
-            )
-        )
+    maker = "openai"
+    key_variables = ("OPENAI_API_KEY",)
+    address_variables = ("OPENAI_BASE_URL",)
+    default_base_url = "https://api.openai.com/v1"
+    api_error = openai.APIError
+
+    def _connect(self, api_key: str) -> None:
         self._client = _client(api_key, self._caller)
 
     async def ask(self, request: Request) -> Reply:
