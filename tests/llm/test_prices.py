@@ -101,7 +101,8 @@ def test_the_last_that_knows_a_model_says_its_price(tmp_path: Path) -> None:
     assert table.date_of("gpt-9") is None
     # Whoever states no price for the provider's cache is on the safe side: as dear as plain input.
     assert found["llama"] is not None
-    assert (found["llama"].cache_write_1h, found["llama"].cache_read, found["llama"].batch_discount) == (2, 2, 0.5)
+    cached = Usage(cache_creation_input_tokens=MILLION, cache_read_input_tokens=MILLION)
+    assert [found["llama"].cost(cached, batched=batched) for batched in (False, True)] == [4, 2]
     assert PriceTable.load(user_file=tmp_path / "absent.yaml").price("gpt-4o") == PRICES.price("gpt-4o")
 
 

@@ -45,13 +45,7 @@ class AnswerStyles:
         self._numbers = array("i")
 
     def place(self, entrant: str, prompt_id: str, text: Callable[[], str]) -> int:
-        """The number of an answer among those measured; its text is looked at only the first time.
-
-        Parameters:
-            entrant: Who answered.
-            prompt_id: What was asked.
-            text: Gives the answer.
-        """
+        """The number of an answer among those measured; its text is looked at only the first time."""
         known = self._places.setdefault(entrant, {})
         position = known.get(prompt_id)
         if position is None:

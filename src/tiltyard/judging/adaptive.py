@@ -147,14 +147,7 @@ class RoundDecision:
 
 
 def look_error(goal: RoundGoal, level: float, look: int, looks: int) -> float:
-    """The error rate that look number `look` of `looks` may spend; over all looks they sum to 1 − level.
-
-    Parameters:
-        goal: What the rounds go on for: `order` leaves nearly all of it for the last looks, `top` less.
-        level: Confidence level of the decision.
-        look: Number of the look, from 1.
-        looks: How many looks were planned.
-    """
+    """The error rate that look number `look` of `looks` may spend; over all looks they sum to 1 − level."""
     power = LATER_LOOKS[goal.kind]
     return float((1.0 - level) * ((look / looks) ** power - ((look - 1) / looks) ** power))
 
@@ -219,17 +212,7 @@ def decide(
 ) -> RoundDecision:
     """What is known after a look, and what is still to be asked.
 
-    Parameters:
-        goal: What the rounds go on for.
-        design: The cases that could be judged.
-        judged: Which of them were judged.
-        estimates: The fit of all verdicts so far.
-        before: The decision of the look before.
-        planned: In how many cases each entrant will be at most when all rounds are over.
-        prompts: On how many prompts.
-        level: Confidence level.
-        look: Number of the look, from 1.
-        looks: How many looks were planned.
+    When all rounds are over, each entrant will be in at most `planned` cases, on `prompts` prompts.
     """
     m = design.n_entrants
     error = look_error(goal, level, look, looks)
@@ -314,17 +297,6 @@ def choose(
 
     Rivals come first, then opponents of like strength, whose results say most; chance varies them from prompt to
     prompt. Where it can be had, no entrant has more than `opponents`.
-
-    Parameters:
-        design: The cases that could be judged.
-        judged: Which of them were judged already.
-        prompts: The prompts of the round.
-        wanted: How much each entrant needs verdicts; 0 means that it is only an opponent for others.
-        rivals: The pairs to be told apart.
-        strength: The estimated strengths in logits; None before the first round.
-        opponents: How many opponents each entrant meets on a prompt.
-        only_rivals: Whether only rivals meet.
-        rng: Source of randomness.
     """
     m = design.n_entrants
     prompts = np.asarray(prompts, dtype=np.int64)

@@ -261,14 +261,7 @@ def panel_name(members: Sequence[str]) -> str:
 
 
 class PanelVerdicts:
-    """The verdicts of a panel, and the judgments that they become.
-
-    Parameters:
-        judges: The judges.
-        heard: The verdicts of each, in the same order.
-        plan: What was judged.
-        combine: `majority`, `weight` or `rows`.
-    """
+    """The verdicts of a panel, and the judgments that they become."""
 
     def __init__(self, judges: Sequence[Judge], heard: Sequence[Verdicts], plan: JudgingPlan, combine: Combine) -> None:
         self.members = tuple(judge.name for judge in judges)

@@ -431,11 +431,7 @@ class LanguageModelJudge:
         return self._caches[dimension]
 
     def continue_from(self, other: LanguageModelJudge) -> None:
-        """Use the questions that another judge has made, such as one that only quoted; they take a while to make.
-
-        Parameters:
-            other: A judge with the same settings and folder; of any other nothing is taken.
-        """
+        """Use the questions that another judge has made, such as one that only quoted; they take a while to make."""
         if (other._settings, other._folder) == (self._settings, self._folder):
             self._questions, self._caches = other._questions, other._caches
 

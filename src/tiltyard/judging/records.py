@@ -287,9 +287,6 @@ def prompt_columns(prompt: Prompt) -> dict[str, PlainValue]:
 
     A column whose name means something else in a file of battles has `prompt_` before it: the bank's `source`, where a
     prompt comes from, is `prompt_source`, because a battle's `source` is who decided it.
-
-    Parameters:
-        prompt: The prompt.
     """
     known: dict[str, PlainValue | None] = {
         "source": prompt.source,

@@ -139,11 +139,7 @@ class AskingSettings:
                 raise OptionError(f"{name} is {value}; it must be a number above 0.")
 
     def pace(self, now: Callable[[], float]) -> RequestPace:
-        """How fast direct calls may follow each other.
-
-        Parameters:
-            now: The clock.
-        """
+        """How fast direct calls may follow each other."""
         return RequestPace(self.requests_per_minute, self.tokens_per_minute, now)
 
 

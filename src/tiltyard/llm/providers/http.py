@@ -112,11 +112,7 @@ class Caller:
 
 
 class NetworkProvider:
-    """What the providers on the network share. They belong to the event loop of their first call.
-
-    Parameters:
-        caller: Who is asked.
-    """
+    """What the providers on the network share. They belong to the event loop of their first call."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
