@@ -19,7 +19,7 @@ from tiltyard.bank import Prompt, read_responses
 from tiltyard.errors import BudgetReached, ModelError, OptionError, QuestionRefused
 from tiltyard.llm.asking import Ask, AskingParts, AskingSettings, Budget
 from tiltyard.llm.generation import EntrantSettings, generate
-from tiltyard.llm.prices import PriceTable, quote
+from tiltyard.llm.prices import PriceTable, most_usage, quote
 from tiltyard.llm.provider import Reply, Request, Stop, Usage
 
 PROMPTS = [Prompt(prompt_id=name, text=f"{name}?") for name in ("one", "two", "three")]
