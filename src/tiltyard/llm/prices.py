@@ -32,7 +32,7 @@ Usd = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One model's price in USD per million tokens. Only `input` and `output` are needed."""
+    """One model's price as a user states it, in USD per million tokens. Only `input` and `output` are needed."""
 
     input: Usd
     """Plain input tokens."""
