@@ -31,10 +31,10 @@ from tiltyard.judging import (
     judge,
 )
 from tiltyard.judging import cache as cache_module
-from tiltyard.judging.language_model import QuestionKeys, Questions, open_questions
+from tiltyard.judging.language_model import OpenQuestions, QuestionKeys, Questions
 from tiltyard.judging.records import Matchup, settle
 from tiltyard.llm.asking import Ask, AskingSettings
-from tiltyard.llm.batches import COMFORTABLE_BYTES, Packer, Parcel
+from tiltyard.llm.batches import COMFORTABLE_BYTES
 from tiltyard.llm.provider import BatchLimits, BatchState, Reply, Request
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider
 from tiltyard.llm.runner import ask_all
@@ -149,11 +149,11 @@ def test_a_further_pair_costs_a_run_far_less_than_its_texts(tmp_path: Path) -> N
 
 
 def test_planning_holds_no_texts_and_no_objects_per_pair(tmp_path: Path) -> None:
-    """Two keys of 32 bytes, 12 bytes each to find them by, and a mark: 90 bytes, and more while they are sorted."""
+    """Two keys of 32 bytes, 8 bytes each to find them by, and a mark: 82 bytes, and more while they are sorted."""
 
     def plan(given: MatchList) -> object:
         questions = Questions(JudgingPlan({"clarity": RUBRIC}, given.by_dimension), JudgeSettings(model="judge-1"))
-        return questions, open_questions(questions, {"clarity": VerdictCache(tmp_path, "clarity")})
+        return questions, OpenQuestions(questions, {"clarity": VerdictCache(tmp_path, "clarity")})
 
     assert bytes_per_pair(plan) < 300
 
@@ -310,12 +310,14 @@ def test_a_batch_is_closed_before_its_body_is_too_large_to_hold_several_times(tm
     assert [count for count, _ in provider.sizes] == [6, 6, 3]
 
 
-def test_a_request_larger_than_is_comfortable_still_goes_out_alone() -> None:
-    provider = Counting(BatchLimits(requests=10, bytes=256_000_000))
-    packer, parcel = Packer(provider, None), Parcel()
-    assert packer.has_room(parcel, 200_000_000)
-    parcel.add(ask(0, 10), 200_000_000, 0.0)
-    assert not packer.has_room(parcel, 10)
+def test_a_request_larger_than_is_comfortable_still_goes_out_alone(tmp_path: Path) -> None:
+    class Huge(Counting):
+        def encoded_size(self, request: Request) -> int:
+            return 200_000_000
+
+    provider = Huge(BatchLimits(requests=10, bytes=256_000_000))
+    send([ask(number, 10) for number in range(2)], provider, tmp_path)
+    assert [count for count, _ in provider.sizes] == [1, 1]
 
 
 def test_a_run_cut_off_between_its_shards_goes_on_and_asks_nothing_twice(tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def check_table(result: JudgeCheck) -> str:
         value = "–" if estimate.value is None else f"{estimate.value:.3f}"
         ends = "" if estimate.low is None else f"{estimate.low:.3f} … {estimate.high:.3f}"
         lines.append(f"{name:<30} {value:>7}  {ends:<17} n = {estimate.n:,}")
-    message = ", ".join(f"{word} {count:,}" for word, count in sorted(result.said.items()))
+    message = ", ".join(f"{word} {count:,}" for word, count in sorted(result.labels.items()))
     return "\n".join([*lines, "", f"said of the slots as shown: {message}"])
 
 

@@ -116,7 +116,7 @@ class ModelAnswers(Answers):
             turns={name: exchange.turns for name, exchange in by_question.items() if len(exchange.turns) > 1},
             watch=self.watch,
         )
-        self.totals += made.totals
+        self.totals.add(made.totals)
         self.failed.update(made.failed)
         return await super().get(exchanges)
 

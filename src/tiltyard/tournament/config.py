@@ -19,7 +19,7 @@ from tiltyard.judging.adaptive import RoundGoal, RoundSettings
 from tiltyard.judging.judge import panel_name
 from tiltyard.judging.panel import PanelMember
 from tiltyard.judging.reading import check_form
-from tiltyard.llm.prices import StatedPrice
+from tiltyard.llm.prices import Price
 from tiltyard.llm.provider import TIMEOUT_SECONDS
 from tiltyard.ratings.elo import K_MAX
 
@@ -151,7 +151,7 @@ class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of direct calls and their replies per minute, at most, for each judge."""
     prices_path: str | None = None
     """A price file whose models replace or extend the built-in table."""
-    prices: dict[str, StatedPrice] = {}
+    prices: dict[str, Price] = {}
     """Prices by model, stated here; they count before every price file."""
     reply: Literal["reasoned", "label", "choice", "json", "tool"] = "reasoned"
     """`reasoned`, `label`, `choice`, `json` or `tool`: a few sentences and a verdict line; or only the label, with its
