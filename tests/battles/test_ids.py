@@ -38,7 +38,7 @@ def test_an_id_is_one_however_it_is_written(tmp_path: Path, kind: str) -> None:
     path = write_raw(tmp_path / f"battles.{kind}", rows(SAME[kind]))
     for options in (ReadOptions(), ReadOptions(columns=(), hashed=frozenset(["question_id"]))):
         (source,) = find_sources(path, options)
-        fast = super(type(source), source).fast() if kind != "parquet" else source.fast()
+        fast = source.fast()
         assert fast is not None
         for table in (fast, source.careful(BadRows(), stop=True)):
             assert n_ids(table) == 3, options

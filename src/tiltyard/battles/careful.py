@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.battles.battle import OUTCOME_LABELS, SOURCE_LABELS
-from tiltyard.battles.fast import Rows, filtered, identifier, literal, load, session, where_error
+from tiltyard.battles.fast import filtered, identifier, json_value, literal, load, session, where_error
 from tiltyard.battles.formats import side_of
 from tiltyard.battles.inputs import DAMAGED, UTF_8_MARK, FileKind, Part, delimiter, is_text, to_utf_8
 from tiltyard.battles.layout import STRICT_NUMBERS, WRONG, Field, FieldKind, Layout, read_label, read_number, read_time
@@ -84,13 +84,11 @@ class BadRows:
         """Whether to keep another example of a reason."""
         return len(self.examples.get(reason, ())) < self.examples_each
 
-    def add(self, problem: RowProblem) -> None:
-        """Keep a problem as an example."""
+    def add(self, problem: RowProblem, *, stop: bool) -> None:
+        """Keep a problem as an example; with `stop` it is raised."""
+        if stop:
+            raise problem.error()
         self.examples.setdefault(problem.reason, []).append(problem)
-
-    def count(self, reason: Reason, rows: int = 1) -> None:
-        """Count bad rows."""
-        self.counts[reason] = self.counts.get(reason, 0) + rows
 
     @property
     def skipped(self) -> dict[str, int]:
@@ -222,13 +220,8 @@ class RawRow:
     detail: str = ""
 
 
-OnProblem = Callable[[RowProblem], None]
-
-
-def read_carefully(
-    lines: Iterable[RawRow], layout: Layout, on_problem: OnProblem | None, bad_rows: BadRows
-) -> BattleTable:
-    """The battles of the good rows. Bad rows are counted in `bad_rows`; `on_problem` is called with each, in order."""
+def read_carefully(lines: Iterable[RawRow], layout: Layout, bad_rows: BadRows, *, stop: bool) -> BattleTable:
+    """The battles of the good rows. Bad rows are counted in `bad_rows`; with `stop` the first is raised."""
     tables = []
     stream = iter(lines)
     while batch := list(islice(stream, BATCH_ROWS)):
@@ -242,21 +235,14 @@ def read_carefully(
         reasons = iter(settled.reasons.tolist())
         for line in batch:
             reason = Reason(next(reasons)) if line.fault is None else line.fault
-            if reason is not Reason.FINE:
-                _report(line, reason, layout, on_problem, bad_rows)
+            if reason is Reason.FINE:
+                continue
+            bad_rows.counts[reason] = bad_rows.counts.get(reason, 0) + 1
+            if stop or bad_rows.wants(reason):
+                detail = line.detail or explain(reason, line.row, layout)
+                bad_rows.add(RowProblem(reason, line.where, detail), stop=stop)
     table = concat(tables) if tables else settle(raw_batch([], layout), layout).table
     return replace(table, skipped=bad_rows.skipped)
-
-
-def _report(line: RawRow, reason: Reason, layout: Layout, on_problem: OnProblem | None, bad_rows: BadRows) -> None:
-    bad_rows.count(reason)
-    if on_problem is None and not bad_rows.wants(reason):
-        return
-    problem = RowProblem(reason, line.where, line.detail or explain(reason, line.row, layout))
-    if bad_rows.wants(reason):
-        bad_rows.add(problem)
-    if on_problem is not None:
-        on_problem(problem)
 
 
 def raw_batch(rows: list[Mapping[str, Any]], layout: Layout) -> RawBatch:
@@ -315,8 +301,7 @@ def kept_by_where(lines: list[RawRow], layout: Layout) -> set[int]:
             f"read_json({literal(str(path))}, format = 'newline_delimited', records = true, "
             f"columns = {{{literal(ROW)}: 'INTEGER', {declared}}})"
         )
-        header = replace(layout.header, cells="json")
-        source = filtered(Rows(sql, header), replace(layout, header=header), extra=ROW)
+        source = filtered(sql, replace(layout, header=replace(layout.header, cells="json")), extra=ROW)
         try:
             kept = connection.execute(f'SELECT "{ROW}" FROM {source}').fetchall()
         except duckdb.Error as error:
@@ -410,55 +395,25 @@ def _csv_line(where: str, names: list[str], cells: list[str]) -> RawRow:
 
 
 def locate(
-    connection: DuckDBPyConnection,
-    rows: Rows,
-    layout: Layout,
-    name: str,
-    on_problem: OnProblem | None,
-    bad_rows: BadRows,
+    connection: DuckDBPyConnection, rows: str, layout: Layout, name: str, bad_rows: BadRows, *, stop: bool
 ) -> BattleTable:
-    """The battles of the good rows; of the bad ones, the counts and the first few by number and value."""
-    layout = layout.without_merging()
-    numbered = replace(rows, sql=f"(SELECT *, row_number() OVER () AS {identifier(ROW)} FROM {rows.sql})")
+    """The battles of a typed source; of the bad rows, the counts and the first few by number and value."""
+    layout = replace(layout, counted=False)
+    numbered = f"(SELECT *, row_number() OVER () AS {identifier(ROW)} FROM {rows})"
     settled = settle(load(connection, numbered, layout), layout)
     for reason, count in settled.counts().items():
-        bad_rows.count(reason, count)
-    bad = np.flatnonzero(settled.reasons)
-    if len(bad):
+        bad_rows.counts[reason] = bad_rows.counts.get(reason, 0) + count
+    bad = np.flatnonzero(settled.reasons).tolist()
+    if bad:
         query = f"SELECT {identifier(ROW)} AS n FROM {filtered(numbered, layout)}"
         numbers = np.asarray(connection.execute(query).fetchnumpy()["n"]).tolist()
-        chosen = bad[:1] if on_problem is not None else _first_few(settled.reasons, bad_rows)
-        for at in chosen:
-            reason = Reason(int(settled.reasons[at]))
-            detail = explain(reason, _row(connection, numbered, layout, numbers[at]), layout)
-            problem = RowProblem(reason, f"{name}: row {numbers[at]}", detail)
-            bad_rows.add(problem)
-            if on_problem is not None:
-                on_problem(problem)
-    return replace(settled.table, skipped=bad_rows.skipped)
-
-
-def _first_few(reasons: np.ndarray[Any, np.dtype[np.int8]], bad_rows: BadRows) -> list[int]:
-    chosen: list[int] = []
-    for reason in Reason:
-        if reason is not Reason.FINE:
-            room = bad_rows.examples_each - len(bad_rows.examples.get(reason, ()))
-            chosen += np.flatnonzero(reasons == reason)[: max(room, 0)].tolist()
-    return sorted(chosen)
-
-
-def _row(connection: DuckDBPyConnection, rows: Rows, layout: Layout, number: int) -> dict[str, Any]:
-    """One row by its number, as Python values under the source's own column names."""
-    names = list(dict.fromkeys(field.raw.top for field in layout.fields))
-    values = ", ".join(f"to_json({identifier(name)})" for name in names)
-    row = connection.execute(f"SELECT {values} FROM {rows.sql} WHERE {identifier(ROW)} = {number}").fetchone()
-    return {name: _json_value(value) for name, value in zip(names, row or (), strict=False)}
-
-
-def _json_value(text: str | None) -> object:
-    if text is None:
-        return None
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return float("nan")
+        names = list(dict.fromkeys(field.raw.top for field in layout.fields))
+        values = ", ".join(f"to_json({identifier(name)})" for name in names)
+    for at in bad:
+        reason = Reason(int(settled.reasons[at]))
+        if stop or bad_rows.wants(reason):
+            query = f"SELECT {values} FROM {numbered} WHERE {identifier(ROW)} = {numbers[at]}"
+            cells = map(json_value, connection.execute(query).fetchone() or ())
+            detail = explain(reason, dict(zip(names, cells, strict=False)), layout)
+            bad_rows.add(RowProblem(reason, f"{name}: row {numbers[at]}", detail), stop=stop)
+    return settled.table

@@ -60,13 +60,6 @@ STRICT_NUMBERS = ("weight",)
 """Fields in which a NaN is a fault, not a missing value."""
 
 
-FEW_VALUED = frozenset(("model_a", "model_b", "winner", "source", "weight", "judge_model", "dimension", "category"))
-
-
-FEW_VALUED |= frozenset(("language", "is_tie", *FLAGS))
-"""Fields that hold few distinct values in practice, so that grouping by them while reading saves memory."""
-
-
 @dataclass(frozen=True, slots=True)
 class Field:
     """One of our columns and the column of the source that it is read from."""
@@ -99,18 +92,9 @@ class Layout:
         """The fields read as numbers."""
         return tuple(field for field in self.fields if not field.kind.is_label)
 
-    @property
-    def groups_early(self) -> bool:
-        """True when equal rows can be merged while reading without keeping almost every row."""
-        return self.counted and all(field.name in FEW_VALUED for field in self.fields)
-
     def field(self, name: str) -> Field | None:
         """The field of that name, or None when the source has none."""
         return next((field for field in self.fields if field.name == name), None)
-
-    def without_merging(self) -> Layout:
-        """The same layout with one row per row of the source."""
-        return replace(self, counted=False)
 
 
 @dataclass(frozen=True, slots=True)
