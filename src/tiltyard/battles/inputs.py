@@ -334,7 +334,7 @@ def _file_header(part: Part, version: tuple[int, int, int]) -> Header:  # noqa: 
     except DAMAGED as error:
         raise damage(part.name, error) from None
     columns = {
-        name: RawColumn(name, _text_holds([row[at] for row in rows if at < len(row)]), top=name)
+        name: RawColumn(name, text_holds([row[at] for row in rows if at < len(row)]), top=name)
         for at, name in enumerate(names)
     }
     return Header(columns, "text", tuple(dict(zip(names, row, strict=False)) for row in rows[:SEEN_ROWS]))
@@ -407,18 +407,13 @@ def _wider(one: CellType | None, other: CellType | None) -> CellType | None:
     return "nested" if "nested" in (one, other) else "text"
 
 
-def _text_holds(values: Iterable[str]) -> CellType:
+def text_holds(values: Iterable[str]) -> CellType:
+    """What the cells of a CSV column hold: numbers, if every one that is not blank reads as one."""
     given = [value for value in values if value.strip()]
-    return "number" if given and all(is_number(value) for value in given) else "text"
-
-
-def is_number(text: str) -> bool:
-    """True when a CSV cell reads as a number."""
     try:
-        float(text)
+        return "number" if [float(value) for value in given] else "text"
     except ValueError:
-        return False
-    return True
+        return "text"
 
 
 def _sql_holds(sql_type: str) -> CellType:
@@ -444,7 +439,7 @@ def _json_sample(part: Part) -> list[dict[str, Any]]:
         sample = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     else:
         lines = _sample_lines(part)
-        sample = [row for line in lines if (row := _object(line)) is not None]
+        sample = [row for line in lines if (row := json_object(line)) is not None]
         if not sample and not is_text(b"".join(lines).decode(errors="surrogateescape")):
             raise _not_utf_8(part)
     if not sample:
@@ -467,10 +462,11 @@ def _sample_lines(part: Part) -> list[bytes]:
     return lines
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
+def json_object(line: bytes | str) -> dict[str, Any] | None:
+    """The JSON object that a line holds; None for anything else."""
     try:
         row = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeError):
         return None
     return row if isinstance(row, dict) else None
 

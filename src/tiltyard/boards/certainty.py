@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.spark import GroupScores, LargeClusters, RemoteClusters, groups
+from tiltyard.battles.spark import GroupScores, RemoteClusters, groups
 from tiltyard.boards.building import Column
 from tiltyard.boards.preparation import FitInput, kind_of
 from tiltyard.ratings import POINTS_PER_LOGIT
@@ -351,32 +351,21 @@ def remote_sandwich(fitted: BradleyTerryFit, fit_input: FitInput, clusters: Remo
     sums = clusters.sums(
         GroupScores(number[row[far]], parameter[far], score[far], fitted.n_parameters, leverage, SMALL_LEVERAGE)
     )
-    large, pieces = sums.large, _pieces(fitted, derivatives, fit_input, sums.large, number)
-    if sums.clusters + len(np.unique(large.cluster)) == 1.0 and shared.all():
+    large: Iterable[ClusteredRows] = ()
+    if len(sums.large):  # clusters that were handed over whole
+        place = np.full(int(number.max()) + 1, -1, dtype=np.int64)
+        place[number] = np.arange(len(number))
+        chosen = place[sums.large[:, 1].astype(np.int64)]
+        part = replace(rows.take(chosen), weight=sums.large[:, 2])
+        numbers = sums.large[:, 0].astype(np.int64)
+        large = clustered_rows(fitted, derivatives, part, counted.take(chosen), numbers, np.arange(len(chosen)))
+    if sums.clusters + len(np.unique(sums.large[:, 0])) == 1.0 and shared.all():
         return None
     sizes = ClusterSizes(sums.clusters, sums.sizes_of[: rows.n_models], sums.sizes, sums.largest)
     way = summed_way(
-        fitted, derivatives, rows, counted, ~shared, pieces, corrected=True, elsewhere=(sums.squares, sizes)
+        fitted, derivatives, rows, counted, ~shared, large, corrected=True, elsewhere=(sums.squares, sizes)
     )
     return combine((way.matrix,), derivatives.inverse, rows.battles_per_model(), (way,))
-
-
-def _pieces(
-    fitted: BradleyTerryFit,
-    derivatives: BattleDerivatives,
-    fit_input: FitInput,
-    large: LargeClusters,
-    number: Ints,
-) -> Iterable[ClusteredRows]:
-    """The clusters that were handed over whole."""
-    if not len(large.group):
-        return ()
-    place = np.full(int(number.max()) + 1, -1, dtype=np.int64)
-    place[number] = np.arange(len(number))
-    chosen = place[large.group]
-    rows = replace(fit_input.rows.take(chosen), weight=large.battles)
-    part = fit_input.counted.take(chosen)
-    return clustered_rows(fitted, derivatives, rows, part, large.cluster, np.arange(len(chosen)))
 
 
 def _row_scores(fitted: BradleyTerryFit, fit_input: FitInput, scores: ResultScores) -> tuple[Ints, Ints, Floats]:
