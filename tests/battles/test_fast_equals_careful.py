@@ -17,7 +17,7 @@ from tests.sizes import size
 from tiltyard.battles import Codes, read_battles, write_battles
 from tiltyard.battles.careful import BadRows
 from tiltyard.battles.fast import session
-from tiltyard.battles.layout import ReadOptions
+from tiltyard.battles.layout import ReadBattlesOptions
 from tiltyard.battles.reading import find_sources
 from tiltyard.battles.table import dense_codes, hash_text
 
@@ -70,7 +70,7 @@ KINDS = pytest.mark.parametrize("kind", ["jsonl", "csv", pytest.param("tsv", mar
 def test_both_readers_read_clean_rows_the_same(kind: str, rows: list[dict[str, Any]], counted: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = write_raw(Path(folder) / f"battles.{kind}", rows)
-        (source,) = find_sources(path, ReadOptions())
+        (source,) = find_sources(path, ReadBattlesOptions())
         fast = source.fast()
         assert fast is not None
         careful = source.careful(BadRows(), stop=True)
@@ -85,7 +85,7 @@ def test_both_readers_read_clean_rows_the_same(kind: str, rows: list[dict[str, A
 def test_both_readers_find_the_same_faults(kind: str, rows: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = write_raw(Path(folder) / f"battles.{kind}", rows)
-        (source,) = find_sources(path, ReadOptions(default_source=None, format="tiltyard"))
+        (source,) = find_sources(path, ReadBattlesOptions(default_source=None, format="tiltyard"))
         fast = source.fast()
         assert fast is not None
         bad_rows = BadRows()
@@ -166,7 +166,7 @@ def test_a_text_has_the_hash_that_duckdb_gives_it(texts: list[str]) -> None:
 def test_both_readers_number_clusters_alike(rows: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = write_raw(Path(folder) / "battles.jsonl", rows)
-        (source,) = find_sources(path, ReadOptions(columns=(), hashed=frozenset({"question_id"})))
+        (source,) = find_sources(path, ReadBattlesOptions(columns=(), hashed=frozenset({"question_id"})))
         fast, careful = source.fast(), source.careful(BadRows(examples_each=0), stop=True)
     assert fast is not None
     one, other = fast.columns.get("question_id"), careful.columns.get("question_id")

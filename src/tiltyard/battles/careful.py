@@ -25,7 +25,7 @@ from tiltyard.battles.formats import side_of
 from tiltyard.battles.inputs import DAMAGED, UTF_8_MARK, FileKind, Part, delimiter, is_text, to_utf_8
 from tiltyard.battles.layout import STRICT_NUMBERS, WRONG, Field, FieldKind, Layout, read_label, read_number, read_time
 from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, settle
-from tiltyard.battles.table import MISSING, BattleTable, Hashes, concat, hash_text
+from tiltyard.battles.table import MISSING, BattleTable, concat, hash_text
 from tiltyard.errors import BadRow, OptionValue
 
 if TYPE_CHECKING:
@@ -98,32 +98,43 @@ class BadRows:
 
 def explain(reason: Reason, row: Mapping[str, Any], layout: Layout) -> str:
     """What makes a row bad, by the source's own column names."""
+
+    def value(name: str) -> str:
+        return shown(value_of(row, layout.field(name)))
+
+    def column(name: str) -> str:
+        field = layout.field(name)
+        return name if field is None else field.raw.name
+
     if reason is Reason.WRONG_TYPE:
         return _wrong_type(row, layout)
     if reason is Reason.SELF_BATTLE:
-        model_a, model_b = (layout.field(name) for name in ("model_a", "model_b"))
-        return f"{_names(model_a)} and {_names(model_b)} are both {shown(_value(row, model_a))}"
+        return f"{column('model_a')} and {column('model_b')} are both {value('model_a')}"
     if reason is Reason.MISSING_MODEL:
-        fields = [layout.field(name) for name in ("model_a", "model_b")]
-        empty = next((field for field in fields if not str(_value(row, field) or "").strip()), fields[0])
-        return f"{_names(empty)} is {shown(_value(row, empty))}"
+        sides = [name for name in ("model_a", "model_b") if not str(value_of(row, layout.field(name)) or "").strip()]
+        empty = (*sides, "model_a")[0]
+        return f"{column(empty)} is {value(empty)}"
     if reason in (Reason.MISSING_WINNER, Reason.UNKNOWN_WINNER):
-        winner = layout.field("winner")
-        return f"{_names(winner)} is {shown(_value(row, winner))}{_expected_winner(row, layout)}"
+        return f"{column('winner')} is {value('winner')}{_expected_winner(row, layout)}"
     if reason is Reason.AMBIGUOUS_WINNER:
-        return _ambiguous(row, layout)
+        text = str(value_of(row, layout.field("winner")))
+        meant = layout.format.winners.get(text, side_of(text))
+        side = "A" if text == str(value_of(row, layout.field("model_a"))) else "B"
+        means = f"which means {'?' if meant is None else meant.label}, and is the name of the model on side {side}"
+        return f"{column('winner')} is {shown(text)}, {means}"
     if reason in (Reason.MISSING_SOURCE, Reason.UNKNOWN_SOURCE):
-        source = layout.field("source")
-        return f"{_names(source)} is {shown(_value(row, source))}, expected {' or '.join(SOURCE_LABELS)}"
+        return f"{column('source')} is {value('source')}, expected {' or '.join(SOURCE_LABELS)}"
     if reason is Reason.BAD_WEIGHT:
-        weight = shown(_value(row, layout.field("weight")))
-        return f"weight is {weight}, expected 0 or from {LEAST_WEIGHT:.6f} to {MOST_WEIGHT:,.0f}, a number of battles"
-    score, winner = layout.field("score_a"), layout.field("winner")
+        expected = f"0 or from {LEAST_WEIGHT:.6f} to {MOST_WEIGHT:,.0f}, a number of battles"
+        return f"weight is {value('weight')}, expected {expected}"
     if reason is Reason.CONTRADICTION:
-        return f"winner is {shown(_value(row, winner))} but {_names(score)} is {shown(_value(row, score))} (1 = A won)"
+        return f"winner is {value('winner')} but {column('score_a')} is {value('score_a')} (1 = A won)"
     if reason is Reason.INCONSISTENT_WINNER:
-        return f"inconsistent is true but winner is {shown(_value(row, winner))}, expected tie"
-    return f"{_names(score)} is {shown(_value(row, score))}, expected {_score_range(layout)}"
+        return f"inconsistent is true but winner is {value('winner')}, expected tie"
+    low, high = 0.0, 1.0
+    if (preference := layout.format.preference) is not None:
+        low, high = sorted((end - preference.shift) / preference.scale + 0.0 for end in (0.0, 1.0))
+    return f"{column('score_a')} is {value('score_a')}, expected a number from {low:g} to {high:g}"
 
 
 def shown(value: object) -> str:
@@ -134,8 +145,10 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def value_of(row: Mapping[str, Any], field: Field) -> Any:
+def value_of(row: Mapping[str, Any], field: Field | None) -> Any:
     """The value of a field in a row of the source."""
+    if field is None:
+        return None
     value = row.get(field.raw.top)
     if field.raw.inner is None:
         return value
@@ -144,69 +157,40 @@ def value_of(row: Mapping[str, Any], field: Field) -> Any:
     return value.get(field.raw.inner) if isinstance(value, Mapping) else None
 
 
-def _value(row: Mapping[str, Any], field: Field | None) -> Any:
-    return None if field is None else value_of(row, field)
-
-
-def _names(field: Field | None) -> str:
-    if field is None:
-        return "source"
-    return field.raw.name
-
-
 def _expected_winner(row: Mapping[str, Any], layout: Layout) -> str:
+    models = [shown(value_of(row, layout.field(name))) for name in ("model_a", "model_b")]
     if not layout.format.winner_is_a_name:
         words = list(layout.format.winners)
         if layout.format.any_spelling:
-            words = [word for word in words if word in OUTCOME_LABELS or side_of(word) is None]
-            words += [shown(_value(row, layout.field(name))) for name in ("model_a", "model_b")]
+            words = [word for word in words if word in OUTCOME_LABELS or side_of(word) is None] + models
         return f", expected {', '.join(words)}"
     is_tie = layout.field("is_tie")
-    if read_label(_value(row, is_tie), FieldKind.FLAG) == "true":
-        return f" though {_names(is_tie)} is {shown(_value(row, is_tie))}"
-    models = [shown(_value(row, layout.field(name))) for name in ("model_a", "model_b")]
-    return f", expected {models[0]} or {models[1]}" + ("" if is_tie is None else f", or {_names(is_tie)} true")
-
-
-def _ambiguous(row: Mapping[str, Any], layout: Layout) -> str:
-    """Which side a winner means as a word, and on which side the model of that name is."""
-    winner = layout.field("winner")
-    text = str(_value(row, winner))
-    meant = layout.format.winners.get(text, side_of(text))
-    side = "A" if text == str(_value(row, layout.field("model_a"))) else "B"
-    word = "?" if meant is None else meant.label
-    return f"{_names(winner)} is {shown(text)}, which means {word}, and is the name of the model on side {side}"
-
-
-def _score_range(layout: Layout) -> str:
-    preference = layout.format.preference
-    if preference is None:
-        return "a number from 0 to 1"
-    ends = sorted(((0.0 - preference.shift) / preference.scale, (1.0 - preference.shift) / preference.scale))
-    return f"a number from {ends[0] + 0.0:g} to {ends[1] + 0.0:g}"
+    if is_tie is not None and read_label(value_of(row, is_tie), FieldKind.FLAG) == "true":
+        return f" though {is_tie.raw.name} is {shown(value_of(row, is_tie))}"
+    return f", expected {models[0]} or {models[1]}" + ("" if is_tie is None else f", or {is_tie.raw.name} true")
 
 
 def _wrong_type(row: Mapping[str, Any], layout: Layout) -> str:
-    from_text = layout.header.cells == "text"
     for item in layout.fields:
         value = value_of(row, item)
         if item.kind.is_label:
             wrong = read_label(value, item.kind) is WRONG
-        elif item.kind is FieldKind.TIME:
-            wrong = read_time(value, from_text=from_text) == float("inf")
         else:
-            wrong = read_number(value, from_text=from_text, strict=item.name in STRICT_NUMBERS) == float("inf")
+            wrong = _read_number(value, item, layout) == float("inf")
         if wrong:
             return f"{item.raw.name} is {shown(value)}, expected {EXPECTED[item.kind]}"
     return "a value of the wrong type"
 
 
+def _read_number(value: object, item: Field, layout: Layout) -> float:
+    from_text = layout.header.cells == "text"
+    if item.kind is FieldKind.TIME:
+        return read_time(value, from_text=from_text)
+    return read_number(value, from_text=from_text, strict=item.name in STRICT_NUMBERS)
+
+
 BATCH_ROWS = 20_000
-
-
 ROW = "number of the row"
-
-
 csv.field_size_limit(1 << 28)
 
 
@@ -247,18 +231,17 @@ def read_carefully(lines: Iterable[RawRow], layout: Layout, bad_rows: BadRows, *
 
 def raw_batch(rows: list[Mapping[str, Any]], layout: Layout) -> RawBatch:
     """Rows as raw columns."""
-    from_text = layout.header.cells == "text"
     labels = {item.name: _label_column(rows, item) for item in layout.labels}
-    numbers = {}
-    for item in layout.numbers:
-        values = (value_of(row, item) for row in rows)
-        if item.kind is FieldKind.TIME:
-            read = [read_time(value, from_text=from_text) for value in values]
-        else:
-            strict = item.name in STRICT_NUMBERS
-            read = [read_number(value, from_text=from_text, strict=strict) for value in values]
-        numbers[item.name] = np.array(read, dtype=np.float64)
-    hashes = {item.name: _hashes(labels[item.name], item) for item in layout.labels if item.hashed}
+    numbers = {
+        item.name: np.array([_read_number(value_of(row, item), item, layout) for row in rows], dtype=np.float64)
+        for item in layout.numbers
+    }
+    hashes = {}
+    for item in layout.labels:
+        if item.hashed:
+            texts = [read_label(value, item.kind) for value in labels[item.name].values]
+            known = [hash_text(text) if isinstance(text, str) else 0 for text in texts]
+            hashes[item.name] = np.array([*known, 0], dtype=np.uint64)[labels[item.name].codes]
     return RawBatch(len(rows), labels, numbers, hashes)
 
 
@@ -278,13 +261,6 @@ def _label_column(rows: list[Mapping[str, Any]], item: Field) -> LabelColumn:
             values.append(value)
         codes[at] = place[reading]
     return LabelColumn(codes, values)
-
-
-def _hashes(column: LabelColumn, item: Field) -> Hashes:
-    texts = [read_label(value, item.kind) for value in column.values]
-    known = [hash_text(text) if isinstance(text, str) else 0 for text in texts]
-    hashes: Hashes = np.array([*known, 0], dtype=np.uint64)[column.codes]
-    return hashes
 
 
 def kept_by_where(lines: list[RawRow], layout: Layout) -> set[int]:
@@ -340,21 +316,8 @@ def _json_lines(part: Part) -> Iterator[RawRow]:
                 row = decode(text)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 yield _unreadable(where, text, error)
-                continue
-            yield _line(where, row)
-
-
-def _json_array(part: Part) -> Iterator[RawRow]:
-    with part.open() as file:
-        rows = msgspec.json.decode(file.read().removeprefix(UTF_8_MARK))
-    for number, row in enumerate(rows, start=1):
-        yield _line(f"{part.name}: row {number}", row)
-
-
-def _line(where: str, row: object) -> RawRow:
-    if isinstance(row, dict):
-        return RawRow(where, row)
-    return RawRow(where, {}, Reason.BROKEN_LINE, f"{shown(row)} is not a JSON object")
+            else:
+                yield _json_row(where, row)
 
 
 def _unreadable(where: str, text: bytes, error: Exception) -> RawRow:
@@ -363,6 +326,19 @@ def _unreadable(where: str, text: bytes, error: Exception) -> RawRow:
     except UnicodeDecodeError as broken:
         return RawRow(where, {}, Reason.NOT_UTF8, f"byte {text[broken.start]:#04x} at position {broken.start + 1}")
     return RawRow(where, {}, Reason.BROKEN_LINE, f"{shown(seen)} is not JSON ({error})")
+
+
+def _json_array(part: Part) -> Iterator[RawRow]:
+    with part.open() as file:
+        rows = msgspec.json.decode(file.read().removeprefix(UTF_8_MARK))
+    for number, row in enumerate(rows, start=1):
+        yield _json_row(f"{part.name}: row {number}", row)
+
+
+def _json_row(where: str, row: object) -> RawRow:
+    if isinstance(row, dict):
+        return RawRow(where, row)
+    return RawRow(where, {}, Reason.BROKEN_LINE, f"{shown(row)} is not a JSON object")
 
 
 def _csv_lines(part: Part) -> Iterator[RawRow]:

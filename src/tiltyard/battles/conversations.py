@@ -22,8 +22,8 @@ from tiltyard.battles.careful import BadRows, RawRow, file_lines, read_carefully
 from tiltyard.battles.fast import file_rows, identifier, json_value, session
 from tiltyard.battles.formats import listed
 from tiltyard.battles.inputs import FileKind, Part, PathLike
-from tiltyard.battles.layout import Layout
-from tiltyard.battles.reading import ReadBattlesOptions, RowSource, find_sources, make_options
+from tiltyard.battles.layout import Layout, ReadBattlesOptions
+from tiltyard.battles.reading import RowSource, find_sources
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.errors import BattleError, NoBattles, OptionError, OptionValue
 from tiltyard.options import OnBad, check_choice
@@ -206,7 +206,7 @@ def read_conversations(
     given = dict(map or {})
     texts = given.pop(CONVERSATIONS[0], CONVERSATIONS[0]), given.pop(CONVERSATIONS[1], CONVERSATIONS[1])
     options = ReadBattlesOptions(format=format, on_bad=on_bad, columns=COLUMNS, map=given)
-    sources = find_sources(data, make_options(options))
+    sources = find_sources(data, options)
     _check_texts(sources, texts)
     tables: list[BattleTable] = []
     passed: list[_Passed] = []

@@ -57,10 +57,7 @@ SPARK_CALLS = re.compile(r"\b(reflect|try_reflect|java_method|identifier)\b", re
 def refusal(where: str, connection: DuckDBPyConnection, columns: Iterable[str] = ()) -> str | None:
     """Why a `where` expression may not be given to DuckDB, or None when it may.
 
-    Parameters:
-        where: The expression.
-        connection: Where it would be used.
-        columns: The source's own columns; a word such as `user` that is none of them is a function of DuckDB.
+    A word such as `user` that is none of the source's own `columns` is a function of DuckDB.
     """
     if "\0" in where:
         return "it has a zero byte"

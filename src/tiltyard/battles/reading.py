@@ -5,7 +5,7 @@ DuckDB reads a source in one pass. Small sources, and those with a bad row, are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from tiltyard.battles import formats
-from tiltyard.battles.battle import Battle, Source
+from tiltyard.battles.battle import Battle
 from tiltyard.battles.careful import BadRows, RawRow, file_lines, kept_by_where, locate, read_carefully, row_lines
 from tiltyard.battles.eval_logs import LM_EVAL_SUMMARY, UNPAIRED, check_tie_band, read_logs, recognise_log
 from tiltyard.battles.fast import (
@@ -33,10 +32,9 @@ from tiltyard.battles.fast import (
     session,
     where_error,
 )
-from tiltyard.battles.formats import FORMATS, LOG_FORMATS, Format, check_mapped, read_map
+from tiltyard.battles.formats import LOG_FORMATS, Format, check_mapped, read_map
 from tiltyard.battles.frames import ReusableFrame, is_frame, reusable
 from tiltyard.battles.inputs import (
-    SEEN_ROWS,
     FileKind,
     Header,
     Part,
@@ -47,7 +45,7 @@ from tiltyard.battles.inputs import (
     merged_header,
     typed_header,
 )
-from tiltyard.battles.layout import Layout, ReadOptions, choose_format, make_layout, present_columns
+from tiltyard.battles.layout import Layout, ReadBattlesOptions, choose_format, make_layout, present_columns
 from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.table import BattleTable, concat, has_equal_rows, merge_equal
 from tiltyard.errors import BattleError, NoBattles, OptionError, OptionValue
@@ -206,7 +204,7 @@ class RowSource:
             yield connection, file_rows(self.parts, self.layout.header, columns, longest=longest)
 
 
-def find_sources(data: Any, options: ReadOptions) -> list[RowSource]:
+def find_sources(data: Any, options: ReadBattlesOptions) -> list[RowSource]:
     """The sources in some data, in order; files of one kind and format are one source, and logs of one tool are."""
     sources = _sources(data, options)
     if options.tie_band is not None and all(source.unpaired is None for source in sources):
@@ -214,7 +212,7 @@ def find_sources(data: Any, options: ReadOptions) -> list[RowSource]:
     return sources
 
 
-def _sources(data: Any, options: ReadOptions) -> list[RowSource]:
+def _sources(data: Any, options: ReadBattlesOptions) -> list[RowSource]:
     if isinstance(data, str | Path):
         return _file_sources(find_parts(data), options)
     if is_frame(data):
@@ -242,7 +240,7 @@ def _frame_rows(connection: DuckDBPyConnection, frame: ReusableFrame) -> str:
     return "frame"
 
 
-def _file_sources(parts: Sequence[Part], options: ReadOptions) -> list[RowSource]:
+def _file_sources(parts: Sequence[Part], options: ReadBattlesOptions) -> list[RowSource]:
     logs, parts = _logs_apart(parts, options)
     if logs and (parts or len(logs) > 1):
         options = options.with_texts()
@@ -250,13 +248,14 @@ def _file_sources(parts: Sequence[Part], options: ReadOptions) -> list[RowSource
     for tool, files in logs.items():
         logged, name = read_logs(tool, files, check_tie_band(options.tie_band)), _name(files)
         header = header_of_rows((line.row for line in logged.rows if line.fault is None), "json")
-        check_mapped(options.map, header, name)
-        layout = make_layout(header, options, name, LOG_FORMATS[tool].mapped(options.map))
+        mapped = read_map(options.map)
+        check_mapped(mapped, header, name)
+        layout = make_layout(header, options, name, LOG_FORMATS[tool].mapped(mapped))
         sources.append(RowSource(name, layout, held=logged.rows, unpaired=logged.unpaired))
     return sources + _row_sources(parts, options) if parts else sources
 
 
-def _logs_apart(parts: Sequence[Part], options: ReadOptions) -> tuple[dict[str, list[Part]], list[Part]]:
+def _logs_apart(parts: Sequence[Part], options: ReadBattlesOptions) -> tuple[dict[str, list[Part]], list[Part]]:
     if options.format != "auto" and options.format not in LOG_FORMATS:
         return {}, list(parts)
     logs: dict[str, list[Part]] = {}
@@ -278,7 +277,7 @@ def _logs_apart(parts: Sequence[Part], options: ReadOptions) -> tuple[dict[str, 
     return logs, others
 
 
-def _row_sources(parts: Sequence[Part], options: ReadOptions) -> list[RowSource]:
+def _row_sources(parts: Sequence[Part], options: ReadBattlesOptions) -> list[RowSource]:
     headers = [_parquet_header(part) if part.kind is FileKind.PARQUET else file_header(part) for part in parts]
     shapes = []
     for part, header in zip(parts, headers, strict=True):
@@ -314,12 +313,7 @@ def _described(connection: DuckDBPyConnection, sql: str) -> Header:
         columns = ", ".join(map(identifier, nested))
         row = connection.execute(f"SELECT {columns} FROM {sql} LIMIT 1").fetchone()
         inside = dict(zip(nested, row or (), strict=False))
-    header = typed_header(described, inside)
-    texts = [name for name in header.top_names if header.columns[name].holds == "text"]
-    if not texts or any(known.fits(header) for known in FORMATS):
-        return header
-    few = connection.execute(f"SELECT {', '.join(map(identifier, texts))} FROM {sql} LIMIT {SEEN_ROWS}").fetchall()
-    return replace(header, sample=tuple(dict(zip(texts, row, strict=True)) for row in few))
+    return typed_header(described, inside)
 
 
 def _equal_lines(lines: Iterable[RawRow], layout: Layout) -> int:
@@ -340,21 +334,6 @@ BattleData = PathLike | Iterable[PathLike] | BattleTable | Iterable[Battle | Map
 """Anything battles can be read from: see `read_battles`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadBattlesOptions(ReadingOptions):
-    """Options of `read_battles`."""
-
-    columns: Annotated[
-        Collection[str] | None, Help("The optional columns to keep.", default="all that are known, and control pairs")
-    ] = None
-    counted: Annotated[bool, Help("Merge equal rows and add their weights, while reading.")] = False
-    hashed: Annotated[
-        Collection[str],
-        Help("Text columns that keep only which rows share a value (four bytes a row), not the texts."),
-    ] = ()
-    numbers: Annotated[Collection[str], Help("Columns that must hold numbers: a text in one is a bad row.")] = ()
-
-
 @takes(ReadBattlesOptions)
 def read_battles(data: BattleData, options: ReadBattlesOptions) -> BattleTable:
     """The battles of a file, of several, or of a table in memory.
@@ -370,7 +349,7 @@ def read_battles(data: BattleData, options: ReadBattlesOptions) -> BattleTable:
         if options.map or options.tie_band is not None:
             raise OptionError("map and tie_band say how a source is read; a BattleTable has been read already.")
         return data
-    sources = find_sources(data, make_options(options))
+    sources = find_sources(data, options)
     tables = []
     for source in sources:
         read = source.fast()
@@ -408,7 +387,7 @@ def peek(
     """
     if isinstance(data, BattleTable):
         return Peek("tiltyard", tuple(data.columns), ("model_a", "model_b", "winner", "source", *data.columns))
-    options = make_options(ReadBattlesOptions(format=format, default_source=default_source, map=map))
+    options = ReadBattlesOptions(format=format, default_source=default_source, map=map)
     return peek_headers((source.layout.format, source.layout.header) for source in find_sources(data, options))
 
 
@@ -450,33 +429,13 @@ def find_problems(data: BattleData, options: ProblemOptions) -> tuple[float, Bad
     """
     bad_rows = BadRows(options.examples_each)
     battles = 0.0
-    for source in find_sources(data, make_options(options.part(ReadBattlesOptions))):
+    for source in find_sources(data, options.part(ReadBattlesOptions)):
         table = source.fast()
         if table is None or table.skipped:
             table = source.careful(bad_rows, stop=False)
         bad_rows.odd += [odd for odd in oddities(source.with_repeats(table)) if odd not in bad_rows.odd]
         battles += table.n_battles
     return battles, bad_rows
-
-
-def make_options(options: ReadBattlesOptions) -> ReadOptions:
-    """What a caller asked for, checked."""
-    if isinstance(options.columns, str) or isinstance(options.hashed, str):
-        raise OptionError("columns and hashed are lists of column names, not one text")
-    if options.format != "auto" and options.format not in formats.FORMAT_NAMES:
-        known = ", ".join(formats.FORMAT_NAMES)
-        raise OptionError(f"unknown format {options.format!r}: expected auto or one of {known}")
-    return ReadOptions(
-        format=options.format,
-        columns=None if options.columns is None else tuple(options.columns),
-        where=options.where or None,
-        default_source=None if options.default_source is None else Source.from_label(options.default_source),
-        counted=options.counted,
-        hashed=frozenset(options.hashed),
-        numbers=frozenset(options.numbers),
-        map=read_map(options.map),
-        tie_band=options.tie_band,
-    )
 
 
 def _nothing(source: RowSource, table: BattleTable) -> NoBattles:

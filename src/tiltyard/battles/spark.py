@@ -34,7 +34,7 @@ from tiltyard.battles.inputs import (
     suffix_kind,
     text_holds,
 )
-from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, Field, FieldKind, Layout, ReadOptions, make_layout
+from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, Field, FieldKind, Layout, ReadBattlesOptions, make_layout
 from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, Settled, settle
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.errors import BadRow, BattleError, MissingExtra, NoBattles, OptionError, OptionValue, TiltyardError
@@ -361,7 +361,7 @@ def open_on_spark(data: Any) -> SparkRows:
 
 
 def count_on_spark(
-    rows: SparkRows, options: ReadOptions, *, on_bad: OnBad
+    rows: SparkRows, options: ReadBattlesOptions, *, on_bad: OnBad
 ) -> tuple[BattleTable, RemoteClusters | None]:
     """The battles as counts, one row per group of equal rows, and their clusters where battles depend on each other.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from tiltyard.errors import BattleError
 from tiltyard.types import Bools, Floats, Int32s
 
 Int8s = NDArray[np.int8]
-
 
 MISSING = -1
 """The code of an absent text value."""
@@ -37,6 +36,12 @@ class Codes:
 
     codes: Int32s
     labels: Sequence[str]
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Codes:
+        """A column of these texts."""
+        place = {text: code for code, text in enumerate(dict.fromkeys(texts))}
+        return cls(np.array([place[text] for text in texts], dtype=np.int32), tuple(place))
 
     def __getitem__(self, rows: Bools | NDArray[np.intp]) -> Codes:
         return Codes(self.codes[rows], self.labels)
@@ -167,11 +172,15 @@ class BattleTable:
         for code in sorted(set(codes.codes.tolist()) - {MISSING}, key=lambda code: codes.labels[code]):
             yield codes.labels[code], self.take(codes.codes == code).compact()
 
+    def column(self, name: str) -> Column:
+        """A column by name."""
+        if name not in self.columns:
+            raise BattleError(f"these battles have no column {name!r}; they have {', '.join(self.columns) or 'none'}")
+        return self.columns[name]
+
     def text_column(self, name: str) -> Codes:
         """A text column by name; numbers are read as their text."""
-        column = self.columns.get(name)
-        if column is None:
-            raise BattleError(f"these battles have no column {name!r}; they have {', '.join(self.columns) or 'none'}")
+        column = self.column(name)
         if isinstance(column, Codes):
             return column
         values, codes = np.unique(column, return_inverse=True)
@@ -180,9 +189,7 @@ class BattleTable:
 
     def number_column(self, name: str) -> Floats:
         """A number column by name."""
-        column = self.columns.get(name)
-        if column is None:
-            raise BattleError(f"these battles have no column {name!r}; they have {', '.join(self.columns) or 'none'}")
+        column = self.column(name)
         if isinstance(column, Codes):
             some = f", such as {column.labels[0]!r}" if column.labels else ""
             raise BattleError(
@@ -206,11 +213,8 @@ class BattleTable:
 
 def other_slot(column: str) -> str:
     """`len_a` for `len_b` and the other way round; any other name stays."""
-    if column.endswith("_a"):
-        return column[:-2] + "_b"
-    if column.endswith("_b"):
-        return column[:-2] + "_a"
-    return column
+    other = {"_a": "_b", "_b": "_a"}.get(column[-2:])
+    return column[:-2] + other if other else column
 
 
 def merge_models(tables: Sequence[BattleTable]) -> tuple[str, ...]:
@@ -337,13 +341,7 @@ class HashedLabels(Sequence[str]):
     def __len__(self) -> int:
         return len(self.hashes)
 
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-    @overload
-    def __getitem__(self, at: slice) -> HashedLabels: ...
-    def __getitem__(self, at: int | slice) -> str | HashedLabels:
-        if isinstance(at, slice):
-            return HashedLabels(self.hashes[at])
+    def __getitem__(self, at: int) -> str:  # type: ignore[override]
         return f"{int(self.hashes[at]):016x}"
 
 
