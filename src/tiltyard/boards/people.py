@@ -75,12 +75,8 @@ def rate_with_people(
     Labels are matched by prompt, the two models in either order, and dimension where both have one. They must be a
     random draw of the judged matchups, or of whole prompts.
 
-    Parameters:
-        estimator: How to rate: `BradleyTerry`.
-        battles: The judge's battles: a table, or whatever `read_battles` takes; where no column says who decided,
-            all are the judge's.
-        people: People's labels, likewise; rows that do not say who decided are people's.
-        reading: How to read the judge's battles; columns under other names are looked for in people's too.
+    Where no column says who decided, all battles are the judge's and all labels people's. Columns under other names
+    (`reading`) are looked for in people's labels too.
     """
     if not isinstance(estimator, BradleyTerry):
         raise OptionError(

@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tiltyard.battles.formats import LOG_FORMATS
-from tiltyard.battles.layout import choose_format
-from tiltyard.battles.reading import BattleData, ReadBattlesOptions, make_options, peek_headers
+from tiltyard.battles.layout import ReadBattlesOptions, choose_format
+from tiltyard.battles.reading import BattleData, peek_headers
 from tiltyard.battles.spark import RemoteClusters
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
@@ -218,7 +218,7 @@ def _count(
         raise OptionError("the spark engine reads rows of battles, not logs with scores. Use ", here, ".")
     rows = open_on_spark(battles)
     asked = reading.part(ReadBattlesOptions)
-    plain = make_options(replace(asked, where=None, counted=True))
+    plain = replace(asked, where=None, counted=True)
     seen = peek_headers([(choose_format(rows.header, plain, rows.name), rows.header)])
     clusters, columns = columns_for(estimator, seen, also)
     if isinstance(estimator, BradleyTerry) and estimator.ci == "bootstrap" and clusters:
@@ -233,5 +233,5 @@ def _count(
         )
     hashed = [name for name in clusters[:1] if name not in also]
     kept = [name for name in columns if name in also or name not in (*clusters, "timestamp")]
-    options = make_options(replace(asked, columns=kept, counted=True, hashed=hashed))
+    options = replace(asked, columns=kept, counted=True, hashed=hashed)
     return count_on_spark(rows, options, on_bad=reading.on_bad)
