@@ -166,8 +166,9 @@ def _demo() -> dict[str, tuple[Design, Any, Any]]:
     import asyncio
 
     from tiltyard.judging.judge import judge
+    from tiltyard.options import RunOptions
     from tiltyard.tournament.config import load_setup
-    from tiltyard.tournament.plan import RunOptions, make_plan
+    from tiltyard.tournament.plan import make_plan
     from tiltyard.tournament.rounds import make_states, outcomes_of
     from tiltyard.tournament.run import asking_parts, make_judge, make_judging_plan
 

@@ -74,6 +74,7 @@ def _matches(judgments: int) -> Iterator[dict[str, Any]]:
             "entrant_b": two,
             "prompt_text": f"Question {prompt}: " + "why is that so? " * 10,
             "source": f"source {prompt % 3}",
+            **dict.fromkeys(("subject", "gold_answer", "expected_behavior")),
             "response_a": f"{one} on {name}: ".ljust(ANSWER_CHARACTERS, "x"),
             "response_b": f"{two} on {name}: ".ljust(ANSWER_CHARACTERS, "x"),
         }

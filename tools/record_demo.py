@@ -28,9 +28,10 @@ from tiltyard.files import file_sha256, write_json, write_lines, write_text
 from tiltyard.judging.judge import judge
 from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.questions import TEMPLATE_VERSION
+from tiltyard.options import RunOptions
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.generate import generate_missing
-from tiltyard.tournament.plan import RunOptions, make_plan
+from tiltyard.tournament.plan import make_plan
 from tiltyard.tournament.run import asking_parts, make_judge
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Every option about battles and ratings once: its name, type, default and meaning.
+"""Every option once: its name, type, default and meaning.
 
 A function takes the fields of a struct as keyword arguments (`takes`). Command-line options, the arguments of agents'
 tools and the reference pages are made from the same fields, so a new option is a new field here and the place that
@@ -9,7 +9,8 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from functools import cache, wraps
+from functools import cache, partial, wraps
+from pathlib import Path
 from typing import (
     Annotated,
     Any,
@@ -26,7 +27,7 @@ from typing import (
     overload,
 )
 
-from tiltyard.errors import OptionError
+from tiltyard.errors import OptionError, OptionValue
 
 Method = Literal["bt", "elo", "elo-perm", "glicko2", "winrate"]
 """`bt`, `elo`, `elo-perm`, `glicko2` or `winrate`."""
@@ -47,7 +48,8 @@ Engine = Literal["duckdb", "spark"]
 MissingRule = Literal["ignore", "worst"]
 """`ignore` or `worst`."""
 
-BATTLES, METHOD, INTERVALS, ELO = "Which battles", "Method", "Intervals", "Elo"
+BATTLES, METHOD, INTERVALS, ELO, OTHER = "Which battles", "Method", "Intervals", "Elo", "Options"
+GOAL, ASSUMED, PRICE = "Goal", "Assumptions", "Price"
 
 WIDTH = 116
 
@@ -66,6 +68,8 @@ class Help(NamedTuple):
     metavar: str = ""
     daily: bool = False
     """Whether `--help` shows it; `--help-all` shows every option."""
+    least: int | None = None
+    """The smallest number that it may be."""
 
 
 class Option(NamedTuple):
@@ -85,6 +89,11 @@ class Option(NamedTuple):
         notes = [self.help.of] if self.help.of else []
         notes += [f"default: {default}"] if default else []
         return f" ({'; '.join(notes)})" if notes else ""
+
+    @property
+    def flag(self) -> str:
+        """Its name on the command line."""
+        return self.help.flag or f"--{self.name.replace('_', '-')}"
 
     @property
     def choices(self) -> tuple[Any, ...]:
@@ -132,8 +141,11 @@ class Options:
     def __post_init__(self) -> None:
         kind: Any = type(self)
         for option in options_of(kind).values():
+            value, least = getattr(self, option.name), option.help.least
             if option.choices:
-                check_choice(option.name, getattr(self, option.name), option.choices)
+                check_choice(option.name, value, option.choices)
+            elif least is not None and value is not None and value < least:
+                raise OptionError(f"{option.name} is {value}: it must be {least} or more.")
 
     def part(self, kind: type["Struct"]) -> "Struct":
         """The same values in a smaller struct."""
@@ -201,7 +213,7 @@ def explains(**texts: str) -> Callable[[type[R]], type[R]]:
     """A class whose docstring lists its fields: options by their own texts, others by these."""
 
     def decorate(kind: Any) -> Any:
-        known = {name: option.help.text for name, option in options_of(RateOptions).items()} | texts
+        known = {name: option.help.text for name, option in options_of(kind, RateOptions).items()} | texts
         listed = {field.name: Option(field.name, None, None, Help(known[field.name])) for field in fields(kind)}
         kind.__doc__ = explained(kind.__doc__, listed)
         return kind
@@ -455,3 +467,162 @@ class RunsOptions(ComparisonOptions):
 
 
 explains()(InputOptions)
+
+
+_help = partial(Help, group=OTHER)
+
+
+@explains()
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(Options):
+    """What one run of a tournament changes; None keeps the config's value."""
+
+    mode: Annotated[
+        Literal["pilot", "headline"],
+        _help("A stratified subset judged by the pilot model, or the whole bank by the headline model.", daily=True),
+    ]
+    output_dir: Annotated[
+        Path | None, _help("Folder of the run.", "runs/<mode>_<UTC time>", metavar="DIR", daily=True)
+    ] = None
+    judge_model: Annotated[
+        str | None, _help("Another judge than the config's; given several times, a panel.", daily=True)
+    ] = None
+    skip_judging: Annotated[bool, _help("Ask nothing; rate what the cache already holds.", daily=True)] = False
+    labels_path: Annotated[
+        Path | None,
+        _help(
+            "People's labels on some matchups (battles, or a filled-in label sheet) correct the boards.",
+            flag="--calibrate",
+            daily=True,
+        ),
+    ] = None
+    until: Annotated[
+        str | None,
+        _help(
+            "Judge in adaptive rounds until this is known: top, order, width:POINTS, budget or budget:CALLS; all "
+            "judges everything.",
+            default="the config's rounds.until, or all",
+            metavar="GOAL",
+            daily=True,
+        ),
+    ] = None
+    budget_usd: Annotated[
+        float | None, _help("Stop before this many USD are spent.", flag="--budget", daily=True, least=0)
+    ] = None
+    combine: Annotated[
+        Literal["majority", "weight", "rows"] | None,
+        _help("How the votes of a panel become battles.", default="the config's, majority"),
+    ] = None
+    repeats: Annotated[
+        int | None, _help("How many times every question is asked.", default="the config's, 1", least=1)
+    ] = None
+    n_perms: Annotated[int | None, _help("Shuffles of permutation Elo.", least=2)] = None
+    limit_pairs: Annotated[int | None, _help("Only the first N pairs of each dimension.", least=1)] = None
+    retry_failed: Annotated[bool, _help("Ask again what failed for good in an earlier run.")] = False
+    max_batch: Annotated[int | None, _help("Requests per batch.", least=1)] = None
+
+
+@explains()
+@dataclass(frozen=True, kw_only=True)
+class PlaceOptions(Options):
+    """The settings of one placement."""
+
+    arena: Annotated[
+        Sequence[Path],
+        _help("Human battles with conversations (Parquet, JSONL, CSV).", metavar="FILE", daily=True),
+    ]
+    model: Annotated[
+        str, _help("The new model: provider/model, or a file of its answers (prompt_id = question_id).", daily=True)
+    ]
+    judge: Annotated[
+        str,
+        _help(
+            "The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE.", daily=True
+        ),
+    ]
+    name: Annotated[str | None, _help("The new model's name on the board.", default="as the model says")] = None
+    n_battles: Annotated[int, _help("Battles to judge at most.", daily=True, least=1)] = 100
+    bootstraps: Annotated[int, _help("Bootstrap rounds over prompts; 0 means sandwich intervals.", least=0)] = 1000
+    seed: Annotated[int, _help("Seed of sampling, sides and bootstrap.", least=0)] = 0
+    languages: Annotated[
+        Sequence[str], _help("Only battles in these languages (en,fr).", metavar="LANGUAGE,…", daily=True)
+    ] = ()
+    per_language: Annotated[int | None, _help("At most N judged battles per language.", least=1)] = None
+    min_opponent_battles: Annotated[int, _help("Human battles that an opponent must have.", least=1)] = 500
+    rubric: Annotated[Path | None, _help("The rubric to judge by.", default="a general one", daily=True)] = None
+    sampling: Annotated[
+        Literal["informative", "random", "head"],
+        _help("How opponents and questions are chosen; informative shrinks the interval fastest."),
+    ] = "informative"
+    panel: Annotated[Path | None, _help("Judge exactly the battles of an earlier run's panel.json.")] = None
+    until: Annotated[
+        str | None,
+        _help(
+            "Stop when the interval is this narrow in points (80), or in places (rank:5).", metavar="WIDTH", daily=True
+        ),
+    ] = None
+    looks: Annotated[int, _help("Rounds: after each, opponents are chosen again and the run may stop.", least=1)] = 5
+    turns: Annotated[Literal["first", "all"], _help("The first turn of a conversation, or all of it.")] = "first"
+    swap: Annotated[Literal["both", "random"], _help("Judge both orders, or one at random.")] = "both"
+    calibrate: Annotated[
+        int,
+        _help(
+            "Ask the judge about N battles that people decided, and widen the interval by what it shows.",
+            daily=True,
+            least=0,
+        ),
+    ] = 0
+    families: Annotated[
+        Path | None,
+        _help(
+            "Families of the models (CSV model,family or JSON): checks the calibration on each as if it were unseen.",
+            default="the maker in names like maker/model",
+        ),
+    ] = None
+    fixed_anchors: Annotated[bool, _help("Hold people's ratings fixed; fit only the new model.")] = False
+    leave_one_out: Annotated[bool, _help("Place a model of the arena by the judge alone, and compare with people.")] = (
+        False
+    )
+    anchor: Annotated[
+        tuple[str, float] | None, _help("Pin a model of the arena to a rating.", metavar="MODEL=RATING")
+    ] = None
+    inline_human: Annotated[bool, _help("Save human battles one by one, not as counts by pair.", default="yes")] = True
+    prompts: Annotated[
+        Path | None, _help("Prompt bank with the texts of the questions, for battles without conversations.")
+    ] = None
+    answers: Annotated[
+        Path | None, _help("Opponents' answers: a response file, or a folder of responses_<model>.jsonl.")
+    ] = None
+    on_bad: Annotated[OnBad, _help("Stop at a bad row of the arena, or skip and count it.")] = "error"
+    map: Annotated[
+        Mapping[str, str] | None,
+        _help(
+            "A column of the arena under another name (winner=choice, prompt=question, conversation_a=left).",
+            metavar="OURS=THEIRS",
+        ),
+    ] = None
+    out: Annotated[Path, _help("Where the folder of the run goes.", metavar="DIR", daily=True)] = Path("placements")
+    cache_dir: Annotated[Path, _help("Where verdicts and answers are kept between runs.", metavar="DIR")] = Path(
+        "judgments"
+    )
+    base_url: Annotated[str | None, _help("Address of the judge's server, for local/….")] = None
+    model_base_url: Annotated[
+        str | None, _help("Address of the new model's server.", default="for local/…, that of the judge")
+    ] = None
+    max_tokens: Annotated[int, _help("How long an answer of the new model may be.", least=1)] = 1024
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.fixed_anchors and self.calibrate:
+            fixed = OptionValue("fixed_anchors", None)
+            raise OptionError("a calibration holds people's ratings fixed already: leave ", fixed, " out.")
+        if self.families is not None and not self.calibrate:
+            families, calibrate = OptionValue("families", None), OptionValue("calibrate", None)
+            raise OptionError(families, " check a calibration, and there is none. Add ", calibrate, ", such as 300.")
+        if self.panel is not None and self.per_language is not None:
+            limit = OptionValue("per_language", None)
+            raise OptionError("a saved panel says which battles are judged: leave ", limit, " out.")
+        if self.bootstraps == 1:
+            raise OptionError("1 bootstrap round says nothing about spread. Take at least 2, better 1000, or 0.")
+        if self.anchor is not None and self.anchor[0] == self.name:
+            raise OptionError("the new model cannot be the anchor: its rating is what is asked. Pin another model.")

@@ -64,7 +64,7 @@ def test_nothing_is_left_on_the_disk(battles: Path, tmp_path: Path, monkeypatch:
     spill = tmp_path / "spill"
     spill.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(spill))
-    fast._shared.forget()
+    fast.give_back_memory()
     with fast.session() as connection:
         connection.execute("SET memory_limit = '20MB'")
         connection.execute("CREATE TEMP TABLE stage AS SELECT i, i::VARCHAR || 'text' AS s FROM range(2_000_000) t(i)")
@@ -72,7 +72,7 @@ def test_nothing_is_left_on_the_disk(battles: Path, tmp_path: Path, monkeypatch:
         assert list(folder.iterdir())
         assert folder.stat().st_mode & 0o077 == 0
     assert not list(spill.iterdir())
-    fast._shared.forget()
+    fast.give_back_memory()
     assert ty.rate(battles).models == ["p", "q"]
     assert not list(spill.iterdir())
 
@@ -88,6 +88,6 @@ def test_a_forked_process_rates_and_ends_well(battles: Path) -> None:
     if pid == 0:
         with fast.session() as connection:
             connection.execute("SELECT 1")
-        fast._shared.forget()  # as when the interpreter ends
+        fast.give_back_memory()  # as when the interpreter ends
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0

@@ -16,8 +16,8 @@ from tests.sizes import size
 
 from tiltyard.battles import Codes, read_battles, write_battles
 from tiltyard.battles.careful import BadRows
-from tiltyard.battles.fast import _telling_part, session
-from tiltyard.battles.layout import ReadOptions
+from tiltyard.battles.fast import session
+from tiltyard.battles.layout import ReadBattlesOptions
 from tiltyard.battles.reading import find_sources
 from tiltyard.battles.table import dense_codes, hash_text
 
@@ -70,7 +70,7 @@ KINDS = pytest.mark.parametrize("kind", ["jsonl", "csv", pytest.param("tsv", mar
 def test_both_readers_read_clean_rows_the_same(kind: str, rows: list[dict[str, Any]], counted: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = write_raw(Path(folder) / f"battles.{kind}", rows)
-        (source,) = find_sources(path, ReadOptions())
+        (source,) = find_sources(path, ReadBattlesOptions())
         fast = source.fast()
         assert fast is not None
         careful = source.careful(BadRows(), stop=True)
@@ -85,7 +85,7 @@ def test_both_readers_read_clean_rows_the_same(kind: str, rows: list[dict[str, A
 def test_both_readers_find_the_same_faults(kind: str, rows: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = write_raw(Path(folder) / f"battles.{kind}", rows)
-        (source,) = find_sources(path, ReadOptions(default_source=None, format="tiltyard"))
+        (source,) = find_sources(path, ReadBattlesOptions(default_source=None, format="tiltyard"))
         fast = source.fast()
         assert fast is not None
         bad_rows = BadRows()
@@ -126,19 +126,14 @@ def test_codes_of_hashes_are_dense_and_tell_values_apart(values: list[int]) -> N
     assert [0 if code < 0 else int(distinct[code]) for code in codes] == values
 
 
-def test_many_distinct_texts_are_read_like_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hashed_texts_tell_rows_apart_like_the_texts_do(tmp_path: Path) -> None:
     row = {"model_a": "otter", "winner": "tie", "source": "human"}
     rows = [row | {"model_b": f"heron {n % 13}", "question_id": f"q{n % 57}"} for n in range(500)]
     rows[7]["question_id"] = None  # type: ignore[assignment]
     for kind in ("jsonl", "csv", "parquet"):
         path = write_raw(tmp_path / f"battles.{kind}", rows)
-        few = read_battles(path)
-        with monkeypatch.context() as context:
-            context.setattr("tiltyard.battles.fast.DIVISORS", ())
-            many = read_battles(path)
-        assert same(few, many)
         hashed = read_battles(path, columns=[], hashed=["question_id"]).columns["question_id"]
-        texts = few.columns["question_id"]
+        texts = read_battles(path).columns["question_id"]
         assert isinstance(hashed, Codes)
         assert isinstance(texts, Codes)
         pairs = set(zip(hashed.codes.tolist(), texts.codes.tolist(), strict=True))
@@ -171,7 +166,7 @@ def test_a_text_has_the_hash_that_duckdb_gives_it(texts: list[str]) -> None:
 def test_both_readers_number_clusters_alike(rows: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = write_raw(Path(folder) / "battles.jsonl", rows)
-        (source,) = find_sources(path, ReadOptions(columns=(), hashed=frozenset({"question_id"})))
+        (source,) = find_sources(path, ReadBattlesOptions(columns=(), hashed=frozenset({"question_id"})))
         fast, careful = source.fast(), source.careful(BadRows(examples_each=0), stop=True)
     assert fast is not None
     one, other = fast.columns.get("question_id"), careful.columns.get("question_id")
@@ -179,14 +174,3 @@ def test_both_readers_number_clusters_alike(rows: list[dict[str, Any]]) -> None:
     if isinstance(one, Codes) and isinstance(other, Codes):
         assert one.codes.tolist() == other.codes.tolist()
         assert list(one.labels) == list(other.labels)
-
-
-def test_what_is_left_of_hashes_tells_texts_apart_or_is_not_used() -> None:
-    hashes = np.random.default_rng(0).integers(1, 2**63, 5000).astype(np.uint64)
-    for n in (0, 1, 3, 40, 400):
-        part = _telling_part(hashes[:n])
-        assert part is not None
-        left = ((hashes[:n] >> np.uint64(part[0])) % np.uint64(part[1])).tolist()
-        assert len(set(left)) == n
-        assert max(left, default=0) < part[1]
-    assert _telling_part(hashes) is None

@@ -10,7 +10,7 @@ from battle_rows import write_raw
 
 from tiltyard.battles import BattleTable, read_battles
 from tiltyard.battles.careful import BadRows
-from tiltyard.battles.layout import BLANKS, ReadOptions
+from tiltyard.battles.layout import BLANKS, ReadBattlesOptions
 from tiltyard.battles.reading import find_sources
 
 BASE = {"model_a": " otter", "model_b": "heron\u00a0", "winner": " otter ", "source": "human ", "category": "law\t"}
@@ -36,9 +36,9 @@ def test_blanks_are_what_python_strips() -> None:
 @pytest.mark.parametrize("kind", SAME)
 def test_an_id_is_one_however_it_is_written(tmp_path: Path, kind: str) -> None:
     path = write_raw(tmp_path / f"battles.{kind}", rows(SAME[kind]))
-    for options in (ReadOptions(), ReadOptions(columns=(), hashed=frozenset(["question_id"]))):
+    for options in (ReadBattlesOptions(), ReadBattlesOptions(columns=(), hashed=frozenset(["question_id"]))):
         (source,) = find_sources(path, options)
-        fast = super(type(source), source).fast() if kind != "parquet" else source.fast()
+        fast = source.fast()
         assert fast is not None
         for table in (fast, source.careful(BadRows(), stop=True)):
             assert n_ids(table) == 3, options

@@ -15,8 +15,8 @@ from tests.sizes import size
 import tiltyard as ty
 from tiltyard.battles import Outcome, find_problems, peek, read_battles
 from tiltyard.battles.careful import BadRows
-from tiltyard.battles.formats import SPELLINGS, TARGETS, read_map, side_of
-from tiltyard.battles.layout import ReadOptions
+from tiltyard.battles.formats import SPELLINGS, TARGETS, side_of
+from tiltyard.battles.layout import ReadBattlesOptions
 from tiltyard.battles.reading import find_sources
 from tiltyard.errors import BadRow, BattleError, OptionError
 
@@ -72,7 +72,7 @@ def test_a_mapped_file_is_read_as_if_its_columns_were_renamed(kind: str, tmp_pat
     expected = read_battles(ours())
     assert set(expected.columns) == {"question_id", "voter", "category", "timestamp", "len_a", "len_b"}
 
-    (source,) = find_sources(path, ReadOptions(map=read_map(THEIRS)))
+    (source,) = find_sources(path, ReadBattlesOptions(map=THEIRS))
     fast = source.fast()
     assert fast is not None
     assert same(fast, expected)
@@ -207,32 +207,6 @@ def test_a_csv_file_with_semicolons_or_tabs_is_read(sign: str, n: int, tmp_path:
     assert table.text_column("question_id").labels == ("one, or two",)
 
 
-VALUES = [
-    ({"links": "v1", "rechts": "v2", "besser": "v2", "frage": "q1"}, {"links": "v2", "rechts": "v1", "besser": "v1"}),
-    ({"links": "v1", "rechts": "v2", "besser": "tie"}, {"links": "v2", "rechts": "v1", "besser": "A"}),
-    (
-        {"note": "x", "links": "v1", "rechts": "v2", "besser": "left"},
-        {"links": "v2", "rechts": "v1", "besser": "right"},
-    ),
-    (
-        {"nr": "1", "links": "v1", "rechts": "v2", "besser": "1"},
-        {"nr": "5", "links": "v2", "rechts": "v1", "besser": "2"},
-    ),
-]
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
-@pytest.mark.parametrize("rows", VALUES)
-def test_columns_are_suggested_by_what_they_hold(kind: str, rows: list[dict[str, str]], tmp_path: Path) -> None:
-    filled = [dict.fromkeys(rows[0], "") | row for row in rows]
-    path = write_raw(tmp_path / f"mine.{kind}", filled)
-    with pytest.raises(BattleError) as caught:
-        read_battles(path)
-    asked = {"model_a": "links", "model_b": "rechts", "winner": "besser"}
-    assert 'Did you mean map={"model_a": "links", "model_b": "rechts", "winner": "besser"}?' in str(caught.value)
-    assert len(read_battles(path, map=asked)) == 2
-
-
 def test_nothing_is_suggested_for_columns_that_hold_no_models_and_winners() -> None:
     rows = [{"from": "de", "to": "en", "text": "a b"}, {"from": "en", "to": "de", "text": "c"}]
     with pytest.raises(BattleError, match="no known battle format"):
@@ -344,10 +318,10 @@ def slow_reading(row: dict[str, Any]) -> Outcome | None:
 @settings(max_examples=size(4, soak=100))
 @given(rows=st.lists(ANY_ROWS, min_size=1, max_size=15))
 def test_both_readers_read_any_spelling_by_the_documented_rule(kind: str, rows: list[dict[str, Any]]) -> None:
-    mapped = read_map({"model_a": "one", "model_b": "two", "winner": "choice"})
+    mapped = {"model_a": "one", "model_b": "two", "winner": "choice"}
     with tempfile.TemporaryDirectory() as folder:
         path = write_raw(Path(folder) / f"any.{kind}", rows)
-        (source,) = find_sources(path, ReadOptions(map=mapped))
+        (source,) = find_sources(path, ReadBattlesOptions(map=mapped))
         fast, bad_rows = source.fast(), BadRows()
         assert fast is not None
         assert same(fast, source.careful(bad_rows, stop=False))

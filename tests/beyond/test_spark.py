@@ -293,7 +293,7 @@ def test_a_torn_csv_line_is_a_bad_row(spark: Any, tmp_path: Path) -> None:
     [
         ({"method": "elo"}, "Elo goes through the battles one by one"),
         ({"method": "glicko2"}, 'Use method="bt" or method="winrate", or engine="duckdb"'),
-        ({"control": ["len"]}, "style control looks at every battle"),
+        ({"control": ["len"]}, "control looks at every battle"),
         ({"ci": "bootstrap"}, "a bootstrap by question_id needs every question_id on one machine. Use ci=.sandwich"),
         ({"where": "lenght < 5"}, "where=.lenght < 5. cannot be used: .*The columns are model_a, "),
         ({"where": "len_a <"}, "where=.len_a <. cannot be used"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from tiltyard.battles.reading import read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.battles.writing import write_battles
 from tiltyard.boards import BradleyTerry, inputs, misfit, rate
-from tiltyard.boards.misfit import FALSE_ALARMS, SHARES, FitReport, holm
+from tiltyard.boards.misfit import FALSE_ALARMS, SHARES, fit_lines, holm
 from tiltyard.ratings import misfit as fit_checks
 from tiltyard.ratings.bradley_terry import fit_bounded
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
@@ -114,7 +115,7 @@ def test_a_board_that_fits_says_so_and_what_was_not_checked() -> None:
     assert fit_verdict({}) == "Not checked: the board was made without these checks."
 
 
-def reported(pairs: float, ties: float, drift: float, size: float) -> FitReport:
+def reported(pairs: float, ties: float, drift: float, size: float) -> tuple[list[str], dict[str, Any]]:
     """What is said of three checks with these p-values."""
     one = np.ones(1)
     residuals = PairResiduals(
@@ -126,7 +127,7 @@ def reported(pairs: float, ties: float, drift: float, size: float) -> FitReport:
         ties=TieLaw(ties, 1.0, 0.1, 0.1, 0.05, 0.05),
         drift=Drift(drift, 0.01 * np.ones(2), 0.01 * np.ones(2), np.ones(2), 3.0),
     )
-    return misfit._report(found, ["otter", "heron"], "davidson", {"slot": "the fit includes it"})
+    return fit_lines(found, ["otter", "heron"], "davidson", {"slot": "the fit includes it"})
 
 
 P_VALUES = st.sampled_from([0.001, 0.005, 0.009, 0.012, 0.03, 0.049, 0.05, 0.2, 0.9])
@@ -136,8 +137,8 @@ P_VALUES = st.sampled_from([0.001, 0.005, 0.009, 0.012, 0.03, 0.049, 0.05, 0.2, 
 def test_no_sign_of_misfit_never_stands_beside_a_p_value_that_is_one(
     pairs: float, ties: float, drift: float, size: float
 ) -> None:
-    said = reported(pairs, ties, drift, size)
-    [*lines], verdict, sentences = said.lines, fit_verdict(said.record), fit_sentences(said.record)
+    lines, record = reported(pairs, ties, drift, size)
+    verdict, sentences = fit_verdict(record), fit_sentences(record)
     shown = [float(p) for line in [*lines, *sentences] for p in re.findall(r"p ([0-9.]+[0-9])", line)]
     assert ("no sign of misfit" in lines[0]) == verdict.startswith("No sign of misfit") == (min(shown) >= 0.05)
     assert ("too small to matter" in lines[0]) == ("too small to matter" in verdict)
@@ -149,11 +150,11 @@ def test_no_sign_of_misfit_never_stands_beside_a_p_value_that_is_one(
 
 def test_what_a_board_without_notes_says_follows_from_its_p_values() -> None:
     line = "fit: misfit too small to matter in pairs (pairs p 0.001, ties p 0.20, drift p 0.90); not checked: sides"
-    assert reported(0.001, 0.2, 0.9, 0.01).lines == (line,)
+    assert reported(0.001, 0.2, 0.9, 0.01)[0] == [line]
     line = "fit: no clear misfit: of 3 checks, one may come out like this by chance (pairs p 0.009, ties p 0.20, "
-    assert reported(0.009, 0.2, 0.9, 0.01).lines[0].startswith(line)
+    assert reported(0.009, 0.2, 0.9, 0.01)[0][0].startswith(line)
     line = "fit: no sign of misfit (pairs p 0.20, ties p 0.20, drift p 0.90); not checked: sides"
-    assert reported(0.2, 0.2, 0.9, 0.05).lines == (line,)
+    assert reported(0.2, 0.2, 0.9, 0.05)[0] == [line]
     assert fit_verdict({"checked": True, "notes": [], "not_checked": []}).startswith("Nothing to check")
 
 
@@ -276,28 +277,6 @@ def test_of_very_many_battles_some_are_checked_as_if_they_were_alone(monkeypatch
     assert some[3] == pytest.approx(alone[3], rel=0.1)
     assert some[4] == pytest.approx(alone[4], rel=0.1)
     assert some[5] == pytest.approx(alone[5], abs=0.1)
-
-
-def test_battles_in_pieces_are_checked_like_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A third of the rows share prompts, the others stand for up to three battles each."""
-    rng = np.random.default_rng(3)
-    table = MisfitWorld(models=4, battles=1500, slot=40.0).draw(rng)
-    shared = rng.random(len(table)) < 1 / 3
-    prompt = np.where(shared, rng.integers(0, 80, len(table)), -1)
-    weight = np.where(shared, 1.0, rng.integers(1, 4, len(table)))
-    rows = Comparisons(4, table.model_a, table.model_b, table.outcome, weight, clusters=(prompt,))
-    counted = count_pairs(rows)
-    fit = fit_bounded(counted.cells, TIE_MODELS["davidson"])[0]
-    times = np.linspace(0.0, 1.0, len(rows))
-
-    def checked() -> np.ndarray:
-        found = check_fit(fit, rows, counted, fit.inverse_information(), seconds=times, slot=True)
-        slot = [found.slot.low, found.slot.high]
-        return np.concatenate([found.pairs.z, found.schedule.z, found.drift.z, slot, [found.ties.z, found.pairs.p]])
-
-    whole = checked()
-    monkeypatch.setattr(fit_checks, "ROWS_AT_ONCE", 400)
-    assert checked() == pytest.approx(whole, rel=1e-5)
 
 
 def test_moves_by_schedule_are_in_standard_errors_of_what_every_battle_moves() -> None:

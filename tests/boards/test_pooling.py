@@ -14,8 +14,9 @@ from tiltyard.battles.table import Codes
 from tiltyard.boards import BradleyTerry
 from tiltyard.boards.inputs import InputOptions
 from tiltyard.errors import NotConnected, OptionError, RatingError, TooLarge
+from tiltyard.ratings.bradley_terry import StrengthPrior
 from tiltyard.ratings.comparisons import Comparisons, count_pairs
-from tiltyard.ratings.shrinkage import PooledPrior, covariance_within, fit_pooled
+from tiltyard.ratings.shrinkage import covariance_within, fit_pooled
 from tiltyard.ratings.tie_models import TIE_MODELS
 
 PLAIN = BradleyTerry(misfit=False)
@@ -251,9 +252,9 @@ def test_other_methods_other_engines_and_single_categories_are_refused(monkeypat
 
 
 def test_the_prior_pulls_each_model_towards_its_mean():
-    prior = PooledPrior(2.0, np.array([0, 1, 0, 2, 1, 0]), 0.5)
+    prior = StrengthPrior(2.0, 0.5, np.array([0, 1, 0, 2, 1, 0]))
     strength = np.array([1.0, 4.0, 2.0, 7.0, 6.0, 3.0])
-    np.testing.assert_allclose(prior.pull(strength), -2.0 * np.array([-1.0, -1.0, 0.0, 0.0, 1.0, 1.0]))
+    np.testing.assert_allclose(prior.times(strength), 2.0 * np.array([-1.0, -1.0, 0.0, 0.0, 1.0, 1.0]))
     assert prior.log_density(strength) == pytest.approx(-(1.0 + 1.0 + 0.0 + 0.0 + 1.0 + 1.0))
     np.testing.assert_allclose(prior.times(np.eye(6)) @ strength, prior.times(strength), atol=1e-12)
     assert prior.log_density(strength + 100.0) == pytest.approx(prior.log_density(strength))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tiltyard.battles.reading import read_battles
-from tiltyard.battles.spark import ClusterSums, GroupScores, LargeClusters, with_groups
+from tiltyard.battles.spark import GROUP, ClusterSums, GroupScores
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards import BradleyTerry
 
@@ -40,14 +40,13 @@ class Engine:
             squares += np.outer(line, line)
             kept.append([np.sum(by_group[self.group[inside]][:, k] != 0.0) for k in range(n)] + [inside.sum()])
         sizes = np.array(kept or np.zeros((0, n + 1)), dtype=float)
-        whole = np.array(large, dtype=np.int64).reshape(-1, 3)
         return ClusterSums(
             squares,
             float(len(kept)),
             (sizes[:, :n] ** 2).sum(axis=0),
             float((sizes[:, n] ** 2).sum()),
             float(sizes[:, n].max(initial=0.0)),
-            LargeClusters(whole[:, 0], whole[:, 1], whole[:, 2].astype(float)),
+            np.array(large, dtype=float).reshape(-1, 3),
         )
 
 
@@ -68,7 +67,8 @@ def test_the_sandwich_is_that_of_battles_that_are_here(prompts, battles):
     key = (table.model_a * 5 + table.model_b) * 4 + table.outcome
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     weight = np.bincount(group).astype(float)
-    counted = replace(with_groups(table.take(first), np.arange(len(first)), {}), weight=weight)
+    rows = table.take(first)
+    counted = replace(rows, columns={**rows.columns, GROUP: np.arange(len(first), dtype=float)}, weight=weight)
     here = BradleyTerry(misfit=False).fit(table)
     remote = BradleyTerry(misfit=False).fit(counted, clusters=Engine(table, group))
     (way,), (expected,) = (board.settings["interval"]["clusters"] for board in (remote, here))

@@ -165,7 +165,7 @@ def test_an_arena_database_is_read_with_its_prompts(tiltyard: Run, tmp_path: Pat
         (("v2", "v1", "--in", "FILE", "--anyway"), "--anyway is about two runs"),
         (("v2", "v1", "--in", "FILE", "--out", "x.pdf"), "a comparison is written as .txt, .json, .md, .html"),
         (("v2", "v1", "--in", ""), "--in is empty"),
-        (("FILE", "FILE", "--by", "category"), "--by does not go with two runs"),
+        (("FILE", "FILE", "--by", "category"), "--by is about two models"),
     ],
 )
 def test_wrong_usage_is_one_clear_line(tiltyard: Run, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -14,7 +14,6 @@ from unittest.mock import patch
 import pytest
 
 from tests import within
-from tests.forked import Forked, script
 from tiltyard.demo.shipped import NOTE
 
 PROGRAM = """
@@ -28,8 +27,6 @@ app.command()(demo_command)
 app({arguments!r})
 """
 WIDEST = 100
-LATE = ("xllamacpp",)
-"""Imported when it is needed: a process that has imported all of the package lacks it, too, if it is taken away."""
 
 
 def demo(folder: Path, *arguments: str, absent: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
@@ -39,8 +36,6 @@ def demo(folder: Path, *arguments: str, absent: tuple[str, ...] = ()) -> subproc
         with patch.dict(os.environ, env, clear=True):
             return within.run(folder, "demo", *arguments, terminal={})
     program = PROGRAM.format(absent=absent, arguments=list(arguments))
-    if absent == LATE:
-        return Forked(folder, f"../{folder.name}-streams", script, program, environment=env).wait()
     return subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,
@@ -132,20 +127,14 @@ def test_the_arena_takes_votes_that_a_second_demo_keeps_and_it_says_the_same_num
         assert arena.read(lambda state: state.seq) == seq
 
 
-def test_without_the_arena_extra_one_line_says_so_and_the_rest_runs(tmp_path: Path) -> None:
-    ended = demo(tmp_path, "--out", "here", absent=("psycopg", "uvicorn", "starlette", "altair", "vl_convert"))
+def test_without_the_arena_and_local_extras_a_line_each_says_so_and_the_rest_runs(tmp_path: Path) -> None:
+    absent = ("psycopg", "uvicorn", "starlette", "altair", "vl_convert", "xllamacpp")
+    ended = demo(tmp_path, "--live", "--out", "here", absent=absent)
     assert ended.returncode == 0, ended.stderr
     assert "left out: the live arena needs the [arena] extra. Install it: pip install 'tiltyard[arena]'" in ended.stderr
-    assert (tmp_path / "here" / "headline" / "report.html").is_file()
-    assert "arena.db" not in ended.stdout
-    assert "arena serve" not in ended.stdout
-
-
-def test_without_the_local_extra_the_live_part_is_one_line_and_the_rest_runs(tmp_path: Path) -> None:
-    ended = demo(tmp_path, "--live", absent=LATE)
-    assert ended.returncode == 0, ended.stderr
     assert "left out: Asking local/smollm2-135m in this process needs the [local] extra" in ended.stderr
-    assert "live/report.html" not in ended.stdout
+    assert (tmp_path / "here" / "headline" / "report.html").is_file()
+    assert not any(words in ended.stdout for words in ("arena.db", "arena serve", "live/report.html"))
 
 
 @pytest.mark.soak

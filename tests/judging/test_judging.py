@@ -277,20 +277,17 @@ def test_what_another_process_answers_or_gives_up_meanwhile_is_not_asked(tmp_pat
     others.add(verdict(answered))
     for key in (given_up, given_up, tried):
         others.add(verdict(key, VerdictLabel.UNPARSED))
-    assert [(ask.key, ask.attempt) for ask in waiting] == [(tried, 2), (new, 1)]
+    assert [(ask.key, ask.attempt) for ask in waiting] == [(new, 1), (tried, 2)]
 
 
 def test_a_reply_that_comes_twice_is_kept_once(tmp_path: Path) -> None:
-    from tiltyard.judging.language_model import Questions, VerdictSink, make_asks, open_questions
+    from tiltyard.judging.language_model import OpenQuestions, Questions, VerdictSink
 
     judge_ = make_judge(tmp_path, prefers("otter"))
-    questions = Questions(judging_plan(1), judge_._settings)
     caches = {"clarity": judge_.cache("clarity")}
-    pending = open_questions(questions, caches)
-    sink = VerdictSink(
-        questions, pending, judge_.cache, judge_model="m", now=lambda: 0.0, on_verdict=None, trial=judge_._trial
-    )
-    ask = next(make_asks(pending, pending, questions, caches))
+    pending = OpenQuestions(Questions(judging_plan(1), judge_._settings), caches)
+    sink = VerdictSink(judge_, pending)
+    ask = next(pending.asks(pending.keys()))
     again = [sink(ask, Reply(text="It depends.")) for _ in range(2)]
     assert again[0] == again[1]
     assert again[0] is not None

@@ -111,7 +111,7 @@ def test_a_live_judge_is_compared_pair_by_pair(tmp_path: Path) -> None:
     assert (found.agreement_with_ties.value, found.agreement_with_ties.n) == (pytest.approx(2 / 6), 6)
     assert (found.bias.flip_rate.value, found.bias.flip_rate.n) == (pytest.approx(1 / 7), 7)
     assert (found.bias.coverage.value, found.bias.coverage.n) == (pytest.approx(14 / 16), 16)
-    assert found.said == {"A": 6, "B": 4, "TIE": 4, "unparsed": 2}
+    assert found.labels == {"A": 6, "B": 4, "TIE": 4, "unparsed": 2}
     assert found.people_prefer_longer.n == 5
     assert (found.prefers_own.value, found.people_prefer_own.value) == (1.0, 0.5)
     assert found.stats is not None
@@ -274,7 +274,7 @@ def test_published_judges_agree_with_the_crowd_as_published(
 
 def test_gpt3_prefers_the_left_answer(real_data: Path, llmfao_pairs: Path) -> None:
     found = check_recorded(llmfao_pairs, real_data / "llmfao" / "gpt3-crowd-comparisons.csv")
-    assert found.said == {"A": 1352, "B": 593, "TIE": 194}
+    assert found.labels == {"A": 1352, "B": 593, "TIE": 194}
     assert found.bias.first_slot_rate.value == pytest.approx(1352 / 1945)
     assert found.bias.first_slot_rate.low is not None
     assert found.bias.first_slot_rate.low > 0.5

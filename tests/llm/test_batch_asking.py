@@ -79,7 +79,7 @@ def test_batches_are_split_at_the_requests_the_bytes_and_the_callers_limit(tmp_p
 
 
 def test_models_do_not_share_a_batch(tmp_path: Path) -> None:
-    what = [Ask(f"k{n}", request(f"q{n}", model=("gpt-5", "gpt-4o")[n % 2]), "s") for n in range(10)]
+    what = [Ask(f"k{n}", request(f"q{n}", model=("gpt-5", "gpt-4o")[n // 5]), "s") for n in range(10)]
     provider, _, _ = ask(tmp_path, Kept(), what)
     assert sizes(provider) == [5, 5]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.llm.clock import START, run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider, Kept, asks, request
 from tiltyard.errors import BudgetReached, OptionError, TryLater
-from tiltyard.llm.asking import Ask, AskingParts, AskingSettings, Budget, CostEstimate, RunningTotals
+from tiltyard.llm.asking import Ask, AskingParts, AskingSettings, Budget, CostEstimate, Totals
 from tiltyard.llm.journal import Journal
 from tiltyard.llm.prices import Price, PriceTable, most_usage
 from tiltyard.llm.provider import Reply, Request, Usage
@@ -31,7 +31,7 @@ def costing(tokens: int):
 
 
 def ask(folder, provider_of, what, budget, **options):
-    sink, tally = options.pop("sink", Kept()), RunningTotals()
+    sink, tally = options.pop("sink", Kept()), Totals()
 
     async def work(now):
         provider = provider_of(now)
@@ -55,7 +55,7 @@ def ask(folder, provider_of, what, budget, **options):
             error = reached
         return provider, sink, error, now() - START
 
-    return run_virtually(work), tally.totals()
+    return run_virtually(work), tally
 
 
 def test_promises_are_replaced_by_what_was_spent() -> None:

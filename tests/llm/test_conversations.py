@@ -19,7 +19,7 @@ from tiltyard.bank import Prompt, read_responses
 from tiltyard.errors import BudgetReached, ModelError, OptionError, QuestionRefused
 from tiltyard.llm.asking import Ask, AskingParts, AskingSettings, Budget
 from tiltyard.llm.generation import EntrantSettings, generate
-from tiltyard.llm.prices import PriceTable, quote
+from tiltyard.llm.prices import PriceTable, most_usage, quote
 from tiltyard.llm.provider import Reply, Request, Stop, Usage
 
 PROMPTS = [Prompt(prompt_id=name, text=f"{name}?") for name in ("one", "two", "three")]
@@ -113,7 +113,7 @@ def test_a_failed_turn_fails_its_prompt_by_name_and_the_next_run_goes_on_from_it
 
 def test_what_a_budget_stopped_goes_on_where_it_was_and_nothing_is_asked_twice(tmp_path: Path) -> None:
     """Every reply costs its 50 tokens in full; there is money for four of the six."""
-    one = PriceTable.load().most(OTTER.request(PROMPTS[0]), batched=False)
+    one = PriceTable.load().cost(OTTER.model, most_usage(OTTER.request(PROMPTS[0])), batched=False)
     assert one is not None
 
     def dear(asked: Request) -> Reply:
@@ -129,7 +129,7 @@ def test_what_a_budget_stopped_goes_on_where_it_was_and_nothing_is_asked_twice(t
 
 
 def test_a_budget_is_one_for_all_turns(tmp_path: Path) -> None:
-    one = PriceTable.load().most(OTTER.request(PROMPTS[0]), batched=False)
+    one = PriceTable.load().cost(OTTER.model, most_usage(OTTER.request(PROMPTS[0])), batched=False)
     assert one is not None
     settings = AskingSettings(budget_usd=4.5 * one)
     with pytest.raises(BudgetReached):

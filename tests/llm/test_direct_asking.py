@@ -12,7 +12,7 @@ import pytest
 from tests.llm.clock import START, run_virtually
 from tests.llm.providers_in_memory import DirectProvider, Kept, answer, asks, larger_budget, request
 from tiltyard.errors import ModelError, OptionError, QuestionRefused, Refused, TryLater
-from tiltyard.llm.asking import Ask, AskingParts, AskingSettings, RunningTotals
+from tiltyard.llm.asking import Ask, AskingParts, AskingSettings, Totals
 from tiltyard.llm.direct import Trial
 from tiltyard.llm.pacing import ConcurrencyLimit, backoff_seconds
 from tiltyard.llm.prices import PriceTable
@@ -228,11 +228,11 @@ def test_a_refusal_stops_what_is_new_and_keeps_what_was_out(tmp_path: Path) -> N
                 raise Refused("no such model. Check its name.")
             return await super().ask(asked)
 
-    kept, tally, provider = Kept(), RunningTotals(), Strict()
+    kept, tally, provider = Kept(), Totals(), Strict()
     with pytest.raises(Refused, match="no such model"):
         ask(tmp_path, provider, kept, iter(asks(1000)), tally=tally)
     assert set(kept.ended) == {"k0", "k1", "k3"}
-    assert tally.totals().all.done == 3
+    assert tally.all.done == 3
 
 
 def test_a_question_that_is_refused_fails_alone(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tiltyard.bank import Prompt, Response, append_responses, read_responses, re
 from tiltyard.errors import BudgetReached
 from tiltyard.llm.asking import AskingParts, Budget
 from tiltyard.llm.generation import EntrantSettings, generate
-from tiltyard.llm.prices import PriceTable
+from tiltyard.llm.prices import PriceTable, most_usage
 from tiltyard.llm.provider import Reply, Stop, Usage
 
 PROMPTS = [Prompt(prompt_id=f"p{number}", text=f"What is {number}?") for number in range(5)]
@@ -140,7 +140,7 @@ def test_responses_made_otherwise_are_kept_and_mentioned(tmp_path: Path) -> None
 
 def test_a_budget_stops_it_and_keeps_what_was_answered(tmp_path: Path) -> None:
     """A reply may have 50 tokens for 5 dollars a million; a budget for two of them at full length."""
-    one = PriceTable.load().most(OTTER.request(PROMPTS[0]), batched=False)
+    one = PriceTable.load().cost(OTTER.model, most_usage(OTTER.request(PROMPTS[0])), batched=False)
     assert one is not None
     with pytest.raises(BudgetReached):
         fill(

@@ -12,8 +12,8 @@ from tiltyard.battles import Battle, Outcome, Source, read_battles, write_battle
 from tiltyard.files import json_line, write_lines
 from tiltyard.judging.cache import VerdictCache
 from tiltyard.judging.records import Verdict, VerdictLabel
-from tiltyard.llm.generation import TurnLog
-from tiltyard.llm.journal import Journal
+from tiltyard.llm.generation import Turn, read_turns
+from tiltyard.llm.journal import Journal, append_line
 from tiltyard.llm.provider import Reply
 
 ENDS = "\x0b \x0c \x1c \x1e \x85 \u2028 \u2029 \r \\"
@@ -52,16 +52,12 @@ def test_a_verdict_of_an_older_file_is_read_as_it_stands(tmp_path: Path) -> None
 
 
 def test_a_turn_of_a_conversation_is_one_line_and_comes_back_from_older_files_too(tmp_path: Path) -> None:
-    kept = TurnLog.of(tmp_path, "otter")
-    kept.keep("k", "p", 1, Reply(text=ENDS))
-    one_line(kept.path)
+    path = tmp_path / "conversations_otter.jsonl"
+    append_line(path, Turn(key="k", prompt_id="p", turn=1, reply=Reply(text=ENDS)))
+    one_line(path)
     # a carriage return between two values is a blank to JSON, and the end of a line to `bytes.splitlines`
-    kept.path.write_bytes(
-        kept.path.read_bytes().replace(b"\\u2028", "\u2028".encode()).replace(b',"turn"', b',\r"turn"')
-    )
-    again = TurnLog.of(tmp_path, "otter")
-    again.read()
-    assert again.get("k") == Reply(text=ENDS)
+    path.write_bytes(path.read_bytes().replace(b"\\u2028", "\u2028".encode()).replace(b',"turn"', b',\r"turn"'))
+    assert read_turns(path) == {"k": Reply(text=ENDS)}
 
 
 def test_an_intent_is_one_line_and_comes_back(tmp_path: Path) -> None:

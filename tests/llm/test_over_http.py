@@ -18,7 +18,7 @@ from tests.llm.providers.asking import make
 from tests.llm.providers_in_memory import Kept, request
 from tiltyard.errors import ModelError, Refused
 from tiltyard.llm.asking import Ask, AskingParts, AskingSettings
-from tiltyard.llm.prices import PriceTable, StatedPrice
+from tiltyard.llm.prices import Price, PriceTable
 from tiltyard.llm.providers import anthropic, openai
 from tiltyard.llm.runner import ask_all
 
@@ -57,7 +57,7 @@ def ask(
                 provider,
                 sink,
                 AskingParts(
-                    prices=PriceTable.load(stated={"gemini-x": StatedPrice(input=1, output=2)}),
+                    prices=PriceTable.load(stated={"gemini-x": Price(input=1, output=2)}),
                     settings=settings,
                     notice=notice,
                     sleep=lambda seconds: asyncio.sleep(min(seconds, 0.05)),

@@ -12,8 +12,8 @@ from tests.llm.providers_in_memory import MODEL, asks, request
 from tiltyard.errors import ConfigError
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.prices import (
+    Price,
     PriceTable,
-    StatedPrice,
     estimate_tokens,
     how_to_state_prices,
     is_old,
@@ -52,7 +52,6 @@ def test_the_makers_prefix_and_the_snapshots_date_make_no_difference() -> None:
 def test_an_unknown_price_is_unknown_and_not_nothing() -> None:
     assert PRICES.price("gpt-5-mini-extra") is None
     assert PRICES.cost("local/llama", Usage(), batched=False) is None
-    assert PRICES.most(request("q", model="llama"), batched=True) is None
 
 
 def test_the_table_is_dated_and_plausible() -> None:
@@ -93,7 +92,7 @@ def test_the_last_that_knows_a_model_says_its_price(tmp_path: Path) -> None:
     command = tmp_path / "prices.json"
     models = {name: {"input": 3, "output": 9} for name in ("gpt-5", "gpt-4.1")}
     command.write_text(json.dumps({"as_of": "2026-11-02", "models": models}))
-    stated = {"gpt-4.1": StatedPrice(input=4, output=10)}
+    stated = {"gpt-4.1": Price(input=4, output=10)}
     table = PriceTable.load(command, user_file=user, stated=stated)
     found = {name: table.price(name) for name in ("gpt-4o-mini", "gpt-4o", "gpt-5", "gpt-4.1", "llama")}
     assert [price.input for price in found.values() if price] == [0.15, 2, 3, 4, 2]
@@ -102,7 +101,8 @@ def test_the_last_that_knows_a_model_says_its_price(tmp_path: Path) -> None:
     assert table.date_of("gpt-9") is None
     # Whoever states no price for the provider's cache is on the safe side: as dear as plain input.
     assert found["llama"] is not None
-    assert (found["llama"].cache_write_1h, found["llama"].cache_read, found["llama"].batch_discount) == (2, 2, 0.5)
+    cached = Usage(cache_creation_input_tokens=MILLION, cache_read_input_tokens=MILLION)
+    assert [found["llama"].cost(cached, batched=batched) for batched in (False, True)] == [4, 2]
     assert PriceTable.load(user_file=tmp_path / "absent.yaml").price("gpt-4o") == PRICES.price("gpt-4o")
 
 

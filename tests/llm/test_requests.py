@@ -19,8 +19,9 @@ from tiltyard.judging.language_model import Questions
 from tiltyard.llm.asking import Ask
 from tiltyard.llm.prices import PriceTable, quote
 from tiltyard.llm.provider import ReplySchema, Request, SharedFingerprints
+from tiltyard.options import RunOptions
 from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.plan import RunOptions, make_plan
+from tiltyard.tournament.plan import make_plan
 from tiltyard.tournament.run import make_judging_plan
 
 TEXT = st.text(max_size=12)

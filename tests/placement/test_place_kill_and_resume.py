@@ -52,8 +52,9 @@ def place_in_batches(arena: str, model: str, judge: str) -> None:
     """`tiltyard place … --batch`, with less patience for the provider than a user should have."""
     from tiltyard.cli.output import note
     from tiltyard.judging.run_folder import utc_now
+    from tiltyard.options import PlaceOptions
     from tiltyard.placement.answers import asking_parts, make_answers, make_judge, name_of
-    from tiltyard.placement.plan import PlaceOptions, make_plan, with_judge
+    from tiltyard.placement.plan import make_plan, with_judge
     from tiltyard.placement.rounds import Participants
     from tiltyard.placement.run import carry_out, run_folder
     from tiltyard.report import write_report

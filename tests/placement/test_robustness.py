@@ -13,7 +13,7 @@ from tests.placement.conftest import example, only_folder, read_json, run_ok
 from tests.sizes import size
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.errors import OptionError
-from tiltyard.placement.plan import PlaceOptions
+from tiltyard.options import PlaceOptions
 from tiltyard.placement.robustness import families_of, sensitivity
 
 JUDGE_SCALE = "on the judge's scale (sampling error only: does not cover judge bias)"

@@ -16,7 +16,6 @@ from scipy.integrate import quad
 
 import tiltyard
 from oracles import sampling_simulation as simulation
-from tiltyard.errors import RatingError
 from tiltyard.placement.human_arena import Cells
 from tiltyard.placement.sampling import (
     SAMPLERS,
@@ -231,12 +230,6 @@ def test_before_any_verdict_the_belief_is_the_field_half_as_wide_again():
     assert chooser.prior() == Belief(2.0, 1.5)
     same = chooser.choose(9, None, [], rng(1)).tolist()
     assert same == chooser.choose(9, Belief(2.0, 1.5), [], rng(1)).tolist()
-
-
-@pytest.mark.parametrize(("strength", "sd"), [(math.inf, 1.0), (math.nan, 1.0), (0.0, math.inf), (0.0, -1.0)])
-def test_an_estimate_that_is_none_is_refused_rather_than_followed(strength, sd):
-    with pytest.raises(RatingError, match="is not an estimate to choose opponents by"):
-        Belief(strength, sd)
 
 
 @pytest.mark.parametrize("strength", [0.0, 1.5])

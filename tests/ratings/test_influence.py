@@ -73,7 +73,7 @@ def test_removing_that_many_swaps_them_one_fewer_does_not_and_greedy_refits_need
         assert _swapped(robustness, above, below, order, k)
         assert k == 1 or not _swapped(robustness, above, below, order, k - 1)
         # What `_swapped` claims, checked on the rows themselves: drop k real rows in that order and refit.
-        battles = robustness.battles
+        battles = robustness
         left = list(rows)
         gone = 0
         for group in order:
@@ -105,7 +105,7 @@ def test_the_effect_is_the_change_of_a_refit_to_first_order(covariates):
     cells = robustness.real.cells
     for group in range(0, len(effect), max(5, len(effect) // 40)):
         counts = cells.counts.copy()
-        counts[robustness.battles.cell[group]] -= robustness.battles.counts[group]
+        counts[robustness.cell[group]] -= robustness.counts[group]
         strength = fit_bounded(cells.with_counts(counts), TIE_MODELS["davidson"])[0].parameters.strength
         moved = gap - (strength[above] - strength[below])
         assert moved == pytest.approx(effect[group], rel=0.03 if covariates else 0.02, abs=1e-6)

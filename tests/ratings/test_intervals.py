@@ -245,8 +245,9 @@ def test_the_corrected_sandwich_is_a_jackknife_over_clusters_of_one_newton_step(
     slow = plain.jackknife_sandwich(rows, ties, shape, x, [row.cluster for row in rows])
     # Rao–Kupper's curvature depends on the result; the library takes a cell's mean.
     tolerance = 0.05 if ties == "rao-kupper" else 2e-4
-    for at_once in (64, 1):
-        monkeypatch.setattr(clusters, "SOLVED_AT_ONCE", at_once)
+    for numbers, wide in ((2_000_000, 64), (1, 2)):
+        monkeypatch.setattr(clusters, "SOLVED_NUMBERS", numbers)
+        monkeypatch.setattr(clusters, "WIDE", wide)
         fast = sandwich(result, table, counted).matrix
         np.testing.assert_allclose(fast, slow, atol=tolerance * np.abs(slow).max())
 

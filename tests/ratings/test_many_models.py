@@ -154,9 +154,7 @@ def test_a_covariate_adds_its_own_variance_to_what_a_battle_is_known_by():
 def test_what_is_drawn_for_the_model_itself_has_the_information_as_its_covariance(groups):
     _, rows = sparse_field(40, 30, 2)
     fit = fit_bounded(count_pairs(replace(rows, group=np.arange(len(rows)) % groups)).cells, TIE_MODELS["davidson"])[0]
-    parts, columns = intervals._Spread(fit).root(fit.curvature())
-    row, column, value = (np.concatenate(each) for each in zip(*parts, strict=True))
-    root = csc_array((value, (row, column)), shape=(fit.n_parameters, columns))
+    root = intervals._matrix(fit, *intervals._root(fit, fit.curvature()))
     np.testing.assert_allclose((root @ root.T).toarray(), fit.information(), atol=1e-9)
 
 

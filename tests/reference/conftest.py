@@ -8,12 +8,19 @@ from types import ModuleType
 
 import pytest
 
-from tests.reference.pages import ROOT
+from tests.reference.pages import REFERENCE, ROOT
 
 
 @pytest.fixture(scope="session")
 def python_reference(settings_reference: ModuleType) -> ModuleType:
     return import_module("python_reference")
+
+
+@pytest.fixture(scope="session")
+def files_page(settings_reference: ModuleType) -> str:
+    """The page of files as the manual has it."""
+    page = (REFERENCE / "artifacts.md").read_text(encoding="utf-8")
+    return str(settings_reference.filled(import_module("artifacts").filled(page)))
 
 
 @pytest.fixture(scope="session")

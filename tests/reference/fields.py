@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from tests.reference.pages import anchor, code, section, sections
+from tests.reference.pages import anchor, code, sections_of
 
 Way = tuple[str, ...]
 """The keys that lead to a value, `[]` standing for every place of a list."""
@@ -38,11 +37,13 @@ def way_of(text: str) -> Way:
 
 
 @cache
-def documented(page: Path, title: str) -> tuple[Field, ...]:
-    """The fields of a section, with those of the sections that it takes over."""
+def documented(page: str, title: str) -> tuple[Field, ...]:
+    """The fields of a section of a page's text, with those of the sections that it takes over."""
     found: list[Field] = []
-    for row in section(page, title).rows:
-        name, always = code(row["field"])[0], not row["when"]
+    parts = {part.title: part for part in sections_of(page)}
+    for row in parts[title].rows:
+        name = code(row["field"])[0]
+        always = "optional" not in row["type"] if "type" in row else not row["when"]
         if not name.endswith(REST):
             found.append(Field(way_of(name), always))
             continue
@@ -51,7 +52,7 @@ def documented(page: Path, title: str) -> tuple[Field, ...]:
         if link is None:
             found.append(Field(before, always, open_below=True))
             continue
-        (other,) = [part.title for part in sections(page) if anchor(part.title) == link[1]]
+        (other,) = [name for name in parts if anchor(name) == link[1]]
         inner = documented(page, other)
         found += [Field((*before, *field.way), field.always, field.open_below) for field in inner]
     return tuple(found)

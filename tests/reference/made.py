@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -56,11 +55,6 @@ def rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def arrays(path: Path) -> dict[str, Any]:
-    with np.load(path) as found:
-        return {name: list(found[name].shape) for name in found.files}
-
-
 def add(made: Made, more: dict[str, Any]) -> None:
     for title, values in more.items():
         made.setdefault(title, []).extend(values)
@@ -89,7 +83,6 @@ def ratings(folder: Path) -> Made:
     for name in ("where", "battles_sha256", "tiltyard_version"):
         assert name in unbeaten
     by = json.loads(command(folder, "rate", birds, "--by", "category", "--ci", "none", "--format", "json"))
-    table = rows(command(folder, "rate", birds, "--by", "category", "--format", "csv"))
     odd = [{"model_a": "a", "model_b": "b", "winner": winner, "source": "human"} for winner in ("tie", "nobody")]
     (folder / "odd.jsonl").write_text("".join(json.dumps(line) + "\n" for line in odd), encoding="utf-8")
     counted = (("battles", "stats", path, "--on-bad", "skip", "--format", "json") for path in (birds, "odd.jsonl"))
@@ -102,7 +95,6 @@ def ratings(folder: Path) -> Made:
             unchecked,
             *by.pop("boards").values(),
         ],
-        "Ratings CSV": [{name: value for name, value in line.items() if name != "category"} for line in table],
         "Battle statistics": stats,
         "People's labels": [boards[-1]["people"]],
     }
@@ -186,16 +178,12 @@ def tournament(folder: Path) -> Made:
         add(made, {"Verdict cache": lines(path)})
     for name in ("headline", "pilot", "failing", "against", "panel", "adaptive"):
         found = run_folder(home / name)
-        if name == "panel":
-            found = {
-                {"Judgments": "Panel judgments", "Usage": "Panel usage"}.get(title, title): rows
-                for title, rows in found.items()
-            }
         add(made, found)
         add(made, {"Tournament manifest": [json.loads((home / name / "manifest.json").read_text(encoding="utf-8"))]})
         add(made, {"Matches": lines(home / name / "matches" / "matches.jsonl")})
         add(made, {"Judge prompts": [json.loads((home / name / "judge_prompts.json").read_text(encoding="utf-8"))]})
-    add(made, {"Baseline": [json.loads((home / "against" / "baseline.json").read_text(encoding="utf-8"))]})
+    against = json.loads((home / "against" / "baseline.json").read_text(encoding="utf-8"))
+    add(made, {"Baseline": list(against.values())})
     add(made, {"Rounds": [json.loads((home / "adaptive" / "rounds.json").read_text(encoding="utf-8"))]})
     board = command(home, "rate", "failing", "--dimension", "calibration", "--format", "json")
     add(made, {"Ratings file": [json.loads(board)]})
@@ -225,7 +213,6 @@ def run_folder(folder: Path) -> Made:
     """What a run folder holds, a re-judged one too."""
     made: Made = {
         "Elo results": [json.loads((folder / "elo_results.json").read_text(encoding="utf-8"))],
-        "Elo traces": [arrays(folder / "elo_per_perm.npz")],
         "Win rates": rows((folder / "pairwise_winrates.csv").read_text(encoding="utf-8")),
         "Battle row": lines(folder / "battles.jsonl"),
         "Usage": [json.loads((folder / "usage.json").read_text(encoding="utf-8"))],
@@ -288,10 +275,7 @@ def placement(folder: Path) -> Made:
         add(made, {"Panel": [json.loads((run / "panel.json").read_text(encoding="utf-8"))]})
         add(made, {"Placement usage": [json.loads((run / "usage.json").read_text(encoding="utf-8"))]})
         add(made, {"Judgments": lines(run / "verdicts.jsonl"), "Placement texts": lines(run / "texts.jsonl")})
-        add(
-            made,
-            {"Battle row": lines(run / "battles.jsonl"), "Bootstrap rounds": [arrays(run / "bootstrap_ratings.npz")]},
-        )
+        add(made, {"Battle row": lines(run / "battles.jsonl")})
         if (run / "calibration.jsonl").exists():
             add(made, {"Calibration": lines(run / "calibration.jsonl")})
     return made
@@ -365,7 +349,6 @@ def site(url: str) -> Made:
             "Leaderboard files": [
                 board,
                 client.get("/leaderboard.json?q=zyx").json(),
-                *_as_board(rows(client.get("/leaderboard.csv").text)),
             ],
             "Leaderboard of a category": [category],
             "Live board": [client.get("/api/v1/leaderboard").json()],
@@ -389,8 +372,3 @@ def _exported_after_one_that_was_not_shown(made: SmallSite, client: TestClient) 
     made.arena.vote(served.matchup_id, "voter-0", None, unrendered="A")
     made.arena.submit(ExplainVote(served.matchup_id, "voter-0", ["safer"], "")).result()
     return _exported(client)
-
-
-def _as_board(table: list[dict[str, str]]) -> Iterator[dict[str, Any]]:
-    """The CSV as the JSON would be: only its rows."""
-    yield {"rows": table}

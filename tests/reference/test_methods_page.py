@@ -13,7 +13,7 @@ import pytest
 
 import tiltyard as ty
 from tests.reference.fields import documented
-from tests.reference.pages import IN_FULL, METHODS, REFERENCE, ROOT, anchor, code, sections, under
+from tests.reference.pages import IN_FULL, METHODS, ROOT, anchor, code, sections, under
 from tiltyard.arena.board import BoardRow
 from tiltyard.arena.model_detail import ModelDetail
 from tiltyard.arena.offline import OfflineRow
@@ -25,7 +25,6 @@ from tiltyard.tournament.ratings import EloLine, PairTally
 from tiltyard.web.board_query import CATEGORY_COLUMNS, COLUMNS
 from tiltyard.web.model import model_values
 
-ARTIFACTS = REFERENCE / "artifacts.md"
 INDEX = "Where each number is shown"
 NAMES = {"entrant_id", "entrant_a", "entrant_b", "dimension"}
 """Fields that say who or what is rated, not how much."""
@@ -63,9 +62,9 @@ def keys_of(function: object) -> set[str]:
     }
 
 
-def written(title: str, *before: str) -> set[str]:
+def written(page: str, title: str, *before: str) -> set[str]:
     """The fields of an artifact below some key, as the page of artifacts (under test itself) lists them."""
-    ways = [field.way for field in documented(ARTIFACTS, title)]
+    ways = [field.way for field in documented(page, title)]
     return {way[len(before)] for way in ways if way[: len(before)] == before and len(way) > len(before)}
 
 
@@ -98,17 +97,19 @@ def test_every_number_of_a_tournament_is_explained() -> None:
     assert numbers - NAMES - {"judgments"} <= named("In a tournament")
 
 
-def test_every_number_of_a_placement_is_explained() -> None:
-    numbers = written("Judges scale") | written("Placement manifest", "information")
+def test_every_number_of_a_placement_is_explained(files_page: str) -> None:
+    numbers = written(files_page, "Judge's scale") | written(files_page, "Placement manifest", "information")
     numbers |= {"flips", "agreement", "error", "covered", "critical"}
-    assert numbers <= named("In a placement")
+    assert numbers - {"asked"} <= named("In a placement")
     text = IN_FULL.read_text(encoding="utf-8")
     assert all(part in text for part in fields(PlacementVariance))
 
 
-def test_every_column_of_the_leaderboard_is_explained() -> None:
+def test_every_column_of_the_leaderboard_is_explained(files_page: str) -> None:
     numbers = {*COLUMNS, *CATEGORY_COLUMNS} | fields(BoardRow)
-    numbers |= written("Leaderboard files", "rows", "[]") | written("Leaderboard of a category", "rows", "[]")
+    numbers |= written(files_page, "Leaderboard files", "rows", "[]") | written(
+        files_page, "Leaderboard of a category", "rows", "[]"
+    )
     assert numbers <= named("On the arena's leaderboard")
 
 
@@ -119,8 +120,8 @@ def test_every_number_of_a_models_page_is_explained() -> None:
     assert fields(OfflineRow) - {"low", "high"} <= everywhere
 
 
-def test_every_part_of_the_validity_report_is_explained() -> None:
-    assert keys_of(WeeklyReport.to_dict) == named("In the validity report") == written("Validity report")
+def test_every_part_of_the_validity_report_is_explained(files_page: str) -> None:
+    assert keys_of(WeeklyReport.to_dict) == named("In the validity report") == written(files_page, "Validity report")
 
 
 def test_every_number_leads_to_its_derivation() -> None:

@@ -14,7 +14,7 @@ from tests.sizes import size
 
 import tiltyard as ty
 from tiltyard.pages.escaping import CONTROLS
-from tiltyard.report import comparison, grid, read_run
+from tiltyard.report import comparison, read_run
 from tiltyard.report.comparison import comparison_page
 from tiltyard.report.grid import GridCell, cells_by_prompt
 
@@ -75,10 +75,10 @@ def test_a_cell_is_the_mean_result_with_its_counts() -> None:
     )
     cells = cells_by_prompt(table, ("b", "a"))
     assert cells == {
-        "p": (GridCell(0.5, 1.0, 1.0, 1.0), GridCell(0.75, 1.0, 0.0, 1.0, 1.0)),
-        "q": (GridCell(1.0, 1.0, 0.0, 0.0), GridCell(0.0, 0.0, 1.0, 0.0)),
+        "p": [GridCell(0.5, 1.0, 1.0, 1.0), GridCell(0.75, 1.0, 0.0, 1.0, 1.0)],
+        "q": [GridCell(1.0, 1.0, 0.0, 0.0), GridCell(0.0, 0.0, 1.0, 0.0)],
     }
-    assert cells_by_prompt(table, ("c",))["p"] == (GridCell(0.0, 0.0, 1.0, 0.0, 1.0),)
+    assert cells_by_prompt(table, ("c",))["p"] == [GridCell(0.0, 0.0, 1.0, 0.0, 1.0)]
 
 
 def test_soft_outcomes_and_weights_count_as_they_are() -> None:
@@ -173,7 +173,7 @@ def test_every_prompt_leads_to_both_answers_and_the_judges_words(run_folder: Pat
 def test_what_does_not_fit_is_left_out_and_said(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "ROOM_FOR_TEXTS", 150_000)
     monkeypatch.setattr(comparison, "OTHERS", 1)
-    monkeypatch.setattr(grid, "MOST_CELLS", 100)
+    monkeypatch.setattr(comparison, "MOST_CELLS", 100)
     table = ty.read_battles(run_folder / "battles.jsonl")
     found = ty.difference(table, NEW, OLD)
     page = read_page(comparison_page(found, table, run=read_run(run_folder)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -16,15 +15,13 @@ from page_tree import Page, part, read_page, rows
 from placement_folders import CALIBRATION, MODEL, Shape, make_placement
 from run_folders import JUDGE, LONG, NASTY, SCRIPT
 from tests.browsers import Tab
-from typer.testing import CliRunner
 
-from tiltyard.cli.main import make_app
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_json
 from tiltyard.pages.escaping import CONTROLS
 from tiltyard.report import read_placement, render_placement, write_report
 from tiltyard.report.placement.counts import count_results, expected_score
-from tiltyard.report.placement.page import MOST_ROUNDS, rate_command, surprising
+from tiltyard.report.placement.page import MOST_ROUNDS, surprising
 
 NEEDED = ("elo_ratings.json", "panel.json", "texts.jsonl", "verdicts.jsonl", "battles.jsonl", "calibration.jsonl")
 
@@ -292,26 +289,13 @@ def test_failures_and_what_was_left_out_are_named(plain: Path) -> None:
     )
 
 
-def test_the_command_on_the_page_gives_the_same_ratings(plain: Path) -> None:
-    command = rate_command(read_placement(plain))
-    shown = page_of(plain)["recompute"].one("code").text.splitlines()
-    assert shown == ["tiltyard place --recompute .", command]
-    assert (
-        command == f"tiltyard rate battles.jsonl --evaluated {shlex.quote(MODEL)} --ci bootstrap --rounds 50 --seed 0"
-    )
-    arguments = [str(plain / word) if word == "battles.jsonl" else word for word in shlex.split(command)[1:]]
-    result = CliRunner().invoke(make_app(), [*arguments, "--format", "json"])
-    assert json.loads(result.stdout)["ratings"] == board(plain)
-
-
-def test_recorded_options_that_are_not_the_defaults_stand_in_the_command(copy: Path) -> None:
-    path = copy / "elo_ratings.json"
-    contents = json.loads(path.read_text())
-    other = {"tie_model": "half", "both_bad": "drop", "anchor": {"model": "ibis-7b", "rating": 1200.0}}
-    write_json(path, {**contents, **other, "interval": {"kind": "sandwich", "level": 0.9, "cluster": None}})
-    assert rate_command(read_placement(copy)).endswith(
-        "--ci sandwich --level 0.9 --ties half --both-bad drop --anchor ibis-7b=1200"
-    )
+def test_the_commands_that_reproduce_the_ratings_are_on_the_page(copy: Path) -> None:
+    assert page_of(copy)["recompute"].one("code").text == "tiltyard place --recompute ."
+    write_json(copy / "manifest.json", {**manifest(copy), "rate_command": "tiltyard rate 'a <b>'"})
+    write_report(copy)
+    section = page_of(copy)["recompute"]
+    assert section.one("code").text.splitlines() == ["tiltyard place --recompute .", "tiltyard rate 'a <b>'"]
+    assert "Either reproduces the ratings on this page." in section.text
 
 
 def test_a_rebuild_is_byte_for_byte_the_same_wherever_the_folder_is(full: Path, copy: Path) -> None:

@@ -11,8 +11,8 @@ from run_folders import ENTRANTS, make_run
 from tests.browsers import Tab
 
 from tiltyard.pages.html import environment
-from tiltyard.report import grid, write_report
-from tiltyard.report.grid import ChangeCell, GridCell, GridColumn, GridRow
+from tiltyard.report import grid, sections, write_report
+from tiltyard.report.grid import ChangeCell, GridCell, GridRow
 from tiltyard.report.page import own_file
 
 
@@ -67,7 +67,7 @@ def test_a_cell_of_one_battle_leads_to_that_battle(tmp_path: Path) -> None:
 
 
 def test_prompts_beyond_what_a_page_holds_are_named(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(grid, "MOST_CELLS", 32)
+    monkeypatch.setattr(sections, "MOST_CELLS", 32)
     page = read_page(write_report(make_run(tmp_path / "run", n_prompts=12)).read_text(encoding="utf-8"))
     assert [len(lines(table)) for table in page["results"].all("table")] == [4, 4]
     assert "8 prompts on which the entrants differ least are left out" in page["results"].text
@@ -100,7 +100,7 @@ def test_cells_are_sorted_by_what_they_say_and_not_by_what_stands_below(tab: Tab
     even = [GridCell(score, 0, 0, 1) for score in (0.7, 0.3, 0.6, 0.4)]
     results = [*even, GridCell(None, 0, 0, 0, both_bad=2)]
     rows = [GridRow(f"p{at}", cells) for at, cells in enumerate(zip(changes, results, strict=True))]
-    shown = grid.grid([GridColumn("change"), GridColumn("result")], rows, label="all")
+    shown = grid.grid([("change", "where it fell"), ("result", "where it lost")], rows, label="all")
     path = tmp_path / "grid.html"
     drawn = environment().get_template("pages/macros.html").module.grid(shown)
     path.write_text(f"<!doctype html><body>{drawn}<script>{own_file('grid.js')}</script></body>", encoding="utf-8")

@@ -9,7 +9,7 @@ from tiltyard.judging.records import VerdictLabel
 from tiltyard.judging.run_folder import LineSpan
 from tiltyard.pages import svg
 from tiltyard.report.counts import behaviour, share_interval
-from tiltyard.report.judged import JudgedBattle
+from tiltyard.report.run import JudgedBattle
 
 
 def test_a_scale_has_round_ticks_inside_its_ends() -> None:
@@ -53,7 +53,7 @@ def test_wilson_intervals_of_textbook_shares() -> None:
 
 def battle(forward: str, swapped: str) -> JudgedBattle:
     slots = tuple(VerdictLabel(word) for word in (forward, swapped))
-    said = (slots[0], slots[1].other_slot)
+    labels = (slots[0], slots[1].other_slot)
     return JudgedBattle(
         number=0,
         dimension="d",
@@ -64,8 +64,10 @@ def battle(forward: str, swapped: str) -> JudgedBattle:
         inconsistent=False,
         status="ok",
         slots=slots,
-        said=said,
+        labels=labels,
         judges=("j",),
+        swaps=(False, True),
+        pairs=(labels,),
         file="f",
         line=LineSpan(1, 0, 1),
     )

@@ -12,9 +12,8 @@ from tests.browsers import Tab
 
 import tiltyard as ty
 from tiltyard.decisions import RunComparison, compare_runs
-from tiltyard.report import read_run, run_changes
-from tiltyard.report.comparison import comparison_page, run_behind
-from tiltyard.report.run_changes import runs_page
+from tiltyard.report import comparison, read_run
+from tiltyard.report.comparison import comparison_page, run_behind, runs_page
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +84,8 @@ def test_without_run_folders_the_grid_has_no_answers(folders: tuple[Path, Path])
 def test_what_does_not_fit_is_said(
     folders: tuple[Path, Path], found: RunComparison, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_changes, "ROOM_FOR_TEXTS", 100_000)
-    monkeypatch.setattr(run_changes, "COLUMNS", 3)
+    monkeypatch.setattr(comparison, "ROOM_FOR_TEXTS", 100_000)
+    monkeypatch.setattr(comparison, "COLUMNS", 3)
     page = read_page(runs_page(found, new=read_run(folders[0]), old=read_run(folders[1])))
     left = page["prompts"].one("p", "omitted").text
     views = page["views"].all("article")

@@ -13,9 +13,10 @@ from tests.cli.conftest import Run
 from tests.tournament.folder import ENTRANTS, change, make_folder, read_lines, script
 from tiltyard.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.errors import ConfigError
+from tiltyard.options import RunOptions
 from tiltyard.report import read_run, write_report
 from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.plan import RunOptions, make_plan
+from tiltyard.tournament.plan import make_plan
 from tiltyard.tournament.ratings import BaselineTable, baseline_text, rate_against
 from tiltyard.validity.agreement import win_rate
 
@@ -165,12 +166,13 @@ def world(rng: np.random.Generator, n: int, skill: dict[str, float], taste: floa
             "question_id": Codes(np.array([prompt for _, prompt in rows], dtype=np.int32), [f"p{i}" for i in range(n)]),
             "len_a": len_a,
             "len_b": len_b,
+            "inconsistent": np.zeros(len(rows)),
         },
     )
 
 
 def against(table: BattleTable) -> BaselineTable:
-    found = rate_against(table, "base", np.zeros(len(table), dtype=bool))
+    found = rate_against(table, "base")
     assert found is not None
     return found
 

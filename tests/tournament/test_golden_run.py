@@ -20,9 +20,10 @@ import pytest
 
 from tests.tournament.folder import make_folder, script, shown_as
 from tiltyard.llm.prices import PriceTable
+from tiltyard.options import RunOptions
 from tiltyard.report import write_report
 from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.plan import RunOptions, make_plan
+from tiltyard.tournament.plan import make_plan
 from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
 
 GOLDEN = Path(__file__).parent / "golden"

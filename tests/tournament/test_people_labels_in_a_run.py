@@ -234,6 +234,7 @@ def test_a_sheet_shows_the_conversation_and_refuses_images_of_answers(tmp_path: 
         "prompt_images": [{"url": "https://example.org/map.png"}],
         "response_a": "=1+1",
         "response_b": "two",
+        **dict.fromkeys(("source", "subject", "gold_answer", "expected_behavior")),
     }
     battle = {"model_a": "otter", "model_b": "heron", "winner": "tie", "source": "llm-judge"}
     (folder / "matches").mkdir(parents=True)

@@ -24,8 +24,9 @@ from tests.forked import PLAIN_TERMINAL
 from tests.tournament.conftest import KEY
 from tests.tournament.folder import change, lines, make_folder, read_lines, script
 from tiltyard.judging.adaptive import AdaptiveRounds, Design, RoundGoal, RoundSettings
+from tiltyard.options import RunOptions
 from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.plan import RunOptions, make_plan
+from tiltyard.tournament.plan import make_plan
 from tiltyard.tournament.rounds import DimensionRounds, decision_words
 from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
 

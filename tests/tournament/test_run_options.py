@@ -280,7 +280,7 @@ def test_the_command_that_goes_on_asks_no_more_than_the_one_before(tmp_path: Pat
     (tmp_path / "run").write_text("a file where the folder should be", encoding="utf-8")
     done = run(tiltyard, config, "--skip-judging", "--limit-pairs", "3")
     assert done.returncode == 1
-    options = "--mode headline --output-dir run --limit-pairs 3 --skip-judging"
+    options = "--mode headline --output-dir run --skip-judging --limit-pairs 3"
     assert done.stderr.rstrip().endswith(f"nothing is lost: tiltyard run {config} {options}")
 
 

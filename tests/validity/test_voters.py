@@ -17,7 +17,6 @@ from tiltyard.validity.voters import (
     SessionVotes,
     combined,
     expected_scores,
-    may_have_flags,
     session_flags,
     surprises,
 )
@@ -267,24 +266,3 @@ def test_dishonest_sessions_are_found(kind: str, least_by_test: float, least_by_
     _, test, _, sign = shares(kind, worlds=size(4, soak=8), seed=100)
     assert test >= least_by_test
     assert sign >= least_by_sign
-
-
-def test_one_look_at_all_sessions_suspects_those_that_a_look_at_each_alone_does() -> None:
-    rng = np.random.default_rng(5)
-    voters, each = 40, 120
-    n = voters * each
-    voter = np.tile(np.arange(voters), each)
-    # Side A always shows one of two models, side B one of the others; every third voter has one favourite.
-    model_a, model_b = rng.integers(2, size=n), rng.integers(2, 6, size=n)
-    favoured = (voter % 3 == 0) & (model_b == 2 + voter % 4)
-    outcome = np.where(favoured, B, rng.choice([A, B], size=n)).astype(np.int8)
-    votes = SessionVotes(30.0 * np.arange(n), model_a, model_b, outcome, np.full(n, 0.5))
-    for sides in (votes, replace(votes, model_a=model_b, model_b=model_a)):
-        alone = []
-        for one in range(voters):
-            rows = np.flatnonzero(voter == one)
-            own = SessionVotes(*(getattr(sides, name)[rows] for name in COLUMNS))
-            alone.append(bool(may_have_flags(own, np.zeros(each, np.int64), RULES)[0]))
-            assert alone[-1] or not session_flags(own, RULES)
-        assert may_have_flags(sides, voter, RULES).tolist() == alone
-        assert 3 <= sum(alone) <= 20

@@ -186,9 +186,9 @@ def test_of_many_prompts_those_with_most_votes_are_shown(site: BoardSite, monkey
     names = {name: name for name in MODELS}
     shown = prompt_grid(made, {}, names, {}, blind=True)
     most = sorted(made.detail.prompts, key=lambda record: -record.votes)
-    assert shown.left_out == "2 prompts with the fewest votes are left out."
-    assert {record.name for record in most[:4] if record.votes > most[4].votes} <= {row.short for row in shown.rows}
-    assert len(shown.rows) == 4
+    assert shown["left_out"] == "2 prompts with the fewest votes are left out."
+    assert {record.name for record in most[:4] if record.votes > most[4].votes} <= {row.prompt for row in shown["rows"]}
+    assert len(shown["rows"]) == 4
 
 
 def test_without_a_retired_prompt_no_answer_is_chosen(site: BoardSite) -> None:

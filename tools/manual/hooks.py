@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-import python_reference  # noqa: E402 - they lie beside this folder
+import artifacts  # noqa: E402 - they lie beside this folder
+import python_reference  # noqa: E402
 import settings_reference  # noqa: E402
 
 MODULES = "::: modules"
@@ -113,7 +114,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     here = page.file.src_uri
     if MODULES in markdown:
         markdown = markdown.replace(MODULES, python_reference.overview())
-    markdown = settings_reference.filled(markdown)
+    markdown = settings_reference.filled(artifacts.filled(markdown))
     _first[page.url] = _first_sentence(markdown)
     outside = {target: source for source, target in FROM_OUTSIDE.items()}
     source = outside.get(here, f"docs/{here}")

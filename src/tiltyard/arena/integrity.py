@@ -29,8 +29,8 @@ from tiltyard.validity.voters import (
     author_names,
     combined,
     expected_scores,
+    fewest_votes,
     find_name,
-    may_have_flags,
     session_flags,
     share_flag,
     surprises,
@@ -162,11 +162,9 @@ def flag_voters(
     flags: list[VoterFlag] = []
     anomalies = voter_anomalies(votes)
     session_rules = _session_rules(rules)
-    everybody = SessionVotes(votes.at / SECOND, votes.model_a, votes.model_b, votes.outcome, expected)
-    odd = may_have_flags(everybody, votes.voter, session_rules)
     for voter, rows in _rows_by_voter(votes):
         name = votes.voters[voter]
-        if odd[voter]:
+        if len(rows) >= fewest_votes(session_rules):
             session = SessionVotes(
                 votes.at[rows] / SECOND,
                 votes.model_a[rows],

@@ -36,13 +36,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         *("model_answer", "generated_text", "answer", "answer_text", "assistant", "result", "text", "content"),
     ),
     "gold": (
-        "gold_answer",
-        "gold",
-        "reference",
-        "reference_answer",
-        "ground_truth",
-        "target",
-        "ideal",
+        *("gold_answer", "gold", "reference", "reference_answer", "ground_truth", "target", "ideal"),
         "correct_answer",
     ),
     "expected": ("expected_behavior",),
@@ -232,8 +226,7 @@ def _one_per_prompt(folder: Path, files: Sequence[Path], name: str | None, map: 
         else:
             ((_, record),) = _json(file)
             answers.header.update(record)
-            columns = _columns(list(record), FIELDS, map)
-            row = _row(str(file), record, columns)
+            row = _row(str(file), record, _columns(list(record), FIELDS, map))
             row = replace(row, prompt_id=row.prompt_id or file.stem)
         answers.rows.append(row)
     return answers
@@ -322,21 +315,10 @@ def _row(where: str, record: Mapping[str, Any], columns: Mapping[str, str], *, m
         cells.setdefault("prompt", asked)
         if "answer" not in columns:
             cells["answer"] = replied
-    return AnswerRow(
-        where=where,
-        model=model or _stripped(cells.get("model")),
-        prompt_id=_stripped(cells.get("id")),
-        prompt=_stripped(cells.get("prompt")),
-        answer=cells.get("answer"),
-        gold=_stripped(cells.get("gold")),
-        expected=_stripped(cells.get("expected")),
-        source=_stripped(cells.get("source")),
-        subject=_stripped(cells.get("subject")),
-    )
-
-
-def _stripped(text: str | None) -> str | None:
-    return (text.strip() or None) if text else None
+    answer = cells.pop("answer", None)
+    cells["prompt_id"] = cells.pop("id", None)
+    known = {name: text.strip() or None for name, text in cells.items() if text}
+    return AnswerRow(where=where, answer=answer, **known | ({"model": model} if model else {}))
 
 
 def _as_text(value: Any, where: str, column: str) -> str | None:
@@ -406,7 +388,9 @@ class AnswerCollection:
 
     def write(self, folder: Path) -> None:
         """Write the bank and a response file for each entrant."""
-        write_lines(folder / BANK, (_without_none(prompt) for prompt in self.prompts))
+        fields = ("prompt_id", "text", "source", "subject", "gold_answer", "expected_behavior")
+        bank = ({name: value for name in fields if (value := getattr(one, name))} for one in self.prompts)
+        write_lines(folder / BANK, bank)
         for name, answers in self.answers.items():
             rows = (
                 {"entrant_id": name, "prompt_id": prompt.prompt_id, "response_text": answers[prompt.prompt_id]}
@@ -414,11 +398,6 @@ class AnswerCollection:
                 if prompt.prompt_id in answers
             )
             write_lines(responses_path(folder / RESPONSES, name), rows)
-
-
-def _without_none(prompt: Prompt) -> dict[str, str]:
-    fields = ("prompt_id", "text", "source", "subject", "gold_answer", "expected_behavior")
-    return {name: value for name in fields if (value := getattr(prompt, name))}
 
 
 def collect_answers(
@@ -518,7 +497,12 @@ def _usable_names(names: Iterable[str]) -> dict[str, str]:
 def _answers_of(name: str, rows: Sequence[AnswerRow], keys: _Keys, left_out: Counter[str]) -> dict[str, str]:
     """An entrant's answers by prompt; of several to one prompt the first."""
     answers: dict[str, str] = {}
-    keys.check_order(rows)
+    by_order = any(row.prompt_id is None and not row.prompt for row in rows)
+    if by_order and len(rows) != len(keys.order):
+        raise BankError(
+            f"{rows[0].where}: {len(rows):,} answers without ids for {len(keys.order):,} prompts: which belongs to "
+            "which cannot be told. Add ids, or the missing answers."
+        )
     for place, row in enumerate(rows):
         key = keys.of(row, place)
         if key is None:
@@ -536,18 +520,20 @@ class _Keys:
     """Tells which prompt a row belongs to, and knows the prompts."""
 
     def __init__(self, rows: Sequence[AnswerRow], prompts: Sequence[AnswerRow] | None, notes: list[str]) -> None:
-        self._given = prompts
         self._rows = [*(prompts or ()), *rows]
         self._known: dict[str, AnswerRow] = {}
         self._by_text: dict[str, str] = {}
-        self._order: list[str] = []
+        self.order: list[str] = []
         self._by_id = self._ids_agree(notes)
         asked = prompts if prompts is not None else [row for row in rows if row.prompt]
         width = len(str(len({_plain(row.prompt or "") for row in asked})))
         for row in asked:
             self._enter(row, width)
-        if prompts is None:
-            self._complain(rows)
+        lost = [row for row in rows if prompts is None and not row.prompt and row.prompt_id not in self._known]
+        if lost:
+            ids = sorted({row.prompt_id for row in lost if row.prompt_id})
+            which = f" of {', '.join(ids[:3])}{', …' if len(ids) > 3 else ''}" if ids else ""
+            raise BankError(f"{lost[0].where}: no file has the prompt{which}. Give the prompts in a file of their own.")
 
     def _ids_agree(self, notes: list[str]) -> bool:
         """Whether every id stands for one text; line numbers of files in different orders do not."""
@@ -579,7 +565,7 @@ class _Keys:
         if key is None:
             key = f"p{len(self._known) + 1:0{width}d}"
         self._by_text.setdefault(text, key)
-        self._order.append(key)
+        self.order.append(key)
         before = self._known.get(key)
         self._known[key] = row if before is None else _merged(before, row)
 
@@ -589,15 +575,7 @@ class _Keys:
             return row.prompt_id
         if row.prompt:
             return self._by_text.get(_plain(row.prompt))
-        return self._order[place] if row.prompt_id is None else None
-
-    def check_order(self, rows: Sequence[AnswerRow]) -> None:
-        """Answers that go by their order must be as many as there are prompts."""
-        if any(row.prompt_id is None and not row.prompt for row in rows) and len(rows) != len(self._order):
-            raise BankError(
-                f"{rows[0].where}: {len(rows):,} answers without ids for {len(self._order):,} prompts: which "
-                "belongs to which cannot be told. Add ids, or the missing answers."
-            )
+        return self.order[place] if row.prompt_id is None else None
 
     def prompts(self, answered: Iterable[str]) -> list[Prompt]:
         wanted = set(answered)
@@ -614,19 +592,9 @@ class _Keys:
             if key in wanted
         ]
 
-    def _complain(self, rows: Sequence[AnswerRow]) -> None:
-        """Say that nobody knows what was asked, if so."""
-        lost = [row for row in rows if not row.prompt and row.prompt_id not in self._known]
-        if lost:
-            ids = sorted({row.prompt_id for row in lost if row.prompt_id})
-            which = f" of {', '.join(ids[:3])}{', …' if len(ids) > 3 else ''}" if ids else ""
-            raise BankError(f"{lost[0].where}: no file has the prompt{which}. Give the prompts in a file of their own.")
-
 
 def _merged(first: AnswerRow, second: AnswerRow) -> AnswerRow:
     """The first row, with what only the second one knows about the prompt."""
-    from dataclasses import replace
-
     more = {name: getattr(first, name) or getattr(second, name) for name in ("gold", "expected", "source", "subject")}
     return replace(first, **more)
 

@@ -45,13 +45,7 @@ class AnswerStyles:
         self._numbers = array("i")
 
     def place(self, entrant: str, prompt_id: str, text: Callable[[], str]) -> int:
-        """The number of an answer among those measured; its text is looked at only the first time.
-
-        Parameters:
-            entrant: Who answered.
-            prompt_id: What was asked.
-            text: Gives the answer.
-        """
+        """The number of an answer among those measured; its text is looked at only the first time."""
         known = self._places.setdefault(entrant, {})
         position = known.get(prompt_id)
         if position is None:
@@ -134,24 +128,14 @@ def render_transcript(
     """
     steps = _steps(messages, final_answer)
     limit = max(limit, LEAST_CHARACTERS)
-    whole = _render(steps, _Cuts(limit, limit, len(steps)))
+    whole = _render(steps, limit, limit, len(steps))
     if len(whole.text) <= limit and not whole.characters_cut:
         return whole
     most_steps = max(2, limit // _STEP_CHARACTERS)
-    lengths = range(limit)
     fitting = bisect_right(
-        lengths, limit, key=lambda length: len(_render(steps, _Cuts(length, limit // 2, most_steps)).text)
+        range(limit), limit, key=lambda length: len(_render(steps, length, limit // 2, most_steps).text)
     )
-    return _render(steps, _Cuts(max(fitting - 1, 0), limit // 2, most_steps))
-
-
-@dataclass(frozen=True, slots=True)
-class _Cuts:
-    """How long a step and the last step may be, and how many steps there may be."""
-
-    step: int
-    last: int
-    steps: int
+    return _render(steps, max(fitting - 1, 0), limit // 2, most_steps)
 
 
 def _steps(messages: Sequence[TranscriptMessage], final_answer: str) -> list[tuple[str, str]]:
@@ -167,16 +151,19 @@ def _steps(messages: Sequence[TranscriptMessage], final_answer: str) -> list[tup
             steps.append((message.role, text))
         for call in calls:
             called[call.id or ""] = call.function.name
-            steps.append((f"{message.role} calls {_short(call.function.name)}", _arguments(call.function.arguments)))
+            arguments = call.function.arguments
+            shown = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+            steps.append((f"{message.role} calls {_short(call.function.name)}", shown))
     if final_answer.strip() and (not steps or steps[-1] != ("assistant", final_answer)):
         steps.append(("final answer", final_answer))
     return steps
 
 
-def _render(steps: Sequence[tuple[str, str]], cuts: _Cuts) -> RenderedTranscript:
+def _render(steps: Sequence[tuple[str, str]], longest: int, longest_last: int, most: int) -> RenderedTranscript:
+    """The steps in at most so many characters each, and the last one in so many, if there are at most so many."""
     first, gone = len(steps), 0
-    if len(steps) > cuts.steps:
-        first, gone = cuts.steps // 3, len(steps) - cuts.steps
+    if len(steps) > most:
+        first, gone = most // 3, len(steps) - most
     shown, cut = [], 0
     for place, (heading, body) in enumerate(steps):
         if first <= place < first + gone:
@@ -184,21 +171,15 @@ def _render(steps: Sequence[tuple[str, str]], cuts: _Cuts) -> RenderedTranscript
             if place == first:
                 shown.append(f"[… {gone:,} steps cut …]")
             continue
-        most = cuts.step if place < len(steps) - 1 else max(cuts.step, cuts.last)
-        text, left_out = _shorten(body, most)
-        cut += left_out
-        shown.append(f"[{place + 1}] {heading}:\n{text}")
+        room = longest if place < len(steps) - 1 else max(longest, longest_last)
+        if len(body) > room:  # keep the beginning and the end
+            start, end = room - room // 3, room // 3
+            left_out = len(body) - start - end
+            body = f"{body[:start]}[… {left_out:,} characters cut …]{body[len(body) - end :]}"
+            cut += left_out
+        shown.append(f"[{place + 1}] {heading}:\n{body}")
     note = f", {cut:,} characters cut where marked" if cut else ""
     return RenderedTranscript("\n\n".join([f"Transcript of {len(steps):,} steps{note}.", *shown]), cut)
-
-
-def _shorten(text: str, most: int) -> tuple[str, int]:
-    """The beginning and the end of a text that is too long, and how many characters are gone."""
-    if len(text) <= most:
-        return text, 0
-    start, end = most - most // 3, most // 3
-    gone = len(text) - start - end
-    return f"{text[:start]}[… {gone:,} characters cut …]{text[len(text) - end :]}", gone
 
 
 def _text(content: str | list[Any] | None) -> str:
@@ -206,10 +187,6 @@ def _text(content: str | list[Any] | None) -> str:
         return content or ""
     parts = (part if isinstance(part, dict) else {"type": "text", "text": str(part)} for part in content)
     return "".join(str(part["text"]) if "text" in part else f"[{part.get('type', 'part')}]" for part in parts)
-
-
-def _arguments(arguments: Any) -> str:
-    return arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
 
 
 def _short(name: str) -> str:

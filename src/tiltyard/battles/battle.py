@@ -92,19 +92,7 @@ TEXT_FIELDS = ("question_id", "voter", "judge_model", "dimension", "category", "
 FLAGS = ("inconsistent", "one_order", "winner_first")
 """Optional columns that say yes; a row without one says no."""
 
-OPTIONAL_FIELDS = (
-    "question_id",
-    "voter",
-    "judge_model",
-    "dimension",
-    "category",
-    "language",
-    "timestamp",
-    "battle_id",
-    "inconsistent",
-    "one_order",
-    "winner_first",
-)
+OPTIONAL_FIELDS = (*TEXT_FIELDS[:-1], "timestamp", "battle_id", *FLAGS)
 """Optional columns that a battle row may carry besides `score_a`, `weight` and the control pairs."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -20,12 +20,12 @@ import msgspec
 import numpy as np
 
 from tiltyard.battles.battle import OUTCOME_LABELS, SOURCE_LABELS
-from tiltyard.battles.fast import Rows, filtered, identifier, literal, load, session, where_error
+from tiltyard.battles.fast import filtered, identifier, json_value, literal, load, session, where_error
 from tiltyard.battles.formats import side_of
 from tiltyard.battles.inputs import DAMAGED, UTF_8_MARK, FileKind, Part, delimiter, is_text, to_utf_8
 from tiltyard.battles.layout import STRICT_NUMBERS, WRONG, Field, FieldKind, Layout, read_label, read_number, read_time
 from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, settle
-from tiltyard.battles.table import MISSING, BattleTable, Hashes, concat, hash_text
+from tiltyard.battles.table import MISSING, BattleTable, concat, hash_text
 from tiltyard.errors import BadRow, OptionValue
 
 if TYPE_CHECKING:
@@ -84,13 +84,11 @@ class BadRows:
         """Whether to keep another example of a reason."""
         return len(self.examples.get(reason, ())) < self.examples_each
 
-    def add(self, problem: RowProblem) -> None:
-        """Keep a problem as an example."""
+    def add(self, problem: RowProblem, *, stop: bool) -> None:
+        """Keep a problem as an example; with `stop` it is raised."""
+        if stop:
+            raise problem.error()
         self.examples.setdefault(problem.reason, []).append(problem)
-
-    def count(self, reason: Reason, rows: int = 1) -> None:
-        """Count bad rows."""
-        self.counts[reason] = self.counts.get(reason, 0) + rows
 
     @property
     def skipped(self) -> dict[str, int]:
@@ -100,32 +98,43 @@ class BadRows:
 
 def explain(reason: Reason, row: Mapping[str, Any], layout: Layout) -> str:
     """What makes a row bad, by the source's own column names."""
+
+    def value(name: str) -> str:
+        return shown(value_of(row, layout.field(name)))
+
+    def column(name: str) -> str:
+        field = layout.field(name)
+        return name if field is None else field.raw.name
+
     if reason is Reason.WRONG_TYPE:
         return _wrong_type(row, layout)
     if reason is Reason.SELF_BATTLE:
-        model_a, model_b = (layout.field(name) for name in ("model_a", "model_b"))
-        return f"{_names(model_a)} and {_names(model_b)} are both {shown(_value(row, model_a))}"
+        return f"{column('model_a')} and {column('model_b')} are both {value('model_a')}"
     if reason is Reason.MISSING_MODEL:
-        fields = [layout.field(name) for name in ("model_a", "model_b")]
-        empty = next((field for field in fields if not str(_value(row, field) or "").strip()), fields[0])
-        return f"{_names(empty)} is {shown(_value(row, empty))}"
+        sides = [name for name in ("model_a", "model_b") if not str(value_of(row, layout.field(name)) or "").strip()]
+        empty = (*sides, "model_a")[0]
+        return f"{column(empty)} is {value(empty)}"
     if reason in (Reason.MISSING_WINNER, Reason.UNKNOWN_WINNER):
-        winner = layout.field("winner")
-        return f"{_names(winner)} is {shown(_value(row, winner))}{_expected_winner(row, layout)}"
+        return f"{column('winner')} is {value('winner')}{_expected_winner(row, layout)}"
     if reason is Reason.AMBIGUOUS_WINNER:
-        return _ambiguous(row, layout)
+        text = str(value_of(row, layout.field("winner")))
+        meant = layout.format.winners.get(text, side_of(text))
+        side = "A" if text == str(value_of(row, layout.field("model_a"))) else "B"
+        means = f"which means {'?' if meant is None else meant.label}, and is the name of the model on side {side}"
+        return f"{column('winner')} is {shown(text)}, {means}"
     if reason in (Reason.MISSING_SOURCE, Reason.UNKNOWN_SOURCE):
-        source = layout.field("source")
-        return f"{_names(source)} is {shown(_value(row, source))}, expected {' or '.join(SOURCE_LABELS)}"
+        return f"{column('source')} is {value('source')}, expected {' or '.join(SOURCE_LABELS)}"
     if reason is Reason.BAD_WEIGHT:
-        weight = shown(_value(row, layout.field("weight")))
-        return f"weight is {weight}, expected 0 or from {LEAST_WEIGHT:.6f} to {MOST_WEIGHT:,.0f}, a number of battles"
-    score, winner = layout.field("score_a"), layout.field("winner")
+        expected = f"0 or from {LEAST_WEIGHT:.6f} to {MOST_WEIGHT:,.0f}, a number of battles"
+        return f"weight is {value('weight')}, expected {expected}"
     if reason is Reason.CONTRADICTION:
-        return f"winner is {shown(_value(row, winner))} but {_names(score)} is {shown(_value(row, score))} (1 = A won)"
+        return f"winner is {value('winner')} but {column('score_a')} is {value('score_a')} (1 = A won)"
     if reason is Reason.INCONSISTENT_WINNER:
-        return f"inconsistent is true but winner is {shown(_value(row, winner))}, expected tie"
-    return f"{_names(score)} is {shown(_value(row, score))}, expected {_score_range(layout)}"
+        return f"inconsistent is true but winner is {value('winner')}, expected tie"
+    low, high = 0.0, 1.0
+    if (preference := layout.format.preference) is not None:
+        low, high = sorted((end - preference.shift) / preference.scale + 0.0 for end in (0.0, 1.0))
+    return f"{column('score_a')} is {value('score_a')}, expected a number from {low:g} to {high:g}"
 
 
 def shown(value: object) -> str:
@@ -136,8 +145,10 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def value_of(row: Mapping[str, Any], field: Field) -> Any:
+def value_of(row: Mapping[str, Any], field: Field | None) -> Any:
     """The value of a field in a row of the source."""
+    if field is None:
+        return None
     value = row.get(field.raw.top)
     if field.raw.inner is None:
         return value
@@ -146,69 +157,40 @@ def value_of(row: Mapping[str, Any], field: Field) -> Any:
     return value.get(field.raw.inner) if isinstance(value, Mapping) else None
 
 
-def _value(row: Mapping[str, Any], field: Field | None) -> Any:
-    return None if field is None else value_of(row, field)
-
-
-def _names(field: Field | None) -> str:
-    if field is None:
-        return "source"
-    return field.raw.name
-
-
 def _expected_winner(row: Mapping[str, Any], layout: Layout) -> str:
+    models = [shown(value_of(row, layout.field(name))) for name in ("model_a", "model_b")]
     if not layout.format.winner_is_a_name:
         words = list(layout.format.winners)
         if layout.format.any_spelling:
-            words = [word for word in words if word in OUTCOME_LABELS or side_of(word) is None]
-            words += [shown(_value(row, layout.field(name))) for name in ("model_a", "model_b")]
+            words = [word for word in words if word in OUTCOME_LABELS or side_of(word) is None] + models
         return f", expected {', '.join(words)}"
     is_tie = layout.field("is_tie")
-    if read_label(_value(row, is_tie), FieldKind.FLAG) == "true":
-        return f" though {_names(is_tie)} is {shown(_value(row, is_tie))}"
-    models = [shown(_value(row, layout.field(name))) for name in ("model_a", "model_b")]
-    return f", expected {models[0]} or {models[1]}" + ("" if is_tie is None else f", or {_names(is_tie)} true")
-
-
-def _ambiguous(row: Mapping[str, Any], layout: Layout) -> str:
-    """Which side a winner means as a word, and on which side the model of that name is."""
-    winner = layout.field("winner")
-    text = str(_value(row, winner))
-    meant = layout.format.winners.get(text, side_of(text))
-    side = "A" if text == str(_value(row, layout.field("model_a"))) else "B"
-    word = "?" if meant is None else meant.label
-    return f"{_names(winner)} is {shown(text)}, which means {word}, and is the name of the model on side {side}"
-
-
-def _score_range(layout: Layout) -> str:
-    preference = layout.format.preference
-    if preference is None:
-        return "a number from 0 to 1"
-    ends = sorted(((0.0 - preference.shift) / preference.scale, (1.0 - preference.shift) / preference.scale))
-    return f"a number from {ends[0] + 0.0:g} to {ends[1] + 0.0:g}"
+    if is_tie is not None and read_label(value_of(row, is_tie), FieldKind.FLAG) == "true":
+        return f" though {is_tie.raw.name} is {shown(value_of(row, is_tie))}"
+    return f", expected {models[0]} or {models[1]}" + ("" if is_tie is None else f", or {is_tie.raw.name} true")
 
 
 def _wrong_type(row: Mapping[str, Any], layout: Layout) -> str:
-    from_text = layout.header.cells == "text"
     for item in layout.fields:
         value = value_of(row, item)
         if item.kind.is_label:
             wrong = read_label(value, item.kind) is WRONG
-        elif item.kind is FieldKind.TIME:
-            wrong = read_time(value, from_text=from_text) == float("inf")
         else:
-            wrong = read_number(value, from_text=from_text, strict=item.name in STRICT_NUMBERS) == float("inf")
+            wrong = _read_number(value, item, layout) == float("inf")
         if wrong:
             return f"{item.raw.name} is {shown(value)}, expected {EXPECTED[item.kind]}"
     return "a value of the wrong type"
 
 
+def _read_number(value: object, item: Field, layout: Layout) -> float:
+    from_text = layout.header.cells == "text"
+    if item.kind is FieldKind.TIME:
+        return read_time(value, from_text=from_text)
+    return read_number(value, from_text=from_text, strict=item.name in STRICT_NUMBERS)
+
+
 BATCH_ROWS = 20_000
-
-
 ROW = "number of the row"
-
-
 csv.field_size_limit(1 << 28)
 
 
@@ -222,13 +204,8 @@ class RawRow:
     detail: str = ""
 
 
-OnProblem = Callable[[RowProblem], None]
-
-
-def read_carefully(
-    lines: Iterable[RawRow], layout: Layout, on_problem: OnProblem | None, bad_rows: BadRows
-) -> BattleTable:
-    """The battles of the good rows. Bad rows are counted in `bad_rows`; `on_problem` is called with each, in order."""
+def read_carefully(lines: Iterable[RawRow], layout: Layout, bad_rows: BadRows, *, stop: bool) -> BattleTable:
+    """The battles of the good rows. Bad rows are counted in `bad_rows`; with `stop` the first is raised."""
     tables = []
     stream = iter(lines)
     while batch := list(islice(stream, BATCH_ROWS)):
@@ -242,37 +219,29 @@ def read_carefully(
         reasons = iter(settled.reasons.tolist())
         for line in batch:
             reason = Reason(next(reasons)) if line.fault is None else line.fault
-            if reason is not Reason.FINE:
-                _report(line, reason, layout, on_problem, bad_rows)
+            if reason is Reason.FINE:
+                continue
+            bad_rows.counts[reason] = bad_rows.counts.get(reason, 0) + 1
+            if stop or bad_rows.wants(reason):
+                detail = line.detail or explain(reason, line.row, layout)
+                bad_rows.add(RowProblem(reason, line.where, detail), stop=stop)
     table = concat(tables) if tables else settle(raw_batch([], layout), layout).table
     return replace(table, skipped=bad_rows.skipped)
 
 
-def _report(line: RawRow, reason: Reason, layout: Layout, on_problem: OnProblem | None, bad_rows: BadRows) -> None:
-    bad_rows.count(reason)
-    if on_problem is None and not bad_rows.wants(reason):
-        return
-    problem = RowProblem(reason, line.where, line.detail or explain(reason, line.row, layout))
-    if bad_rows.wants(reason):
-        bad_rows.add(problem)
-    if on_problem is not None:
-        on_problem(problem)
-
-
 def raw_batch(rows: list[Mapping[str, Any]], layout: Layout) -> RawBatch:
     """Rows as raw columns."""
-    from_text = layout.header.cells == "text"
     labels = {item.name: _label_column(rows, item) for item in layout.labels}
-    numbers = {}
-    for item in layout.numbers:
-        values = (value_of(row, item) for row in rows)
-        if item.kind is FieldKind.TIME:
-            read = [read_time(value, from_text=from_text) for value in values]
-        else:
-            strict = item.name in STRICT_NUMBERS
-            read = [read_number(value, from_text=from_text, strict=strict) for value in values]
-        numbers[item.name] = np.array(read, dtype=np.float64)
-    hashes = {item.name: _hashes(labels[item.name], item) for item in layout.labels if item.hashed}
+    numbers = {
+        item.name: np.array([_read_number(value_of(row, item), item, layout) for row in rows], dtype=np.float64)
+        for item in layout.numbers
+    }
+    hashes = {}
+    for item in layout.labels:
+        if item.hashed:
+            texts = [read_label(value, item.kind) for value in labels[item.name].values]
+            known = [hash_text(text) if isinstance(text, str) else 0 for text in texts]
+            hashes[item.name] = np.array([*known, 0], dtype=np.uint64)[labels[item.name].codes]
     return RawBatch(len(rows), labels, numbers, hashes)
 
 
@@ -294,13 +263,6 @@ def _label_column(rows: list[Mapping[str, Any]], item: Field) -> LabelColumn:
     return LabelColumn(codes, values)
 
 
-def _hashes(column: LabelColumn, item: Field) -> Hashes:
-    texts = [read_label(value, item.kind) for value in column.values]
-    known = [hash_text(text) if isinstance(text, str) else 0 for text in texts]
-    hashes: Hashes = np.array([*known, 0], dtype=np.uint64)[column.codes]
-    return hashes
-
-
 def kept_by_where(lines: list[RawRow], layout: Layout) -> set[int]:
     """The ids of the lines that satisfy the `where` expression; DuckDB decides, on the rows written out as JSON."""
     import duckdb
@@ -315,8 +277,7 @@ def kept_by_where(lines: list[RawRow], layout: Layout) -> set[int]:
             f"read_json({literal(str(path))}, format = 'newline_delimited', records = true, "
             f"columns = {{{literal(ROW)}: 'INTEGER', {declared}}})"
         )
-        header = replace(layout.header, cells="json")
-        source = filtered(Rows(sql, header), replace(layout, header=header), extra=ROW)
+        source = filtered(sql, replace(layout, header=replace(layout.header, cells="json")), extra=ROW)
         try:
             kept = connection.execute(f'SELECT "{ROW}" FROM {source}').fetchall()
         except duckdb.Error as error:
@@ -355,21 +316,8 @@ def _json_lines(part: Part) -> Iterator[RawRow]:
                 row = decode(text)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 yield _unreadable(where, text, error)
-                continue
-            yield _line(where, row)
-
-
-def _json_array(part: Part) -> Iterator[RawRow]:
-    with part.open() as file:
-        rows = msgspec.json.decode(file.read().removeprefix(UTF_8_MARK))
-    for number, row in enumerate(rows, start=1):
-        yield _line(f"{part.name}: row {number}", row)
-
-
-def _line(where: str, row: object) -> RawRow:
-    if isinstance(row, dict):
-        return RawRow(where, row)
-    return RawRow(where, {}, Reason.BROKEN_LINE, f"{shown(row)} is not a JSON object")
+            else:
+                yield _json_row(where, row)
 
 
 def _unreadable(where: str, text: bytes, error: Exception) -> RawRow:
@@ -378,6 +326,19 @@ def _unreadable(where: str, text: bytes, error: Exception) -> RawRow:
     except UnicodeDecodeError as broken:
         return RawRow(where, {}, Reason.NOT_UTF8, f"byte {text[broken.start]:#04x} at position {broken.start + 1}")
     return RawRow(where, {}, Reason.BROKEN_LINE, f"{shown(seen)} is not JSON ({error})")
+
+
+def _json_array(part: Part) -> Iterator[RawRow]:
+    with part.open() as file:
+        rows = msgspec.json.decode(file.read().removeprefix(UTF_8_MARK))
+    for number, row in enumerate(rows, start=1):
+        yield _json_row(f"{part.name}: row {number}", row)
+
+
+def _json_row(where: str, row: object) -> RawRow:
+    if isinstance(row, dict):
+        return RawRow(where, row)
+    return RawRow(where, {}, Reason.BROKEN_LINE, f"{shown(row)} is not a JSON object")
 
 
 def _csv_lines(part: Part) -> Iterator[RawRow]:
@@ -410,55 +371,25 @@ def _csv_line(where: str, names: list[str], cells: list[str]) -> RawRow:
 
 
 def locate(
-    connection: DuckDBPyConnection,
-    rows: Rows,
-    layout: Layout,
-    name: str,
-    on_problem: OnProblem | None,
-    bad_rows: BadRows,
+    connection: DuckDBPyConnection, rows: str, layout: Layout, name: str, bad_rows: BadRows, *, stop: bool
 ) -> BattleTable:
-    """The battles of the good rows; of the bad ones, the counts and the first few by number and value."""
-    layout = layout.without_merging()
-    numbered = replace(rows, sql=f"(SELECT *, row_number() OVER () AS {identifier(ROW)} FROM {rows.sql})")
+    """The battles of a typed source; of the bad rows, the counts and the first few by number and value."""
+    layout = replace(layout, counted=False)
+    numbered = f"(SELECT *, row_number() OVER () AS {identifier(ROW)} FROM {rows})"
     settled = settle(load(connection, numbered, layout), layout)
     for reason, count in settled.counts().items():
-        bad_rows.count(reason, count)
-    bad = np.flatnonzero(settled.reasons)
-    if len(bad):
+        bad_rows.counts[reason] = bad_rows.counts.get(reason, 0) + count
+    bad = np.flatnonzero(settled.reasons).tolist()
+    if bad:
         query = f"SELECT {identifier(ROW)} AS n FROM {filtered(numbered, layout)}"
         numbers = np.asarray(connection.execute(query).fetchnumpy()["n"]).tolist()
-        chosen = bad[:1] if on_problem is not None else _first_few(settled.reasons, bad_rows)
-        for at in chosen:
-            reason = Reason(int(settled.reasons[at]))
-            detail = explain(reason, _row(connection, numbered, layout, numbers[at]), layout)
-            problem = RowProblem(reason, f"{name}: row {numbers[at]}", detail)
-            bad_rows.add(problem)
-            if on_problem is not None:
-                on_problem(problem)
-    return replace(settled.table, skipped=bad_rows.skipped)
-
-
-def _first_few(reasons: np.ndarray[Any, np.dtype[np.int8]], bad_rows: BadRows) -> list[int]:
-    chosen: list[int] = []
-    for reason in Reason:
-        if reason is not Reason.FINE:
-            room = bad_rows.examples_each - len(bad_rows.examples.get(reason, ()))
-            chosen += np.flatnonzero(reasons == reason)[: max(room, 0)].tolist()
-    return sorted(chosen)
-
-
-def _row(connection: DuckDBPyConnection, rows: Rows, layout: Layout, number: int) -> dict[str, Any]:
-    """One row by its number, as Python values under the source's own column names."""
-    names = list(dict.fromkeys(field.raw.top for field in layout.fields))
-    values = ", ".join(f"to_json({identifier(name)})" for name in names)
-    row = connection.execute(f"SELECT {values} FROM {rows.sql} WHERE {identifier(ROW)} = {number}").fetchone()
-    return {name: _json_value(value) for name, value in zip(names, row or (), strict=False)}
-
-
-def _json_value(text: str | None) -> object:
-    if text is None:
-        return None
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return float("nan")
+        names = list(dict.fromkeys(field.raw.top for field in layout.fields))
+        values = ", ".join(f"to_json({identifier(name)})" for name in names)
+    for at in bad:
+        reason = Reason(int(settled.reasons[at]))
+        if stop or bad_rows.wants(reason):
+            query = f"SELECT {values} FROM {numbered} WHERE {identifier(ROW)} = {numbers[at]}"
+            cells = map(json_value, connection.execute(query).fetchone() or ())
+            detail = explain(reason, dict(zip(names, cells, strict=False)), layout)
+            bad_rows.add(RowProblem(reason, f"{name}: row {numbers[at]}", detail), stop=stop)
+    return settled.table

@@ -14,7 +14,7 @@ import struct
 import tempfile
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ import msgspec
 from tiltyard.battles.battle import Outcome
 from tiltyard.battles.careful import RawRow
 from tiltyard.battles.fast import literal, session
-from tiltyard.battles.inputs import DAMAGED, FileKind, Part, damage
+from tiltyard.battles.inputs import DAMAGED, UTF_8_MARK, FileKind, Part, damage, json_object
 from tiltyard.battles.settle import Reason
 from tiltyard.errors import BattleError, NoBattles, OptionError
 
@@ -40,17 +40,10 @@ ROUNDING = 1e-9
 
 
 class ScoredAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer and its scores.
+    """One answer and its scores by metric, of which larger is better.
 
-    Parameters:
-        where: The file and the sample, for messages.
-        prompt: What was asked, by a name that is the same in every log of the same prompts.
-        repeat: Which of several answers to the same prompt it is.
-        scores: The numbers it was given, by metric; larger is better.
-        fault: Why there is no score, or none that is a number.
-        checksum: What must be equal for two prompts of one name to be the same.
-        metadata: What else the log says of the prompt.
-        battles: Battles that a scorer decided itself (`battle_score`), as rows.
+    `prompt` is a name that is the same in every log of the same prompts, and `checksum` must be equal where prompts of
+    one name are. `fault` says why there is no score, and `battles` are rows that a scorer decided (`battle_score`).
     """
 
     where: str
@@ -64,16 +57,7 @@ class ScoredAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScoredRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers of one model in one log.
-
-    Parameters:
-        model: The model's name in the log.
-        file: The log.
-        task: What the prompts belong to, if the log says it; it becomes the battles' category.
-        settings: What tells this run from others of the same model.
-        judge_model: The model that gave the scores, if the log says it.
-        answers: The answers.
-    """
+    """The answers of one model in one log; `settings` are what tells this run from others of the same model."""
 
     model: str
     file: str
@@ -108,15 +92,37 @@ def pair_scores(runs: Sequence[ScoredRun], band: float) -> LoggedBattles:
         for answer in run.answers:
             if answer.fault is not None:
                 rows.append(RawRow(answer.where, {}, Reason.MISSING_SCORE, f"{name}: {answer.fault}"))
-            rows += [_decided(battle, answer, run) for battle in answer.battles]
+            about: dict[str, Any] = {"question_id": answer.prompt, "category": run.task, "repeat": answer.repeat}
+            about["metadata"] = answer.metadata or None
+            rows += [RawRow(answer.where, {**about, **battle}) for battle in answer.battles]
             for metric in answer.scores:
-                _add(groups[answer.prompt, answer.repeat, metric], name, run, answer)
-    unpaired = sum(len(scored) == 1 for scored in groups.values())
+                scored = groups[answer.prompt, answer.repeat, metric]
+                _check_same(name, answer, scored)
+                scored[name] = run, answer
     for (_, _, metric), scored in groups.items():
         rows += [_battle(one, other, metric, scored, band) for one, other in combinations(sorted(scored), 2)]
     if groups and not rows:
-        raise _no_pair(named)
-    return LoggedBattles(rows, unpaired)
+        prompts: dict[str, set[str]] = defaultdict(set)
+        for name, run in named:
+            prompts[name] |= {answer.prompt for answer in run.answers}
+        listed = ", ".join(f"{name} ({len(seen)} prompt{'s' * (len(seen) != 1)})" for name, seen in prompts.items())
+        raise NoBattles(
+            f"no prompt was scored for two models: there is {listed}. Name the logs of both, made from the same "
+            "prompts."
+        )
+    return LoggedBattles(rows, sum(len(scored) == 1 for scored in groups.values()))
+
+
+def _check_same(name: str, answer: ScoredAnswer, scored: Mapping[str, tuple[ScoredRun, ScoredAnswer]]) -> None:
+    """Refuse a second answer of one model, and another prompt of the same name."""
+    for other_name, (_, other) in scored.items():
+        if other_name == name:
+            raise BattleError(f"{answer.where}: {name} was scored before, at {other.where}. Leave one of the two out.")
+        if None not in (other.checksum, answer.checksum) and other.checksum != answer.checksum:
+            raise BattleError(
+                f"{answer.where}: not the same prompt as {other.where}, though both are called {answer.prompt!r}. "
+                "Name logs that were made from the same prompts."
+            )
 
 
 def battle_score(
@@ -160,30 +166,6 @@ def _verdict(word: str, name: str) -> Outcome:
     return known[word.strip().upper()]
 
 
-def decided_battle(scorer: str, score: object) -> dict[str, Any] | None:
-    """The battle that a score carries, with the scorer as its dimension; None for an ordinary score."""
-    metadata = score.get("metadata") if isinstance(score, dict) else None
-    row = metadata.get(BATTLE) if isinstance(metadata, dict) else None
-    return {"dimension": scorer, **row} if isinstance(row, dict) else None
-
-
-def _decided(battle: Mapping[str, Any], answer: ScoredAnswer, run: ScoredRun) -> RawRow:
-    about = {"question_id": answer.prompt, "category": run.task, "repeat": answer.repeat}
-    return RawRow(answer.where, {**about, "metadata": answer.metadata or None, **battle})
-
-
-def _add(scored: dict[str, tuple[ScoredRun, ScoredAnswer]], name: str, run: ScoredRun, answer: ScoredAnswer) -> None:
-    for other_name, (_, other) in scored.items():
-        if other_name == name:
-            raise BattleError(f"{answer.where}: {name} was scored before, at {other.where}. Leave one of the two out.")
-        if None not in (other.checksum, answer.checksum) and other.checksum != answer.checksum:
-            raise BattleError(
-                f"{answer.where}: not the same prompt as {other.where}, though both are called {answer.prompt!r}. "
-                "Name logs that were made from the same prompts."
-            )
-    scored[name] = run, answer
-
-
 def _battle(
     one: str, other: str, metric: str, scored: Mapping[str, tuple[ScoredRun, ScoredAnswer]], band: float
 ) -> RawRow:
@@ -206,38 +188,19 @@ def _battle(
     return RawRow(f"{answer.where} and {against.where}", row)
 
 
-def _no_pair(named: Iterable[tuple[str, ScoredRun]]) -> NoBattles:
-    seen: dict[str, set[str]] = defaultdict(set)
-    for name, run in named:
-        seen[name] |= {answer.prompt for answer in run.answers}
-    listed = ", ".join(f"{name} ({len(prompts)} prompt{'s' * (len(prompts) != 1)})" for name, prompts in seen.items())
-    return NoBattles(
-        f"no prompt was scored for two models: there is {listed}. Name the logs of both, made from the same prompts."
-    )
-
-
 def distinct_names(runs: Sequence[ScoredRun]) -> list[str]:
     """A name for each run: its model; where several runs of one model share prompts, also what tells them apart."""
     names = [run.model for run in runs]
-    clusters: dict[str, list[int]] = defaultdict(list)
-    for at, run in enumerate(runs):
-        clusters[run.model].append(at)
-    for model, members in clusters.items():
-        if len(members) > 1 and _overlap([runs[at] for at in members]):
+    for model in dict.fromkeys(names):
+        members = [at for at, run in enumerate(runs) if run.model == model]
+        scored = [
+            {(answer.prompt, answer.repeat, metric) for answer in runs[at].answers for metric in answer.scores}
+            for at in members
+        ]
+        if len(set().union(*scored)) < sum(map(len, scored)):
             for at, mark in zip(members, _marks([runs[at] for at in members]), strict=True):
                 names[at] = f"{model} ({mark})"
     return names
-
-
-def _overlap(runs: Sequence[ScoredRun]) -> bool:
-    """Whether an answer of one run is to the same prompt, in the same repeat and by the same metric as another's."""
-    seen: set[tuple[str, int, str]] = set()
-    for run in runs:
-        own = {(answer.prompt, answer.repeat, metric) for answer in run.answers for metric in answer.scores}
-        if own & seen:
-            return True
-        seen |= own
-    return False
 
 
 def _marks(runs: Sequence[ScoredRun]) -> list[str]:
@@ -277,29 +240,24 @@ SMALLER_IS_BETTER = re.compile("perplexity|bits_per_byte|brier|^(ter|wer|cer|mer
 
 def recognise_log(part: Part) -> str | None:
     """The tool that wrote a file, by its contents; None for anything else."""
-    if part.kind is FileKind.ZIP:
-        return "inspect"
     if part.kind is not FileKind.JSONL:
-        return None
+        return "inspect" if part.kind is FileKind.ZIP else None
     try:
-        return _recognise_json(part)
+        with part.open() as file:
+            start = file.read(4096).removeprefix(UTF_8_MARK).lstrip()
+        if INSPECT_START.match(start):
+            return "inspect"
+        if PROMPTFOO_START.match(start):
+            document = _document(part)
+            held = document.get("results")
+            if isinstance(held, dict) and isinstance(held.get("results"), list):
+                return "promptfoo"
+            return LM_EVAL_SUMMARY if "config" in document or "configs" in document else None
+        with part.open() as file:
+            line = next((line for line in file if line.strip()), b"")
     except DAMAGED as error:
         raise damage(part.name, error) from None
-
-
-def _recognise_json(part: Part) -> str | None:
-    with part.open() as file:
-        start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if INSPECT_START.match(start):
-        return "inspect"
-    if PROMPTFOO_START.match(start):
-        document = _document(part)
-        held = document.get("results")
-        if isinstance(held, dict) and isinstance(held.get("results"), list):
-            return "promptfoo"
-        return LM_EVAL_SUMMARY if "config" in document or "configs" in document else None
-    with part.open() as file:
-        keys = _keys(next((line for line in file if line.strip()), b""))
+    keys = (json_object(line.removeprefix(UTF_8_MARK)) or {}).keys()
     if keys >= LM_EVAL_KEYS:
         return "lm-eval"
     return "mt-bench" if keys >= PAIR_KEYS or keys >= SINGLE_KEYS else None
@@ -316,14 +274,6 @@ def read_logs(tool: str, parts: Sequence[Part], band: float) -> LoggedBattles:
         raise damage(parts[0].name, error) from None
 
 
-def _keys(line: bytes) -> set[str]:
-    try:
-        row = msgspec.json.decode(line.removeprefix(b"\xef\xbb\xbf"))
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return set()
-    return set(row) if isinstance(row, dict) else set()
-
-
 def _document(part: Part) -> dict[str, Any]:
     with part.open() as file:
         document: dict[str, Any] = _decoded(file.read(), part.name)
@@ -331,7 +281,7 @@ def _document(part: Part) -> dict[str, Any]:
 
 
 def _decoded(content: bytes, name: str, kind: type = dict) -> Any:
-    text = content.removeprefix(b"\xef\xbb\xbf")
+    text = content.removeprefix(UTF_8_MARK)
     try:
         value = msgspec.json.decode(text) if b"NaN" not in text and b"Infinity" not in text else json.loads(text)
     except (msgspec.DecodeError, ValueError) as error:
@@ -370,7 +320,13 @@ def _plain(values: object) -> dict[str, Any]:
 
 def _inspect(part: Part) -> list[ScoredRun]:
     """One log of Inspect: one model on one task. A sample's scorers are metrics, and so are the parts of a score."""
-    header, samples = _zipped_inspect(part) if part.kind is FileKind.ZIP else _plain_inspect(part)
+    if part.kind is FileKind.ZIP:
+        header, samples = _zipped_inspect(part)
+    else:
+        header = _document(part)
+        samples = header.get("samples", ())
+        if not isinstance(samples, list):
+            raise BattleError(f"{part.name} holds no samples. Run Inspect with samples in its log (log_samples).")
     about = header.get("eval")
     if not isinstance(about, dict) or not about.get("model"):
         raise BattleError(f"{part.name} is not an Inspect log: it names no model. Check what wrote it.")
@@ -382,7 +338,7 @@ def _inspect(part: Part) -> list[ScoredRun]:
         file=part.name,
         task=task,
         settings={key: str(value) for key, value in settings.items()},
-        answers=[_inspect_answer(sample, task, part.name) for sample in samples],
+        answers=[_inspect_answer(sample, task, part.name) for sample in samples if isinstance(sample, dict)],
     )
     return [run]
 
@@ -392,8 +348,13 @@ def _inspect_answer(sample: Mapping[str, Any], task: str | None, file: str) -> S
     scores: dict[str, float] = {}
     strange: list[str] = []
     given = sample.get("scores") or {}
-    battles = {scorer: row for scorer, score in given.items() if (row := decided_battle(scorer, score)) is not None}
-    for scorer, score in ((scorer, score) for scorer, score in given.items() if scorer not in battles):
+    battles = []
+    for scorer, score in given.items():
+        about = score.get("metadata") if isinstance(score, dict) else None
+        decided = about.get(BATTLE) if isinstance(about, dict) else None
+        if isinstance(decided, dict):
+            battles.append({"dimension": scorer, **decided})
+            continue
         value = score.get("value") if isinstance(score, dict) else score
         parts = (
             {f"{scorer}/{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {scorer: value}
@@ -415,19 +376,11 @@ def _inspect_answer(sample: Mapping[str, Any], task: str | None, file: str) -> S
         fault=fault,
         checksum=target if isinstance(target := sample.get("target"), str) else None,
         metadata=_plain(sample.get("metadata")),
-        battles=list(battles.values()),
+        battles=battles,
     )
 
 
-def _plain_inspect(part: Part) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    document = _document(part)
-    samples = document.get("samples")
-    if not isinstance(samples, list):
-        raise BattleError(f"{part.name} holds no samples. Run Inspect with samples in its log (log_samples).")
-    return document, [sample for sample in samples if isinstance(sample, dict)]
-
-
-def _zipped_inspect(part: Part) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _zipped_inspect(part: Part) -> tuple[dict[str, Any], list[Any]]:
     """The header of a log, and the summaries of its samples: whole, or as far as an interrupted run came."""
     try:
         with zipfile.ZipFile(part.path) as archive:
@@ -445,7 +398,7 @@ def _zipped_inspect(part: Part) -> tuple[dict[str, Any], list[dict[str, Any]]]:
             ]
     except (zipfile.BadZipFile, OSError, EOFError) as error:
         raise BattleError(f"{part.name} cannot be unzipped: {error}. Copy or write it again.") from None
-    return header, [sample for sample in samples if isinstance(sample, dict)]
+    return header, samples
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -567,21 +520,20 @@ def _lm_eval(part: Part) -> list[ScoredRun]:
     stem = Path(part.name).name.removesuffix(".gz").removesuffix(".jsonl").removeprefix("samples_")
     dated = re.fullmatch(r"(.+)_(\d{4}-\d\d-\d\dT[\d.:-]+)", stem)
     task, stamp = (dated[1], dated[2]) if dated else (stem, "")
-    summary = _lm_eval_summary(part.path.parent / f"results_{stamp}.json") if stamp else {}
+    beside = part.path.parent / f"results_{stamp}.json"
+    summary = _decoded(beside.read_bytes(), str(beside)) if stamp and beside.is_file() else {}
     model = str(summary.get("model_name") or Path(part.name).parent.name.replace("__", "/") or stem)
     higher = (summary.get("higher_is_better") or {}).get(task) or {}
     answers = [_lm_eval_answer(where, row, task, higher) for where, row in _objects(part)]
     return [ScoredRun(model=model, file=part.name, task=task, answers=answers)]
 
 
-def _lm_eval_summary(path: Path) -> dict[str, Any]:
-    return _decoded(path.read_bytes(), str(path)) if path.is_file() else {}
-
-
 def _lm_eval_answer(where: str, row: Mapping[str, Any], task: str, higher: Mapping[str, Any]) -> ScoredAnswer:
     """The metrics of one document; with several filters they are called `metric,filter`, as its tables call them."""
     listed = row.get("metrics")
-    names = [str(name) for name in listed] if isinstance(listed, list) else _older_metrics(row)
+    known = LM_EVAL_KEYS | {"resps", "doc_hash", "prompt_hash", "target_hash", "filter"}
+    older = [name for name, value in row.items() if name not in known and isinstance(value, int | float)]
+    names = [str(name) for name in listed] if isinstance(listed, list) else older
     filtered = row.get("filter")
     scores: dict[str, float] = {}
     for name in names:
@@ -598,11 +550,6 @@ def _lm_eval_answer(where: str, row: Mapping[str, Any], task: str, higher: Mappi
         checksum=None if row.get("doc_hash") is None else str(row["doc_hash"]),
         metadata=_plain(row.get("doc")),
     )
-
-
-def _older_metrics(row: Mapping[str, Any]) -> list[str]:
-    known = LM_EVAL_KEYS | {"resps", "doc_hash", "prompt_hash", "target_hash", "filter"}
-    return [name for name, value in row.items() if name not in known and isinstance(value, int | float)]
 
 
 # MT-bench

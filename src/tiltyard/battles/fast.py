@@ -1,8 +1,7 @@
 """The fast reader: one pass of DuckDB over a source, and no Python object per row.
 
-Text columns are read through their distinct values; where these are few, a row carries a small number, else a 64-bit
-hash. Text files are first staged in one pass as columns (grouped, where equal rows may be merged); Parquet files and
-frames are columns already and are scanned in place.
+Text columns become enumerations: a row carries the small number of its text. Text files are first staged in one pass as
+columns (grouped, where equal rows may be merged); Parquet files and frames are columns already.
 """
 
 from __future__ import annotations
@@ -12,21 +11,17 @@ import re
 import secrets
 import shutil
 import tempfile
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.battles.inputs import FileKind, Header, Part, RawColumn, delimiter
 from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, WHOLE, Field, FieldKind, Layout
 from tiltyard.battles.settle import LabelColumn, RawBatch
-from tiltyard.battles.table import dense_codes
 from tiltyard.errors import OptionError, OptionValue
 
 if TYPE_CHECKING:
@@ -39,9 +34,6 @@ PARTS = frozenset(
     )
 )
 """The classes of DuckDB's expressions that a condition may be made of."""
-
-CALLABLE = ("scalar", "macro", "aggregate")
-"""The kinds of functions that can be called in an expression."""
 
 TIMES = frozenset(
     (
@@ -65,12 +57,24 @@ SPARK_CALLS = re.compile(r"\b(reflect|try_reflect|java_method|identifier)\b", re
 def refusal(where: str, connection: DuckDBPyConnection, columns: Iterable[str] = ()) -> str | None:
     """Why a `where` expression may not be given to DuckDB, or None when it may.
 
-    Parameters:
-        where: The expression.
-        connection: Where it would be used.
-        columns: The source's own columns; a word such as `user` that is none of them is a function of DuckDB.
+    A word such as `user` that is none of the source's own `columns` is a function of DuckDB.
     """
-    return _refusal(where, connection, frozenset(name.lower() for name in columns), frozenset())
+    if "\0" in where:
+        return "it has a zero byte"
+    query = "SELECT CAST(json_serialize_sql(?) AS VARCHAR)"
+    condition, rest = None, []
+    for text in ("true", where, f"({where}\n)"):  # a plain one, by itself, and as it will be in a statement
+        (answer,) = connection.execute(query, [f"SELECT 1 FROM t WHERE {text}\n"]).fetchone() or ("",)
+        parsed = msgspec.json.decode(answer)
+        if parsed["error"]:
+            return str(parsed["error_message"]).strip().splitlines()[0]
+        condition = parsed["statements"][0]["node"].pop("where_clause", None)
+        rest.append(_without_places(parsed))
+        if condition is None or rest[-1] != rest[0]:
+            return "it is more than one condition"
+    engine_words = ENGINE_WORDS - {name.lower() for name in columns}
+    reasons = (_about_part(part, connection, engine_words) for part in _parts(condition))
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def spark_refusal(where: str) -> str | None:
@@ -85,34 +89,6 @@ def spark_refusal(where: str) -> str | None:
         return "it has a subquery"
     called = SPARK_CALLS.search(where)
     return f"it may not use {called[1].lower()}" if called else None
-
-
-def _refusal(where: str, connection: DuckDBPyConnection, columns: frozenset[str], within: frozenset[str]) -> str | None:
-    if "\0" in where:
-        return "it has a zero byte"
-    plain = _parsed("true", connection)
-    condition = _taken_out(plain)
-    for text in (where, f"({where}\n)"):  # by itself, and as it will be in a statement
-        parsed = _parsed(text, connection)
-        if parsed["error"]:
-            return str(parsed["error_message"]).strip().splitlines()[0]
-        condition = _taken_out(parsed)
-        if condition is None or _without_places(parsed) != _without_places(plain):
-            return "it is more than one condition"
-    reasons = (_about_part(part, connection, columns, within) for part in _parts(condition))
-    return next((reason for reason in reasons if reason is not None), None)
-
-
-def _parsed(where: str, connection: DuckDBPyConnection) -> Any:
-    """A statement with this condition, as DuckDB's parser reads it."""
-    query = "SELECT CAST(json_serialize_sql(?) AS VARCHAR)"
-    (text,) = connection.execute(query, [f"SELECT 1 FROM t WHERE {where}\n"]).fetchone() or ("",)
-    return msgspec.json.decode(text)
-
-
-def _taken_out(parsed: Any) -> Any:
-    """The condition of the first statement, which has none afterwards."""
-    return parsed["statements"][0]["node"].pop("where_clause", None)
 
 
 def _without_places(tree: Any) -> Any:
@@ -132,30 +108,20 @@ def _parts(tree: Any) -> Iterator[dict[str, Any]]:
             yield from _parts(value)
 
 
-def _about_part(
-    part: dict[str, Any], connection: DuckDBPyConnection, columns: frozenset[str], within: frozenset[str]
-) -> str | None:
-    kind = part.get("class")
-    if kind is None or kind == "SUBQUERY":
-        return "it has a subquery"
+def _about_part(part: dict[str, Any], connection: DuckDBPyConnection, engine_words: frozenset[str]) -> str | None:
+    kind = part.get("class", "SUBQUERY")
     if kind not in PARTS:
-        return f"it may not use {str(kind).lower()}"
+        return "it has a subquery" if kind == "SUBQUERY" else f"it may not use {str(kind).lower()}"
     names = part["column_names"] if kind == "COLUMN_REF" else []
-    if len(names) == 1 and names[0].lower() in ENGINE_WORDS - columns:
+    if len(names) == 1 and names[0].lower() in engine_words:
         return f"it may not use {names[0].lower()}"
     name = str(part.get("function_name", "")).lower() if kind == "FUNCTION" else ""
-    if not name or name in within:
-        return None
     known = connection.execute(
-        "SELECT DISTINCT function_type, stability, macro_definition FROM duckdb_functions() WHERE function_name = ?",
-        [name],
+        "SELECT DISTINCT function_type, stability FROM duckdb_functions() WHERE function_name = ?", [name]
     ).fetchall()
-    called = [(stability, macro) for kind, stability, macro in known if kind in CALLABLE]
-    refused = bool(known) and not called
-    for stability, macro in called:
-        of_the_row = name in TIMES or (stability in ("CONSISTENT", None) and not ENGINE.fullmatch(name))
-        inner = None if macro is None else _refusal(macro, connection, columns, within | {name})
-        refused |= not of_the_row or inner is not None
+    called = [stability for kind, stability in known if kind in ("scalar", "macro", "aggregate")]
+    of_the_row = not ENGINE.fullmatch(name) and all(stability in ("CONSISTENT", None) for stability in called)
+    refused = known and name not in TIMES and not (called and of_the_row)
     return f"it may not use the function {name}" if refused else None
 
 
@@ -163,20 +129,6 @@ LINE_BYTES = 1 << 21
 LONG_LINE_BYTES = 1 << 27
 RAW = "raw of "
 """Prefix of a column's untouched value where its plain name is typed for a `where` expression."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of a source as SQL: what comes after FROM, with the source's own columns.
-
-    `texts` are columns of a JSON file that are read as plain text, which is faster but does not tell `"1"` from `1`;
-    where that matters, the rows `exact` do.
-    """
-
-    sql: str
-    header: Header
-    texts: frozenset[str] = frozenset()
-    exact: Rows | None = None
 
 
 def identifier(name: str) -> str:
@@ -189,49 +141,27 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def file_rows(
-    parts: Sequence[Part],
-    header: Header,
-    columns: Iterable[str],
-    *,
-    longest: int = LINE_BYTES,
-    texts: frozenset[str] = frozenset(),
-) -> Rows:
-    """The rows of files of one kind, with only these columns declared where the kind allows it.
+def file_rows(parts: Sequence[Part], header: Header, columns: Iterable[str], *, longest: int = LINE_BYTES) -> str:
+    """What comes after FROM for the rows of files of one kind, with only these columns where the kind allows it.
 
-    `longest` is how many bytes a line may have; the reader's buffers grow with it. `texts` are read as plain text.
+    `longest` is how many bytes a line may have; the reader's buffers grow with it.
     """
     files = "[" + ", ".join(literal(no_glob(part.path)) for part in parts) + "]"
-    kind, zipped = parts[0].kind, parts[0].zipped
-    packed = "gzip" if zipped else "none"
+    kind, packed = parts[0].kind, "gzip" if parts[0].zipped else "none"
     if kind is FileKind.PARQUET:
-        return Rows(f"read_parquet({files}, union_by_name = true)", header)
+        return f"read_parquet({files}, union_by_name = true)"
     if kind.is_json:
         layout = "newline_delimited" if kind is FileKind.JSONL else "array"
-        columns = dict.fromkeys(columns)
-        declared = ", ".join(f"{literal(name)}: '{'VARCHAR' if name in texts else 'JSON'}'" for name in columns)
-        exact = file_rows(parts, header, columns, longest=longest) if texts else None
-        sql = (
+        declared = ", ".join(f"{literal(name)}: 'JSON'" for name in dict.fromkeys(columns))
+        return (
             f"read_json({files}, format = '{layout}', records = true, columns = {{{declared}}}, "
             f"compression = '{packed}', maximum_object_size = {8 * longest})"
         )
-        return Rows(sql, header, texts, exact)
     declared = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.top_names)
-    sql = (
+    return (
         f"read_csv({files}, auto_detect = false, header = true, delim = {literal(delimiter(kind))}, quote = '\"', "
         f"escape = '\"', columns = {{{declared}}}, compression = '{packed}', max_line_size = {longest})"
     )
-    return Rows(sql, header)
-
-
-def plain_texts(layout: Layout) -> frozenset[str]:
-    """The columns of a JSON file of which nothing but labels are read: these may be read as plain text."""
-    if layout.header.cells != "json" or layout.where is not None:
-        return frozenset()
-    labels = [field for field in layout.labels if field.raw.inner is None]
-    return frozenset(field.raw.top for field in labels) - {
-        field.raw.top for field in layout.fields if field not in labels
-    }
 
 
 def no_glob(path: Path) -> str:
@@ -239,55 +169,39 @@ def no_glob(path: Path) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in str(path))
 
 
-def staged(rows: Rows, layout: Layout) -> str:
-    """A SELECT of one column per field of the layout, named like the field, of the rows that `where` keeps."""
-    columns = [f"{field_sql(field, layout, rows)} AS {identifier(field.name)}" for field in layout.fields]
-    return f"SELECT {', '.join(columns)} FROM {filtered(rows, layout)}"
+def filtered(rows: str, layout: Layout, extra: str | None = None) -> str:
+    """The rows with the `where` expression applied; `extra` is a further column to carry along.
 
-
-def filtered(rows: Rows, layout: Layout, extra: str | None = None) -> str:
-    """The rows with the `where` expression applied; `extra` is a further column to carry along."""
-    if layout.where is None:
-        return rows.sql
-    source = rows.sql if rows.header.cells == "typed" else _typed_for_where(rows, layout, extra)
-    return f"(SELECT * FROM {source} WHERE ({layout.where}\n))"
-
-
-def _typed_for_where(rows: Rows, layout: Layout, extra: str | None) -> str:
-    """The rows of a text file with every column twice: typed under its own name, untouched under a prefixed one.
-
-    A column that the first rows do not have is only carried along untouched, for the fields that are read from it.
+    The rows of a text file then have every column twice: typed under its own name, untouched under a prefixed one. A
+    column that the first rows do not have is only carried along untouched, for the fields that are read from it.
     """
-    columns = [identifier(extra)] if extra else []
-    unseen = {field.raw.top for field in layout.fields}.difference(rows.header.top_names)
-    columns += [f"{identifier(name)} AS {identifier(RAW + name)}" for name in sorted(unseen) if not extra]
-    for name in rows.header.top_names:
-        column, quoted = rows.header.columns[name], identifier(name)
-        columns.append(f"{quoted} AS {identifier(RAW + name)}")
-        columns.append(f"{_typed(column, quoted, rows.header.cells == 'json')} AS {quoted}")
-    return f"(SELECT {', '.join(columns)} FROM {rows.sql})"
+    if layout.where is None:
+        return rows
+    header = layout.header
+    if header.cells != "typed":
+        columns = [identifier(extra)] if extra else []
+        unseen = {field.raw.top for field in layout.fields}.difference(header.top_names)
+        columns += [f"{identifier(name)} AS {identifier(RAW + name)}" for name in sorted(unseen) if not extra]
+        for name in header.top_names:
+            column, quoted = header.columns[name], identifier(name)
+            plain = f"{quoted} ->> '$'" if header.cells == "json" and column.holds != "nested" else quoted
+            sql_type = {"number": "DOUBLE", "flag": "BOOLEAN"}.get(column.holds)
+            typed = f"CAST(({plain}) AS {sql_type})" if sql_type else f"({plain})"
+            columns += [f"{quoted} AS {identifier(RAW + name)}", f"{typed} AS {quoted}"]
+        rows = f"(SELECT {', '.join(columns)} FROM {rows})"
+    return f"(SELECT * FROM {rows} WHERE ({layout.where}\n))"
 
 
-def _typed(column: RawColumn, quoted: str, is_json: bool) -> str:
-    plain = f"{quoted} ->> '$'" if is_json else quoted
-    if column.holds == "nested":
-        return quoted
-    sql_type = {"number": "DOUBLE", "flag": "BOOLEAN"}.get(column.holds)
-    return f"CAST(({plain}) AS {sql_type})" if sql_type else f"({plain})"
-
-
-def field_sql(field: Field, layout: Layout, rows: Rows) -> str:
+def _field_sql(field: Field, layout: Layout) -> str:
     """How one field is read: a text to be looked at in Python, a number, or a hash."""
-    raw, cells = _reference(field.raw, layout), _cells(field.raw, rows)
+    raw, cells = _reference(field.raw, layout), _cells(field.raw, layout)
     if field.kind is FieldKind.NUMBER:
         return _number(raw, cells, field)
     if field.kind is FieldKind.TIME:
         return _time(raw, cells, field.raw)
     if field.hashed:
         return _id_hash(raw, cells, field.raw)
-    if cells == "typed":
-        return f"CAST(to_json({raw}) AS VARCHAR)"
-    return f"CAST({raw} AS VARCHAR)"
+    return f"CAST(to_json({raw}) AS VARCHAR)" if cells == "typed" else f"CAST({raw} AS VARCHAR)"
 
 
 def _id_hash(raw: str, cells: str, column: RawColumn) -> str:
@@ -299,27 +213,14 @@ def _id_hash(raw: str, cells: str, column: RawColumn) -> str:
     if cells == "typed" and (column.sql_type or "").startswith(("FLOAT", "DOUBLE", "DECIMAL")):
         number = f"CAST({raw} AS DOUBLE)"
         text = f"CASE WHEN NOT isnan({number}) THEN CAST({number} AS VARCHAR) END"
-    last, trimmed = f"{text}[-1]", f"trim({text}, {literal(BLANKS)})"
+    trimmed = f"trim({text}, {literal(BLANKS)})"
     return (
-        f"CASE WHEN {text} >= '!' AND {text} < '\x7f' AND {last} BETWEEN '!' AND '~' AND "
+        f"CASE WHEN {text} >= '!' AND {text} < '\x7f' AND {text}[-1] BETWEEN '!' AND '~' AND "
         f"NOT ends_with({text}, '.0') THEN hash({text}) "
-        f"WHEN NOT ({_may_start_blank(text)} OR {_may_start_blank(last)} OR ends_with({text}, '.0')) THEN hash({text}) "
         f"WHEN coalesce({trimmed}, '') = '' THEN 0 "
         f"WHEN regexp_full_match({trimmed}, {literal(WHOLE.pattern)}) THEN hash({trimmed}[:-3]) "
         f"ELSE hash({trimmed}) END"
     )
-
-
-def _may_start_blank(text: str) -> str:
-    """Whether a text begins with a character of a range that has blanks in it."""
-    ranges = (("\x7f", "\u00a1"), ("\u1680", "\u1681"), ("\u2000", "\u2060"), ("\u3000", "\u3001"))
-    within = [f"({text} >= {literal(low)} AND {text} < {literal(high)})" for low, high in ranges]
-    return "(" + " OR ".join([f"{text} < '!'", *within]) + ")"
-
-
-def holds_json_labels(field: Field, rows: Rows) -> bool:
-    """True when the texts of a label field are JSON values, not plain text."""
-    return _cells(field.raw, rows) != "text"
 
 
 def _reference(raw: RawColumn, layout: Layout) -> str:
@@ -332,12 +233,10 @@ def _reference(raw: RawColumn, layout: Layout) -> str:
     return f"({column} -> {path})" if layout.header.cells == "json" else f"(to_json({column}) -> {path})"
 
 
-def _cells(raw: RawColumn, rows: Rows) -> str:
+def _cells(raw: RawColumn, layout: Layout) -> str:
     """How the values of a column are written: `json`, `text` or `typed`."""
-    if raw.top in rows.texts:
-        return "text"
-    if rows.header.cells != "typed":
-        return rows.header.cells
+    if layout.header.cells != "typed":
+        return layout.header.cells
     if raw.inner is not None or raw.sql_type == "JSON":
         return "json"
     kind = (raw.sql_type or "").upper()
@@ -375,17 +274,11 @@ def _is_missing(raw: str, cells: str) -> str:
     return f"({raw} IS NULL OR {raw} = '')" if cells == "text" else f"{raw} IS NULL"
 
 
-LITTLE_MEMORY = "384MB"
-"""What DuckDB may hold before it spills to a temporary folder."""
-MUCH_MEMORY = "80%"
-"""The same, of the machine's memory, for what cannot be done with little."""
-TEXT_ROW_BYTES = 200
-ZIPPED_ROW_BYTES = 25
+LITTLE_MEMORY, MUCH_MEMORY = "384MB", "80%"
+"""What DuckDB may hold before it spills to a temporary folder; and for what cannot be done with little."""
+TEXT_ROW_BYTES, ZIPPED_ROW_BYTES = 200, 25
 """About what a row takes in a text file, and in one that is zipped."""
 COUNT = "number of equal rows"
-MODELS = {"model_a", "model_b"}
-DIVISORS = (255, 4093, 16381, 65521, 65519, 65497, 65479)
-"""By what hashes are divided, so that what is left takes one byte or two."""
 
 
 class _Engine:
@@ -397,7 +290,7 @@ class _Engine:
         self.spill = Path(tempfile.gettempdir()) / f"tiltyard-{secrets.token_hex(8)}"
         self.connection = duckdb.connect(
             config={
-                "threads": str(_cores()),
+                "threads": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
                 "memory_limit": memory,
                 "temp_directory": str(self.spill),
                 "autoinstall_known_extensions": "false",
@@ -406,73 +299,31 @@ class _Engine:
         )
 
 
-class _SharedEngine:
-    """The engine that sessions of this process use one after the other: starting one takes thirty milliseconds.
-
-    After a failure a new one is started. Before a fork it is closed: the new process would have it without its threads,
-    and could not even close it. (If a session is open in another thread then, it stays locked in the new process, whose
-    sessions start engines of their own.)
-    """
-
-    def __init__(self) -> None:
-        self.in_use = threading.Lock()
-        self._engine: _Engine | None = None
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=self.close_if_free)
-
-    def get(self) -> _Engine:
-        if self._engine is not None and self._engine.spill.parent != Path(tempfile.gettempdir()):
-            self.forget()  # its temporary folder may be gone
-        if self._engine is None:
-            self._engine = _Engine(LITTLE_MEMORY)
-        return self._engine
-
-    def close_if_free(self) -> None:
-        if self.in_use.acquire(blocking=False):
-            try:
-                self.forget()
-            finally:
-                self.in_use.release()
-
-    def forget(self) -> None:
-        if self._engine is not None:
-            self._engine.connection.close()
-        self._engine = None
+_idle: list[_Engine] = []
+"""Engines for the next session: starting one takes thirty milliseconds."""
 
 
-_shared = _SharedEngine()
+def give_back_memory() -> None:
+    """Close the engines that no session uses: after a large source they hold on to a hundred megabytes."""
+    while _idle:
+        _idle.pop().connection.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=give_back_memory)  # the new process would have them without their threads
 
 
 @contextmanager
 def session(*, large_limits: bool = False) -> Iterator[DuckDBPyConnection]:
-    """A connection to DuckDB with temporary tables of its own; an engine of its own if it needs much memory."""
-    if large_limits or not _shared.in_use.acquire(blocking=False):
-        engine = _Engine(MUCH_MEMORY if large_limits else LITTLE_MEMORY)
-        try:
-            yield from _connected(engine)
-        finally:
-            engine.connection.close()
-        return
-    try:
-        yield from _connected(_shared.get())
-    except BaseException:
-        _shared.forget()
-        raise
-    finally:
-        _shared.in_use.release()
-
-
-def give_back_memory() -> None:
-    """Close the shared engine, unless it is in use: after a large source it holds on to a hundred megabytes."""
-    _shared.close_if_free()
-
-
-def _connected(engine: _Engine) -> Iterator[DuckDBPyConnection]:
-    engine.spill.mkdir(mode=0o700)
+    """A connection to DuckDB with temporary tables of its own; after a failure its engine is not used again."""
+    engine = _idle.pop() if _idle and not large_limits else _Engine(MUCH_MEMORY if large_limits else LITTLE_MEMORY)
+    engine.spill.mkdir(mode=0o700, parents=True)
     connection = engine.connection.cursor()
+    reusable = False
     try:
         connection.execute("SET TimeZone = 'UTC'; SET preserve_insertion_order = true")
         yield connection
+        reusable = not large_limits
     except RuntimeError as error:
         if str(error) == "Query interrupted":  # how DuckDB passes on Ctrl-C
             raise KeyboardInterrupt from None
@@ -480,12 +331,10 @@ def _connected(engine: _Engine) -> Iterator[DuckDBPyConnection]:
     finally:
         connection.close()
         shutil.rmtree(engine.spill, ignore_errors=True)
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
+        if reusable:
+            _idle.append(engine)
+        else:
+            engine.connection.close()
 
 
 def needs_large_limits(error: Exception) -> bool:
@@ -507,7 +356,7 @@ def check_condition(layout: Layout) -> None:
             raise where_error(layout, f"{reason}. Give one condition, such as category = 'law'")
 
 
-def check_where(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> None:
+def check_where(connection: DuckDBPyConnection, rows: str, layout: Layout) -> None:
     """Raise a clear error when the `where` expression cannot be used on these rows."""
     if layout.where is None:
         return
@@ -526,138 +375,53 @@ def where_error(layout: Layout, error: Exception | str) -> OptionError:
     return OptionError(OptionValue("where", layout.where), f" cannot be used: {first}. The columns are {names}.")
 
 
-def repeated_rows(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> int:
+def repeated_rows(connection: DuckDBPyConnection, rows: str, layout: Layout) -> int:
     """How many rows repeat another in every column that they have."""
     hashes = f"SELECT hash(row_of_source) AS h FROM {filtered(rows, layout)} AS row_of_source"
-    query = f"SELECT coalesce(sum(n - 1), 0) FROM (SELECT count(*) AS n FROM ({hashes}) GROUP BY h HAVING count(*) > 1)"
-    (number,) = connection.execute(query).fetchone() or (0,)
+    (number,) = connection.execute(f"SELECT count(*) - count(DISTINCT h) FROM ({hashes})").fetchone() or (0,)
     return int(number)
 
 
-def load(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> RawBatch:
+def load(connection: DuckDBPyConnection, rows: str, layout: Layout) -> RawBatch:
     """Every row of a source as raw columns, in the order of the source (unless equal rows are merged)."""
-    select = staged(rows, layout)
+    columns = [f"{_field_sql(field, layout)} AS {identifier(field.name)}" for field in layout.fields]
+    select = f"SELECT {', '.join(columns)} FROM {filtered(rows, layout)}"
     connection.execute(f"SET preserve_insertion_order = {not layout.counted}")
-    grouped = layout.groups_early
-    is_table = grouped or rows.header.cells != "typed"
-    if grouped:
-        select = f"SELECT *, count(*) AS {identifier(COUNT)} FROM ({select}) GROUP BY ALL"
+    if layout.counted:
+        select = f"SELECT *, CAST(count(*) AS DOUBLE) AS {identifier(COUNT)} FROM ({select}) GROUP BY ALL"
+    is_table = layout.counted or layout.header.cells != "typed"
     connection.execute(f"CREATE TEMP {'TABLE' if is_table else 'VIEW'} stage AS {select}")
-    coders = _coders(connection, rows, layout)
-    if rows.exact is not None and any(_in_doubt(field, coders[field.name]) for field in _coded(layout)):
-        connection.execute("DROP TABLE stage")
-        return load(connection, rows.exact, layout)
-    outputs = [coders[field.name].sql(field.name) for field in _coded(layout)]
-    outputs += [identifier(field.name) for field in layout.fields if field.hashed or not field.kind.is_label]
-    if grouped:
-        outputs.append(f"CAST({identifier(COUNT)} AS DOUBLE)")
-    query = "SELECT " + ", ".join(f"{sql} AS c{at}" for at, sql in enumerate(outputs)) + " FROM stage"
-    if layout.counted and not grouped:
-        query = f"SELECT *, CAST(count(*) AS DOUBLE) AS c{len(outputs)} FROM ({query}) GROUP BY ALL"
-    arrays = [np.asarray(array) for array in connection.execute(query).fetchnumpy().values()]
-    return _batch(arrays, layout, coders)
-
-
-def _batch(arrays: list[NDArray[Any]], layout: Layout, coders: Mapping[str, Coder]) -> RawBatch:
-    """The fetched arrays under their names: labels, hashes, numbers, count, in the order they were asked for."""
-    fetched = iter(arrays)
-    labels = {field.name: coders[field.name].column(next(fetched)) for field in _coded(layout)}
-    hashes, numbers = {}, {}
+    values: dict[str, list[object]] = {}
+    outputs = [identifier(COUNT)] if layout.counted else []
     for field in layout.fields:
-        if field.hashed:
-            hashes[field.name] = next(fetched)
-        elif not field.kind.is_label:
-            numbers[field.name] = next(fetched)
-    return RawBatch(len(arrays[0]), labels, numbers, hashes, next(fetched, None))
+        column = identifier(field.name)
+        if field.kind.is_label and not field.hashed:
+            kind = identifier(f"texts of {field.name}")
+            distinct = f"SELECT DISTINCT {column} FROM stage WHERE {column} IS NOT NULL"
+            connection.execute(f"CREATE TEMP TYPE {kind} AS ENUM ({distinct})")
+            (texts,) = connection.execute(f"SELECT enum_range(CAST(NULL AS {kind}))").fetchone() or ([],)
+            is_json = _cells(field.raw, layout) != "text"
+            values[field.name] = [json_value(text) for text in texts] if is_json else texts
+            column = f"coalesce(enum_code(CAST({column} AS {kind})), {len(texts)}) AS {column}"
+        outputs.append(column)
+    fetched = {
+        name: np.asarray(array)
+        for name, array in connection.execute(f"SELECT {', '.join(outputs)} FROM stage").fetchnumpy().items()
+    }
+    return RawBatch(
+        n_rows=len(fetched["model_a"]),
+        labels={name: LabelColumn(fetched[name], texts) for name, texts in values.items()},
+        numbers={field.name: fetched[field.name] for field in layout.numbers},
+        hashes={field.name: fetched[field.name] for field in layout.fields if field.hashed},
+        count=fetched.get(COUNT),
+    )
 
 
-def _coded(layout: Layout) -> list[Field]:
-    return [field for field in layout.labels if not field.hashed]
-
-
-@dataclass(frozen=True, slots=True)
-class Coder:
-    """How the texts of a field travel: as hashes, or as parts of them where these tell all texts apart.
-
-    A part is what is left of a text's hash, shifted, when it is divided: it takes one byte or two.
-    """
-
-    values: tuple[object, ...]
-    hashes: NDArray[np.uint64]
-    part: tuple[int, int] | None
-
-    def sql(self, field: str) -> str:
-        """The part or hash of a field's text; a missing text has the part after the last, or the hash 0."""
-        column = identifier(field)
-        if self.part is None:
-            return f"CASE WHEN {column} IS NULL THEN 0 ELSE hash({column}) END"
-        shift, divisor = self.part
-        width = "UTINYINT" if divisor < 256 else "USMALLINT"
-        left = f"CAST((hash({column}) >> {shift}) % {divisor}::UBIGINT AS {width})"
-        return f"CASE WHEN {column} IS NULL THEN {divisor}::{width} ELSE {left} END"
-
-    def column(self, fetched: NDArray[Any]) -> LabelColumn:
-        """The fetched parts or hashes with the values they stand for."""
-        if self.part is None:
-            codes, distinct = dense_codes(fetched)
-            return LabelColumn(codes, [self.values[at] for at in np.searchsorted(self.hashes, distinct)])
-        code = np.full(self.part[1] + 1, len(self.values), dtype=np.uint16)
-        code[_left(self.hashes, *self.part)] = np.arange(len(self.values))
-        return LabelColumn(code[fetched], self.values)
-
-
-def _in_doubt(field: Field, coder: Coder) -> bool:
-    """Whether a plain text could have been another JSON value, and would then be read otherwise."""
-    for text in coder.values:
-        try:
-            value = msgspec.json.decode(str(text))
-        except (msgspec.DecodeError, UnicodeError):
-            continue
-        if not isinstance(value, int) or isinstance(value, bool) or field.kind is FieldKind.NAME:
-            return True
-    return False
-
-
-def _coders(connection: DuckDBPyConnection, rows: Rows, layout: Layout) -> dict[str, Coder]:
-    """One coder per label field; the two model columns share theirs unless their values are written differently."""
-    coders: dict[str, Coder] = {}
-    written = {field.name: holds_json_labels(field, rows) for field in _coded(layout)}
-    shared = ("model_a", "model_b") if written["model_a"] == written["model_b"] else ("model_a",)
-    for field in _coded(layout):
-        if field.name not in coders:
-            names = shared if field.name == "model_a" else (field.name,)
-            texts, hashes = _distinct_texts(connection, [identifier(name) for name in names])
-            values: tuple[object, ...] = tuple(map(_json_value, texts)) if written[field.name] else tuple(texts)
-            coders |= dict.fromkeys(names, Coder(values, hashes, _telling_part(hashes)))
-    return coders
-
-
-def _left(hashes: NDArray[np.uint64], shift: int, divisor: int) -> NDArray[np.uint64]:
-    return (hashes >> np.uint64(shift)) % np.uint64(divisor)
-
-
-def _telling_part(hashes: NDArray[np.uint64]) -> tuple[int, int] | None:
-    """A shift and a divisor, small if possible, that leave something else of each hash; None if none is found."""
-    for divisor in DIVISORS:
-        if len(hashes) ** 2 < 16 * divisor:  # otherwise all but certainly two leave the same
-            for shift in range(0, 48, 3):
-                if len(set(_left(hashes, shift, divisor).tolist())) == len(hashes):
-                    return shift, divisor
-    return None
-
-
-def _distinct_texts(connection: DuckDBPyConnection, columns: Sequence[str]) -> tuple[list[str], NDArray[np.uint64]]:
-    """The distinct texts of some columns in the order of their hashes, and the hashes."""
-    every = " UNION ".join(f"SELECT DISTINCT {column} AS text FROM stage" for column in columns)
-    query = f"SELECT text, hash(text) AS hash FROM ({every}) WHERE text IS NOT NULL ORDER BY hash, text"
-    fetched = connection.execute(query).fetchnumpy()
-    return np.asarray(fetched["text"]).tolist(), np.asarray(fetched["hash"])
-
-
-def _json_value(text: str) -> object:
+def json_value(text: str | None) -> object:
+    """The value of a JSON text; DuckDB lets NaN and Infinity pass, which are numbers of a kind but not JSON."""
     try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:  # DuckDB lets NaN and Infinity pass, which are numbers of a kind but not JSON
+        return None if text is None else msgspec.json.decode(text)
+    except msgspec.DecodeError:
         return float("nan")
 
 

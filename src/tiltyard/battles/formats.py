@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -106,34 +106,25 @@ def read_map(given: Mapping[str, str] | None) -> ColumnMap:
         if not isinstance(key, str) or not isinstance(value, str) or not value:
             raise OptionError(f"map: {key!r} leads to {value!r}: expected the name of a column of the source")
         if key.startswith(WINNER_WORD):
-            words[key.removeprefix(WINNER_WORD)] = _meaning(key, value)
+            outcome, word = side_of(value), key.removeprefix(WINNER_WORD)
+            if outcome is None or not word:
+                expected = f"winner:WORD and what it means, one of {', '.join(OUTCOME_LABELS)}"
+                raise OptionError(f"map: {key} is {value!r}: expected {expected}")
+            words[word] = outcome
             continue
         ours = OTHER_NAMES.get(key, key)
         if ours in columns:
             raise OptionError(f"map: {ours} is filled twice, from {columns[ours]!r} and {value!r}. Leave one out.")
-        columns[_target(key, ours)] = value
+        is_half = len(ours) > 2 and ours[-2:] in ("_a", "_b") and ours != "score_b"
+        if ours not in TARGETS and not is_half:
+            close = difflib.get_close_matches(ours, (*TARGETS, *OTHER_NAMES), 1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            raise OptionError(
+                f"map: {key} is none of our columns.{hint} They are prompt, {', '.join(TARGETS)}, and pairs of numbers "
+                "such as len_a and len_b; the name of the column in your file comes second."
+            )
+        columns[ours] = value
     return ColumnMap(tuple(columns.items()), tuple(words.items()))
-
-
-def _target(key: str, ours: str) -> str:
-    is_half = len(ours) > 2 and ours[-2:] in ("_a", "_b") and ours != "score_b"
-    if ours in TARGETS or is_half:
-        return ours
-    close = difflib.get_close_matches(ours, (*TARGETS, *OTHER_NAMES), 1)
-    hint = f" Did you mean {close[0]}?" if close else ""
-    raise OptionError(
-        f"map: {key} is none of our columns.{hint} They are prompt, {', '.join(TARGETS)}, and pairs of numbers such as "
-        "len_a and len_b; the name of the column in your file comes second."
-    )
-
-
-def _meaning(key: str, value: str) -> Outcome:
-    outcome = side_of(value)
-    if outcome is None or not key.removeprefix(WINNER_WORD):
-        raise OptionError(
-            f"map: {key} is {value!r}: expected winner:WORD and what it means, one of {', '.join(OUTCOME_LABELS)}"
-        )
-    return outcome
 
 
 def suggestion(
@@ -149,9 +140,7 @@ def suggestion(
         likely = _likely(ours, [name for name in header if name not in taken and name not in guesses.values()])
         if likely is not None:
             guesses[ours] = likely
-    if len(guesses) < len(missing):
-        guesses = _by_values(missing, header, mapped)
-    return ("Did you mean ", OptionValue("map", guesses), "?") if guesses else ()
+    return ("Did you mean ", OptionValue("map", guesses), "?") if guesses and len(guesses) == len(missing) else ()
 
 
 def _likely(ours: str, names: list[str]) -> str | None:
@@ -167,52 +156,6 @@ def _likely(ours: str, names: list[str]) -> str | None:
     if ours != "winner":
         return None
     return next((name for name in names if any(word in name.lower() for word in ("winner", "prefer", "verdict"))), None)
-
-
-def _by_values(missing: Collection[str], header: Collection[str], mapped: ColumnMap) -> dict[str, str]:
-    """The missing ones of models and winner, by what columns hold: two with the same names, and one that names winners.
-
-    Empty unless every missing column is found.
-    """
-    sample: Sequence[Mapping[str, object]] = getattr(header, "sample", ())
-    columns = {name: [str(row.get(name) or "").strip() for row in sample] for name in header}
-    columns = {name: values for name, values in columns.items() if any(values)}
-    needed = ("model_a", "model_b", "winner")
-    known = {ours: theirs for ours, theirs in mapped.columns if ours in needed and theirs in columns}
-    known |= {ours: ours for ours in needed if ours not in missing and ours not in known and ours in columns}
-    free = [name for name in columns if name not in known.values() and name not in TARGETS]
-    sides = [[known[ours]] if ours in known else free for ours in needed[:2]]
-    for one, other in ((one, other) for one in sides[0] for other in sides[1]):
-        if one != other and _are_opponents(columns[one], columns[other]):
-            rest = [name for name in ([known["winner"]] if "winner" in known else free) if name not in (one, other)]
-            winners = [name for name in rest if _name_winners(columns[name], columns[one], columns[other])]
-            winners = winners or _numbers_of_sides(columns, rest)
-            if winners:
-                guesses = {"model_a": one, "model_b": other, "winner": winners[0]}
-                return {ours: theirs for ours, theirs in guesses.items() if ours in missing}
-    return {}
-
-
-def _numbers_of_sides(columns: Mapping[str, list[str]], names: list[str]) -> list[str]:
-    """The one column of some that holds 1 and 2 and nothing else; none where several do."""
-    numbered = [name for name in names if {side_of(word) for word in columns[name] if word} == {Outcome.A, Outcome.B}]
-    return numbered if len(numbered) == 1 else []
-
-
-def _are_opponents(one: list[str], other: list[str]) -> bool:
-    """Whether two columns hold largely the same values, and never the same one in a row."""
-    values, others = set(one) - {""}, set(other) - {""}
-    shared = len(values & others)
-    if shared == 0 or 2 * shared < len(values | others):
-        return False
-    return all(a != b for a, b in zip(one, other, strict=True) if a)
-
-
-def _name_winners(winners: list[str], one: list[str], other: list[str]) -> bool:
-    """Whether each value of a column is one of the row's two names, or a usual word for a side or a tie."""
-    rows = [(word, a, b) for word, a, b in zip(winners, one, other, strict=True) if word]
-    named = any(word in (a, b) or not word.isdigit() for word, a, b in rows)
-    return named and all(word in (a, b) or side_of(word) is not None for word, a, b in rows)
 
 
 def _plain(name: str) -> str:

@@ -16,7 +16,6 @@ import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
@@ -126,7 +125,7 @@ def suffix_kind(path: PathLike) -> tuple[FileKind | None, bool]:
 
 def _expand(path: PathLike) -> list[Part]:
     if str(path) == "-":
-        return [_spooled(sys.stdin.buffer, sys.stdin.buffer, "stdin")]
+        return [_spooled("-", "stdin")]
     place = Path(path)
     if place.is_dir() and all((place / name).is_file() for name in RUN_FOLDER):
         return [_part(place / BATTLES, str(place / BATTLES))]
@@ -137,7 +136,7 @@ def _expand(path: PathLike) -> list[Part]:
     if not os.access(place, os.R_OK):
         raise BattleError(f"{path} may not be read. Check its rights.")
     if not place.is_file():
-        return [_spooled_pipe(place)]
+        return [_spooled(str(place), str(place))]
     return [_part(place, str(path))]
 
 
@@ -204,15 +203,6 @@ def _refuse_utf_16(start: bytes, name: str) -> None:
         raise BattleError(f"{name} is UTF-16 text. {to_utf_8(encoding, name)}.")
 
 
-def _refuse_other_kinds(start: bytes, name: str) -> None:
-    """A file that is no text is named as what it is, instead of having its bytes taken for columns."""
-    _refuse_utf_16(start, name)
-    kind = next((kind for magic, kind in OTHER_KINDS.items() if start.startswith(magic)), None)
-    if kind or b"\0" in start:
-        what = kind or "binary data"
-        raise BattleError(f"{name} is {what}, not a file of battles. Expected a file ending in {KNOWN_SUFFIXES}.")
-
-
 def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
@@ -221,7 +211,11 @@ def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
         return FileKind.PARQUET, zipped
     if start.startswith(b"PK\x03\x04"):
         return FileKind.ZIP, zipped
-    _refuse_other_kinds(start, name)
+    _refuse_utf_16(start, name)
+    kind = next((kind for magic, kind in OTHER_KINDS.items() if start.startswith(magic)), None)
+    if kind or b"\0" in start:
+        what = kind or "binary data"
+        raise BattleError(f"{name} is {what}, not a file of battles. Expected a file ending in {KNOWN_SUFFIXES}.")
     text = start.removeprefix(UTF_8_MARK).lstrip()
     if not text:
         raise BattleError(f"{name} is empty. Remove it, or check what wrote it.")
@@ -232,40 +226,32 @@ def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
     return _separated(text), zipped
 
 
-_spools: list[tuple[object, Part]] = []
+_spools: dict[object, Part] = {}
 
 
-def _spooled_pipe(place: Path) -> Part:
-    for known, part in _spools:
-        if known == place:
-            return part
-    with place.open("rb") as pipe:
-        return _spooled(pipe, place, str(place))
-
-
-def _spooled(stream: BinaryIO, source: object, name: str) -> Part:
-    """What can be read only once, as a temporary file that is removed when the process ends.
+def _spooled(source: str, name: str) -> Part:
+    """Standard input or a pipe, which can be read only once, as a temporary file that is removed at the end.
 
     Asked again for the same source, it gives the same file.
     """
-    for known, part in _spools:
-        if known == source:
-            return part
-    with tempfile.NamedTemporaryFile(prefix="tiltyard-", delete=False) as spool:
-        shutil.copyfileobj(stream, spool)
-    path = Path(spool.name)
-    atexit.register(path.unlink, missing_ok=True)
-    if path.stat().st_size == 0:
-        raise BattleError(f"{name} is empty. Pipe battles into it, or name a file.")
-    part = Part(path, name, *_sniff(path, name))
-    _spools.append((source, part))
-    return part
+    key = sys.stdin.buffer if source == "-" else source
+    if key not in _spools:
+        with tempfile.NamedTemporaryFile(prefix="tiltyard-", delete=False) as spool:
+            if source == "-":
+                shutil.copyfileobj(sys.stdin.buffer, spool)
+            else:
+                with Path(source).open("rb") as pipe:
+                    shutil.copyfileobj(pipe, spool)
+        path = Path(spool.name)
+        atexit.register(path.unlink, missing_ok=True)
+        if path.stat().st_size == 0:
+            raise BattleError(f"{name} is empty. Pipe battles into it, or name a file.")
+        _spools[key] = Part(path, name, *_sniff(path, name))
+    return _spools[key]
 
 
 SAMPLE_BYTES = 1 << 17
 SAMPLE_ROWS = 2000
-SEEN_ROWS = 200
-"""Of so many rows the values are kept."""
 
 CellType = Literal["number", "flag", "text", "nested"]
 
@@ -288,14 +274,10 @@ class RawColumn:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The columns of a source. `cells` says how its values are written: as JSON, as CSV text, or as typed values.
-
-    `sample` holds the plain values of a few rows, from which columns under other names are guessed.
-    """
+    """The columns of a source. `cells` says how its values are written: as JSON, as CSV text, or as typed values."""
 
     columns: Mapping[str, RawColumn]
     cells: Literal["json", "text", "typed"]
-    sample: tuple[Mapping[str, object], ...] = ()
 
     def __contains__(self, name: object) -> bool:
         return name in self.columns
@@ -313,16 +295,7 @@ class Header:
 
 
 def file_header(part: Part) -> Header:
-    """The columns of a text file, from its first lines (and some further in, where that is cheap).
-
-    A file is looked at once, however often it is asked about, until it changes.
-    """
-    seen = part.path.stat()
-    return _file_header(part, (seen.st_size, seen.st_mtime_ns, seen.st_ino))
-
-
-@lru_cache(maxsize=64)
-def _file_header(part: Part, version: tuple[int, int, int]) -> Header:  # noqa: ARG001 - a changed file is another one
+    """The columns of a text file, from its first lines (and some further in, where that is cheap)."""
     if part.kind is FileKind.ZIP:
         raise BattleError(
             f"{part.name} is a zip archive. Unpack it, or name its format if it is a log (", OptionValue("format"), ")."
@@ -334,10 +307,10 @@ def _file_header(part: Part, version: tuple[int, int, int]) -> Header:  # noqa: 
     except DAMAGED as error:
         raise damage(part.name, error) from None
     columns = {
-        name: RawColumn(name, _text_holds([row[at] for row in rows if at < len(row)]), top=name)
+        name: RawColumn(name, text_holds([row[at] for row in rows if at < len(row)]), top=name)
         for at, name in enumerate(names)
     }
-    return Header(columns, "text", tuple(dict(zip(names, row, strict=False)) for row in rows[:SEEN_ROWS]))
+    return Header(columns, "text")
 
 
 def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "text"]) -> Header:
@@ -346,10 +319,7 @@ def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "te
     The first of a list of plain values is `outer.0`.
     """
     seen: dict[tuple[str, str | int | None], CellType | None] = {}
-    sample: list[Mapping[str, object]] = []
     for row in rows:
-        if len(sample) < SEEN_ROWS:
-            sample.append({key: value for key, value in row.items() if isinstance(value, str | int | float)})
         for key, value in row.items():
             seen[key, None] = _wider(seen.get((key, None)), _holds(value))
             if isinstance(value, dict):
@@ -361,7 +331,7 @@ def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "te
     for (key, inside), holds in sorted(seen.items(), key=lambda item: item[0][1] is not None):
         name = key if inside is None else f"{key}.{inside}"
         columns.setdefault(name, RawColumn(name, holds or "text", top=key, inner=inside))
-    return Header(columns, cells, tuple(sample))
+    return Header(columns, cells)
 
 
 def typed_header(described: Iterable[tuple[str, str]], first_rows: Mapping[str, Any]) -> Header:
@@ -388,7 +358,7 @@ def merged_header(headers: Iterable[Header]) -> Header:
             known = columns.get(name, column)
             holds = _wider(known.holds, column.holds) or "text"
             columns[name] = replace(column, holds=holds)
-    return Header(columns, first.cells, first.sample)
+    return Header(columns, first.cells)
 
 
 def _holds(value: object) -> CellType | None:
@@ -407,18 +377,13 @@ def _wider(one: CellType | None, other: CellType | None) -> CellType | None:
     return "nested" if "nested" in (one, other) else "text"
 
 
-def _text_holds(values: Iterable[str]) -> CellType:
+def text_holds(values: Iterable[str]) -> CellType:
+    """What the cells of a CSV column hold: numbers, if every one that is not blank reads as one."""
     given = [value for value in values if value.strip()]
-    return "number" if given and all(is_number(value) for value in given) else "text"
-
-
-def is_number(text: str) -> bool:
-    """True when a CSV cell reads as a number."""
     try:
-        float(text)
+        return "number" if [float(value) for value in given] else "text"
     except ValueError:
-        return False
-    return True
+        return "text"
 
 
 def _sql_holds(sql_type: str) -> CellType:
@@ -444,7 +409,7 @@ def _json_sample(part: Part) -> list[dict[str, Any]]:
         sample = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     else:
         lines = _sample_lines(part)
-        sample = [row for line in lines if (row := _object(line)) is not None]
+        sample = [row for line in lines if (row := json_object(line)) is not None]
         if not sample and not is_text(b"".join(lines).decode(errors="surrogateescape")):
             raise _not_utf_8(part)
     if not sample:
@@ -467,10 +432,11 @@ def _sample_lines(part: Part) -> list[bytes]:
     return lines
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
+def json_object(line: bytes | str) -> dict[str, Any] | None:
+    """The JSON object that a line holds; None for anything else."""
     try:
         row = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeError):
         return None
     return row if isinstance(row, dict) else None
 

@@ -12,7 +12,6 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -189,14 +188,14 @@ def read_sheet(
             "another folder?"
         )
     skipped = {**sheet.skipped, "not filled in": sum(empty.counts.values()), "not of this run": int((~known).sum())}
-    return _unblinded(sheet.take(known), matchups, judged, {reason: n for reason, n in skipped.items() if n})
+    sheet = replace(sheet.take(known), skipped={reason: n for reason, n in skipped.items() if n})
+    rows = [matchups[code] for code in ids.codes[known].tolist()]
+    return _unblinded(sheet, [one for one in rows if one is not None], judged)
 
 
 def _possible(judged: BattleTable) -> set[SheetMatchup]:
     n, models = len(judged), judged.models
-    dimensions: Sequence[str | None] = [None] * n
-    if "dimension" in judged.columns:
-        dimensions = judged.text_column("dimension").texts()
+    dimensions = judged.text_column("dimension").texts() if "dimension" in judged.columns else [None] * n
     prompts = judged.text_column("question_id").texts()
     matchups = set()
     for prompt, what, a, b in zip(prompts, dimensions, judged.model_a.tolist(), judged.model_b.tolist(), strict=True):
@@ -206,33 +205,22 @@ def _possible(judged: BattleTable) -> set[SheetMatchup]:
     return matchups
 
 
-def _unblinded(
-    sheet: BattleTable, matchups: list[SheetMatchup | None], judged: BattleTable, skipped: dict[str, int]
-) -> BattleTable:
-    ids = sheet.text_column("question_id")
-    rows = [matchups[code] for code in ids.codes.tolist()]
-    shown = [one for one in rows if one is not None]
-    place = {name: code for code, name in enumerate(judged.models)}
-
-    def coded(texts: list[str]) -> Codes:
-        labels = {text: code for code, text in enumerate(dict.fromkeys(texts))}
-        return Codes(np.array([labels[text] for text in texts], dtype=np.int32), tuple(labels))
-
-    columns: dict[str, Any] = {"question_id": coded([one.prompt_id for one in shown])}
+def _unblinded(sheet: BattleTable, shown: list[SheetMatchup], judged: BattleTable) -> BattleTable:
+    """The rows of a sheet with the models that were shown as A and B."""
+    columns: dict[str, Any] = {"question_id": Codes.of([one.prompt_id for one in shown])}
     if any(one.dimension for one in shown):
-        columns["dimension"] = coded([one.dimension for one in shown])
+        columns["dimension"] = Codes.of([one.dimension for one in shown])
     if "voter" in sheet.columns:
         columns["voter"] = sheet.text_column("voter")
-    straight = np.array([sheet.models[code] == SIDES[0] for code in sheet.model_a.tolist()])
-    sides = [
-        (one.first, one.second) if same else (one.second, one.first) for one, same in zip(shown, straight, strict=True)
-    ]
+    place = {name: code for code, name in enumerate(judged.models)}
+    first = np.array([place[one.first] for one in shown], dtype=np.int32)
+    second = np.array([place[one.second] for one in shown], dtype=np.int32)
+    straight = sheet.model_a == sheet.models.index(SIDES[0])
     return replace(
         sheet,
         models=judged.models,
-        model_a=np.array([place[first] for first, _ in sides], dtype=np.int32),
-        model_b=np.array([place[second] for _, second in sides], dtype=np.int32),
+        model_a=np.where(straight, first, second),
+        model_b=np.where(straight, second, first),
         source=np.full(len(sheet), Source.HUMAN, dtype=np.int8),
         columns=columns,
-        skipped=skipped,
     )

@@ -8,18 +8,19 @@ from __future__ import annotations
 import enum
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 
 from tiltyard.battles import formats
 from tiltyard.battles.battle import FLAGS, OPTIONAL_FIELDS, TEXT_FIELDS, Source, is_pair
-from tiltyard.battles.formats import NO_MAP, ColumnMap, Format, listed
+from tiltyard.battles.formats import Format, listed, read_map
 from tiltyard.battles.inputs import Header, RawColumn
 from tiltyard.errors import BattleError, OptionError, OptionValue
+from tiltyard.options import Help, ReadingOptions
 
 
 class FieldKind(enum.Enum):
@@ -46,7 +47,6 @@ class FieldKind(enum.Enum):
 
 CORE = ("model_a", "model_b", "winner", "is_tie", "source", "score_a", "weight")
 
-
 KINDS = {
     **dict.fromkeys(("model_a", "model_b", "winner", "source"), FieldKind.NAME),
     **dict.fromkeys(TEXT_FIELDS, FieldKind.TEXT),
@@ -55,16 +55,8 @@ KINDS = {
     **dict.fromkeys((*FLAGS, "is_tie"), FieldKind.FLAG),
 }
 
-
 STRICT_NUMBERS = ("weight",)
 """Fields in which a NaN is a fault, not a missing value."""
-
-
-FEW_VALUED = frozenset(("model_a", "model_b", "winner", "source", "weight", "judge_model", "dimension", "category"))
-
-
-FEW_VALUED |= frozenset(("language", "is_tie", *FLAGS))
-"""Fields that hold few distinct values in practice, so that grouping by them while reading saves memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,53 +91,53 @@ class Layout:
         """The fields read as numbers."""
         return tuple(field for field in self.fields if not field.kind.is_label)
 
-    @property
-    def groups_early(self) -> bool:
-        """True when equal rows can be merged while reading without keeping almost every row."""
-        return self.counted and all(field.name in FEW_VALUED for field in self.fields)
-
     def field(self, name: str) -> Field | None:
         """The field of that name, or None when the source has none."""
         return next((field for field in self.fields if field.name == name), None)
 
-    def without_merging(self) -> Layout:
-        """The same layout with one row per row of the source."""
-        return replace(self, counted=False)
 
+@dataclass(frozen=True, kw_only=True)
+class ReadBattlesOptions(ReadingOptions):
+    """Options of `read_battles`."""
 
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """What the caller of `read_battles` asked for."""
+    columns: Annotated[
+        Collection[str] | None, Help("The optional columns to keep.", default="all that are known, and control pairs")
+    ] = None
+    counted: Annotated[bool, Help("Merge equal rows and add their weights, while reading.")] = False
+    hashed: Annotated[
+        Collection[str],
+        Help("Text columns that keep only which rows share a value (four bytes a row), not the texts."),
+    ] = ()
+    numbers: Annotated[Collection[str], Help("Columns that must hold numbers: a text in one is a bad row.")] = ()
 
-    format: str = "auto"
-    columns: tuple[str, ...] | None = None
-    where: str | None = None
-    default_source: Source | None = None
-    counted: bool = False
-    hashed: frozenset[str] = frozenset()
-    numbers: frozenset[str] = frozenset()
-    map: ColumnMap = NO_MAP
-    tie_band: float | None = None
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.columns, str) or isinstance(self.hashed, str):
+            raise OptionError("columns and hashed are lists of column names, not one text")
+        if self.format != "auto" and self.format not in formats.FORMAT_NAMES:
+            known = ", ".join(formats.FORMAT_NAMES)
+            raise OptionError(f"unknown format {self.format!r}: expected auto or one of {known}")
 
-    def with_texts(self) -> ReadOptions:
+    def with_texts(self) -> ReadBattlesOptions:
         """The same options with every text kept, for sources whose hashes could not be compared."""
         columns = None if self.columns is None else (*self.columns, *self.hashed)
-        return replace(self, columns=columns, hashed=frozenset())
+        return replace(self, columns=columns, hashed=())
 
 
-def choose_format(header: Header, options: ReadOptions, where: str) -> Format:
+def choose_format(header: Header, options: ReadBattlesOptions, where: str) -> Format:
     """The format that was asked for, or the one that the header shows."""
     if options.format in formats.LOG_FORMATS:
         raise BattleError(
             f"{where} is not a log of {options.format}. Name the right format (", OptionValue("format"), ")."
         )
+    mapped = read_map(options.map)
     if options.format == "auto":
         given = options.default_source is not None
-        return formats.recognise(header, where, source_is_given=given, mapped=options.map)
-    return formats.named(options.format, header, where, options.map)
+        return formats.recognise(header, where, source_is_given=given, mapped=mapped)
+    return formats.named(options.format, header, where, mapped)
 
 
-def make_layout(header: Header, options: ReadOptions, where: str, spelling: Format | None = None) -> Layout:
+def make_layout(header: Header, options: ReadBattlesOptions, where: str, spelling: Format | None = None) -> Layout:
     """The layout for a source with this header; `where` names the source in messages.
 
     Its format is chosen by the options, unless `spelling` says it.
@@ -153,12 +145,15 @@ def make_layout(header: Header, options: ReadOptions, where: str, spelling: Form
     spelling = choose_format(header, options, where) if spelling is None else spelling
     names = list(dict.fromkeys((*CORE, *_wanted(header, spelling, options, where))))
     fields = [_field(name, header, spelling, options) for name in names]
+    decider = spelling.default_source
+    if options.default_source is not None:
+        decider = Source.from_label(options.default_source)
     return Layout(
         format=spelling,
         header=header,
         fields=tuple(field for field in fields if field is not None),
-        default_source=spelling.default_source if options.default_source is None else options.default_source,
-        where=options.where,
+        default_source=decider,
+        where=options.where or None,
         counted=options.counted,
         name=where,
     )
@@ -166,11 +161,11 @@ def make_layout(header: Header, options: ReadOptions, where: str, spelling: Form
 
 def present_columns(header: Header, spelling: Format) -> tuple[str, ...]:
     """Our optional columns that a source has: the known ones, then its control pairs."""
-    known = [name for name in OPTIONAL_FIELDS if _known_raw(name, header, spelling) is not None]
+    known = [name for name in OPTIONAL_FIELDS if spelling.find(name, header) is not None]
     return tuple(dict.fromkeys((*known, *_pairs(header, spelling))))
 
 
-def _wanted(header: Header, spelling: Format, options: ReadOptions, where: str) -> Sequence[str]:
+def _wanted(header: Header, spelling: Format, options: ReadBattlesOptions, where: str) -> Sequence[str]:
     if options.columns is None:
         late = [name for name in OPTIONAL_FIELDS if header.cells == "json" and name in spelling.columns]
         return (*present_columns(header, spelling), *late)
@@ -193,14 +188,13 @@ def _pairs(header: Header, spelling: Format) -> list[str]:
     return sorted(name for name in numbers if is_pair(name, numbers))
 
 
-def _field(name: str, header: Header, spelling: Format, options: ReadOptions) -> Field | None:
+def _field(name: str, header: Header, spelling: Format, options: ReadBattlesOptions) -> Field | None:
     raw = _raw(name, header, spelling)
     if raw is None:
-        if header.cells != "json" or name not in spelling.columns:
+        late = spelling.columns.get(name, ("",))[0] if header.cells == "json" else ""
+        if not late or "." in late:
             return None
-        raw = RawColumn(spelling.columns[name][0], "text", top=spelling.columns[name][0])
-        if "." in raw.name:
-            return None
+        raw = RawColumn(late, "text", top=late)  # a later line may have it
     is_number = name in options.numbers or name in _pairs(header, spelling)
     kind = KINDS.get(name) or (FieldKind.NUMBER if is_number else FieldKind.TEXT)
     if name == "winner" and spelling.any_spelling:
@@ -209,14 +203,9 @@ def _field(name: str, header: Header, spelling: Format, options: ReadOptions) ->
 
 
 def _raw(name: str, header: Header, spelling: Format) -> RawColumn | None:
-    if name in spelling.columns or name in KINDS:
-        return _known_raw(name, header, spelling)
-    return header.columns.get(name)
-
-
-def _known_raw(name: str, header: Header, spelling: Format) -> RawColumn | None:
-    column = spelling.find(name, header)
-    return None if column is None else header.columns[column]
+    known = name in spelling.columns or name in KINDS
+    column = spelling.find(name, header) if known else name
+    return None if column is None else header.columns.get(column)
 
 
 BAD_NUMBER: Final = math.inf
@@ -228,10 +217,7 @@ class Wrong:
 
 
 WRONG: Final = Wrong()
-
-
 CellText = str | None | Wrong
-
 
 BLANKS = "".join(map(chr, (*range(9, 14), *range(28, 33), 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B))))
 BLANKS += "\u2028\u2029\u202f\u205f\u3000"
@@ -242,10 +228,7 @@ WHOLE = re.compile("-?[0-9]+[.]0")
 """A whole number that is written like a fraction, as tables write a column with gaps."""
 
 
-_TRUE = ("true", "1", "1.0")
-
-
-_FALSE = ("false", "0", "0.0")
+_FLAGS = {"true": "true", "1": "true", "1.0": "true", "false": "false", "0": "false", "0.0": "false"}
 
 
 def read_label(value: object, kind: FieldKind) -> CellText:
@@ -265,8 +248,7 @@ def read_label(value: object, kind: FieldKind) -> CellText:
     text = _plain_text(value)
     if kind is FieldKind.TEXT or text is None or text is WRONG:
         return text
-    flag = str(text).strip().lower()
-    return "true" if flag in _TRUE else "false" if flag in _FALSE else WRONG
+    return _FLAGS.get(str(text).strip().lower(), WRONG)
 
 
 def read_number(value: object, *, from_text: bool, strict: bool) -> float:

@@ -29,13 +29,8 @@ SHOWN_ENTRANTS = 6
 class MissingMatchup:
     """A matchup without a verdict.
 
-    Parameters:
-        prompt_id: Its prompt.
-        dimension: What was to be judged.
-        entrant_a: One entrant.
-        entrant_b: The other one.
-        reason: `unparsed`, `truncated`, `refused`, `error` or `never asked`.
-        columns: What its battle would say of the prompt, as far as the run folder tells: category, language, ….
+    `reason` is `unparsed`, `truncated`, `refused`, `error` or `never asked`; `columns` are what its battle would say of
+    the prompt, as far as the run folder tells: category, language, ….
     """
 
     prompt_id: str
@@ -61,12 +56,9 @@ Pair = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MissingVerdicts:
-    """The matchups of run folders that have no verdict, and how many there are in all.
+    """The matchups of run folders that have no verdict, and how many are `planned`, by dimension and entrants.
 
-    Parameters:
-        planned: How many matchups there are, by dimension and entrants; those of a panel whose judges each make a
-            battle count once for each judge.
-        matchups: Those without a verdict.
+    Those of a panel whose judges each make a battle count once for each judge.
     """
 
     planned: Mapping[Pair, int] = field(default_factory=dict)
@@ -116,16 +108,19 @@ class MissingVerdicts:
         )
 
     @property
-    def sentence(self) -> str:
-        """`50 of 200 matchups have no verdict (v2 50, v1 50: unparsed 50)`."""
-        return f"{self.counted} ({_listed(self.by_entrant, SHOWN_ENTRANTS)}: {_listed(self.by_reason)})"
-
-    @property
     def counted(self) -> str:
         """`50 of 200 matchups have no verdict`."""
-        total = self.total
         word = "has" if len(self) == 1 else "have"
-        return f"{len(self):,} of {total:,} matchup{'s' if total != 1 else ''} {word} no verdict"
+        return f"{len(self):,} of {self.total:,} matchup{'s' if self.total != 1 else ''} {word} no verdict"
+
+    @property
+    def sentence(self) -> str:
+        """`50 of 200 matchups have no verdict (v2 50, v1 50: unparsed 50)`."""
+        named, why = (
+            [f"{name} {count:,}" for name, count in counts.items()] for counts in (self.by_entrant, self.by_reason)
+        )
+        entrants = named if len(named) <= SHOWN_ENTRANTS else [*named[:SHOWN_ENTRANTS], "…"]
+        return f"{self.counted} ({', '.join(entrants)}: {', '.join(why)})"
 
     def to_dict(self) -> dict[str, Any]:
         """The counts as plain values."""
@@ -137,17 +132,8 @@ class MissingVerdicts:
         }
 
 
-def _listed(counts: Mapping[str, int], most: int | None = None) -> str:
-    shown = [f"{name} {count:,}" for name, count in list(counts.items())[:most]]
-    return ", ".join([*shown, "…"] if len(shown) < len(counts) else shown)
-
-
 def together(some: Sequence[MissingVerdicts]) -> MissingVerdicts:
-    """Those of several folders.
-
-    Parameters:
-        some: Those of each folder.
-    """
+    """Those of several folders."""
     planned: Counter[Pair] = Counter()
     for one in some:
         planned.update(one.planned)
@@ -155,25 +141,13 @@ def together(some: Sequence[MissingVerdicts]) -> MissingVerdicts:
 
 
 def missing_verdicts(battles: BattleData) -> MissingVerdicts:
-    """The matchups without a verdict of every run folder that battles come from; none where they come from no run.
-
-    Parameters:
-        battles: Whatever `read_battles` takes: a run folder, its `battles.jsonl`, or a glob of them.
-    """
-    folders = dict.fromkeys(folder.resolve() for folder in _run_folders(battles))
-    return together([read_missing(folder) for folder in folders])
-
-
-def _run_folders(battles: BattleData) -> Iterator[Path]:
-    """The folders, of runs or not, of the files that battles are read from: a run's are called `battles.jsonl`."""
+    """The matchups without a verdict of every run folder that battles come from; none where they come from no run."""
     paths = [battles] if isinstance(battles, str | Path) else battles
     if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | Path) for path in paths):
-        return
-    if "-" in map(str, paths):
-        return
-    for part in find_parts([path for path in paths if isinstance(path, str | Path)]):
-        if part.path.name == BATTLES:
-            yield part.path.parent
+        return MissingVerdicts()
+    parts = [] if "-" in map(str, paths) else find_parts(paths)
+    folders = dict.fromkeys(part.path.parent.resolve() for part in parts if part.path.name == BATTLES)
+    return together([read_missing(folder) for folder in folders])
 
 
 class _Raw(msgspec.Struct, frozen=True):
@@ -181,40 +155,28 @@ class _Raw(msgspec.Struct, frozen=True):
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """The part of a line that tells which matchup it is about."""
+    """What is read of a line of `matches.jsonl` or of a file of verdicts."""
 
     prompt_id: str
     dimension: str = ""
     entrant_a: str = ""
     entrant_b: str = ""
+    source: str | None = None
+    subject: str | None = None
+    language: str | None = None
+    prompt_columns: dict[str, Any] = {}
+    status: str | None = None
+    raw: tuple[_Raw, ...] = ()
 
     @property
     def matchup(self) -> tuple[str, str, frozenset[str]]:
         return self.dimension, self.prompt_id, frozenset((self.entrant_a, self.entrant_b))
 
-    def missing(self, reason: str, columns: Mapping[str, str]) -> MissingMatchup:
-        return MissingMatchup(self.prompt_id, self.dimension, self.entrant_a, self.entrant_b, reason, columns)
-
-
-class _Match(_Line, frozen=True):
-    """The part of a line of `matches.jsonl` that also tells what the bank says of the prompt."""
-
-    source: str | None = None
-    subject: str | None = None
-    language: str | None = None
-    prompt_columns: dict[str, Any] = {}
-
     @property
     def columns(self) -> dict[str, str]:
+        """What the bank says of the prompt."""
         known = {"prompt_source": self.source, "subject": self.subject, "language": self.language}
         return {name: str(value) for name, value in (self.prompt_columns | known).items() if value not in (None, "")}
-
-
-class _Verdict(_Line, frozen=True):
-    """The part of a verdict line that tells whether it is one, and why not."""
-
-    status: str | None = None
-    raw: tuple[_Raw, ...] = ()
 
     @property
     def reason(self) -> str | None:
@@ -224,6 +186,9 @@ class _Verdict(_Line, frozen=True):
             return None
         return next((name for name in failures if name), NEVER_ASKED)
 
+    def missing(self, reason: str, columns: Mapping[str, str]) -> MissingMatchup:
+        return MissingMatchup(self.prompt_id, self.dimension, self.entrant_a, self.entrant_b, reason, columns)
+
 
 def read_missing(folder: Path) -> MissingVerdicts:
     """The matchups of one run folder that have no verdict; none where the folder has no verdicts at all."""
@@ -232,13 +197,13 @@ def read_missing(folder: Path) -> MissingVerdicts:
     if not files:
         return MissingVerdicts()
     listed = folder / "matches" / "matches.jsonl"
-    matches = list(_read(listed, msgspec.json.Decoder(_Match))) if listed.is_file() else []
+    matches = list(_read(listed)) if listed.is_file() else []
     columns: dict[str, dict[str, str]] = {match.prompt_id: match.columns for match in matches}
     lines: Counter[tuple[str, str, frozenset[str]]] = Counter()
     planned: Counter[Pair] = Counter()
     missing: list[MissingMatchup] = []
     for path in files:
-        for line in _read(path, msgspec.json.Decoder(_Verdict)):
+        for line in _read(path):
             lines[line.matchup] += 1
             planned[line.dimension, line.entrant_a, line.entrant_b] += 1
             reason = line.reason
@@ -252,7 +217,8 @@ def read_missing(folder: Path) -> MissingVerdicts:
     return MissingVerdicts(planned, tuple(missing))
 
 
-def _read(path: Path, decoder: msgspec.json.Decoder[Any]) -> Iterator[Any]:
+def _read(path: Path) -> Iterator[_Line]:
+    decoder = msgspec.json.Decoder(_Line)
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():

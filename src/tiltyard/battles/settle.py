@@ -124,6 +124,11 @@ class Settled:
         sums = np.bincount(self.reasons, weights=weights, minlength=len(Reason))
         return {reason: int(sums[reason]) for reason in Reason if reason and sums[reason]}
 
+    @property
+    def skipped(self) -> dict[str, int]:
+        """The same by the reasons' names."""
+        return {reason.label: count for reason, count in self.counts().items()}
+
 
 def settle(batch: RawBatch, layout: Layout) -> Settled:
     """Apply every rule to a batch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import warnings
@@ -29,10 +30,11 @@ from tiltyard.battles.inputs import (
     RawColumn,
     delimiter,
     header_of_rows,
-    is_number,
+    json_object,
     suffix_kind,
+    text_holds,
 )
-from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, Field, FieldKind, Layout, ReadOptions, make_layout
+from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, Field, FieldKind, Layout, ReadBattlesOptions, make_layout
 from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, Settled, settle
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.errors import BadRow, BattleError, MissingExtra, NoBattles, OptionError, OptionValue, TiltyardError
@@ -64,7 +66,8 @@ class ClusterSums:
     """Over the small clusters: the sum of s sᵀ (`squares`), and how many there are.
 
     `sizes_of` is, for each parameter, the sum over clusters of the squared number of its battles there; `sizes` is the
-    same for all battles, and `largest` the number of battles in the largest cluster. `large` holds the other clusters.
+    same for all battles, and `largest` the number of battles in the largest cluster. `large` has a row for every group
+    of each other cluster: the cluster's number, the group's, and how many battles.
     """
 
     squares: Floats
@@ -72,27 +75,7 @@ class ClusterSums:
     sizes_of: Floats
     sizes: float
     largest: float
-    large: LargeClusters
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LargeClusters:
-    """Clusters of which every group is known, as triples: the cluster's number, the group's, and how many battles."""
-
-    cluster: NDArray[np.int64]
-    group: NDArray[np.int64]
-    battles: Floats
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RemoteCounts:
-    """The battles of another engine as counts: one row of `table` per group of equal rows.
-
-    `clusters` is there when battles depend on each other.
-    """
-
-    table: BattleTable
-    clusters: RemoteClusters | None = None
+    large: Floats
 
 
 def groups(table: BattleTable) -> NDArray[np.int64]:
@@ -100,27 +83,16 @@ def groups(table: BattleTable) -> NDArray[np.int64]:
     return table.number_column(GROUP).astype(np.int64)
 
 
-def with_groups(table: BattleTable, numbers: NDArray[np.intp], skipped: Mapping[str, int]) -> BattleTable:
-    """The table with its rows' groups, and with the bad rows that the engine counted."""
-    return replace(table, columns={**table.columns, GROUP: numbers.astype(np.float64)}, skipped=skipped)
-
-
 ROW = "v"
 """The column that holds a line of JSON as a VARIANT."""
-
-
 FAULT = "fault"
 """The column that says why a line cannot be read at all (0: it can)."""
-
-
+BROKEN = "broken cells"
+UNTOUCHED = "raw of "
+"""Prefix of a column's own value where its plain name is typed for a `where` expression."""
 NAN, INFINITY = "double('NaN')", "double('Infinity')"
-
-
 LISTED = 10_000
 """How many files are looked at to tell what kind they are."""
-
-
-BROKEN = "broken cells"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,7 +157,7 @@ def _json_rows(session: Any, paths: list[str], shown: str) -> SparkRows:
         raise BattleError(
             f"{shown} is a JSON array, which cannot be read in parts. Convert it: tiltyard battles convert."
         )
-    rows = [row for line in sample if isinstance(row := _decoded(line), dict)]
+    rows = [row for line in sample if (row := json_object(line)) is not None]
     if not rows:
         raise BattleError(f"{shown}: none of the lines seen is a JSON object. One battle per line is expected.")
     fault = (
@@ -196,27 +168,17 @@ def _json_rows(session: Any, paths: list[str], shown: str) -> SparkRows:
     return SparkRows(session, frame, header_of_rows(rows, "json"), shown)
 
 
-def _decoded(line: str) -> object:
-    try:
-        return msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeError):
-        return None
-
-
 def _csv_rows(session: Any, paths: list[str], kind: FileKind, shown: str) -> SparkRows:
     options = {"header": "true", "sep": delimiter(kind), "quote": '"', "escape": '"', "enforceSchema": "false"}
     names = session.read.options(**options).csv(paths).columns
     schema = ", ".join(f"{quoted(column)} string" for column in (*names, BROKEN))
     frame = session.read.options(**options, columnNameOfCorruptRecord=BROKEN).schema(schema).csv(paths)
     sample = [row.asDict() for row in islice(frame.limit(SAMPLE_ROWS).toLocalIterator(), SAMPLE_ROWS)]
-    columns = {column: RawColumn(column, _text_holds(sample, column), top=column) for column in names}
+    columns = {
+        column: RawColumn(column, text_holds(row[column] or "" for row in sample), top=column) for column in names
+    }
     fault = f"CASE WHEN {quoted(BROKEN)} IS NOT NULL THEN {int(Reason.WRONG_LENGTH)} ELSE 0 END AS {FAULT}"
     return SparkRows(session, frame.selectExpr(*map(quoted, names), fault), Header(columns, "text"), shown)
-
-
-def _text_holds(sample: list[dict[str, Any]], column: str) -> Any:
-    given = [row[column] for row in sample if (row[column] or "").strip()]
-    return "number" if given and all(is_number(value) for value in given) else "text"
 
 
 def quoted(text: str) -> str:
@@ -254,23 +216,18 @@ def _holds(kind: str) -> CellType:
 
 def where_columns(header: Header) -> Iterable[str]:
     """Every column of a text source, typed as a `where` expression expects it, beside what the fields are read from."""
-    kept = ROW if header.cells == "json" else None
+    yield FAULT
+    if header.cells == "json":
+        yield ROW
     for column in header.top_names:
         raw = header.columns[column]
         as_type = {"number": "double", "flag": "boolean"}.get(raw.holds)
-        if kept:
+        if header.cells == "json":
             value = f"variant_get({ROW}, {_path(raw)}, '{as_type}')" if as_type else _plain_text(raw)
         else:
             value = f"cast(nullif(trim({quoted(column)}), '') AS {as_type})" if as_type else quoted(column)
-            yield f"{quoted(column)} AS {quoted(_untouched(column))}"
+            yield f"{quoted(column)} AS {quoted(UNTOUCHED + column)}"
         yield f"{value} AS {quoted(column)}"
-    yield FAULT
-    if kept:
-        yield kept
-
-
-def _untouched(column: str) -> str:
-    return f"raw of {column}"
 
 
 def field_value(field: Field, layout: Layout) -> str:
@@ -294,12 +251,8 @@ def holds_json(field: Field, layout: Layout) -> bool:
 
 
 def _path(raw: RawColumn) -> str:
-    inner = "" if raw.inner is None else f"[{raw.inner}]" if isinstance(raw.inner, int) else f"[{_key(raw.inner)}]"
-    return _literal(f"$[{_key(raw.top)}]{inner}")
-
-
-def _key(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    inner = "" if raw.inner is None else f"[{json.dumps(raw.inner, ensure_ascii=False)}]"
+    return _literal(f"$[{json.dumps(raw.top, ensure_ascii=False)}]{inner}")
 
 
 def _literal(text: str) -> str:
@@ -308,7 +261,7 @@ def _literal(text: str) -> str:
 
 def _reference(raw: RawColumn, layout: Layout) -> str:
     if layout.header.cells == "text":
-        return quoted(raw.top if layout.where is None else _untouched(raw.top))
+        return quoted(raw.top if layout.where is None else UNTOUCHED + raw.top)
     if raw.inner is None:
         return quoted(raw.top)
     return (
@@ -344,19 +297,12 @@ def _number(raw: str, cells: str, field: Field) -> str:
 
 MOST_GROUPS = 2_000_000
 """At most this many groups of equal rows leave Spark: beyond, the outcomes are hardly counts any more."""
-
-
 MOST_PARAMETERS = 2_000
 """At most this many models have intervals by prompt: the square of their number leaves Spark."""
-
-
 ROWS_IN_A_STATEMENT = 20_000
 """So many rows of scores travel in one statement."""
-
-
 SMALL_TABLE = 500_000
 """Up to this many rows a table is sent to every worker whole."""
-
 
 COUNTS = """
 SELECT {keys}, count(*) AS rows, sum(weight) AS total
@@ -414,32 +360,40 @@ def open_on_spark(data: Any) -> SparkRows:
     return find_rows(_session(), paths)
 
 
-def count_on_spark(rows: SparkRows, options: ReadOptions, *, on_bad: OnBad) -> RemoteCounts:
-    """The battles as counts. `options.hashed` names the column that battles are clustered by, if any."""
+def count_on_spark(
+    rows: SparkRows, options: ReadBattlesOptions, *, on_bad: OnBad
+) -> tuple[BattleTable, RemoteClusters | None]:
+    """The battles as counts, one row per group of equal rows, and their clusters where battles depend on each other.
+
+    `options.hashed` names the column that battles are clustered by, if any.
+    """
     layout = make_layout(rows.header, options, rows.name)
     keys = key_columns(layout)
     battles = _staged(rows, layout, keys)
     sql = COUNTS.format(keys=", ".join(key.name for key in keys))
-    collected = _collect(rows, layout, lambda: rows.session.sql(sql, battles=battles).limit(MOST_GROUPS + 1))
-    if len(collected) > MOST_GROUPS:
+    groups = _collect(rows, layout, lambda: rows.session.sql(sql, battles=battles).limit(MOST_GROUPS + 1))
+    if len(groups) > MOST_GROUPS:
         raise OptionError(
             f"{rows.name} holds more than {MOST_GROUPS:,} different outcomes of pairs: too many soft scores or models "
             "to count. Use the duckdb engine, or leave some out with ",
             OptionValue("where"),
         )
-    grouped = SparkGroups.of(collected, layout, keys)
-    settled = grouped.settled()
-    skipped = grouped.skipped(settled)
+    groups.sort(key=lambda row: [(value is not None, str(value)) for value in row[: len(keys)]])
+    settled = _settled(groups, layout, keys)
+    skipped = settled.skipped
     if skipped and on_bad == "error":
-        raise grouped.first_problem(settled, rows.name)
+        raise _first_problem(settled, groups, layout, keys, rows.name)
     if not len(settled.table):
         why = ", ".join(f"{count} × {reason}" for reason, count in skipped.items()) or "no row is left"
         raise NoBattles(
             f"{rows.name}: no row is a battle ({why}). Check ", OptionValue("format"), " and ", OptionValue("where")
         )
-    table = with_groups(settled.table, np.flatnonzero(settled.reasons == 0), skipped)
-    clusters = RemoteClusters(next(iter(options.hashed)), rows, layout, battles, grouped) if options.hashed else None
-    return RemoteCounts(table, clusters)
+    number = np.flatnonzero(settled.reasons == 0).astype(np.float64)
+    table = replace(settled.table, columns={**settled.table.columns, GROUP: number}, skipped=skipped)
+    if not options.hashed:
+        return table, None
+    column = next(iter(options.hashed))
+    return table, RemoteClusters(column, rows, layout, battles, keys, [tuple(row[: len(keys)]) for row in groups])
 
 
 def _session() -> Any:
@@ -551,97 +505,64 @@ def key_columns(layout: Layout) -> list[KeyColumn]:
     return keys
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SparkGroups:
-    """The groups, in an order that depends on nothing but their keys."""
+def _settled(groups: Sequence[Sequence[Any]], layout: Layout, keys: list[KeyColumn]) -> Settled:
+    """The groups after all rules; each is its keys, how many rows of the source, and their weight.
 
-    layout: Layout
-    keys: list[KeyColumn]
-    entries: Sequence[Sequence[Any]]
-    rows: NDArray[np.int64]
-    total: Floats
+    Spark's CSV reader puts U+FFFD where bytes are not text.
+    """
+    columns = {key.name: [row[at] for row in groups] for at, key in enumerate(keys)}
+    fault = np.array(columns[FAULT], dtype=np.int8)
+    if layout.header.cells == "text":
+        odd = [any("\ufffd" in value for value in row if isinstance(value, str)) for row in groups]
+        fault[(fault == 0) & np.array(odd, dtype=bool)] = Reason.NOT_UTF8
+    labels, numbers = {}, {"weight": np.array(columns["weight_sign"])}
+    for key in keys:
+        if key.field is not None and key.field.kind.is_label:
+            is_json = holds_json(key.field, layout)
+            labels[key.field.name] = _label_column(columns[key.name], is_json=is_json)
+        elif key.field is not None:
+            numbers[key.field.name] = np.array(columns[key.name], dtype=np.float64)
+    for side in ("model_a", "model_b"):
+        labels[side].codes[fault > 0] = MISSING
+    fields = tuple(field for field in layout.fields if not field.hashed)
+    rows, total = (np.array([row[len(keys) + at] for row in groups], dtype=np.float64) for at in (0, 1))
+    batch = RawBatch(len(groups), labels, numbers, count=rows, total=total)
+    settled = settle(batch, replace(layout, fields=fields))
+    return replace(settled, reasons=np.where(fault > 0, fault, settled.reasons).astype(np.int8))
 
-    @classmethod
-    def of(cls, collected: Sequence[Sequence[Any]], layout: Layout, keys: list[KeyColumn]) -> SparkGroups:
-        """The groups that Spark found: its rows are the keys, how many rows of the source, and their weight."""
-        n = len(keys)
-        ordered = sorted(collected, key=lambda row: [(value is not None, str(value)) for value in row[:n]])
-        rows = np.array([row[n] for row in ordered], dtype=np.int64)
-        total = np.array([row[n + 1] for row in ordered], dtype=np.float64)
-        return cls(layout, keys, ordered, rows, total)
 
-    @property
-    def has_cluster(self) -> Bools:
-        """Which groups hold rows that share a cluster with others."""
-        return np.array([row[self._at("has_cluster")] for row in self.entries], dtype=bool)
+def _first_problem(
+    settled: Settled, groups: Sequence[Sequence[Any]], layout: Layout, keys: list[KeyColumn], name: str
+) -> BadRow:
+    """The error for bad rows: which values, and how many rows have them; Spark knows no line numbers."""
+    at = int(np.flatnonzero(settled.reasons)[0])
+    reason, n = Reason(int(settled.reasons[at])), int(groups[at][len(keys)])
+    where = f"{name} ({n:,} such {'row' if n == 1 else 'rows'})"
+    return RowProblem(reason, where, _detail(reason, groups[at], layout, keys)).error()
 
-    def key_values(self) -> list[tuple[Any, ...]]:
-        """What Spark grouped by, group by group."""
-        return [tuple(row[: len(self.keys)]) for row in self.entries]
 
-    def settled(self) -> Settled:
-        """The groups after all rules: those that are battles as a table, and the reason of each that is not."""
-        fault = self._faults()
-        labels, numbers = {}, {"weight": np.array([row[self._at("weight_sign")] for row in self.entries])}
-        for at, key in enumerate(self.keys):
-            if key.field is None:
-                continue
-            values = [row[at] for row in self.entries]
-            if key.field.kind.is_label:
-                labels[key.field.name] = _label_column(values, is_json=holds_json(key.field, self.layout))
-            else:
-                numbers[key.field.name] = np.array(values, dtype=np.float64)
-        for side in ("model_a", "model_b"):
-            labels[side].codes[fault > 0] = MISSING
-        fields = tuple(field for field in self.layout.fields if not field.hashed)
-        batch = RawBatch(len(self.entries), labels, numbers, count=self.rows.astype(np.float64), total=self.total)
-        settled = settle(batch, replace(self.layout, fields=fields))
-        return replace(settled, reasons=np.where(fault > 0, fault, settled.reasons).astype(np.int8))
-
-    def skipped(self, settled: Settled) -> dict[str, int]:
-        """How many rows are not battles, by reason."""
-        return {reason.label: count for reason, count in settled.counts().items()}
-
-    def first_problem(self, settled: Settled, name: str) -> BadRow:
-        """The error for bad rows: which values, and how many rows have them; Spark knows no line numbers."""
-        at = int(np.flatnonzero(settled.reasons)[0])
-        reason, n = Reason(int(settled.reasons[at])), int(self.rows[at])
-        where = f"{name} ({n:,} such {'row' if n == 1 else 'rows'})"
-        return RowProblem(reason, where, self._detail(reason, at)).error()
-
-    def _detail(self, reason: Reason, at: int) -> str:
-        if reason >= Reason.BROKEN_LINE:
-            return "Spark cannot tell which; the duckdb engine names file and line"
-        if reason is Reason.BAD_WEIGHT:
-            return f"weight is negative, below {LEAST_WEIGHT:.6f} or above {MOST_WEIGHT:,.0f}"
-        row: dict[str, Any] = {}
-        for key, value in zip(self.keys, self.entries[at], strict=False):
-            if key.name == "weight_sign" and np.isinf(value):
-                return "weight is not a finite number"
-            if key.field is None:
-                continue
-            raw = key.field.raw
-            read = _label(value, is_json=holds_json(key.field, self.layout)) if key.field.kind.is_label else value
-            if isinstance(read, float) and np.isinf(read):
-                return f"{raw.name} is not a finite number"
-            if raw.inner is None:
-                row[raw.top] = read
-            elif isinstance(raw.inner, int):
-                row[raw.top] = [read]
-            else:
-                row.setdefault(raw.top, {})[raw.inner] = read
-        return explain(reason, row, self.layout)
-
-    def _faults(self) -> NDArray[np.int8]:
-        """Why a line could not be read; Spark's CSV reader puts U+FFFD where bytes are not text."""
-        fault = np.array([row[self._at(FAULT)] for row in self.entries], dtype=np.int8)
-        if self.layout.header.cells == "text":
-            odd = [any("\ufffd" in value for value in row if isinstance(value, str)) for row in self.entries]
-            fault[(fault == 0) & np.array(odd, dtype=bool)] = Reason.NOT_UTF8
-        return fault
-
-    def _at(self, name: str) -> int:
-        return next(at for at, key in enumerate(self.keys) if key.name == name)
+def _detail(reason: Reason, group: Sequence[Any], layout: Layout, keys: list[KeyColumn]) -> str:
+    if reason >= Reason.BROKEN_LINE:
+        return "Spark cannot tell which; the duckdb engine names file and line"
+    if reason is Reason.BAD_WEIGHT:
+        return f"weight is negative, below {LEAST_WEIGHT:.6f} or above {MOST_WEIGHT:,.0f}"
+    row: dict[str, Any] = {}
+    for key, value in zip(keys, group, strict=False):
+        if key.name == "weight_sign" and np.isinf(value):
+            return "weight is not a finite number"
+        if key.field is None:
+            continue
+        raw = key.field.raw
+        read = _label(value, is_json=holds_json(key.field, layout)) if key.field.kind.is_label else value
+        if isinstance(read, float) and np.isinf(read):
+            return f"{raw.name} is not a finite number"
+        if raw.inner is None:
+            row[raw.top] = read
+        elif isinstance(raw.inner, int):
+            row[raw.top] = [read]
+        else:
+            row.setdefault(raw.top, {})[raw.inner] = read
+    return explain(reason, row, layout)
 
 
 def _label_column(values: list[str | None], *, is_json: bool) -> LabelColumn:
@@ -662,17 +583,22 @@ def _label(value: str | None, *, is_json: bool) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemoteClusters:
-    """The clusters of battles that Spark holds; `column` is the one whose equal values make battles dependent."""
+    """The clusters of battles that Spark holds; `column` is the one whose equal values make battles dependent.
+
+    `groups` is what Spark grouped by (`keys`), group by group.
+    """
 
     column: str
     source: SparkRows
     layout: Layout
     battles: Any
-    grouped: SparkGroups
+    keys: list[KeyColumn]
+    groups: list[tuple[Any, ...]]
 
     def shared(self, table: BattleTable) -> Bools:
         """Which rows of a counted table hold battles that have a cluster; the others are independent."""
-        shared: Bools = self.grouped.has_cluster[groups(table)]
+        at = [key.name for key in self.keys].index("has_cluster")
+        shared: Bools = np.array([row[at] for row in self.groups], dtype=bool)[groups(table)]
         return shared
 
     def sums(self, scores: GroupScores) -> ClusterSums:
@@ -689,7 +615,7 @@ class RemoteClusters:
                 OptionValue("min_battles"),
             )
         table = self._score_table(scores)
-        same_group = " AND ".join(f"battles.{key.name} <=> scores.{key.name}" for key in self.grouped.keys)
+        same_group = " AND ".join(f"battles.{key.name} <=> scores.{key.name}" for key in self.keys)
         hint = "/*+ BROADCAST(scores) */" if len(scores.group) <= SMALL_TABLE else ""
         words = {"same_group": same_group, "hint": hint, "every": EVERY, "most": scores.most_leverage}
 
@@ -697,21 +623,22 @@ class RemoteClusters:
             sql, session = statement.format(**words), self.source.session
             return _collect(self.source, self.layout, lambda: session.sql(sql, battles=self.battles, scores=table))
 
-        result = collect(SQUARES)
         squares, sizes, clusters, largest = np.zeros((n + 1, n + 1)), np.zeros(n + 1), 0.0, 0.0
-        for i, j, square, count, size, most in result:
+        for i, j, square, count, size, most in collect(SQUARES):
             squares[i, j] = squares[j, i] = square
             if i == j:
                 sizes[i] = size
             if i == j == EVERY:
-                clusters, largest = count, most
+                clusters, largest = float(count), float(most)
+        place: dict[Any, int] = {}
+        large = [(place.setdefault(name, len(place)), group, battles) for name, group, battles in collect(LARGE)]
         return ClusterSums(
             squares[:n, :n],
-            float(clusters),
+            clusters,
             sizes[:n],
             float(sizes[EVERY]),
-            float(largest),
-            _large_clusters(collect(LARGE)),
+            largest,
+            np.array(large, dtype=np.float64).reshape(-1, 3),
         )
 
     def _score_table(self, scores: GroupScores) -> Any:
@@ -720,30 +647,18 @@ class RemoteClusters:
         They travel as JSON inside the statement, because a table made of Python objects would need Python at every
         worker.
         """
-        keys, key_values = self.grouped.keys, self.grouped.key_values()
         triples = list(zip(scores.group.tolist(), scores.parameter.tolist(), scores.score.tolist(), strict=True))
         triples += [(group, EVERY, scores.leverage[group]) for group in np.unique(scores.group).tolist()]
-        names = [*(key.name for key in keys), "parameter", "score", "number"]
-        types = ", ".join(f"{key.name}: {key.sql_type}" for key in keys)
+        names = [*(key.name for key in self.keys), "parameter", "score", "number"]
+        types = ", ".join(f"{key.name}: {key.sql_type}" for key in self.keys)
         types += ", parameter: int, score: double, number: int"
         tables = []
         for start in range(0, len(triples), ROWS_IN_A_STATEMENT):
             part = triples[start : start + ROWS_IN_A_STATEMENT]
             rows = [
-                dict(zip(names, (*key_values[group], parameter, score, group), strict=True))
+                dict(zip(names, (*self.groups[group], parameter, score, group), strict=True))
                 for group, parameter, score in part
             ]
             sql = f"SELECT inline(from_json(:rows, 'array<struct<{types}>>'))"
             tables.append(self.source.session.sql(sql, args={"rows": msgspec.json.encode(rows).decode()}))
         return reduce(lambda one, other: one.unionAll(other), tables)
-
-
-def _large_clusters(triples: list[Any]) -> LargeClusters:
-    """Triples of cluster, group and battles, the clusters numbered as they come."""
-    place: dict[Any, int] = {}
-    cluster = [place.setdefault(name, len(place)) for name, _, _ in triples]
-    return LargeClusters(
-        np.array(cluster, dtype=np.int64),
-        np.array([group for _, group, _ in triples], dtype=np.int64),
-        np.array([battles for _, _, battles in triples], dtype=np.float64),
-    )

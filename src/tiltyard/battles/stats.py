@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.battle import OUTCOME_LABELS, SOURCE_LABELS, Outcome
-from tiltyard.battles.table import MISSING, BattleTable, Codes
+from tiltyard.battles.table import MISSING, BattleTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,12 @@ def battle_stats(table: BattleTable) -> BattleStats:
     n = len(table.models)
     outcomes = np.bincount(table.outcome, weights=table.weight, minlength=len(OUTCOME_LABELS))
     sources = np.bincount(table.source, weights=table.weight, minlength=len(SOURCE_LABELS))
-    per_model = _sums(table.model_a, table.weight, n) + _sums(table.model_b, table.weight, n)
+    sides = np.concatenate([table.model_a, table.model_b])
+    per_model = np.bincount(sides, weights=np.tile(table.weight, 2), minlength=n)
     a_won, b_won = table.outcome == Outcome.A, table.outcome == Outcome.B
     won = _seen(n, table.model_a[a_won], table.model_b[b_won])
     lost = _seen(n, table.model_b[a_won], table.model_a[b_won])
+    inconsistent = table.columns.get("inconsistent", np.zeros(len(table)))
     pairs = _pairs_met(table)
     spread = (per_model.min(), np.median(per_model), per_model.max()) if n else (0.0, 0.0, 0.0)
     return BattleStats(
@@ -86,34 +88,24 @@ def battle_stats(table: BattleTable) -> BattleStats:
         outcomes={label: float(outcomes[code]) for code, label in enumerate(OUTCOME_LABELS)},
         decisive=float(outcomes[Outcome.A] + outcomes[Outcome.B]),
         soft=0.0 if table.score_a is None else float(table.weight[~np.isnan(table.score_a)].sum()),
-        inconsistent=_inconsistent(table),
+        inconsistent=float(table.weight[inconsistent == 1.0].sum()),
         battles_per_model=dict(zip(("min", "median", "max"), map(float, spread), strict=True)),
         pairs_met=len(pairs),
         pairs_possible=n * (n - 1) // 2,
         islands=_islands(table.models, pairs),
         never_won=tuple(name for name, did in zip(table.models, won, strict=True) if not did),
         never_lost=tuple(name for name, did in zip(table.models, lost, strict=True) if not did),
-        prompts=_distinct(table, "question_id"),
+        prompts=len(_values(table, "question_id")) if "question_id" in table.columns else None,
         dimensions=_values(table, "dimension"),
         judges=_values(table, "judge_model"),
         skipped=dict(table.skipped),
     )
 
 
-def _sums(codes: NDArray[np.int32], weight: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    return np.bincount(codes, weights=weight, minlength=n).astype(np.float64, copy=False)
-
-
 def _seen(n: int, *codes: NDArray[np.int32]) -> NDArray[np.bool_]:
     seen = np.zeros(n, dtype=bool)
-    for some in codes:
-        seen[some] = True
+    seen[np.concatenate(codes)] = True
     return seen
-
-
-def _inconsistent(table: BattleTable) -> float:
-    column = table.columns.get("inconsistent")
-    return 0.0 if column is None or isinstance(column, Codes) else float(table.weight[column == 1.0].sum())
 
 
 def _pairs_met(table: BattleTable) -> NDArray[np.int64]:
@@ -126,27 +118,14 @@ def _pairs_met(table: BattleTable) -> NDArray[np.int64]:
 
 
 def _islands(models: tuple[str, ...], pairs: NDArray[np.int64]) -> tuple[tuple[str, ...], ...]:
-    parent = list(range(len(models)))
-
-    def root(code: int) -> int:
-        while parent[code] != code:
-            parent[code] = parent[parent[code]]
-            code = parent[code]
-        return code
-
-    for one, other in pairs.tolist():
-        parent[root(one)] = root(other)
-    groups: dict[int, list[str]] = {}
-    for code, name in enumerate(models):
-        groups.setdefault(root(code), []).append(name)
-    return tuple(sorted((tuple(group) for group in groups.values()), key=lambda group: (-len(group), group)))
-
-
-def _distinct(table: BattleTable, name: str) -> int | None:
-    if name not in table.columns:
-        return None
-    codes = np.unique(table.text_column(name).codes)
-    return int((codes != MISSING).sum())
+    group = {name: [name] for name in models}
+    for one, other in ((group[models[a]], group[models[b]]) for a, b in pairs.tolist()):
+        if one is not other:
+            small, large = sorted((one, other), key=len)
+            large += small
+            group |= dict.fromkeys(small, large)
+    distinct = {id(names): tuple(sorted(names)) for names in group.values()}
+    return tuple(sorted(distinct.values(), key=lambda names: (-len(names), names)))
 
 
 def _values(table: BattleTable, name: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from tiltyard.errors import BattleError
 from tiltyard.types import Bools, Floats, Int32s
 
 Int8s = NDArray[np.int8]
-
 
 MISSING = -1
 """The code of an absent text value."""
@@ -37,6 +36,12 @@ class Codes:
 
     codes: Int32s
     labels: Sequence[str]
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Codes:
+        """A column of these texts."""
+        place = {text: code for code, text in enumerate(dict.fromkeys(texts))}
+        return cls(np.array([place[text] for text in texts], dtype=np.int32), tuple(place))
 
     def __getitem__(self, rows: Bools | NDArray[np.intp]) -> Codes:
         return Codes(self.codes[rows], self.labels)
@@ -167,11 +172,15 @@ class BattleTable:
         for code in sorted(set(codes.codes.tolist()) - {MISSING}, key=lambda code: codes.labels[code]):
             yield codes.labels[code], self.take(codes.codes == code).compact()
 
+    def column(self, name: str) -> Column:
+        """A column by name."""
+        if name not in self.columns:
+            raise BattleError(f"these battles have no column {name!r}; they have {', '.join(self.columns) or 'none'}")
+        return self.columns[name]
+
     def text_column(self, name: str) -> Codes:
         """A text column by name; numbers are read as their text."""
-        column = self.columns.get(name)
-        if column is None:
-            raise BattleError(f"these battles have no column {name!r}; they have {', '.join(self.columns) or 'none'}")
+        column = self.column(name)
         if isinstance(column, Codes):
             return column
         values, codes = np.unique(column, return_inverse=True)
@@ -180,9 +189,7 @@ class BattleTable:
 
     def number_column(self, name: str) -> Floats:
         """A number column by name."""
-        column = self.columns.get(name)
-        if column is None:
-            raise BattleError(f"these battles have no column {name!r}; they have {', '.join(self.columns) or 'none'}")
+        column = self.column(name)
         if isinstance(column, Codes):
             some = f", such as {column.labels[0]!r}" if column.labels else ""
             raise BattleError(
@@ -206,11 +213,8 @@ class BattleTable:
 
 def other_slot(column: str) -> str:
     """`len_a` for `len_b` and the other way round; any other name stays."""
-    if column.endswith("_a"):
-        return column[:-2] + "_b"
-    if column.endswith("_b"):
-        return column[:-2] + "_a"
-    return column
+    other = {"_a": "_b", "_b": "_a"}.get(column[-2:])
+    return column[:-2] + other if other else column
 
 
 def merge_models(tables: Sequence[BattleTable]) -> tuple[str, ...]:
@@ -287,6 +291,19 @@ def merge_equal(table: BattleTable) -> BattleTable:
     return replace(merged, weight=weight, rows=rows)
 
 
+def has_equal_rows(table: BattleTable) -> bool:
+    """Whether two rows are equal in every column, or seem so by their hashes."""
+    hashes = np.zeros(len(table), dtype=np.uint64)
+    numbers = [table.weight, *([] if table.score_a is None else [table.score_a])]
+    for column in (table.model_a, table.model_b, table.outcome, table.source, *numbers, *table.columns.values()):
+        key = column.codes if isinstance(column, Codes) else column
+        hashes ^= key.view(np.uint64) if key.dtype == np.float64 else key.astype(np.uint64)
+        hashes *= np.uint64(0x9E3779B97F4A7C15)
+        hashes ^= hashes >> np.uint64(29)
+    hashes.sort()
+    return bool((hashes[1:] == hashes[:-1]).any())
+
+
 def _key(column: Column) -> NDArray[np.int64] | Int32s:
     """Integers that are equal where a column's values are; missing numbers count as equal."""
     if isinstance(column, Codes):
@@ -315,9 +332,6 @@ def _equal_runs(keys: Sequence[NDArray[Any]], n: int) -> tuple[NDArray[np.intp],
 Hashes = NDArray[np.uint64]
 
 
-BLOCK = 1 << 20
-
-
 class HashedLabels(Sequence[str]):
     """The labels of a column of which only the hashes are known; a label is the hash in hexadecimal."""
 
@@ -327,13 +341,7 @@ class HashedLabels(Sequence[str]):
     def __len__(self) -> int:
         return len(self.hashes)
 
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-    @overload
-    def __getitem__(self, at: slice) -> HashedLabels: ...
-    def __getitem__(self, at: int | slice) -> str | HashedLabels:
-        if isinstance(at, slice):
-            return HashedLabels(self.hashes[at])
+    def __getitem__(self, at: int) -> str:  # type: ignore[override]
         return f"{int(self.hashes[at]):016x}"
 
 
@@ -355,47 +363,7 @@ def hash_text(text: str) -> int:
 
 
 def dense_codes(hashes: Hashes) -> tuple[Int32s, Hashes]:
-    """Codes 0, 1, … of hash values (0 stands for missing), and the distinct hashes in order.
-
-    A hash is spread evenly, so its leading bits are nearly the address of its code: a table indexed by them answers
-    most rows at once, and only those whose leading bits are shared by two values are looked for before it.
-    """
-    distinct = _distinct(hashes)
-    if not len(distinct):
-        return np.full(len(hashes), MISSING, dtype=np.int32), distinct
-    bits = max(1, int(np.ceil(np.log2(len(distinct)))) + 3)
-    shift = np.uint64(64 - bits)
-    slots = (distinct >> shift).astype(np.int64)
-    table = np.full(1 << bits, MISSING, dtype=np.int32)
-    table[slots] = np.arange(len(distinct), dtype=np.int32)
-    codes = np.empty(len(hashes), dtype=np.int32)
-    for start in range(0, len(hashes), BLOCK):
-        codes[start : start + BLOCK] = _look_up(hashes[start : start + BLOCK], distinct, table, shift)
-    return codes, distinct
-
-
-def _distinct(hashes: Hashes) -> Hashes:
-    """The distinct hashes in order, without the one for missing; block by block, to sort little at a time."""
-    blocks = [_sorted_once(hashes[start : start + BLOCK]) for start in range(0, len(hashes), BLOCK)]
-    distinct = _sorted_once(np.concatenate(blocks)) if blocks else hashes
-    given: Hashes = distinct[distinct != 0]
-    return given
-
-
-def _sorted_once(hashes: Hashes) -> Hashes:
-    """The distinct hashes in order: a plain sort, which is several times faster here than `numpy.unique`'s hashing."""
-    ordered = np.sort(hashes)
-    new = np.ones(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    once: Hashes = ordered[new]
-    return once
-
-
-def _look_up(hashes: Hashes, distinct: Hashes, table: Int32s, shift: np.uint64) -> Int32s:
-    codes = table[(hashes >> shift).view(np.int64)]
-    codes[hashes == 0] = MISSING
-    unsure = np.flatnonzero((distinct[codes] != hashes) & (codes != MISSING))
-    while len(unsure):  # the table has the last of those that share leading bits
-        codes[unsure] -= 1
-        unsure = unsure[distinct[codes[unsure]] != hashes[unsure]]
-    return codes
+    """Codes 0, 1, … of hash values (0 stands for missing), and the distinct hashes in order."""
+    distinct, codes = np.unique(hashes, return_inverse=True)
+    has_missing = int(len(distinct) > 0 and distinct[0] == 0)
+    return (codes - has_missing).astype(np.int32), distinct[has_missing:]

@@ -8,7 +8,6 @@ import io
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -49,8 +48,12 @@ def write_battles(path: PathLike, battles: Battles) -> int:
             if kind is FileKind.PARQUET:
                 _write_parquet(unfinished, table)
             else:
-                with _opened(unfinished, zipped) as stream:
-                    write_lines(stream, table, kind)
+                with unfinished.open("wb") as file:
+                    if not zipped:
+                        write_lines(file, table, kind)
+                    else:
+                        with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as packed:
+                            write_lines(cast("BinaryIO", packed), table, kind)
     except OSError as error:
         raise BattleError(f"cannot write {path}: {error.strerror or error}. Check the folder and its rights.") from None
     return len(table)
@@ -139,16 +142,6 @@ def _write_parquet(path: Path, table: BattleTable) -> None:
             write_lines(stream, table)
         source = f"read_json({literal(str(lines))}, format = 'newline_delimited', columns = {{{declared}}})"
         connection.execute(f"COPY (SELECT * FROM {source}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd)")
-
-
-@contextmanager
-def _opened(path: Path, zipped: bool) -> Iterator[BinaryIO]:
-    with path.open("wb") as stream:
-        if not zipped:
-            yield stream
-            return
-        with gzip.GzipFile(filename="", fileobj=stream, mode="wb", compresslevel=6, mtime=0) as packed:
-            yield cast("BinaryIO", packed)
 
 
 def _empty() -> BattleTable:
@@ -258,27 +251,20 @@ def _words(table: BattleTable, types: dict[str, str], title: str, licence: str |
 
 
 def _counts(counts: BattleStats) -> list[str]:
-    lines = [f"- outcomes: {', '.join(f'{name} {_n(number)}' for name, number in counts.outcomes.items() if number)}"]
-    lines.append(f"- decided by: {', '.join(f'{name} {_n(number)}' for name, number in counts.sources.items())}")
-    if counts.prompts is not None:
-        lines.append(f"- prompts: {counts.prompts:,}")
-    if counts.judges:
-        lines.append(f"- judges: {', '.join(counts.judges[:8])}")
-    if counts.dimensions:
-        lines.append(f"- dimensions: {', '.join(counts.dimensions[:8])}")
-    if len(counts.islands) > 1:
-        lines.append(
-            f"- {len(counts.islands)} groups of models never met: models of different groups cannot be compared"
-        )
-    if counts.skipped:
-        lines.append(
-            f"- bad rows left out: {', '.join(f'{name} {_n(number)}' for name, number in counts.skipped.items())}"
-        )
-    return lines
+    def listed(numbers: Mapping[str, float]) -> str:
+        return ", ".join(f"{name} {number:,.{2 if number % 1 else 0}f}" for name, number in numbers.items() if number)
 
-
-def _n(number: float) -> str:
-    return f"{number:,.0f}" if float(number).is_integer() else f"{number:,.2f}"
+    apart = len(counts.islands)
+    lines = {
+        "outcomes": listed(counts.outcomes),
+        "decided by": listed(counts.sources),
+        "prompts": "" if counts.prompts is None else f"{counts.prompts:,}",
+        "judges": ", ".join(counts.judges[:8]),
+        "dimensions": ", ".join(counts.dimensions[:8]),
+        "groups of models that never met and cannot be compared": str(apart) if apart > 1 else "",
+        "bad rows left out": listed(counts.skipped),
+    }
+    return [f"- {name}: {value}" for name, value in lines.items() if value]
 
 
 def _meaning(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from tiltyard.battles.battle import Source
 from tiltyard.battles.reading import BattleData, oddities, read_battles
 from tiltyard.battles.spark import RemoteClusters
-from tiltyard.battles.table import BattleTable
+from tiltyard.battles.table import BattleTable, merge_equal
 from tiltyard.boards.building import Column, build_board
 from tiltyard.boards.certainty import (
     Certainty,
@@ -23,30 +24,29 @@ from tiltyard.boards.certainty import (
     coefficients,
     interval_settings,
     rating_ends,
+    remote_sandwich,
     share_remarks,
     shrink_notes,
-    shrink_settings,
     shrunk_fit,
 )
 from tiltyard.boards.estimator import (
     BOOTSTRAP_TABLES,
-    DRAWN_COPIES,
     DRAWS_MAX,
-    NUMBER,
+    FEWER,
+    PAIR_BYTES,
     RATING_MAX,
     ROUNDS_COPIES,
     SANDWICH_TABLES,
-    SOLVED_COPIES,
     EstimatorParameters,
     check_level,
     check_memory,
     check_number,
     check_whole,
-    what_is_too_large,
 )
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.misfit import report_fit
 from tiltyard.boards.preparation import (
+    SIDE_FLAGS,
     FitInput,
     asked_clusters,
     choose_clusters,
@@ -56,7 +56,6 @@ from tiltyard.boards.preparation import (
     connected,
     count_nameless,
     covariates,
-    merged,
     nameless_remark,
     one_cluster,
     settle_tie_model,
@@ -70,7 +69,6 @@ from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
 from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.graph import Reach, wins_and_losses
 from tiltyard.ratings.intervals import (
-    COLUMNS_AT_ONCE,
     DRAWS,
     MANY_MODELS,
     Covariance,
@@ -79,7 +77,6 @@ from tiltyard.ratings.intervals import (
     drawn_sandwich,
     sandwich,
 )
-from tiltyard.ratings.shrinkage import ShrunkFit
 
 DRAWN_REMARK = (
     "more than 2,000 models: standard errors from {draws} random draws (seed {seed}), places from intervals that hold "
@@ -151,7 +148,9 @@ class BradleyTerry(EstimatorParameters):
         table = read_battles(table)
         remarks: list[str] = []
         if clusters is None and self._needs_only_counts(table, remarks):
-            return replace(self, cluster="none")._fit(merged(table), remarks, None, memory)
+            counted = {name: column for name, column in table.columns.items() if name in ("judge_model", *SIDE_FLAGS)}
+            table = merge_equal(replace(table, columns=counted))
+            return replace(self, cluster="none")._fit(table, remarks, None, memory)
         return self._fit(table, remarks, clusters, memory)
 
     def solve(self, table: BattleData, *, memory: float | None = None) -> Solved:
@@ -161,11 +160,11 @@ class BradleyTerry(EstimatorParameters):
             table: Battles: a table, or whatever `read_battles` takes.
             memory: How many bytes the fit may take; None: what the machine has.
         """
-        return self._solve(read_battles(table), [], None, memory)[0]
+        return self._solve(read_battles(table), [], None, memory)
 
     def _solve(
         self, table: BattleTable, remarks: list[str], clusters: RemoteClusters | None, memory: float | None
-    ) -> tuple[Solved, ShrunkFit | None]:
+    ) -> Solved:
         """Select, prepare, fit, and find the errors."""
         selected = select(table, self.selection)
         if self.ties == "drop":
@@ -182,13 +181,13 @@ class BradleyTerry(EstimatorParameters):
             fitted, state = shrunk.fit, np.full(len(selected.table.models), Reach.HELD, dtype=np.int8)
         fit_input, covariance = self._covariance(fit_input, fitted, clusters)
         fit_input.remarks.extend([*share_remarks(covariance, fit_input.clusters), *oddities(selected.table)])
-        return Solved(fit_input, fitted, state, covariance), shrunk
+        return Solved(fit_input, fitted, state, covariance, shrunk)
 
     def _fit(
         self, table: BattleTable, remarks: list[str], clusters: RemoteClusters | None, memory: float | None
     ) -> Leaderboard:
-        solved, shrunk = self._solve(table, remarks, clusters, memory)
-        fit_input, fitted = solved.fit_input, solved.fit
+        solved = self._solve(table, remarks, clusters, memory)
+        fit_input, fitted, shrunk = solved.fit_input, solved.fit, solved.shrunk
         sure = certainty(
             fitted,
             fit_input,
@@ -204,7 +203,10 @@ class BradleyTerry(EstimatorParameters):
             plain = fitted if shrunk is None else None
             more["misfit"] = report_fit(fit_input, plain, seed=self.seed, remote=clusters is not None)
         board = self._board(fit_input, fitted, solved.state, sure, more)
-        return replace(board, settings={**board.settings, **shrink_settings(shrunk)})
+        if shrunk is None:
+            return board
+        prior = {"sd": POINTS_PER_LOGIT * math.sqrt(shrunk.variance), "dispersion": shrunk.dispersion}
+        return replace(board, settings={**board.settings, "shrink": prior})
 
     def _anchor_code(self, fit_input: FitInput) -> int | None:
         """The number of the anchor among the models."""
@@ -216,18 +218,22 @@ class BradleyTerry(EstimatorParameters):
         return table.models.index(self.anchor[0])
 
     def _check_memory(self, models: int, memory: float | None) -> None:
-        """Refuse intervals that would not fit into memory; ratings alone need little.
+        """Refuse intervals whose tables of pairs would not fit into memory; ratings alone need none.
 
-        Above 2,000 models only the bootstrap and robustness need tables of pairs.
+        Above 2,000 models only the bootstrap and robustness do.
         """
         tables = {"none": 0, "sandwich": SANDWICH_TABLES, "bootstrap": BOOTSTRAP_TABLES}[self.ci]
-        columns = ROUNDS_COPIES * self.rounds if self.ci == "bootstrap" else 0
         if self._draws(models):
-            tables, columns = 0, DRAWN_COPIES * DRAWS + SOLVED_COPIES * COLUMNS_AT_ONCE
+            tables = 0
+        instead: tuple[str | OptionValue, ...] = ("Use ", OptionValue("ci", "none"), " for the ratings alone, or ")
         if self.robustness:
             tables = max(tables, SANDWICH_TABLES)
-        what, advice = what_is_too_large(models, self.ci, many=models > MANY_MODELS, robustness=self.robustness)
-        check_memory(what, float(NUMBER) * models * (tables * models + columns), advice, memory)
+            instead = ("Leave out ", OptionValue("robustness", True), " and use ", *instead[1:])
+        elif self.ci == "bootstrap" and models > MANY_MODELS:
+            instead = ("Use ", OptionValue("ci", "sandwich"), ", which needs little memory, or ")
+        rounds = ROUNDS_COPIES * self.rounds if self.ci == "bootstrap" else 0
+        needed = float(PAIR_BYTES) * models * (tables * models + rounds)
+        check_memory(f"intervals and places of {models:,} models", needed, (*instead, *FEWER), memory)
 
     @property
     def reads_times(self) -> bool:
@@ -274,8 +280,6 @@ class BradleyTerry(EstimatorParameters):
         if self.ci == "none":
             return fit_input, None
         if clusters is not None and fit_input.clusters:
-            from tiltyard.boards.certainty import remote_sandwich
-
             covariance = remote_sandwich(fitted, fit_input, clusters)
             if covariance is not None:
                 return fit_input, covariance
@@ -320,7 +324,7 @@ class BradleyTerry(EstimatorParameters):
             places=sure.places,
             settings=self._settings(fit_input, sure),
             evaluated=self.evaluated,
-            notes=_notes(fit_input, state, sure, shrink_notes(fit_input) if self.shrink else None),
+            notes=_notes(fit_input, state, sure, shrunk=self.shrink),
             extra=extra,
             remarks=fit_input.remarks,
             details={**self._details(fit_input, fitted, sure), **more},
@@ -342,8 +346,7 @@ class BradleyTerry(EstimatorParameters):
         return {
             "method": "bt",
             "tie_model": "drop" if self.ties == "drop" else fit_input.tie_model.name,
-            "both_bad": self.selection.both_bad,
-            "inconsistent": self.selection.inconsistent,
+            **self.selection.settings("bt"),
             "scale": POINTS_PER_LOGIT,
             "anchor": None if self.anchor is None else {"model": self.anchor[0], "rating": self.anchor[1]},
             "interval": interval,
@@ -368,13 +371,10 @@ class BradleyTerry(EstimatorParameters):
         return details
 
 
-def _notes(
-    fit_input: FitInput, state: NDArray[np.int8], sure: Certainty, shrunk: list[str | None] | None
-) -> list[str | None]:
+def _notes(fit_input: FitInput, state: NDArray[np.int8], sure: Certainty, *, shrunk: bool) -> list[str | None]:
     """Why an interval is open, rough or missing."""
     records = zip(state, *wins_and_losses(fit_input.counted.cells), strict=True)
-    notes = [_reach_note(Reach(reach), won, lost) for reach, won, lost in records]
-    notes = notes if shrunk is None else shrunk
+    notes = shrink_notes(fit_input) if shrunk else [_reach_note(Reach(one), won, lost) for one, won, lost in records]
     rough = cluster_notes(sure.covariance, fit_input.clusters) or [None] * len(notes)
     return ["; ".join(filter(None, both)) or None for both in zip(notes, rough, strict=True)]
 

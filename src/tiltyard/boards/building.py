@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.reading import BattleData, oddities, read_battles
 from tiltyard.battles.table import MISSING, BattleTable
-from tiltyard.boards.estimator import FEWER, NUMBER, WIN_RATE_TABLES, EstimatorParameters, check_memory
+from tiltyard.boards.estimator import FEWER, PAIR_BYTES, WIN_RATE_TABLES, EstimatorParameters, check_memory
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.boards.preparation import comparisons
 from tiltyard.boards.selection import Selected, Selection, known_models, per_model, select
@@ -43,7 +43,7 @@ def build_board(
     """The board of a method: columns come in the order of the models, entries leave best first."""
     table: BattleTable = selected.table
     counts = count_by_model(selected)
-    sources = entry_sources(table, evaluated)
+    sources = _sources(table, evaluated)
     rank = ranks(rating)
     entries = tuple(
         RatingEntry(
@@ -67,7 +67,7 @@ def build_board(
     )
     return Leaderboard(
         entries=entries,
-        settings={**settings, "evaluated": evaluated, "judge_model": judge_name(table)},
+        settings={**settings, "evaluated": evaluated, "judge_model": _judge_name(table)},
         n_battles=table.n_battles + selected.both_bad.n_battles,
         left_out=selected.left_out,
         remarks=tuple(remarks),
@@ -94,35 +94,29 @@ class ModelCounts:
 def count_by_model(selected: Selected) -> ModelCounts:
     """Count by model."""
     table, m = selected.table, len(selected.table.models)
-    a_won, b_won = table.outcome == Outcome.A, table.outcome == Outcome.B
-    wins_a = sum_by(table.model_a, table.weight * a_won, m)
-    wins_b = sum_by(table.model_b, table.weight * b_won, m)
-    losses_a = sum_by(table.model_a, table.weight * b_won, m)
-    losses_b = sum_by(table.model_b, table.weight * a_won, m)
+    a_won, b_won = table.weight * (table.outcome == Outcome.A), table.weight * (table.outcome == Outcome.B)
     return ModelCounts(
-        wins=wins_a + wins_b,
-        losses=losses_a + losses_b,
+        wins=sum_by(table.model_a, a_won, m) + sum_by(table.model_b, b_won, m),
+        losses=sum_by(table.model_a, b_won, m) + sum_by(table.model_b, a_won, m),
         ties=per_model(table, table.weight * (table.outcome == Outcome.TIE)),
         both_bad=per_model(selected.both_bad, selected.both_bad.weight),
     )
 
 
-def entry_sources(table: BattleTable, evaluated: str | None) -> list[str]:
+def _sources(table: BattleTable, evaluated: str | None) -> list[str]:
     """`evaluated` for the model under test, `human` for the others.
 
     Where no model is named, those that no person ever judged are the evaluated ones: in a file of judged battles, all.
     """
-    if evaluated is not None:
-        if evaluated not in table.models:
-            raise OptionError(
-                f"the evaluated model {evaluated!r} is in none of the rated battles. {known_models(table)}"
-            )
-        return ["evaluated" if name == evaluated else "human" for name in table.models]
-    human = per_model(table, table.weight * (table.source == Source.HUMAN))
-    return ["human" if count > 0 else "evaluated" for count in human]
+    if evaluated is None:
+        human = per_model(table, table.weight * (table.source == Source.HUMAN))
+        return ["human" if count > 0 else "evaluated" for count in human]
+    if evaluated not in table.models:
+        raise OptionError(f"the evaluated model {evaluated!r} is in none of the rated battles. {known_models(table)}")
+    return ["evaluated" if name == evaluated else "human" for name in table.models]
 
 
-def judge_name(table: BattleTable) -> str | None:
+def _judge_name(table: BattleTable) -> str | None:
     """Who judged, as the rows say: one name, several joined by ` + ` in the order of the alphabet, or None."""
     if "judge_model" not in table.columns:
         return None
@@ -148,21 +142,15 @@ class WinRate(EstimatorParameters):
         models = len(selected.table.models)
         check_memory(
             f"win rates of all pairs of {models:,} models",
-            float(NUMBER) * WIN_RATE_TABLES * models * models,
+            float(PAIR_BYTES) * WIN_RATE_TABLES * models * models,
             ("Use ", OptionValue("method", "bt"), " with ", OptionValue("ci", "none"), ", or ", *FEWER),
             memory,
         )
         rates = pairwise(selected.table)
-        settings = {
-            "method": "winrate",
-            "both_bad": self.selection.both_bad,
-            "inconsistent": self.selection.inconsistent,
-            "interval": {"kind": "none"},
-        }
         return build_board(
             selected,
             rating=rates.average,
-            settings=settings,
+            settings={**self.selection.settings("winrate"), "interval": {"kind": "none"}},
             evaluated=self.evaluated,
             extra={"overall": rates.overall.tolist(), "score": rates.score.tolist()},
             remarks=[REMARK, *oddities(selected.table)],

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.spark import GroupScores, LargeClusters, RemoteClusters, groups
+from tiltyard.battles.spark import GroupScores, RemoteClusters, groups
 from tiltyard.boards.building import Column
 from tiltyard.boards.preparation import FitInput, kind_of
 from tiltyard.ratings import POINTS_PER_LOGIT
@@ -77,13 +77,14 @@ class Certainty:
 class Solved:
     """A fit with what is known of its errors: what a board, or the difference of two models, is made of.
 
-    `state` says which models nothing bounds from above or below (`Reach`).
+    `state` says which models nothing bounds from above or below (`Reach`), `shrunk` what is known of a prior.
     """
 
     fit_input: FitInput
     fit: BradleyTerryFit
     state: NDArray[np.int8]
     covariance: Uncertainty | None
+    shrunk: ShrunkFit | None = None
 
 
 def certainty(
@@ -140,7 +141,17 @@ def shrunk_fit(fit_input: FitInput, errors: Callable[[BradleyTerryFit], Uncertai
     """The fit with a normal prior on strengths; `errors` are those of a fit, asked for where battles have clusters."""
     from tiltyard.ratings.shrinkage import fit_shrunk
 
-    by_cluster = (lambda fitted: _dispersion(errors(fitted))) if fit_input.clusters else None
+    def dispersion(fitted: BradleyTerryFit) -> float:
+        """How many times as large variances are by cluster as the model alone says."""
+        both = errors(fitted)
+        if isinstance(both, DrawnCovariance):
+            own = both.fisher.variances(None)[0]
+        else:
+            assert isinstance(both, Covariance)
+            own = np.diag(both.fisher)
+        return float(both.variances().sum() / own[: len(both.degrees)].sum())
+
+    by_cluster = dispersion if fit_input.clusters else None
     shrunk = fit_shrunk(fit_input.counted.cells, fit_input.tie_model, by_cluster)
     if shrunk.equal:
         fit_input.remarks.append("shrink: the battles show no difference between the models, so all are rated alike")
@@ -151,23 +162,6 @@ def shrunk_fit(fit_input: FitInput, errors: Callable[[BradleyTerryFit], Uncertai
             "not for a model picked because it is extreme"
         )
     return shrunk
-
-
-def _dispersion(errors: Uncertainty) -> float:
-    """How many times as large variances are by cluster as the model alone says."""
-    if isinstance(errors, DrawnCovariance):
-        own = errors.fisher.variances(None)[0]
-    else:
-        assert isinstance(errors, Covariance)
-        own = np.diag(errors.fisher)[: len(errors.degrees)]
-    return float(errors.variances().sum() / own.sum())
-
-
-def shrink_settings(shrunk: ShrunkFit | None) -> dict[str, Any]:
-    """What a ratings file says of the prior; nothing without one."""
-    if shrunk is None:
-        return {}
-    return {"shrink": {"sd": POINTS_PER_LOGIT * math.sqrt(shrunk.variance), "dispersion": shrunk.dispersion}}
 
 
 def shrink_notes(fit_input: FitInput) -> list[str | None]:
@@ -276,30 +270,22 @@ def share_remarks(covariance: Uncertainty | None, columns: tuple[str, ...], unit
 
 
 def interval_settings(covariance: Uncertainty | None, columns: tuple[str, ...]) -> dict[str, Any]:
-    """What a ratings file says of the clusters behind its intervals."""
+    """What a ratings file says of the clusters, and of the random draws, behind its intervals."""
+    draws = {"draws": covariance.fisher.moves.shape[1]} if isinstance(covariance, DrawnCovariance) else {}
     if covariance is None or not covariance.ways:
-        return {"cluster": None, **_draws_settings(covariance)}
+        return {"cluster": None, **draws}
     known = covariance.degrees[covariance.known]
+    clusters = [
+        {"column": column, "count": way.count, "effective": way.effective_count, "largest_share": way.largest_share}
+        for column, way in zip(columns, covariance.ways, strict=True)
+    ]
     return {
         "cluster": ",".join(columns),
-        "clusters": [
-            {
-                "column": column,
-                "count": way.count,
-                "effective": way.effective_count,
-                "largest_share": way.largest_share,
-            }
-            for column, way in zip(columns, covariance.ways, strict=True)
-        ],
+        "clusters": clusters,
         "degrees_of_freedom": [float(known.min()), float(known.max())] if len(known) else None,
         "correction": "leave-one-out",
-        **_draws_settings(covariance),
+        **draws,
     }
-
-
-def _draws_settings(covariance: Uncertainty | None) -> dict[str, Any]:
-    """How many random draws stand behind the intervals, where they do."""
-    return {"draws": covariance.fisher.moves.shape[1]} if isinstance(covariance, DrawnCovariance) else {}
 
 
 def coefficients(
@@ -310,15 +296,11 @@ def coefficients(
     rows: dict[str, dict[str, float | None]] = {}
     for k, name in enumerate(names):
         value = POINTS_PER_LOGIT * float(fitted.parameters.coefficient[k])
-        half = None
+        rows[name] = {"points": value, "ci_low": None, "ci_high": None}
         if covariance is not None:
             cut = float(t_quantile(level, np.array(covariance.all_degrees)))
             half = POINTS_PER_LOGIT * cut * math.sqrt(max(covariance.variance(m + k), 0.0))
-        rows[name] = {
-            "points": value,
-            "ci_low": None if half is None else value - half,
-            "ci_high": None if half is None else value + half,
-        }
+            rows[name] = {"points": value, "ci_low": value - half, "ci_high": value + half}
     return rows
 
 
@@ -351,32 +333,21 @@ def remote_sandwich(fitted: BradleyTerryFit, fit_input: FitInput, clusters: Remo
     sums = clusters.sums(
         GroupScores(number[row[far]], parameter[far], score[far], fitted.n_parameters, leverage, SMALL_LEVERAGE)
     )
-    large, pieces = sums.large, _pieces(fitted, derivatives, fit_input, sums.large, number)
-    if sums.clusters + len(np.unique(large.cluster)) == 1.0 and shared.all():
+    large: Iterable[ClusteredRows] = ()
+    if len(sums.large):  # clusters that were handed over whole
+        place = np.full(int(number.max()) + 1, -1, dtype=np.int64)
+        place[number] = np.arange(len(number))
+        chosen = place[sums.large[:, 1].astype(np.int64)]
+        part = replace(rows.take(chosen), weight=sums.large[:, 2])
+        numbers = sums.large[:, 0].astype(np.int64)
+        large = clustered_rows(fitted, derivatives, part, counted.take(chosen), numbers, np.arange(len(chosen)))
+    if sums.clusters + len(np.unique(sums.large[:, 0])) == 1.0 and shared.all():
         return None
     sizes = ClusterSizes(sums.clusters, sums.sizes_of[: rows.n_models], sums.sizes, sums.largest)
     way = summed_way(
-        fitted, derivatives, rows, counted, ~shared, pieces, corrected=True, elsewhere=(sums.squares, sizes)
+        fitted, derivatives, rows, counted, ~shared, large, corrected=True, elsewhere=(sums.squares, sizes)
     )
     return combine((way.matrix,), derivatives.inverse, rows.battles_per_model(), (way,))
-
-
-def _pieces(
-    fitted: BradleyTerryFit,
-    derivatives: BattleDerivatives,
-    fit_input: FitInput,
-    large: LargeClusters,
-    number: Ints,
-) -> Iterable[ClusteredRows]:
-    """The clusters that were handed over whole."""
-    if not len(large.group):
-        return ()
-    place = np.full(int(number.max()) + 1, -1, dtype=np.int64)
-    place[number] = np.arange(len(number))
-    chosen = place[large.group]
-    rows = replace(fit_input.rows.take(chosen), weight=large.battles)
-    part = fit_input.counted.take(chosen)
-    return clustered_rows(fitted, derivatives, rows, part, large.cluster, np.arange(len(chosen)))
 
 
 def _row_scores(fitted: BradleyTerryFit, fit_input: FitInput, scores: ResultScores) -> tuple[Ints, Ints, Floats]:

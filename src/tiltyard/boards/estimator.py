@@ -9,7 +9,7 @@ it is set, not when it is used.
 from __future__ import annotations
 
 import math
-import os
+import re
 import sys
 from dataclasses import fields, is_dataclass, replace
 from numbers import Integral, Real
@@ -76,112 +76,58 @@ def check_level(level: object) -> None:
 
 
 def _within(value: Any, kind: type[Any], least: float, most: float) -> bool:
-    """Whether a value is a finite number of a kind, within limits."""
     return isinstance(value, kind) and -math.inf < value < math.inf and least <= value <= most
 
 
 def _limits(least: float, most: float) -> str:
     """The limits in words, after a comma."""
-    words = [f"at least {_plain(least)}"] if math.isfinite(least) else []
-    words += [f"at most {_plain(most)}"] if math.isfinite(most) else []
+    limits = {"at least": least, "at most": most}
+    words = [f"{word} {limit:,.0f}" for word, limit in limits.items() if math.isfinite(limit)]
     return ", " + " and ".join(words) if words else ""
-
-
-def _plain(limit: float) -> str:
-    return f"{limit:,.0f}" if float(limit).is_integer() else f"{limit:g}"
 
 
 def _names(owner: Any) -> list[str]:
     return [field.name for field in fields(owner)]
 
 
-NUMBER = 8
+PAIR_BYTES = 8
 """Bytes of a number in a table of pairs."""
-
-
-SANDWICH_TABLES = 7
-"""Tables of pairs that a sandwich and rank intervals hold at most: 5.4 to 7.2 measured with 1,000 to 5,000 models."""
-
-
-BOOTSTRAP_TABLES = 9
-"""The same with a bootstrap, without its rounds: one table for their covariance, and one to spare."""
-
-
+SANDWICH_TABLES, BOOTSTRAP_TABLES, WIN_RATE_TABLES = 7, 9, 6
+"""Tables of pairs held at most: 5.4 to 7.2 measured for a sandwich with 1,000 to 5,000 models."""
 ROUNDS_COPIES = 3
 """Copies of the bootstrap's rounds: as solved, joined, and sorted for their quantiles."""
 
-
-DRAWN_COPIES = 4
-"""Copies of the draws of many models, in whole numbers of 8 bytes: two of 4 bytes for each of up to four kinds."""
+FEWER = (OptionValue("min_battles"), " to leave out models that have few battles.")
 
 
-SOLVED_COPIES = 8
-"""Columns of a sparse solve held at once, for each column that is solved."""
-
-
-WIN_RATE_TABLES = 6
-"""Tables of pairs that win rates hold at most."""
-
-
-Advice = tuple[str | OptionValue, ...]
-FEWER: Advice = (OptionValue("min_battles"), " to leave out models that have few battles.")
-
-
-def check_memory(what: str, needed: float, advice: Advice, available: float | None = None) -> None:
+def check_memory(
+    what: str, needed: float, advice: tuple[str | OptionValue, ...], available: float | None = None
+) -> None:
     """Refuse what needs more memory than there is; `available` is what the machine has unless it is handed in."""
     available = available_memory() if available is None else available
     if available is not None and needed > available:
-        raise TooLarge(f"{what} need about {_size(needed)} of memory, and {_size(available)} are free", *advice)
-
-
-def what_is_too_large(models: int, ci: str, *, many: bool, robustness: bool) -> tuple[str, Advice]:
-    """What of a Bradley–Terry board needs the memory, and what to do without."""
-    if many and robustness:
-        return f"robustness of {models:,} models", ("Leave out ", OptionValue("robustness", True), ", or use ", *FEWER)
-    what = f"{'robustness' if ci == 'none' else 'intervals'} and places of {models:,} models"
-    if many and ci == "bootstrap":
-        return what, ("Use ", OptionValue("ci", "sandwich"), ", which needs little memory, or ", *FEWER)
-    alone: Advice = (" without ", OptionValue("robustness", True)) if robustness else ()
-    return what, ("Use ", OptionValue("ci", "none"), *alone, " for the ratings alone, or ", *FEWER)
+        need, free = (f"{n / 1e9:,.1f} GB" if n >= 1e8 else f"{n / 1e6:,.1f} MB" for n in (needed, available))
+        raise TooLarge(f"{what} need about {need} of memory, and {free} are free", *advice)
 
 
 def available_memory() -> float | None:
-    """The bytes that this process may still take, as far as the system says; None where it does not say.
+    """The bytes that this process may still take, as far as Linux says; None where nothing does.
 
     The least of the machine's free memory (caches count as free), the limit of a container, and the process's own.
     """
-    known = [_free_on_machine(), _container_limit(), _process_limit()]
-    return min((size for size in known if size is not None), default=None)
+    known = []
+    for path, pattern, unit in (
+        ("/proc/meminfo", r"MemAvailable:\s+(\d+)", 1024),
+        ("/sys/fs/cgroup/memory.max", r"(\d+)", 1),
+    ):
+        try:
+            found = re.search(pattern, Path(path).read_text(encoding="ascii"))
+        except OSError:
+            continue
+        known += [float(unit * int(found[1]))] if found else []
+    if sys.platform != "win32":
+        import resource
 
-
-def _free_on_machine() -> float | None:
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return 1024.0 * int(line.split()[1])
-    except (OSError, ValueError):
-        pass
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, OSError, ValueError):
-        return None
-
-
-def _container_limit() -> float | None:
-    try:
-        return float(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
-    except (OSError, ValueError):  # no such system, or the word "max"
-        return None
-
-
-def _process_limit() -> float | None:
-    if sys.platform == "win32":
-        return None
-    import resource
-
-    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
-    return None if soft == resource.RLIM_INFINITY else float(soft)
-
-
-def _size(size: float) -> str:
-    return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
+        soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+        known += [] if soft == resource.RLIM_INFINITY else [float(soft)]
+    return min(known, default=None)

@@ -34,6 +34,7 @@ NAMES = {
     "winrate": ("share of decisive battles won", "proportion"),
 }
 UNKNOWN = "unknown"
+CONTINUOUS = {"lower_is_better": False, "score_type": "continuous"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,15 +90,7 @@ def write_eval_records(
 def eval_record(
     model: str, reports: Mapping[str, EloReport], by: Evaluator, *, retrieved_at: float, when: str | None = None
 ) -> dict[str, Any]:
-    """The record of one model, as plain values.
-
-    Parameters:
-        model: The model.
-        reports: Ratings by the name of what was judged.
-        by: Who evaluated.
-        retrieved_at: The time of the record, in seconds since 1970.
-        when: When the evaluation was run, where that is known.
-    """
+    """The record of one model, as plain values; the parameters are those of `write_eval_records`."""
     from tiltyard import __version__
 
     developer, name = _developer_and_name(model, by)
@@ -129,66 +122,54 @@ def eval_record(
 
 
 def _results(title: str, report: EloReport, entry: RatingEntry, by: Evaluator) -> list[dict[str, Any]]:
-    """The rating with its interval, and the share of battles won."""
+    """The rating with its interval, and the share of battles won, ties half, where there are any."""
     method = str(report.details.get("method", "bt"))
     metric, unit = NAMES.get(method, (method, "points"))
     source = {"dataset_name": by.evaluation, "source_type": "other"}
     if by.hf_repo is not None:
-        source = {"dataset_name": by.evaluation, "source_type": "hf_dataset", "hf_repo": by.hf_repo}
+        source |= {"source_type": "hf_dataset", "hf_repo": by.hf_repo}
+
+    def result(about: dict[str, Any], score: dict[str, Any]) -> dict[str, Any]:
+        return {"evaluation_name": title, "source_data": source, "metric_config": about, "score_details": score}
+
     decided = f"by {report.judge_model}" if report.judge_model else "by people or judges"
     share = unit == "proportion"
     differences = "" if share else "; only differences mean something"
-    rating = {
-        "evaluation_name": title,
-        "source_data": source,
-        "metric_config": {
+    details = {
+        "judge_model": report.judge_model,
+        "battles_sha256": report.details.get("battles_sha256"),
+        "models_on_the_board": len(report.ratings),
+        "remarks": " ".join(report.details.get("remarks") or ()) or None,
+    }
+    rating = result(
+        {
             "evaluation_description": f"{metric}, from pairwise battles decided {decided}{differences}",
             "metric_id": f"tiltyard.{method}",
             "metric_name": metric,
             "metric_kind": "win_rate" if share else "elo",
             "metric_unit": unit,
             "metric_parameters": _parameters(report.details),
-            "lower_is_better": False,
-            "score_type": "continuous",
+            **CONTINUOUS,
             "min_score": 0.0 if share else "-Infinity",
             "max_score": 1.0 if share else "Infinity",
-            "additional_details": _texts(
-                {
-                    "judge_model": report.judge_model,
-                    "battles_sha256": report.details.get("battles_sha256"),
-                    "models_on_the_board": len(report.ratings),
-                    "remarks": " ".join(report.details.get("remarks") or ()) or None,
-                }
-            ),
+            "additional_details": _texts(details),
         },
-        "score_details": {"score": entry.rating, "details": _details(entry), **_uncertainty(report, entry)},
-    }
-    return [rating] if share else [rating, *_win_rate(title, entry, source)]
-
-
-def _win_rate(title: str, entry: RatingEntry, source: dict[str, str]) -> list[dict[str, Any]]:
-    """The share of its battles that a model won, ties half; nothing without any."""
+        {"score": entry.rating, "details": _details(entry), **_uncertainty(report, entry)},
+    )
     battles = entry.wins + entry.losses + entry.ties
-    if not battles:
-        return []
-    return [
-        {
-            "evaluation_name": title,
-            "source_data": source,
-            "metric_config": {
-                "evaluation_description": "share of battles won against whom it met, ties half",
-                "metric_id": "tiltyard.score",
-                "metric_name": "score",
-                "metric_kind": "win_rate",
-                "metric_unit": "proportion",
-                "lower_is_better": False,
-                "score_type": "continuous",
-                "min_score": 0.0,
-                "max_score": 1.0,
-            },
-            "score_details": {"score": (entry.wins + entry.ties / 2) / battles},
-        }
-    ]
+    if share or not battles:
+        return [rating]
+    won = {
+        "evaluation_description": "share of battles won against whom it met, ties half",
+        "metric_id": "tiltyard.score",
+        "metric_name": "score",
+        "metric_kind": "win_rate",
+        "metric_unit": "proportion",
+        **CONTINUOUS,
+        "min_score": 0.0,
+        "max_score": 1.0,
+    }
+    return [rating, result(won, {"score": (entry.wins + entry.ties / 2) / battles})]
 
 
 def _uncertainty(report: EloReport, entry: RatingEntry) -> dict[str, Any]:

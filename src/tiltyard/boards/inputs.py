@@ -44,9 +44,10 @@ def read_for(
             raise OptionError("where filters a file or frame while it is read: give it to read_battles instead.")
         return read_battles(battles, map=reading.map, tie_band=reading.tie_band)
     data = rereadable(battles)
-    clusters, columns = columns_for(estimator, peek(data, reading.format, reading.default_source, reading.map), also)
-    hashed = tuple(column for column in clusters if column not in also)
-    times = _reads_times(estimator) and "timestamp" in columns
+    seen = peek(data, reading.format, reading.default_source, reading.map)
+    clusters, columns = columns_for(estimator, seen, also)
+    in_order = isinstance(estimator, Elo | PermutationElo | Glicko2)
+    times = "timestamp" in columns and not in_order
     if times and not clusters and "timestamp" not in also and _are_very_many(data):
         times, columns = False, tuple(name for name in columns if name != "timestamp")
     return read_battles(
@@ -56,8 +57,8 @@ def read_for(
         where=reading.where,
         default_source=reading.default_source,
         on_bad=reading.on_bad,
-        counted=not clusters and not _in_order(estimator) and not getattr(estimator, "control", ()) and not times,
-        hashed=hashed,
+        counted=not (clusters or in_order or times or getattr(estimator, "control", ())),
+        hashed=tuple(column for column in clusters if column not in also),
         numbers=_controls(estimator),
         map=reading.map,
         tie_band=reading.tie_band,
@@ -80,25 +81,19 @@ def is_remote(battles: BattleData, reading: InputOptions) -> bool:
 
 def columns_for(estimator: Estimator, seen: Peek, also: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The cluster columns, and all columns to read; a column that is wanted but not there is an error."""
-    clusters, columns = _wanted(estimator, seen.columns)
-    named = {*columns, *also} - set(seen.columns) - set(seen.raw_columns)
-    if named:
-        raise OptionError(f"the battles have no column {sorted(named)[0]!r}; they have {', '.join(seen.raw_columns)}.")
-    return clusters, tuple(dict.fromkeys([*columns, *also]))
-
-
-def _wanted(estimator: Estimator, available: tuple[str, ...]) -> tuple[tuple[str, ...], list[str]]:
-    """The cluster columns, and all optional columns that the estimator needs."""
-    columns = [name for name in estimator.selection.columns() if name != "inconsistent" or name in available]
-    columns += [name for name in ("judge_model", *SIDE_FLAGS) if name in available]
+    columns = [name for name in estimator.selection.columns() if name != "inconsistent" or name in seen.columns]
+    columns += [name for name in ("judge_model", *SIDE_FLAGS) if name in seen.columns]
     clusters: tuple[str, ...] = ()
     if isinstance(estimator, BradleyTerry | PermutationElo) and estimator.ci != "none":
         asked = asked_clusters(estimator.cluster)
-        clusters = known_clusters(available) if asked is None else asked
-    columns += clusters
-    if (_in_order(estimator) or _reads_times(estimator)) and "timestamp" in available:
-        columns.append("timestamp")
-    return clusters, [*columns, *_controls(estimator)]
+        clusters = known_clusters(seen.columns) if asked is None else asked
+    counts = isinstance(estimator, WinRate) or (isinstance(estimator, BradleyTerry) and not estimator.reads_times)
+    times = ["timestamp"] if "timestamp" in seen.columns and not counts else []
+    wanted = dict.fromkeys([*columns, *clusters, *times, *_controls(estimator), *also])
+    absent = wanted.keys() - {*seen.columns, *seen.raw_columns}
+    if absent:
+        raise OptionError(f"the battles have no column {min(absent)!r}; they have {', '.join(seen.raw_columns)}.")
+    return clusters, tuple(wanted)
 
 
 def _controls(estimator: Estimator) -> list[str]:
@@ -106,22 +101,8 @@ def _controls(estimator: Estimator) -> list[str]:
     return [f"{name}_{side}" for name in getattr(estimator, "control", ()) for side in "ab"]
 
 
-def _reads_times(estimator: Estimator) -> bool:
-    """Whether a method that goes by counts looks at when battles were all the same."""
-    return isinstance(estimator, BradleyTerry) and estimator.reads_times
-
-
-def _in_order(estimator: Estimator) -> bool:
-    return isinstance(estimator, Elo | PermutationElo | Glicko2)
-
-
 def lacking(battles: BattleData, selection: Selection) -> MissingVerdicts:
-    """The matchups without a verdict of the runs that battles come from, among those that are selected.
-
-    Parameters:
-        battles: Where the battles are; see `read_battles`.
-        selection: Which of them are rated.
-    """
+    """The matchups without a verdict of the runs that battles come from, among those that are selected."""
     if is_spark_frame(battles) or selection.source == SOURCE_LABELS[Source.HUMAN]:
         return MissingVerdicts()
     result = missing_verdicts(battles)
@@ -129,13 +110,7 @@ def lacking(battles: BattleData, selection: Selection) -> MissingVerdicts:
 
 
 def with_missing_verdicts(board: Leaderboard, missing: MissingVerdicts, of: str = "") -> Leaderboard:
-    """The board, which says how many matchups have no verdict. Its ratings stay as they are.
-
-    Parameters:
-        board: The board.
-        missing: The matchups without a verdict.
-        of: What they are of, where that is more than the board.
-    """
+    """The board, which says how many matchups (`of` what, if of more than the board) have no verdict."""
     if not missing:
         return board
     remarks = (*board.remarks, f"{of}{missing.sentence}: they are in no rating")

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import (
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,25 +69,9 @@ class RatingEntry:
 
     def to_dict(self) -> dict[str, Any]:
         """The entry as in a ratings file."""
-        row: dict[str, Any] = {
-            "model": self.model,
-            "rating": self.rating,
-            "ci_low": self.ci_low,
-            "ci_high": self.ci_high,
-            "n_battles": whole(self.n_battles),
-            "source": self.source,
-            "rank": self.rank,
-            "rank_low": self.rank_low,
-            "rank_high": self.rank_high,
-            "wins": whole(self.wins),
-            "losses": whole(self.losses),
-            "ties": whole(self.ties),
-            "both_bad": whole(self.both_bad),
-        }
-        row.update(self.extra)
-        if self.note is not None:
-            row["note"] = self.note
-        return row
+        row = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("note", "extra")}
+        row |= {name: whole(row[name]) for name in ("n_battles", "wins", "losses", "ties", "both_bad")}
+        return {**row, **self.extra, **({} if self.note is None else {"note": self.note})}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,7 +147,29 @@ class Leaderboard:
             pairs: Pairs of models, or a `BattleTable`, of which only the two models are looked at.
             source: Who would decide, `human` or `llm-judge`, where the two tie at different rates.
         """
-        return predict_chances(self, pairs, source=source)
+        first, second = _places(self, pairs)
+        ratings = np.array([entry.rating for entry in self])
+        method = self.settings.get("method")
+        if method == "bt":
+            delta = (ratings[first] - ratings[second]) / float(self.settings["scale"])
+            model = TIE_MODELS.get(str(self.settings["tie_model"]), HALF)
+            tie = np.full(len(delta), _tie_parameter(self, model.untied, source))
+            return np.asarray(model.chances(delta, tie))
+        if source is not None:
+            raise OptionError(f"source matters where ties are modelled, and method {method} has no such parameter.")
+        if method in ("elo", "elo-perm"):
+            won = 0.5 + 0.5 * np.tanh(0.5 * np.log(10.0) / 400.0 * (ratings[first] - ratings[second]))
+        elif method == "glicko2":
+            deviations = np.array([float(entry.extra.get("deviation") or 0.0) for entry in self])
+            both = np.hypot(deviations[first], deviations[second])
+            won = expected_score(ratings[first], ratings[second], both)
+        else:
+            raise RatingError(
+                f"a board by {method} predicts no battle: a share of wins says nothing of the opponent. Rate with ",
+                OptionValue("method", "bt"),
+                ', "elo", "elo-perm" or "glicko2".',
+            )
+        return np.column_stack([won, 1.0 - won, np.zeros_like(won)])
 
     def to_dict(self) -> dict[str, Any]:
         """The board as plain values: the contents of a ratings file."""
@@ -258,31 +259,19 @@ class EloReport:
     ) -> EloReport:
         """The report of a leaderboard; the judge is the one that its battles name, unless another is given."""
         contents = board.to_dict()
-        contents.pop("ratings")
-        n_bootstraps = int(contents.pop("n_bootstraps", 0))
-        seed = int(contents.pop("seed", 0))
-        judges = contents.pop("judge_model", None)
-        return cls(
+        report = cls.from_dict(contents)
+        return replace(
+            report,
             arena=arena,
             model=model if model is not None else contents.get("evaluated"),
-            judge_model=judge_model if judge_model is not None else judges,
-            n_bootstraps=n_bootstraps,
-            seed=seed,
+            judge_model=judge_model if judge_model is not None else report.judge_model,
             ratings=board.entries,
-            details=contents,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The file's contents as plain values."""
-        return {
-            "arena": self.arena,
-            "model": self.model,
-            "judge_model": self.judge_model,
-            "n_bootstraps": self.n_bootstraps,
-            "seed": self.seed,
-            **self.details,
-            "ratings": [entry.to_dict() for entry in self.ratings],
-        }
+        named = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("ratings", "details")}
+        return {**named, **self.details, "ratings": [entry.to_dict() for entry in self.ratings]}
 
     def to_json(self) -> str:
         """The file's text."""
@@ -303,15 +292,8 @@ class EloReport:
             raise BattleError(
                 f"not a ratings file: {error!r} is missing or wrong. Expected `ratings: [{{model, rating, …}}]`."
             ) from None
-        return cls(
-            arena=rest.pop("arena", None),
-            model=rest.pop("model", None),
-            judge_model=rest.pop("judge_model", None),
-            n_bootstraps=rest.pop("n_bootstraps", 0),
-            seed=rest.pop("seed", 0),
-            ratings=ratings,
-            details=rest,
-        )
+        known = {one.name for one in fields(cls)} - {"details"}
+        return cls(**{name: rest.pop(name) for name in known & rest.keys()}, ratings=ratings, details=rest)
 
     @classmethod
     def read(cls, path: str | Path) -> EloReport:
@@ -361,22 +343,13 @@ class BoardComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as plain values."""
+        changes = [{**asdict(change), "places_gained": change.places_gained} for change in self.changes]
         return {
             "kendall_tau": self.kendall_tau,
             "spearman_rho": self.spearman_rho,
             "only_before": list(self.only_before),
             "only_after": list(self.only_after),
-            "changes": [
-                {
-                    "model": change.model,
-                    "rank_before": change.rank_before,
-                    "rank_after": change.rank_after,
-                    "places_gained": change.places_gained,
-                    "rating_before": change.rating_before,
-                    "rating_after": change.rating_after,
-                }
-                for change in self.changes
-            ],
+            "changes": changes,
         }
 
 
@@ -431,41 +404,6 @@ OUTCOMES = OUTCOME_LABELS[:3]
 """What is predicted, in the order of the columns: `model_a`, `model_b`, `tie`."""
 
 
-def predict_chances(
-    board: Leaderboard, pairs: BattleTable | Iterable[Sequence[str]], *, source: str | None = None
-) -> Floats:
-    """The chance of each outcome (a wins, b wins, tie) of each pair: an array of three columns whose rows sum to 1.
-
-    Parameters:
-        board: A board of ratings.
-        pairs: Pairs of models, or battles, of which only the two models are looked at.
-        source: Who would decide, `human` or `llm-judge`, where they tie at different rates.
-    """
-    first, second = _places(board, pairs)
-    ratings = np.array([entry.rating for entry in board])
-    method = board.settings.get("method")
-    if method == "bt":
-        delta = (ratings[first] - ratings[second]) / float(board.settings["scale"])
-        model = TIE_MODELS.get(str(board.settings["tie_model"]), HALF)
-        tie = np.full(len(delta), _tie_parameter(board, model.untied, source))
-        return np.asarray(model.chances(delta, tie))
-    if source is not None:
-        raise OptionError(f"source matters where ties are modelled, and method {method} has no such parameter.")
-    if method in ("elo", "elo-perm"):
-        won = 0.5 + 0.5 * np.tanh(0.5 * np.log(10.0) / 400.0 * (ratings[first] - ratings[second]))
-    elif method == "glicko2":
-        deviations = np.array([_deviation(entry.extra) for entry in board])
-        both = np.hypot(deviations[first], deviations[second])
-        won = expected_score(ratings[first], ratings[second], both)
-    else:
-        raise RatingError(
-            f"a board by {method} predicts no battle: a share of wins says nothing of the opponent. Rate with ",
-            OptionValue("method", "bt"),
-            ', "elo", "elo-perm" or "glicko2".',
-        )
-    return np.column_stack([won, 1.0 - won, np.zeros_like(won)])
-
-
 def _places(board: Leaderboard, pairs: BattleTable | Iterable[Sequence[str]]) -> tuple[Any, Any]:
     """Where the models of each pair stand on the board."""
     place = {entry.model: at for at, entry in enumerate(board)}
@@ -508,7 +446,3 @@ def _tie_parameter(board: Leaderboard, untied: float, source: str | None) -> flo
         )
     name = source or next(iter(result))
     return float(np.log(result[name])) if name in result else untied
-
-
-def _deviation(extra: Any) -> float:
-    return float(extra.get("deviation") or 0.0)

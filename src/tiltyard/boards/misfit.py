@@ -8,7 +8,6 @@ many battles every model is certainly wrong a little: prompts and voters with ta
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,37 +51,20 @@ WORST = 5
 """How many pairs and models are listed."""
 
 
-@dataclass(frozen=True, slots=True)
-class FitReport:
-    """What the checks of a fit came to: lines for a reader, and the record for a ratings file."""
-
-    lines: tuple[str, ...]
-    record: Mapping[str, Any]
-
-
 def report_fit(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int, remote: bool) -> Mapping[str, Any]:
     """Check a fit against its battles: the record for a ratings file; lines for a reader become remarks.
 
     Where ratings were pulled towards the mean (`fitted` is None) the plain fit is checked, because what is pulled does
     not describe the battles on purpose. With `remote` clusters are on another machine, and nothing can be checked.
     """
-    result = _checked(fit_input, fitted, seed=seed, remote=remote)
-    fit_input.remarks.extend(result.lines)
-    return result.record
-
-
-def _checked(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int, remote: bool) -> FitReport:
-    table = fit_input.selected.table
-    why = None
-    if remote and fit_input.clusters:
-        why = "the battles of each cluster are on another machine"
-    elif len(table.models) > MOST_MODELS:
-        why = f"more than {MOST_MODELS} models"
-    if why is not None:
-        return FitReport((f"fit not checked: {why}",), {"checked": False, "reason": why})
+    table, remarks = fit_input.selected.table, fit_input.remarks
     seconds = table.number_column("timestamp") if "timestamp" in table.columns else None
     no_slot = _sides_mean_nothing(table, fit_input)
     try:
+        if remote and fit_input.clusters:
+            raise RatingError("the battles of each cluster are on another machine")
+        if len(table.models) > MOST_MODELS:
+            raise RatingError(f"more than {MOST_MODELS} models")
         if fitted is None:
             fitted = fit_bounded(fit_input.counted.cells, fit_input.tie_model)[0]
         result = check_fit(
@@ -95,31 +77,25 @@ def _checked(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int, 
             seed=seed,
         )
     except RatingError as error:
-        return FitReport((f"fit not checked: {error}",), {"checked": False, "reason": str(error)})
-    missing = {"pairs": "too few pairs met", "schedule": "all pairs met about equally often"}
-    missing["ties"] = _no_tie_law(fitted)
-    missing["drift"] = _no_times(table) if seconds is None else "the times tell nothing apart"
-    missing["slot"] = no_slot or "who sat first follows from the models"
-    report = _report(result, table.models, fit_input.tie_model.name, missing)
-    skewed = None if "slot" in report.record["notes"] else _skewed_sides(table, fit_input)
-    if skewed is None:
-        return report
-    checked = SHARES.keys() & report.record.keys()
-    return FitReport((*(report.lines if checked else ()), skewed), report.record)
-
-
-def _no_times(table: BattleTable) -> str:
-    """Why no times are known."""
-    if float(table.weight.sum()) > MOST_TIMES:
-        return f"no timestamps, or more than {MOST_TIMES:,} battles to remember them for"
-    return "no timestamps"
-
-
-def _no_tie_law(fitted: BradleyTerryFit) -> str:
-    """Why ties by gap were not checked."""
-    if not fitted.tie_model.has_parameter:
-        return "ties count as half a win"
-    return "no ties" if len(fitted.tied_groups) == 0 else "all gaps are alike"
+        remarks.append(f"fit not checked: {error}")
+        return {"checked": False, "reason": str(error)}
+    no_ties = "no ties" if len(fitted.tied_groups) == 0 else "all gaps are alike"
+    no_times = "no timestamps" if seconds is None else "the times tell nothing apart"
+    if seconds is None and float(table.weight.sum()) > MOST_TIMES:
+        no_times = f"no timestamps, or more than {MOST_TIMES:,} battles to remember them for"
+    missing = {
+        "pairs": "too few pairs met",
+        "schedule": "all pairs met about equally often",
+        "ties": no_ties if fitted.tie_model.has_parameter else "ties count as half a win",
+        "drift": no_times,
+        "slot": no_slot or "who sat first follows from the models",
+    }
+    lines, record = fit_lines(result, table.models, fit_input.tie_model.name, missing)
+    skewed = None if "slot" in record["notes"] else _skewed_sides(table, fit_input)
+    if skewed is not None:
+        lines = [*(lines if SHARES.keys() & record.keys() else ()), skewed]
+    remarks.extend(lines)
+    return record
 
 
 def _sides_mean_nothing(table: BattleTable, fit_input: FitInput) -> str | None:
@@ -153,19 +129,15 @@ def _skewed_sides(table: BattleTable, fit_input: FitInput) -> str | None:
     )
 
 
-def _report(result: Misfit, models: Sequence[str], tie_model: str, missing: Mapping[str, str]) -> FitReport:
-    parts = {
-        "pairs": _pairs_record(result, models),
-        "schedule": _schedule_record(result, models),
-        "ties": _ties_record(result),
-        "drift": _drift_record(result, models),
-        "slot": _slot_record(result),
-    }
-    made = {name: part for name, part in parts.items() if part is not None}
+def fit_lines(
+    result: Misfit, models: Sequence[str], tie_model: str, missing: Mapping[str, str]
+) -> tuple[list[str], dict[str, Any]]:
+    """Lines for a reader, and the record for a ratings file; `missing` says why a check was not made."""
+    made = _records(result, models)
     ps = {name: part["p"] for name, part in made.items() if name in SHARES}
     certain = holm(ps)
     noted = [name for name in ps if name in certain and _matters(name, made)]
-    absent = [name for name in parts if name not in made]
+    absent = [name for name in missing if name not in made]
     record: dict[str, Any] = {
         "checked": True,
         "notes": noted,
@@ -175,7 +147,7 @@ def _report(result: Misfit, models: Sequence[str], tie_model: str, missing: Mapp
         "not_checked": [f"{name}: {missing[name]}" for name in absent],
     }
     lines = [_note(name, made, tie_model) for name in noted]
-    return FitReport(tuple(lines) or (_without_notes(record, ps, absent),), record)
+    return lines or [_without_notes(record, ps, absent)], record
 
 
 def holm(ps: Mapping[str, float]) -> set[str]:
@@ -209,79 +181,35 @@ def _schedule_matters(made: Mapping[str, Any]) -> bool:
     return bool(schedule is not None and schedule["p"] <= FALSE_ALARMS and abs(schedule["points"]) > SMALL_MOVE)
 
 
-def _pairs_record(result: Misfit, models: Sequence[str]) -> dict[str, Any] | None:
-    pairs = result.pairs
-    if pairs is None:
-        return None
-    rows = []
-    for k in range(min(WORST, len(pairs.z))):
-        one, other = models[pairs.first[k]], models[pairs.second[k]]
-        share, expected = float(pairs.share[k]), float(pairs.expected[k])
-        if share < expected:
-            one, other, share, expected = other, one, 1.0 - share, 1.0 - expected
-        rows.append(
-            {
-                "model": one,
-                "against": other,
-                "battles": float(pairs.battles[k]),
-                "share": share,
-                "expected": expected,
-                "error": float(pairs.error[k]),
-                "z": abs(float(pairs.z[k])),
-            }
-        )
-    return {"p": pairs.p, "size": pairs.size, "worst": rows}
-
-
-def _schedule_record(result: Misfit, models: Sequence[str]) -> dict[str, Any] | None:
-    schedule = result.schedule
-    if schedule is None:
-        return None
-    at = int(np.argmax(np.abs(schedule.z)))
-    return {
-        "p": schedule.p,
-        "model": models[at],
-        "points": POINTS_PER_LOGIT * float(schedule.move[at]),
-        "z": float(schedule.z[at]),
-    }
-
-
-def _ties_record(result: Misfit) -> dict[str, Any] | None:
-    law = result.ties
-    if law is None:
-        return None
-    return {
-        "p": law.p,
-        "close": law.close,
-        "close_expected": law.close_expected,
-        "far": law.far,
-        "far_expected": law.far_expected,
-    }
-
-
-def _drift_record(result: Misfit, models: Sequence[str]) -> dict[str, Any] | None:
-    drift = result.drift
-    if drift is None:
-        return None
-    order = np.argsort(-np.abs(drift.z), kind="stable")
-    sure = [int(i) for i in order if abs(drift.z[i]) >= drift.cut] or [int(order[0])]
-    rows = [
-        {
-            "model": models[i],
-            "points": POINTS_PER_LOGIT * float(drift.change[i]),
-            "error": POINTS_PER_LOGIT * float(drift.error[i]),
-        }
-        for i in sure[:WORST]
-    ]
-    return {"p": drift.p, "models": rows}
-
-
-def _slot_record(result: Misfit) -> dict[str, Any] | None:
-    slot = result.slot
-    if slot is None:
-        return None
-    low, value, high = (POINTS_PER_LOGIT * part for part in (slot.low, slot.advantage, slot.high))
-    return {"p": slot.p, "points": value, "ci_low": low, "ci_high": high}
+def _records(result: Misfit, models: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """What a ratings file says of each check that was made."""
+    made: dict[str, dict[str, Any]] = {}
+    if (pairs := result.pairs) is not None:
+        rows = []
+        for k in range(min(WORST, len(pairs.z))):
+            one, other = models[pairs.first[k]], models[pairs.second[k]]
+            share, expected = float(pairs.share[k]), float(pairs.expected[k])
+            if share < expected:
+                one, other, share, expected = other, one, 1.0 - share, 1.0 - expected
+            row = {"model": one, "against": other, "battles": float(pairs.battles[k]), "share": share}
+            rows.append({**row, "expected": expected, "error": float(pairs.error[k]), "z": abs(float(pairs.z[k]))})
+        made["pairs"] = {"p": pairs.p, "size": pairs.size, "worst": rows}
+    if (schedule := result.schedule) is not None:
+        at = int(np.argmax(np.abs(schedule.z)))
+        points = POINTS_PER_LOGIT * float(schedule.move[at])
+        made["schedule"] = {"p": schedule.p, "model": models[at], "points": points, "z": float(schedule.z[at])}
+    if (law := result.ties) is not None:
+        made["ties"] = {name: getattr(law, name) for name in ("p", "close", "close_expected", "far", "far_expected")}
+    if (drift := result.drift) is not None:
+        order = np.argsort(-np.abs(drift.z), kind="stable").tolist()
+        sure = [i for i in order if abs(drift.z[i]) >= drift.cut] or order[:1]
+        changes = [(i, *(POINTS_PER_LOGIT * float(value[i]) for value in (drift.change, drift.error))) for i in sure]
+        rows = [{"model": models[i], "points": points, "error": error} for i, points, error in changes[:WORST]]
+        made["drift"] = {"p": drift.p, "models": rows}
+    if (slot := result.slot) is not None:
+        low, points, high = (POINTS_PER_LOGIT * part for part in (slot.low, slot.advantage, slot.high))
+        made["slot"] = {"p": slot.p, "points": points, "ci_low": low, "ci_high": high}
+    return made
 
 
 def _note(name: str, made: Mapping[str, Any], tie_model: str) -> str:

@@ -7,12 +7,11 @@ board as if it had been rated alone: its own counts and places, intervals that i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Source
 from tiltyard.battles.table import MISSING, BattleTable
@@ -32,7 +31,6 @@ from tiltyard.boards.preparation import (
 from tiltyard.boards.selection import Selected, cluster_codes, restrict, select
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError, TooLarge
 from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.bradley_terry import BradleyTerryFit
 from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, count_pairs, sum_by
 from tiltyard.ratings.graph import Reach, islands, reach, ties_bounded
 from tiltyard.ratings.intervals import Clustering
@@ -103,17 +101,33 @@ def pooled_boards(
             f"pool needs battles of at least 2 values of {column}, and {len(categories)} can be rated: "
             "there is nothing to pool."
         )
-    _check_size(sum(len(category.ids) for category in categories), column, estimator)
+    strengths = sum(len(category.ids) for category in categories)
+    if strengths > MOST_STRENGTHS:
+        raise TooLarge(
+            f"pool fits {strengths:,} pairs of a {column} and a model at once, and {MOST_STRENGTHS:,} is the most",
+            "Leave rare models out with ",
+            OptionValue("min_battles"),
+            ", or rate without pool.",
+        )
+    estimator._check_memory(strengths, None)
     rows, model, where = _together(categories, clusters)
     tie_model = _tie_model(categories, rows, model, estimator, remarks)
     pooled = fit_pooled(rows, count_pairs(rows), tie_model, model, where)
-    remarks.append(_sentence(pooled, column))
-    settings = {"pool": _record(pooled, column, len(categories))}
+    sd = POINTS_PER_LOGIT * math.sqrt(pooled.shrunk.variance)
+    if pooled.shrunk.equal:
+        differs = f"no model's strength differs by {column} beyond chance, so ratings are nearly those of all battles"
+    else:
+        differs = (
+            f"a model's strength differs by {sd:.0f} points by {column} (standard deviation, estimated); ratings are "
+            "pulled towards the model's over all, those with few battles most"
+        )
+    remarks.append(f"pool: {differs}")
+    record = {"by": column, "categories": len(categories), "sd": sd, "dispersion": pooled.shrunk.dispersion}
     boards = {}
     for category in categories:
         fit_input = replace(category.alone, tie_model=tie_model, clusters=clusters, remarks=[*remarks])
         board = _board(category, fit_input, pooled, estimator)
-        boards[category.value] = replace(board, settings={**board.settings, **settings})
+        boards[category.value] = replace(board, settings={**board.settings, "pool": record})
     return boards
 
 
@@ -182,17 +196,6 @@ def _prepare(result: list[tuple[str, Selected]], estimator: BradleyTerry) -> lis
     ]
 
 
-def _check_size(strengths: int, column: str, estimator: BradleyTerry) -> None:
-    if strengths > MOST_STRENGTHS:
-        raise TooLarge(
-            f"pool fits {strengths:,} pairs of a {column} and a model at once, and {MOST_STRENGTHS:,} is the most",
-            "Leave rare models out with ",
-            OptionValue("min_battles"),
-            ", or rate without pool.",
-        )
-    estimator._check_memory(strengths, None)
-
-
 def _together(categories: list[_Category], clusters: tuple[str, ...]) -> tuple[Comparisons, Ints, Ints]:
     """All battles as comparisons between models in categories; for each of those its model, and its category."""
     names = sorted({name for category in categories for name in category.models})
@@ -234,7 +237,10 @@ def _tie_model(
 
 def _board(category: _Category, fit_input: FitInput, pooled: PooledFit, estimator: BradleyTerry) -> Leaderboard:
     """One category's board out of the joint fit."""
-    fitted = _fit_of(category, pooled)
+    cells, tie = category.alone.counted.cells, pooled.shrunk.fit.parameters.tie[category.tie_group]
+    if cells.n_groups == 1:
+        tie = tie[category.alone.selected.table.source[:1]]
+    fitted = fit_of_category(pooled, category.ids, cells, tie)
     table, weight = fit_input.selected.table, fit_input.rows.weight
     ways = tuple(
         _clusters_within(cluster_codes(table, name), weight, way.effective[category.ids])
@@ -245,14 +251,22 @@ def _board(category: _Category, fit_input: FitInput, pooled: PooledFit, estimato
     anchor = estimator._anchor_code(fit_input)
     sure = certainty(fitted, fit_input, covariance, anchor=anchor, level=estimator.level, rounds=0, seed=estimator.seed)
     state = pooled.state[category.ids]
-    more = {"misfit": _fit_report(category, fit_input, estimator)} if estimator.reads_times else {}
+    joined = len(islands(cells)) <= 1
+    more: dict[str, Any] = {}
+    if estimator.reads_times and joined:  # a plain fit of the category alone
+        alone = replace(category.alone, remarks=fit_input.remarks)
+        more["misfit"] = report_fit(alone, None, seed=estimator.seed, remote=False)
+    elif estimator.reads_times:
+        more["misfit"] = {"checked": False, "reason": "groups of models never met here"}
+        fit_input.remarks.append("fit not checked: groups of models never met here")
     board = estimator._board(fit_input, fitted, state, sure, more)
     means = pooled.means[category.ids]
     weights = zero_weights(covariance.known, anchor)
     zero = float(means.mean() if weights is None else weights @ means)
     start = CENTRE if estimator.anchor is None else estimator.anchor[1]
     over_all = dict(zip(category.models, start + POINTS_PER_LOGIT * (means - zero), strict=True))
-    notes = _notes(category, state)
+    here = np.where(state == Reach.HELD, reach(cells) if joined else Reach.HELD, Reach.HELD)
+    notes = {name: ALONE.get(Reach(one)) for name, one in zip(category.models, here.tolist(), strict=True)}
     entries = tuple(
         replace(
             entry,
@@ -264,33 +278,6 @@ def _board(category: _Category, fit_input: FitInput, pooled: PooledFit, estimato
     return replace(board, entries=entries)
 
 
-def _fit_of(category: _Category, pooled: PooledFit) -> BradleyTerryFit:
-    """The joint fit as that of the category's own pairs."""
-    cells, tie = category.alone.counted.cells, pooled.shrunk.fit.parameters.tie[category.tie_group]
-    if cells.n_groups == 1:
-        tie = tie[category.alone.selected.table.source[:1]]
-    return fit_of_category(pooled, category.ids, cells, tie)
-
-
-def _fit_report(category: _Category, fit_input: FitInput, estimator: BradleyTerry) -> Mapping[str, Any]:
-    """How well a plain fit of the category alone describes its battles; the lines go to the board's remarks."""
-    alone = replace(category.alone, remarks=fit_input.remarks)
-    if len(islands(alone.counted.cells)) > 1:
-        reason = "groups of models never met here"
-        fit_input.remarks.append(f"fit not checked: {reason}")
-        return {"checked": False, "reason": reason}
-    return report_fit(alone, None, seed=estimator.seed, remote=False)
-
-
-def _notes(category: _Category, state: NDArray[np.int8]) -> dict[str, str | None]:
-    """For each model what to say where only its battles in other categories bound it."""
-    cells = category.alone.counted.cells
-    if len(islands(cells)) > 1:
-        return dict.fromkeys(category.models)
-    here = np.where(state == Reach.HELD, reach(cells), Reach.HELD)
-    return {name: ALONE.get(Reach(one)) for name, one in zip(category.models, here.tolist(), strict=True)}
-
-
 def _clusters_within(codes: Ints, weight: Floats, effective: Floats) -> Clustering:
     """How many clusters a category's battles have, and what they are worth; `effective` is that of each model's."""
     named = codes != OWN_CLUSTER
@@ -299,26 +286,3 @@ def _clusters_within(codes: Ints, weight: Floats, effective: Floats) -> Clusteri
     total = float(size.sum())
     worth = total**2 / float(size @ size)
     return Clustering(np.empty((0, 0)), float(len(size)), worth, effective, float(size.max()) / total)
-
-
-def _sentence(pooled: PooledFit, column: str) -> str:
-    """What was pooled, in a line."""
-    if pooled.shrunk.equal:
-        return (
-            f"pool: no model's strength differs by {column} beyond chance, so ratings are nearly those of all battles"
-        )
-    return (
-        f"pool: a model's strength differs by {POINTS_PER_LOGIT * math.sqrt(pooled.shrunk.variance):.0f} points by "
-        f"{column} (standard deviation, estimated); ratings are pulled towards the model's over all, those with few "
-        "battles most"
-    )
-
-
-def _record(pooled: PooledFit, column: str, categories: int) -> dict[str, Any]:
-    """What a ratings file says of the pool."""
-    return {
-        "by": column,
-        "categories": categories,
-        "sd": POINTS_PER_LOGIT * math.sqrt(pooled.shrunk.variance),
-        "dispersion": pooled.shrunk.dispersion,
-    }

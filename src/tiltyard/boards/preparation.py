@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.table import MISSING, BattleTable, Codes
+from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.selection import Selected, cluster_codes, only_rated_models, restrict
 from tiltyard.errors import NotConnected, OptionError, OptionValue, RatingError
 from tiltyard.options import Ties
 from tiltyard.ratings.bradley_terry import bounded
 from tiltyard.ratings.comparisons import (
-    DENSE_KEYS,
     OWN_CLUSTER,
     Comparisons,
     Counted,
-    PairCells,
     count_pairs,
     scaled_difference,
-    sum_by,
 )
 from tiltyard.ratings.graph import islands, ties_bounded
 from tiltyard.ratings.tie_models import TIE_MODELS, TieModel
@@ -62,36 +59,6 @@ def comparisons(table: BattleTable) -> Comparisons:
     )
 
 
-MERGED_KEYS = 4_000_000
-"""Up to this many possible rows (pair, outcome, source) are counted in one array; above, rows stay as they are."""
-
-
-def merged(table: BattleTable) -> BattleTable:
-    """The same battles with equal rows as one, where nothing but who met, who won and who judged matters."""
-    m = len(table.models)
-    judges = table.text_column("judge_model") if "judge_model" in table.columns else None
-    n_judges = 1 if judges is None else 1 + len(judges.labels)
-    keys = m * m * len(Outcome) * len(Source) * n_judges
-    if table.score_a is not None or keys > MERGED_KEYS or len(table) < keys // 16 or table.n_weightless:
-        return table
-    key = ((table.model_a.astype(np.int64) * m + table.model_b) * len(Outcome) + table.outcome) * len(Source)
-    key += table.source
-    if judges is not None:
-        key = key * n_judges + (judges.codes - MISSING)
-    weight = sum_by(key, table.weight, keys)
-    filled, judge = np.divmod(np.flatnonzero(weight), n_judges)
-    pair, kind = np.divmod(filled, len(Outcome) * len(Source))
-    return replace(
-        table,
-        model_a=(pair // m).astype(np.int32),
-        model_b=(pair % m).astype(np.int32),
-        outcome=(kind // len(Source)).astype(np.int8),
-        source=(kind % len(Source)).astype(np.int8),
-        weight=weight[filled * n_judges + judge],
-        columns={} if judges is None else {"judge_model": Codes((judge + MISSING).astype(np.int32), judges.labels)},
-    )
-
-
 def without_ties(selected: Selected) -> Selected:
     """Decisive (and soft) battles only; the ties are counted as left out."""
     table = selected.table
@@ -102,7 +69,7 @@ def without_ties(selected: Selected) -> Selected:
 
 def connected(selected: Selected, remarks: list[str], *, only_connected: bool) -> Selected:
     """All models, if battles join them; else only the largest group, or an error that names the groups."""
-    groups = islands(_met(selected.table))
+    groups = islands(count_pairs(comparisons(selected.table)).cells)
     if len(groups) <= 1:
         return selected
     names = [[selected.table.models[code] for code in group] for group in groups]
@@ -112,18 +79,6 @@ def connected(selected: Selected, remarks: list[str], *, only_connected: bool) -
     inside[groups[0]] = True
     remarks.append(f"not rated, never met the others: {', '.join(name for group in names[1:] for name in group)}")
     return restrict(selected, inside, "model outside the largest connected group")
-
-
-def _met(table: BattleTable) -> PairCells:
-    """Who met whom, each pair once: all that connections depend on, and much cheaper than counting results."""
-    m = len(table.models)
-    if m * m > DENSE_KEYS:
-        return count_pairs(comparisons(table)).cells
-    met = np.zeros(m * m, dtype=bool)
-    met[table.model_a.astype(np.int64) * m + table.model_b] = True
-    pair = np.flatnonzero(met)
-    once = np.ones((len(pair), 3))
-    return PairCells(m, pair // m, pair % m, once, np.zeros_like(pair), 1, np.empty((len(pair), 0)))
 
 
 def _say_islands(names: list[list[str]]) -> tuple[str | OptionValue, ...]:

@@ -7,10 +7,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tiltyard.battles.formats import LOG_FORMATS
-from tiltyard.battles.layout import choose_format
-from tiltyard.battles.missing_verdicts import MissingVerdicts
-from tiltyard.battles.reading import BattleData, ReadBattlesOptions, make_options, peek_headers
-from tiltyard.battles.spark import RemoteCounts
+from tiltyard.battles.layout import ReadBattlesOptions, choose_format
+from tiltyard.battles.reading import BattleData, peek_headers
+from tiltyard.battles.spark import RemoteClusters
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.building import WinRate
@@ -29,8 +28,6 @@ from tiltyard.boards.selection import Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError, TooLarge
 from tiltyard.options import BattleOptions, InputOptions, RateOptions, check_choice, options_of, takes
-
-Countable = BradleyTerry | WinRate
 
 METHODS: dict[str, type[Estimator]] = {
     "bt": BradleyTerry,
@@ -90,14 +87,14 @@ def rate_with(
     before: Callable[[BattleTable], None] | None = None,
 ) -> Leaderboard:
     """A leaderboard from an estimator that is built already; `before` is called with the battles that were read."""
+    clusters = None
     if is_remote(battles, reading):
-        counted = _count(countable(estimator), battles, reading)
-        board = fit_counted(countable(estimator), counted, counted.table)
+        table, clusters = _count(estimator, battles, reading)
     else:
         table = read_for(estimator, battles, reading)
         if before is not None:
             before(table)
-        board = estimator.fit(table)
+    board = _fit(estimator, table, clusters)
     return replace(board, settings={**board.settings, **origin(battles, reading)})
 
 
@@ -129,15 +126,15 @@ def rate_by(
     from tiltyard.boards.pooling import check_poolable, pooled_boards
 
     poolable = check_poolable(estimator) if pool else None
-    counted = None
-    if is_remote(battles, reading):
-        if pool:
-            raise OptionError(
-                "pool needs the battles on this machine. Leave it out, or use ", OptionValue("engine", "duckdb"), "."
-            )
-        counted = _count(countable(estimator), battles, reading, also=(column,))
-    table = read_for(estimator, battles, reading, also=(column,)) if counted is None else counted.table
-    settings = origin(battles, reading)
+    remote, clusters = is_remote(battles, reading), None
+    if remote and pool:
+        raise OptionError(
+            "pool needs the battles on this machine. Leave it out, or use ", OptionValue("engine", "duckdb"), "."
+        )
+    if remote:
+        table, clusters = _count(estimator, battles, reading, also=(column,))
+    else:
+        table = read_for(estimator, battles, reading, also=(column,))
     boards: dict[str, Leaderboard] = {}
     failures: list[RatingError] = []
 
@@ -150,14 +147,19 @@ def rate_by(
         boards = pooled_boards(table, column, poolable, failed)
     for value, part in () if pool else table.split(column):
         try:
-            boards[value] = estimator.fit(part) if counted is None else fit_counted(countable(estimator), counted, part)
+            boards[value] = _fit(estimator, part, clusters)
         except TooLarge:
             raise
         except (BattleError, RatingError) as error:
             failed(RatingError(f"{column} {value}: ", *error.args))
+    settings = origin(battles, reading)
     boards = {value: replace(board, settings={**board.settings, **settings}) for value, board in boards.items()}
-    if counted is None:
-        boards = _say_missing(boards, column, lacking(battles, estimator.selection))
+    if not remote:
+        missing = lacking(battles, estimator.selection)
+        by_board = column == "dimension" and {one.dimension for one in missing.matchups} <= boards.keys()
+        for value, board in boards.items():
+            part_of = missing.only(dimensions={value}) if by_board else missing
+            boards[value] = with_missing_verdicts(board, part_of, "" if by_board else "of the whole run, ")
     if failures and not boards:
         raise failures[0]
     if leave_out is not None:
@@ -166,12 +168,8 @@ def rate_by(
     return boards
 
 
-def _say_missing(boards: dict[str, Leaderboard], column: str, missing: MissingVerdicts) -> dict[str, Leaderboard]:
-    """Each board with its matchups without a verdict; with those of the whole run where some belong to no board."""
-    if column == "dimension" and {one.dimension for one in missing.matchups} <= boards.keys():
-        parts = {value: missing.only(dimensions={value}) for value in boards}
-        return {value: with_missing_verdicts(board, parts[value]) for value, board in boards.items()}
-    return {value: with_missing_verdicts(board, missing, "of the whole run, ") for value, board in boards.items()}
+def _fit(estimator: Estimator, table: BattleTable, clusters: RemoteClusters | None) -> Leaderboard:
+    return estimator.fit(table, clusters=clusters) if isinstance(estimator, BradleyTerry) else estimator.fit(table)
 
 
 def make_estimator(method: str, selection: Selection, **options: Any) -> Estimator:
@@ -193,8 +191,13 @@ def make_estimator(method: str, selection: Selection, **options: Any) -> Estimat
     return kind(**given, selection=selection)
 
 
-def countable(estimator: BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate) -> Countable:
-    """The estimator, if counts are all it looks at; else an error that says what to use instead."""
+def _count(
+    estimator: Estimator, battles: BattleData, reading: InputOptions, also: Collection[str] = ()
+) -> tuple[BattleTable, RemoteClusters | None]:
+    """The battles as Spark counts them, with the columns that the estimator looks at, and their clusters."""
+    from tiltyard.battles.spark import count_on_spark, open_on_spark
+
+    here = OptionValue("engine", "duckdb")
     if not isinstance(estimator, BradleyTerry | WinRate):
         raise OptionError(
             f"{type(estimator).__name__} goes through the battles one by one, and the spark engine only counts them. "
@@ -203,61 +206,32 @@ def countable(estimator: BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate
             " or ",
             OptionValue("method", "winrate"),
             ", or ",
-            OptionValue("engine", "duckdb"),
+            here,
             ".",
         )
-    if isinstance(estimator, BradleyTerry) and estimator.control:
+    if isinstance(estimator, BradleyTerry) and (estimator.control or estimator.shrink):
+        what = "control" if estimator.control else "shrink"
         raise OptionError(
-            "style control looks at every battle, and the spark engine only counts them. Leave control out, or use ",
-            OptionValue("engine", "duckdb"),
-            ".",
+            f"{what} looks at every battle, and the spark engine only counts them. Leave {what} out, or use ", here, "."
         )
-    if isinstance(estimator, BradleyTerry) and estimator.shrink:
-        raise OptionError(
-            "shrink needs the battles on this machine. Leave it out, or use ", OptionValue("engine", "duckdb"), "."
-        )
-    return estimator
-
-
-def check_interval(estimator: Countable, cluster: str | None) -> None:
-    """Refuse the one interval that needs every cluster on this machine."""
-    if isinstance(estimator, BradleyTerry) and estimator.ci == "bootstrap" and cluster is not None:
-        raise OptionError(
-            f"a bootstrap by {cluster} needs every {cluster} on one machine. Use ",
-            OptionValue("ci", "sandwich"),
-            f", which the spark engine clusters by {cluster} too, or ",
-            OptionValue("cluster", "none"),
-            ", or ",
-            OptionValue("engine", "duckdb"),
-            ".",
-        )
-
-
-def _count(
-    estimator: Countable, battles: BattleData, reading: InputOptions, also: Collection[str] = ()
-) -> RemoteCounts:
-    """The battles as Spark counts them, with the columns that the estimator looks at."""
-    from tiltyard.battles.spark import count_on_spark, open_on_spark
-
     if reading.format in LOG_FORMATS or reading.tie_band is not None:
-        raise OptionError(
-            "the spark engine reads rows of battles, not logs with scores. Use ", OptionValue("engine", "duckdb"), "."
-        )
+        raise OptionError("the spark engine reads rows of battles, not logs with scores. Use ", here, ".")
     rows = open_on_spark(battles)
     asked = reading.part(ReadBattlesOptions)
-    plain = make_options(replace(asked, where=None, counted=True))
+    plain = replace(asked, where=None, counted=True)
     seen = peek_headers([(choose_format(rows.header, plain, rows.name), rows.header)])
     clusters, columns = columns_for(estimator, seen, also)
-    cluster = clusters[0] if clusters else None
-    check_interval(estimator, cluster)
-    hashed = () if cluster is None or cluster in also else (cluster,)
+    if isinstance(estimator, BradleyTerry) and estimator.ci == "bootstrap" and clusters:
+        raise OptionError(
+            f"a bootstrap by {clusters[0]} needs every {clusters[0]} on one machine. Use ",
+            OptionValue("ci", "sandwich"),
+            f", which the spark engine clusters by {clusters[0]} too, or ",
+            OptionValue("cluster", "none"),
+            ", or ",
+            here,
+            ".",
+        )
+    hashed = [name for name in clusters[:1] if name not in also]
     kept = [name for name in columns if name in also or name not in (*clusters, "timestamp")]
-    options = make_options(replace(asked, columns=kept, counted=True, hashed=hashed))
+    options = replace(asked, columns=kept, counted=True, hashed=hashed)
     return count_on_spark(rows, options, on_bad=reading.on_bad)
-
-
-def fit_counted(estimator: Countable, counted: RemoteCounts, part: BattleTable) -> Leaderboard:
-    """The board of a part of the counted battles."""
-    if isinstance(estimator, BradleyTerry):
-        return estimator.fit(part, clusters=counted.clusters)
-    return estimator.fit(part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,10 @@ class Selection(SelectionOptions):
         wanted = {"dimension": self.dimension is not None, "inconsistent": self.inconsistent == "drop"}
         return tuple(name for name, needed in wanted.items() if needed)
 
+    def settings(self, method: str) -> dict[str, Any]:
+        """What a ratings file says of the method and of these filters."""
+        return {"method": method, "both_bad": self.both_bad, "inconsistent": self.inconsistent}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selected:
@@ -61,7 +66,9 @@ def select(table: BattleTable, selection: Selection) -> Selected:
     if selection.source is not None:
         keep(table.source == Source.from_label(selection.source), f"source is not {selection.source}")
     if selection.dimension is not None:
-        keep(_has_text(table, "dimension", selection.dimension), f"dimension is not {selection.dimension}")
+        texts = table.text_column("dimension")
+        here = np.array([text == selection.dimension for text in texts.labels] + [False])[texts.codes]
+        keep(here, f"dimension is not {selection.dimension}")
     if selection.inconsistent == "drop" and "inconsistent" in table.columns:
         keep(table.number_column("inconsistent") != 1.0, "inconsistent judgment")
     is_both_bad = table.outcome == Outcome.BOTH_BAD
@@ -70,7 +77,9 @@ def select(table: BattleTable, selection: Selection) -> Selected:
     elif selection.both_bad == "drop":
         keep(~is_both_bad, "both bad")
     if selection.min_battles > 0:
-        table = _drop_rare(table, selection.min_battles, left_out)
+        rare = per_model(table, table.weight) < selection.min_battles
+        reason = f"model with fewer than {selection.min_battles:g} battles"
+        keep(~(rare[table.model_a] | rare[table.model_b]), reason)
     table = table.compact()
     is_both_bad = table.outcome == Outcome.BOTH_BAD
     rated = table.take(~is_both_bad)
@@ -103,23 +112,6 @@ def restrict(selected: Selected, inside: NDArray[np.bool_], reason: str) -> Sele
     gone = selected.table.n_battles + selected.both_bad.n_battles - table.n_battles - both_bad.n_battles
     left_out = {**selected.left_out, reason: gone} if gone else selected.left_out
     return Selected(table, both_bad, left_out)
-
-
-def _has_text(table: BattleTable, column: str, text: str) -> NDArray[np.bool_]:
-    codes = table.text_column(column)
-    if text not in codes.labels:
-        return np.zeros(len(table), dtype=bool)
-    return np.asarray(codes.codes == codes.labels.index(text))
-
-
-def _drop_rare(table: BattleTable, least: float, left_out: dict[str, float]) -> BattleTable:
-    """Without the models that have fewer than `least` battles. Battles are counted once, before anyone leaves."""
-    battles = per_model(table, table.weight)
-    rare = battles < least
-    gone = rare[table.model_a] | rare[table.model_b]
-    if gone.any():
-        left_out[f"model with fewer than {least:g} battles"] = float(table.weight[gone].sum())
-    return table.take(~gone)
 
 
 def per_model(table: BattleTable, weight: Floats) -> Floats:

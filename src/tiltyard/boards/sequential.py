@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +23,7 @@ from tiltyard.boards.estimator import (
 )
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.preparation import asked_clusters, choose_clusters
-from tiltyard.boards.selection import Selected, Selection, cluster_codes, only_rated_models, select
+from tiltyard.boards.selection import Selection, cluster_codes, only_rated_models, select
 from tiltyard.errors import OptionValue, RatingError
 from tiltyard.options import check_choice, explains
 from tiltyard.ratings import elo
@@ -34,36 +33,19 @@ from tiltyard.types import Floats, Int32s, Ints
 
 SCORE_A = np.array([1.0, 0.0, 0.5, np.nan])
 """The first model's score for each `Outcome`; both-bad has none."""
-
-
-DEVIATION_REMARK = "the interval comes from the Glicko deviation, and holds only if matches were not chosen by rating"
-
-
-ORDER_REMARK = "Elo depends on the order of the battles and has no interval: compare with Bradley–Terry (method bt)"
-
-
 MANY_SHUFFLES, FEW_SHUFFLES = 500, 50
 """How many shuffles are played by default, and how many at least where battles are very many."""
-
 PLAYED_BATTLES = 50_000_000
 """With more battles than a 500th of this, fewer shuffles are played by default: the mean of 50 is known to a seventh of
 the noise of one order, and each would take a second."""
-
-
-SEM_REMARK = "± SEM: shuffle error only; says nothing about other prompts. The interval is the sampling interval"
-
-
-ONLY_WON = "won all its decisive battles; no bounds"
-
-
-ONLY_LOST = "lost all its decisive battles; no bounds"
-
-
-Ends = list[float | None]
-
-
 MOST_BATTLES = 200_000_000
 """More battles than this are not played one by one: their order alone would take gigabytes."""
+
+DEVIATION_REMARK = "the interval comes from the Glicko deviation, and holds only if matches were not chosen by rating"
+ORDER_REMARK = "Elo depends on the order of the battles and has no interval: compare with Bradley–Terry (method bt)"
+SEM_REMARK = "± SEM: shuffle error only; says nothing about other prompts. The interval is the sampling interval"
+ONLY_WON = "won all its decisive battles; no bounds"
+ONLY_LOST = "lost all its decisive battles; no bounds"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,14 +129,8 @@ class Elo(EstimatorParameters):
             k=self.k,
             initial_rating=self.initial_rating,
         )
-        settings = {
-            "method": "elo",
-            "both_bad": self.selection.both_bad,
-            "inconsistent": self.selection.inconsistent,
-            "k": self.k,
-            "initial_rating": self.initial_rating,
-            "interval": {"kind": "none"},
-        }
+        settings = {"k": self.k, "initial_rating": self.initial_rating, "interval": {"kind": "none"}}
+        settings = {**self.selection.settings("elo"), **settings}
         return build_board(selected, rating=ratings, settings=settings, evaluated=self.evaluated, remarks=remarks)
 
 
@@ -188,7 +164,11 @@ class PermutationElo(EstimatorParameters):
 
     def fit(self, table: BattleData) -> Leaderboard:
         """Rate the battles in `n_perms` orders."""
-        selected = self._decisive_only(select(read_battles(table), self.selection))
+        selected = select(read_battles(table), self.selection)
+        left_out, every = dict(selected.left_out), selected.table
+        if ties := float(every.weight[every.outcome == Outcome.TIE].sum()):
+            left_out["tie (permutation Elo rates decisive battles only)"] = ties
+        selected = only_rated_models(every.take(decisive(every)), selected.both_bad, left_out)
         models = selected.table.models
         remarks: list[str] = []
         battles = in_order(selected.table, remarks)
@@ -208,23 +188,44 @@ class PermutationElo(EstimatorParameters):
         )
         trace = result.default
         extra: dict[str, Column] = {name: getattr(trace, name).tolist() for name in ("sem", "ci95_low", "ci95_high")}
-        clusters = choose_clusters(selected.table, self.cluster, remarks) if self.ci != "none" else ()
-        low = high = None
+        interval: dict[str, Any] = {"kind": "none"}
+        low = high = notes = None
         if self.ci != "none":
+            clusters = choose_clusters(selected.table, self.cluster, remarks)
             low, high = self._sampling_ends(selected.table, battles, clusters, trace)
             extra |= {"sampling_low": low, "sampling_high": high}
             remarks.append(SEM_REMARK)
+            interval = {"kind": "sampling", "level": self.level, "cluster": ",".join(clusters) or None}
+            wins = count_by_model(selected).wins > 0
+            notes = [
+                None if end is not None else ONLY_WON if won else ONLY_LOST for end, won in zip(low, wins, strict=True)
+            ]
         return build_board(
             selected,
             rating=trace.mean,
             low=low,
             high=high,
-            settings=self._settings(clusters, n_perms),
+            settings={
+                **self.selection.settings("elo-perm"),
+                "k": self.k,
+                "initial_rating": self.initial_rating,
+                "n_perms": n_perms,
+                "seed": self.seed,
+                "interval": interval,
+            },
             evaluated=self.evaluated,
-            notes=None if low is None else _notes(selected, low),
+            notes=notes,
             extra=extra,
             remarks=remarks,
-            details={"k_sensitivity": _sweep(result, models)},
+            details={
+                "k_sensitivity": {
+                    f"{trace.k:g}": {
+                        name: {"mean": float(mean), "sem": float(sem)}
+                        for name, mean, sem in zip(models, np.asarray(trace.mean), np.asarray(trace.sem), strict=True)
+                    }
+                    for trace in result.sweep
+                }
+            },
             arrays={"permutation_ratings": trace.ratings},
         )
 
@@ -246,7 +247,7 @@ class PermutationElo(EstimatorParameters):
 
     def _sampling_ends(
         self, table: BattleTable, battles: OrderedBattles, clusters: tuple[str, ...], trace: elo.EloTraces
-    ) -> tuple[Ends, Ends]:
+    ) -> tuple[Column, Column]:
         """The ends of the sampling intervals, the widest of all clusterings; None for a model that has none."""
         ways: list[Ints | None] = [cluster_codes(table, column)[battles.row] for column in clusters]
         result = [
@@ -266,52 +267,11 @@ class PermutationElo(EstimatorParameters):
         low, high = ([None if math.isnan(end) else end for end in side.tolist()] for side in ends)
         return low, high
 
-    def _decisive_only(self, selected: Selected) -> Selected:
-        table = selected.table
-        rated = decisive(table)
-        left_out = dict(selected.left_out)
-        ties = float(table.weight[table.outcome == Outcome.TIE].sum())
-        if ties:
-            left_out["tie (permutation Elo rates decisive battles only)"] = ties
-        return only_rated_models(table.take(rated), selected.both_bad, left_out)
-
-    def _settings(self, clusters: tuple[str, ...], n_perms: int) -> Mapping[str, Any]:
-        interval: dict[str, Any] = {"kind": "none"}
-        if self.ci != "none":
-            interval = {"kind": "sampling", "level": self.level, "cluster": ",".join(clusters) or None}
-        return {
-            "method": "elo-perm",
-            "both_bad": self.selection.both_bad,
-            "inconsistent": self.selection.inconsistent,
-            "k": self.k,
-            "initial_rating": self.initial_rating,
-            "n_perms": n_perms,
-            "seed": self.seed,
-            "interval": interval,
-        }
-
 
 def _check_scale(initial_rating: float, *ks: float) -> None:
     check_number("initial_rating", initial_rating, least=-RATING_MAX, most=RATING_MAX)
     for k in ks:
         elo.check_k(k)
-
-
-def _notes(selected: Selected, low: Ends) -> list[str | None]:
-    """Why a model has no interval."""
-    wins = count_by_model(selected).wins
-    return [None if end is not None else ONLY_WON if won > 0 else ONLY_LOST for end, won in zip(low, wins, strict=True)]
-
-
-def _sweep(result: elo.PermutationTraces, models: tuple[str, ...]) -> dict[str, dict[str, dict[str, float]]]:
-    """Mean and SEM of every model at every K."""
-    return {
-        f"{trace.k:g}": {
-            name: {"mean": float(mean), "sem": float(sem)}
-            for name, mean, sem in zip(models, np.asarray(trace.mean), np.asarray(trace.sem), strict=True)
-        }
-        for trace in result.sweep
-    }
 
 
 @explains(selection="Which battles are rated.", parameters="Constants of Glicko-2.")
@@ -343,9 +303,7 @@ class Glicko2(EstimatorParameters):
         )
         half = normal_quantile(self.level) * state.deviation
         settings = {
-            "method": "glicko2",
-            "both_bad": self.selection.both_bad,
-            "inconsistent": self.selection.inconsistent,
+            **self.selection.settings("glicko2"),
             "initial_rating": self.parameters.rating,
             "initial_deviation": self.parameters.deviation,
             "initial_volatility": self.parameters.volatility,

@@ -80,6 +80,8 @@ def quote_table(quote: Quote, lengths: Mapping[str, ReplyLengths] | None = None)
 
     `lengths` are the earlier replies that the expected price goes by.
     """
+    from tiltyard.judging.run_folder import utc_now
+    from tiltyard.llm.prices import is_old
     from tiltyard.pages.tables import Table
 
     header = ["", "queries", "input tokens", "output ≤", "direct", "+ cache", "batch", "batch + cache"]
@@ -90,8 +92,20 @@ def quote_table(quote: Quote, lengths: Mapping[str, ReplyLengths] | None = None)
         *Table.of(header, rows).text(ruled=False),
         f"the most it can cost, in USD at prices of {quote.as_of}: tokens estimated, replies at full length",
     ]
-    lines += [_expected_line(quote, lengths)] if quote.expected and lengths and quote.all.direct is not None else []
-    lines += _old_prices(quote)
+    if quote.expected and lengths and quote.all.direct is not None:
+        row = quote.all_expected
+        replies, mean = sum(length.replies for length in lengths.values()), row.output_tokens / max(1, row.queries)
+        sums = ", ".join(f"{name} {money(value)}" for name, value in zip(header[4:], _prices(row), strict=True))
+        lines.append(
+            f"expected: {sums}, if replies are as long as the {replies:,} so far ({mean:,.0f} tokens on average)"
+        )
+    old = {model: as_of for model, as_of in quote.dates.items() if is_old(as_of, utc_now().date())}
+    if old:
+        named = ", ".join(f"{model} ({as_of})" for model, as_of in sorted(old.items()))
+        lines.append(
+            f"this price is more than a year old: {named}. Check it, and state today's under `judge.prices`, in a "
+            f"price file, or for all your runs in {shown_path(user_price_file())}"
+        )
     lines += [how_to_state_prices(quote.unknown_models)] if quote.unknown_models else []
     lines += [
         f"{group}: the rubric is shorter than the provider caches, so every query pays for it in full"
@@ -100,34 +114,12 @@ def quote_table(quote: Quote, lengths: Mapping[str, ReplyLengths] | None = None)
     return "\n".join(lines)
 
 
-def _expected_line(quote: Quote, lengths: Mapping[str, ReplyLengths]) -> str:
-    """The price with replies as long as earlier ones."""
-    row = quote.all_expected
-    replies = sum(length.replies for length in lengths.values())
-    mean = row.output_tokens / max(1, row.queries)
-    named = {"direct": row.direct, "+ cache": row.direct_cached, "batch": row.batch, "batch + cache": row.batch_cached}
-    sums = ", ".join(f"{name} {money(value)}" for name, value in named.items())
-    return f"expected: {sums}, if replies are as long as the {replies:,} so far ({mean:,.0f} tokens on average)"
-
-
-def _old_prices(quote: Quote) -> list[str]:
-    """A line for prices that are older than a year."""
-    from tiltyard.judging.run_folder import utc_now
-    from tiltyard.llm.prices import is_old
-
-    old = {model: as_of for model, as_of in quote.dates.items() if is_old(as_of, utc_now().date())}
-    if not old:
-        return []
-    named = ", ".join(f"{model} ({as_of})" for model, as_of in sorted(old.items()))
-    return [
-        f"this price is more than a year old: {named}. Check it, and state today's under `judge.prices`, in a price "
-        f"file, or for all your runs in {shown_path(user_price_file())}"
-    ]
+def _prices(row: GroupQuote) -> tuple[float | None, ...]:
+    return row.direct, row.direct_cached, row.batch, row.batch_cached
 
 
 def _quote_cells(row: GroupQuote) -> list[str]:
-    prices = (row.direct, row.direct_cached, row.batch, row.batch_cached)
-    return [f"{row.queries:,}", f"{row.input_tokens:,}", f"{row.output_tokens:,}", *map(money, prices)]
+    return [f"{row.queries:,}", f"{row.input_tokens:,}", f"{row.output_tokens:,}", *map(money, _prices(row))]
 
 
 def money(value: float | None, *, without_usage: int = 0) -> str:

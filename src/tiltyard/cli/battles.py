@@ -17,8 +17,6 @@ from tiltyard.options import ReadingOptions
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rich.table import Table
-
     from tiltyard.battles.careful import BadRows
     from tiltyard.battles.stats import BattleStats
     from tiltyard.boards import EloReport
@@ -69,6 +67,8 @@ def stats_command(
     """Count what battles hold: models, outcomes, who met whom, and who cannot be compared."""
     import msgspec
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     from tiltyard.battles.reading import peek, read_battles
     from tiltyard.battles.stats import battle_stats
@@ -81,7 +81,10 @@ def stats_command(
     if output == "json":
         say(msgspec.json.format(msgspec.json.encode(stats.to_dict()), indent=2).decode())
     else:
-        Console(soft_wrap=True).print(_stats_table(stats))
+        grid = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+        for name, value in _stats_rows(stats):
+            grid.add_row(name, Text(printable(value)))
+        Console(soft_wrap=True).print(grid)
 
 
 @app.command("convert")
@@ -222,16 +225,6 @@ def _problem_lines(bad_rows: BadRows) -> list[str]:
         if examples and any(isinstance(part, OptionValue) for part in examples[0].advice):
             lines.append(f"  {TiltyardError(*examples[0].advice).spelled(as_flag)}.")
     return lines
-
-
-def _stats_table(stats: BattleStats) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for name, value in _stats_rows(stats):
-        grid.add_row(name, Text(printable(value)))
-    return grid
 
 
 def _stats_rows(stats: BattleStats) -> list[tuple[str, str]]:

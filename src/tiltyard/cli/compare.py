@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from tiltyard.cli.options import with_options
-from tiltyard.cli.output import THE_ANSWER_IS_NO, as_flag, deliver, working
+from tiltyard.cli.output import THE_ANSWER_IS_NO, deliver, working
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.options import DifferenceOptions, ReadingOptions, RunsOptions, SelectionOptions
+from tiltyard.options import DifferenceOptions, ReadingOptions, RunsOptions, SelectionOptions, options_of
 
 if TYPE_CHECKING:
-    from tiltyard.battles.table import BattleTable
-    from tiltyard.decisions import Difference, GateResult, RunComparison
-    from tiltyard.report.run import Run
+    from tiltyard.decisions import Difference, RunComparison
 
 Shape = Literal["table", "json", "md", "html"]
 SHAPES: dict[str, Shape] = {".txt": "table", ".json": "json", ".md": "md", ".html": "html", ".htm": "html"}
@@ -67,9 +64,16 @@ def compare_command(
     Two models: `tiltyard compare v2 v1 --in battles.jsonl`. Two runs of the same prompts, or two ratings files:
     `tiltyard compare runs/today runs/last-week`.
     """
+    from tiltyard.decisions import Difference
+
     shape = choose_shape(format, out)
-    question = TwoNames(new, old, (*(places or ()), *(more or ())), given)
-    deliver(_text(question, question.answer(), shape, prompts), out, exact=shape in ("md", "html"))
+    where = (*(places or ()), *(more or ()))
+    answer = _answer(new, old, where, given)
+    if shape == "html":
+        text = _page(answer, where, given) if isinstance(answer, Difference) else _two_runs_page(answer, new, old)
+    else:
+        text = answer_text(answer, shape, prompts)
+    deliver(text, out, exact=shape in ("md", "html"))
 
 
 @with_options(
@@ -118,73 +122,68 @@ def gate_command(
     Exit code 0: better, or not worse. 3: worse, or cannot tell. `tiltyard gate v2 v1 --in battles.jsonl`, or two run
     folders: `tiltyard gate runs/today runs/last-week`.
     """
+    from tiltyard.decisions import GateResult
     from tiltyard.decisions import gate as words
 
-    places = [*(places or ()), *(more or ())]
+    where = (*(places or ()), *(more or ()))
     missing = given.pop("missing", "worst")
     if 0.0 < alpha < 0.5:
         given["level"] = 1.0 - alpha
-    if by is not None and places:
+    if by is not None and where:
         given["by"] = [by]
-    result = _about(TwoNames(new, old, tuple(places), given).answer(), model).gate(
-        margin=margin, alpha=alpha, by=by, missing=missing
-    )
-    for path, text in ((markdown, words.as_markdown), (junit, words.as_junit), (json, _json)):
+    result = _about(_answer(new, old, where, given), model).gate(margin=margin, alpha=alpha, by=by, missing=missing)
+    render = {"table": words.as_table, "md": words.as_markdown, "json": GateResult.to_json}
+    for path, text in ((markdown, words.as_markdown), (junit, words.as_junit), (json, GateResult.to_json)):
         if path is not None:
             deliver(text(result), path)
-    render = {"table": words.as_table, "md": words.as_markdown, "json": _json}
     deliver(render[format](result), None, exact=format == "md")
     if not result.passed and not (result.verdict == "unknown" and allow_unknown):
         raise typer.Exit(THE_ANSWER_IS_NO)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TwoNames:
-    """What was asked: two names, where to look, and the options that were given."""
-
-    new: str
-    old: str
-    places: tuple[str, ...]
-    given: dict[str, Any]
-
-    def answer(self) -> Difference | RunComparison:
-        """The difference of two models of the same battles, or of two runs."""
-        with working("comparing …"):
-            return self._of_models() if self.places else self._of_runs()
-
-    def _of_models(self) -> Difference:
-        from tiltyard.decisions import difference
-
-        for name in ("anyway", "unchanged"):
-            if name in self.given:
-                raise OptionError(f"{as_flag(OptionValue(name))} is about two runs: leave it out with --in.")
-        battles, more = read_places(self.places)
-        return difference(battles, self.new, self.old, **{**more, **self.given})
-
-    def _of_runs(self) -> RunComparison:
-        from tiltyard.boards.leaderboard import EloReport
-        from tiltyard.decisions import compare_runs
-        from tiltyard.decisions.two_boards import compare_ratings
-
-        for name in (self.new, self.old):
+def _answer(new: str, old: str, places: tuple[str, ...], given: dict[str, Any]) -> Difference | RunComparison:
+    """The difference of two models of the same battles, or of two runs."""
+    with working("comparing …"):
+        if places:
+            battles, more = read_places(places)
+            return two_models(battles, new, old, {**more, **given})
+        for name in (new, old):
             if not Path(name).exists() and "*" not in name:
                 raise OptionError(
                     f"there is no file or folder {name}. To compare two models, say where they met: "
-                    f"tiltyard compare {self.new} {self.old} --in battles.jsonl"
+                    f"tiltyard compare {new} {old} --in battles.jsonl"
                 )
-        for name in ("control", "by"):
-            if name in self.given:
-                raise OptionError(
-                    f"{as_flag(OptionValue(name))} does not go with two runs: it is about two models (--in)."
-                )
-        if is_ratings(self.new) and is_ratings(self.old):
-            if self.given.keys() - {"level"}:
-                raise OptionError("two ratings files have no battles: only --level and the format can be chosen.")
-            level = self.given.get("level", 0.95)
-            return compare_ratings(
-                EloReport.read(self.new), EloReport.read(self.old), names=(self.new, self.old), level=level
-            )
-        return compare_runs(self.new, self.old, **self.given)
+        return two_runs(new, old, given)
+
+
+def two_models(battles: Any, new: str, old: str, given: dict[str, Any]) -> Difference:
+    """The difference of two models of the same battles."""
+    from tiltyard.decisions import difference
+
+    for name in ("anyway", "unchanged"):
+        if name in given:
+            raise OptionError(OptionValue(name), " is about two runs: leave it out for two models of the same battles.")
+    return difference(battles, new, old, **given)
+
+
+def two_runs(new: str, old: str, given: dict[str, Any], names: tuple[str, str] | None = None) -> RunComparison:
+    """What moved between two runs, or two ratings files, which are called by `names`."""
+    from tiltyard.boards.leaderboard import EloReport
+    from tiltyard.decisions import compare_runs
+    from tiltyard.decisions.two_boards import compare_ratings
+
+    for name in ("control", "by"):
+        if name in given:
+            raise OptionError(OptionValue(name), " is about two models of the same battles: leave it out for two runs.")
+    if not all(
+        path.suffix == ".json" and path.is_file() and b'"ratings"' in path.read_bytes()
+        for path in (Path(new), Path(old))
+    ):
+        return compare_runs(new, old, **given)
+    if given.keys() - {"level"}:
+        raise OptionError("two ratings files have no battles: leave out what is about reading or choosing them.")
+    level = given.get("level", 0.95)
+    return compare_ratings(EloReport.read(new), EloReport.read(old), names=names or (new, old), level=level)
 
 
 def choose_shape(asked: Shape | None, out: Path | None) -> Shape:
@@ -196,43 +195,46 @@ def choose_shape(asked: Shape | None, out: Path | None) -> Shape:
     return SHAPES[out.suffix.lower()]
 
 
-def _text(question: TwoNames, answer: Difference | RunComparison, shape: Shape, prompts: int) -> str:
+def answer_text(answer: Difference | RunComparison, shape: Literal["table", "json", "md"], prompts: int) -> str:
+    """An answer in a format, with so many prompts of each kind."""
     from tiltyard.decisions import RunComparison
     from tiltyard.decisions.words import as_markdown, as_table, changes_table
 
     if shape == "json":
         return answer.to_json()
     if isinstance(answer, RunComparison):
-        return _two_runs_page(question, answer) if shape == "html" else changes_table(answer, shape, prompts)
-    if shape == "html":
-        return _page(question, answer)
+        return changes_table(answer, shape, prompts)
     return as_markdown(answer, prompts) if shape == "md" else as_table(answer, prompts)
 
 
-def _page(question: TwoNames, answer: Difference) -> str:
-    """The self-contained page with the grid of prompts."""
-    from tiltyard.report.comparison import comparison_page
+def _page(answer: Difference, places: tuple[str, ...], given: dict[str, Any]) -> str:
+    """The self-contained page with the grid of prompts, from the counted battles behind the answer."""
+    from tiltyard.battles.reading import read_battles
+    from tiltyard.battles.table import concat
+    from tiltyard.boards.selection import Selection, select
+    from tiltyard.decisions.records import open_source
+    from tiltyard.report.comparison import comparison_page, run_behind
 
-    table, run = battles_behind(question)
+    origin = open_source(read_places(places)[0])
+    reading, selecting = (
+        {name: value for name, value in given.items() if name in options_of(struct)}
+        for struct in (ReadingOptions, SelectionOptions)
+    )
+    kept = select(read_battles(origin.battles, **reading), Selection(**selecting))
+    run = None if origin.folder is None else run_behind(origin.folder)
     texts = {prompt.prompt: prompt.text for prompt in answer.prompts if prompt.text is not None}
-    return comparison_page(answer, table, run=run, texts=texts)
+    return comparison_page(answer, concat([kept.table, kept.both_bad]), run=run, texts=texts)
 
 
-def _two_runs_page(question: TwoNames, answer: RunComparison) -> str:
+def _two_runs_page(answer: RunComparison, *names: str) -> str:
     """The same for two runs; with answers and the judge's words where both are run folders."""
     from tiltyard.decisions.records import is_run_folder
-    from tiltyard.report.comparison import run_behind
-    from tiltyard.report.run_changes import runs_page
+    from tiltyard.report.comparison import run_behind, runs_page
 
-    folders = [Path(name) for name in (question.new, question.old)]
-    if not all(is_run_folder(folder) for folder in folders):
+    if not all(is_run_folder(Path(name)) for name in names):
         return runs_page(answer)
-    new, old = map(run_behind, folders)
+    new, old = (run_behind(Path(name)) for name in names)
     return runs_page(answer, new=new, old=old)
-
-
-def _json(result: GateResult) -> str:
-    return result.to_json()
 
 
 def _about(answer: Difference | RunComparison, model: str | None) -> Difference:
@@ -252,22 +254,11 @@ def _about(answer: Difference | RunComparison, model: str | None) -> Difference:
         raise OptionError(f"the runs do not both have {model!r}: they share {names}.") from None
 
 
-def is_ratings(name: str) -> bool:
-    """Whether a path is a ratings file: one JSON object with `ratings`."""
-    path = Path(name)
-    return path.suffix == ".json" and path.is_file() and b'"ratings"' in path.read_bytes()
-
-
-def is_database(name: str) -> bool:
-    """Whether a place is an arena's database."""
-    return name.startswith(("sqlite:", "postgresql:", "postgres:"))
-
-
 def read_places(places: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
     """Battles from files, or from one arena's database with its prompt texts and what its board clusters by."""
     if not all(place.strip() for place in places):
         raise OptionError("--in is empty: give a file of battles, a run folder, or an arena's database.")
-    databases = [place for place in places if is_database(place)]
+    databases = [place for place in places if place.startswith(("sqlite:", "postgresql:", "postgres:"))]
     if not databases:
         return list(places), {}
     if len(places) > 1:
@@ -281,22 +272,3 @@ def read_places(places: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
 
     with open_export(databases[0]) as export:
         return list(export.rows), {"texts": export.texts, "cluster": export.cluster}
-
-
-def battles_behind(question: TwoNames) -> tuple[BattleTable, Run | None]:
-    """The counted battles behind an answer about two models, and the run folder that they come from if there is one."""
-    from tiltyard.battles.reading import read_battles
-    from tiltyard.battles.table import concat
-    from tiltyard.boards.selection import Selection, select
-    from tiltyard.decisions.records import open_source
-    from tiltyard.options import options_of
-    from tiltyard.report.comparison import run_behind
-
-    data, _ = read_places(question.places)
-    origin = open_source(data)
-    reading, selecting = (
-        {name: value for name, value in question.given.items() if name in options_of(struct)}
-        for struct in (ReadingOptions, SelectionOptions)
-    )
-    kept = select(read_battles(origin.battles, **reading), Selection(**selecting))
-    return concat([kept.table, kept.both_bad]), None if origin.folder is None else run_behind(origin.folder)

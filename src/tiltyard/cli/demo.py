@@ -15,7 +15,7 @@ from tiltyard.cli.output import note, say, working
 from tiltyard.errors import MissingExtra, OptionError
 
 if TYPE_CHECKING:
-    from tiltyard.demo.steps import Live, MadeKind
+    from tiltyard.demo.steps import MadeKind
     from tiltyard.tournament.run import RunResult
 
 DEFAULT_FOLDER = Path("tiltyard-demo")
@@ -40,6 +40,8 @@ def demo_command(
 ) -> None:
     """A judged tournament on recorded verdicts, its report, and a live arena: no key, no network, under a minute."""
     from tiltyard.demo.shipped import NOTE, copy_material
+    from tiltyard.demo.steps import load_facts, run_line
+    from tiltyard.tournament.summary import board_text, passes, verdict_lines
 
     if kind is not None:
         if live:
@@ -48,10 +50,28 @@ def demo_command(
         return
     _head(f"Tiltyard demo · {NOTE}")
     copied = copy_material(out)
-    _material(out)
+    facts = load_facts(out)
+    say(
+        f"\n1. The material: {facts['prompts']} prompts from {facts['sources']} sources, "
+        f"answered by {facts['entrants']} entrants\n"
+        "   Two small models under different instructions. The larger one also judged every pair of answers,\n"
+        f"   in both orders: {facts['verdicts']:,} verdicts, recorded as they came. {out / 'provenance.md'} says how."
+    )
     note(f"  {copied.line()}")
-    _pilot(out)
-    _headline(out)
+    say("\n2. The pilot: a dozen prompts first, to see whether the judge is worth its money")
+    pilot = _run(out, "pilot")
+    for line in verdict_lines(pilot.checks):
+        say(f"   {line}")
+    if not passes(pilot.checks):
+        say("   In a real run you would look for another judge now. The demo continues, to show the rest.")
+    say("\n3. The headline run: all prompts")
+    headline = _run(out, "headline")
+    say(f"   {run_line(headline)}")
+    for dimension, standing in headline.standings.items():
+        say(f"\n   {dimension}")
+        for line in board_text(standing).splitlines():
+            for part in [line] if len(line) <= WIDTH else textwrap.wrap(line, WIDTH, subsequent_indent="  "):
+                say(f"   {part}".rstrip())
     opened = _arena(out)
     asked = live and _live(out)
     say(_closing(out, arena=opened, live=asked))
@@ -80,48 +100,6 @@ def _head(text: str) -> None:
     say(f"\n{text}\n{'═' * len(text)}")
 
 
-def _step(number: int, text: str) -> None:
-    say(f"\n{number}. {text}")
-
-
-def _material(out: Path) -> None:
-    from tiltyard.demo.steps import load_facts
-
-    facts = load_facts(out)
-    _step(
-        1, f"The material: {facts.prompts} prompts from {facts.sources} sources, answered by {facts.entrants} entrants"
-    )
-    say(
-        "   Two small models under different instructions. The larger one also judged every pair of answers,\n"
-        f"   in both orders: {facts.verdicts:,} verdicts, recorded as they came. {out / 'provenance.md'} says how."
-    )
-
-
-def _pilot(out: Path) -> None:
-    from tiltyard.tournament.summary import passes, verdict_lines
-
-    _step(2, "The pilot: a dozen prompts first, to see whether the judge is worth its money")
-    finished = _run(out, "pilot")
-    for line in verdict_lines(finished.checks):
-        say(f"   {line}")
-    if not passes(finished.checks):
-        say("   In a real run you would look for another judge now. The demo continues, to show the rest.")
-
-
-def _headline(out: Path) -> None:
-    from tiltyard.demo.steps import said_of
-    from tiltyard.tournament.summary import board_text
-
-    _step(3, "The headline run: all prompts")
-    finished = _run(out, "headline")
-    say(f"   {said_of(finished)}")
-    for dimension, standing in finished.standings.items():
-        say(f"\n   {dimension}")
-        for line in board_text(standing).splitlines():
-            for part in [line] if len(line) <= WIDTH else textwrap.wrap(line, WIDTH, subsequent_indent="  "):
-                say(f"   {part}".rstrip())
-
-
 def _run(out: Path, mode: str) -> RunResult:
     from tiltyard.demo.shipped import CONFIG
     from tiltyard.demo.steps import plan_run, run_plan
@@ -135,7 +113,7 @@ def _arena(out: Path) -> bool:
     """Whether there is an arena now."""
     from tiltyard.demo.steps import fill_arena
 
-    _step(4, "A live arena of the same bank, where people vote blind")
+    say("\n4. A live arena of the same bank, where people vote blind")
     try:
         with working("filling the arena …"):
             lines = fill_arena(out)
@@ -149,42 +127,45 @@ def _arena(out: Path) -> bool:
 
 def _live(out: Path) -> bool:
     """Whether the model could be asked."""
-    from tiltyard.demo.steps import run_live
+    from tiltyard.demo.steps import run_line, run_live
+    from tiltyard.tournament.summary import verdict_lines
 
-    _step(5, "Live: SmolLM2 (135 million parameters) answers a dozen prompts in this process, then judges them")
+    say("\n5. Live: SmolLM2 (135 million parameters) answers a dozen prompts in this process, then judges them")
     try:
         with working("asking the model …"):
-            live = run_live(out, note)
+            made, finished = run_live(out, note)
     except MissingExtra as error:
         note(f"   left out: {error}")
         return False
-    for line in _live_lines(live):
+    failed = [f"{len(made.failed)} prompts got no answer"] if made.failed else []
+    written = f"{made.written} answers written, {made.present} there from before"
+    for line in (written, *failed, run_line(finished), *verdict_lines(finished.checks)):
         say(f"   {line}")
     return True
 
 
-def _live_lines(live: Live) -> list[str]:
-    from tiltyard.demo.steps import said_of
-    from tiltyard.tournament.summary import verdict_lines
-
-    made = live.generated
-    failed = [f"{len(made.failed)} prompts got no answer"] if made.failed else []
-    return [
-        f"{made.written} answers written, {made.present} there from before",
-        *failed,
-        said_of(live.finished),
-        *verdict_lines(live.finished.checks),
-    ]
-
-
 def _closing(out: Path, *, arena: bool, live: bool) -> str:
     from tiltyard.demo.shipped import NOTE
+    from tiltyard.demo.steps import address
 
-    places = _places(out, arena=arena, live=live)
+    places = [
+        (out / "headline" / "report.html", "the report: open it in a browser"),
+        (out / "headline", "the run: battles, verdicts, ratings, manifest"),
+        (out / "pilot" / "report.html", "the pilot's report, with go or no-go"),
+    ]
+    places += [(out / "arena.db", "the arena")] if arena else []
+    places += [(out / "live" / "report.html", "the live part's report")] if live else []
+    commands = [
+        ("rate the battles yourself", ["rate", str(out / "headline" / "battles.jsonl"), "--dimension", "factuality"]),
+        ("change the config, run it again", ["run", str(out / "tournament.yaml"), "--mode", "headline"]),
+    ]
+    if arena:
+        serve = ["arena", "serve", "--db", address(out)]
+        commands.insert(0, ("vote in the browser, at http://127.0.0.1:8000", serve))
     width = max(len(str(path)) for path, _ in places)
     lines = ["", "Everything is in", *(f"  {path!s:<{width}}  {what}" for path, what in places)]
     lines += ["", "What to type next"]
-    for what, words in _commands(out, arena=arena):
+    for what, words in commands:
         lines += [f"  # {what}", f"  {shlex.join([_program(), *words])}"]
     return "\n".join([*lines, "", f"Remember: {NOTE}."])
 
@@ -197,27 +178,3 @@ def _program() -> str:
         return "tiltyard"
     here = Path.cwd()
     return str(started.relative_to(here) if started.is_relative_to(here) else started)
-
-
-def _places(out: Path, *, arena: bool, live: bool) -> list[tuple[Path, str]]:
-    """Where the results are."""
-    places = [
-        (out / "headline" / "report.html", "the report: open it in a browser"),
-        (out / "headline", "the run: battles, verdicts, ratings, manifest"),
-        (out / "pilot" / "report.html", "the pilot's report, with go or no-go"),
-    ]
-    places += [(out / "arena.db", "the arena")] if arena else []
-    places += [(out / "live" / "report.html", "the live part's report")] if live else []
-    return places
-
-
-def _commands(out: Path, *, arena: bool) -> list[tuple[str, list[str]]]:
-    """What to type next, each with its purpose."""
-    from tiltyard.demo.steps import address
-
-    commands = [
-        ("rate the battles yourself", ["rate", str(out / "headline" / "battles.jsonl"), "--dimension", "factuality"]),
-        ("change the config, run it again", ["run", str(out / "tournament.yaml"), "--mode", "headline"]),
-    ]
-    serve = ["arena", "serve", "--db", address(out)]
-    return [("vote in the browser, at http://127.0.0.1:8000", serve), *commands] if arena else commands

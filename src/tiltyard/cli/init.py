@@ -81,7 +81,12 @@ def init_command(
     else:
         from tiltyard.tournament.starter import starter_files
 
-        text = None if rubric is None else _rubric_text(rubric)
+        text = None
+        if rubric is not None:
+            from tiltyard.judging.plan import Rubric
+
+            Rubric.load("quality", rubric)
+            text = rubric.read_text(encoding="utf-8-sig")
         chosen = judge or _judge(asking=asking)
         texts = starter_files(result, place, judge=chosen, base_url=base_url, rubric=text)
     _write(result, place, texts)
@@ -95,19 +100,14 @@ def _collect(given: Sequence[str], prompts: Path | None, map: dict[str, str], *,
     choose = _choose if asking else None
     files = []
     for text in given:
-        name, path = _named(text)
-        files += read_answer_file(path, name=name, map=map, choose=choose)
+        name, equals, path = text.partition("=")
+        named = bool(equals and name) and not Path(text).exists()
+        files += read_answer_file(Path(path if named else text), name=name if named else None, map=map, choose=choose)
     asked = None if prompts is None else read_prompt_file(prompts, map=map, choose=choose)
     result = collect_answers(files, asked, map=map)
     for line in result.notes:
         note(line)
     return result
-
-
-def _named(text: str) -> tuple[str | None, Path]:
-    """`NAME=FILE` or `FILE`."""
-    name, equals, path = text.partition("=")
-    return (name, Path(path)) if equals and name and not Path(text).exists() else (None, Path(text))
 
 
 def _read_map(given: Sequence[str] | None) -> dict[str, str]:
@@ -118,14 +118,6 @@ def _read_map(given: Sequence[str] | None) -> dict[str, str]:
             raise OptionError(f"--map {text!r}: write FIELD=COLUMN, such as answer=reply.")
         result[field.strip()] = column
     return result
-
-
-def _rubric_text(path: Path) -> str:
-    """The rubric of a file, known to be one."""
-    from tiltyard.judging.plan import Rubric
-
-    Rubric.load("quality", path)
-    return path.read_text(encoding="utf-8-sig")
 
 
 def _arena_files(result: AnswerCollection, place: Path) -> dict[Path, str]:
@@ -149,8 +141,6 @@ def _write(result: AnswerCollection, place: Path, texts: dict[Path, str]) -> Non
 
     there = [path for path in (*result.files(place), *texts) if path.exists()]
     strangers = sorted((place / "responses").glob("responses_*.jsonl"))
-    if place.is_file():
-        raise OptionError(f"{place} is a file. Name a folder.")
     if there or strangers:
         raise OptionError(f"{(there or strangers)[0]} exists already; nothing was written. Name another folder.")
     result.write(place)

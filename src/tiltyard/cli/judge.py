@@ -91,12 +91,16 @@ def check_command(
     tokens_per_minute: TokensPerMinuteOption = None,
 ) -> None:
     """Compare a judge with people on labelled pairs: accuracy, agreement, kappa, flips, slot and length preference."""
+    from tiltyard.judging.human_agreement import read_labelled_pairs
     from tiltyard.judging.language_model import JudgeSettings
     from tiltyard.judging.plan import Rubric, default_rubric
     from tiltyard.judging.run_folder import judge_by_name
     from tiltyard.llm.asking import BATCH_FLOOR, AskingParts
 
-    labelled = _read_pairs(pairs, own)
+    labelled = read_labelled_pairs(pairs)
+    entrants = {name for pair in labelled for name in (pair.case.matchup.entrant_a, pair.case.matchup.entrant_b)}
+    if own is not None and own not in entrants:
+        raise OptionError(f"--own {own!r} is in no pair; the entrants are {', '.join(sorted(entrants)[:8])}.")
     limits = asking_limits(budget, timeout, requests_per_minute, tokens_per_minute)
     asking = AskingParts.for_command(
         replace(limits, batch_floor=BATCH_FLOOR), note, prices, headers=read_headers(header)
@@ -118,10 +122,18 @@ def check_command(
         for judge in judges
     ]
     if format == "json":
-        say(_check_json(result if len(result) > 1 else result[0]))
+        say(_json(result if len(result) > 1 else result[0]))
         return
     tables = [check_table(one) for one in result] + ([_side_by_side(result)] if len(result) > 1 else [])
     say("\n\n".join(tables))
+
+
+def _json(value: object) -> str:
+    import msgspec
+
+    from tiltyard.boards.text import json_text
+
+    return json_text(msgspec.to_builtins(value)).rstrip()
 
 
 def _side_by_side(result: list[JudgeCheck]) -> str:
@@ -138,16 +150,6 @@ def _side_by_side(result: list[JudgeCheck]) -> str:
         share = "–" if one.agreement.value is None else f"{100 * one.agreement.value:.0f} %"
         rows.append([one.judge_model, share, f"{weight:.2f}", f"{one.agreement.n:,}"])
     return "\n".join(Table.of(["judge", " right", "weight", "pairs that both decided"], rows).text(ruled=False))
-
-
-def _read_pairs(path: Path, own: str | None) -> list[LabelledPair]:
-    from tiltyard.judging.human_agreement import read_labelled_pairs
-
-    labelled = read_labelled_pairs(path)
-    entrants = {name for pair in labelled for name in (pair.case.matchup.entrant_a, pair.case.matchup.entrant_b)}
-    if own is not None and own not in entrants:
-        raise OptionError(f"--own {own!r} is in no pair; the entrants are {', '.join(sorted(entrants)[:8])}.")
-    return labelled
 
 
 def _check(
@@ -187,7 +189,7 @@ def check_table(result: JudgeCheck) -> str:
         value = "–" if estimate.value is None else f"{estimate.value:.3f}"
         ends = "" if estimate.low is None else f"{estimate.low:.3f} … {estimate.high:.3f}"
         lines.append(f"{name:<30} {value:>7}  {ends:<17} n = {estimate.n:,}")
-    message = ", ".join(f"{word} {count:,}" for word, count in sorted(result.said.items()))
+    message = ", ".join(f"{word} {count:,}" for word, count in sorted(result.labels.items()))
     return "\n".join([*lines, "", f"said of the slots as shown: {message}"])
 
 
@@ -203,14 +205,6 @@ def _first_sentence(result: JudgeCheck) -> str:
         f"it names people's choice {how} in {100 * strict.value:.0f} %{ends} of the {strict.n:,} pairs that people "
         f"decided; a guess would in {guess}"
     )
-
-
-def _check_json(result: JudgeCheck | list[JudgeCheck]) -> str:
-    import msgspec
-
-    from tiltyard.boards.text import json_text
-
-    return json_text(msgspec.to_builtins(result)).rstrip()
 
 
 @app.command("rejudge")
@@ -229,8 +223,8 @@ def rejudge_command(
     job = prepare(folder, name, out=out, budget_usd=budget, notice=note)
     agree_to_price(job.judge, job.judging_plan, job.asking.prices, yes=yes)
     with interruptible(GO_ON), ProgressView() as progress:
-        changes = run_to_end(rejudge(job, watch=progress.watch))
-    say("\n".join(change_lines(changes)))
+        changed, standings = run_to_end(rejudge(job, watch=progress.watch))
+    say("\n".join(change_lines(changed, standings)))
     note(f"new run folder: {job.folder}; changes.json says what changed")
 
 
@@ -257,7 +251,7 @@ def journal_command(
         count = forget_batch(folder, forget, time.time)
         note(f"batch {forget} is forgotten: the next run sends its {plural(count, 'request')} again")
     batches = list_batches(folder)
-    say(_batches_json(batches) if format == "json" else _batches_table(batches))
+    say(_json(batches) if format == "json" else _batches_table(batches))
 
 
 def _batches_table(batches: list[JournalBatch]) -> str:
@@ -273,11 +267,3 @@ def _batches_table(batches: list[JournalBatch]) -> str:
     lines = Table.of(heads, rows, left=len(heads)).text(ruled=False)
     still = sum(batch.state == "open" for batch in batches)
     return "\n".join([*lines, f"{still} of {plural(len(batches), 'batch')} {'is' if still == 1 else 'are'} open"])
-
-
-def _batches_json(batches: list[JournalBatch]) -> str:
-    import msgspec
-
-    from tiltyard.boards.text import json_text
-
-    return json_text(msgspec.to_builtins(batches)).rstrip()

@@ -192,8 +192,10 @@ def rate_tool(root: FileRoot, asked: RateArguments, given: dict[str, Any]) -> To
 
 def compare_tool(root: FileRoot, asked: CompareArguments, given: dict[str, Any]) -> ToolAnswer:
     """The difference of two models or runs."""
+    from tiltyard.cli.compare import answer_text
+
     answer = _difference(root, asked, given)
-    text = answer.sentence if asked.prompts == 0 else _compared_text(answer, asked.prompts)
+    text = answer.sentence if asked.prompts == 0 else answer_text(answer, "table", asked.prompts)
     return ToolAnswer(text, _fewer_prompts(answer.to_dict(), asked.prompts))
 
 
@@ -322,32 +324,15 @@ def _status_lines(name: str, values: dict[str, Any]) -> list[str]:
 
 def _difference(root: FileRoot, asked: TwoArguments, given: dict[str, Any]) -> Difference | RunComparison:
     """Two models of the same battles, two runs, or two ratings files."""
-    from tiltyard.boards.leaderboard import EloReport
-    from tiltyard.cli.compare import is_ratings
-    from tiltyard.decisions import compare_runs, difference
-    from tiltyard.decisions.two_boards import compare_ratings
+    from tiltyard.cli.compare import two_models, two_runs
 
     if asked.battles is not None:
-        if "anyway" in given:
-            raise OptionError("anyway is about two runs: leave it out with battles.")
-        return difference(root.files(asked.battles), asked.new, asked.old, **given)
+        return two_models(root.files(asked.battles), asked.new, asked.old, given)
     try:
         new, old = root.files([asked.new, asked.old])
     except OptionError as error:
         raise OptionError(f"{error} To compare two models, say in `battles` where they met.") from None
-    if is_ratings(new) and is_ratings(old):
-        if given.keys() - {"level"}:
-            raise OptionError("two ratings files have no battles: leave out what is about reading them.")
-        names = (asked.new, asked.old)
-        return compare_ratings(EloReport.read(new), EloReport.read(old), names=names, level=given.get("level", 0.95))
-    return compare_runs(new, old, **given)
-
-
-def _compared_text(result: Difference | RunComparison, prompts: int) -> str:
-    from tiltyard.decisions import RunComparison
-    from tiltyard.decisions.words import as_table, changes_table
-
-    return changes_table(result, "table", prompts) if isinstance(result, RunComparison) else as_table(result, prompts)
+    return two_runs(new, old, given, (asked.new, asked.old))
 
 
 def _fewer_prompts(values: dict[str, Any], n: int) -> dict[str, Any]:

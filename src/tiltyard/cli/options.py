@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -13,7 +14,7 @@ from typer.core import TyperCommand
 
 from tiltyard.cli.output import as_flag, say
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.options import BATTLES, ELO, INTERVALS, METHOD, Option, options_of
+from tiltyard.options import ASSUMED, BATTLES, ELO, GOAL, INTERVALS, METHOD, OTHER, PRICE, Option, options_of
 
 Command = Callable[..., None]
 TYPES = {
@@ -30,7 +31,7 @@ TYPES = {
     ">": "",
 }
 """How types of values are shown, in place of Typer's names for them."""
-GROUPS = (METHOD, INTERVALS, BATTLES, ELO)
+GROUPS = (GOAL, METHOD, INTERVALS, BATTLES, ELO, ASSUMED, PRICE, OTHER)
 FilesArgument = Annotated[
     list[str],
     typer.Argument(
@@ -130,7 +131,7 @@ def with_options(
 
 def _parameter(option: Option, daily: bool) -> inspect.Parameter:
     """The option as Typer reads it: None where it is not given, so that the library's defaults hold."""
-    kind, spelling = _bare(option.type), option.help.flag or f"--{option.name.replace('_', '-')}"
+    kind, spelling = _bare(option.type), option.flag
     shown: dict[str, Any] = {"hidden": not daily, "rich_help_panel": option.help.group, "show_default": False}
     accepted: Any = bool if kind is bool else kind if kind in (int, float) else str
     if kind is bool and option.help.default:
@@ -141,7 +142,10 @@ def _parameter(option: Option, daily: bool) -> inspect.Parameter:
     elif _is_repeated(option):
         accepted = list[str]
     if kind is not bool and not option.choices:
-        shown["metavar"] = option.help.metavar or ("N" if kind in (int, float) else "TEXT")
+        names = {int: "N", float: "N", Path: "FILE"}
+        shown["metavar"] = option.help.metavar or names.get(kind, "TEXT")
+    if option.help.least is not None:
+        shown["min"] = option.help.least
     again = " May be given again." if _is_repeated(option) else ""
     text = f"{option.help.text}{again}{option.notes}"
     annotation = Annotated[accepted | None, typer.Option(spelling, help=text, **shown)]
@@ -173,6 +177,10 @@ def _value(option: Option, word: Any) -> Any:
         return read_pairs(word)
     if kind is tuple:
         return read_anchor(word)
+    if kind is Path:
+        return Path(word)
+    if Path in get_args(option.type):
+        return tuple(Path(one) for one in word)
     if kind is Sequence and isinstance(word, str):
         parts = [part.strip() for part in word.split(",") if part.strip()]
         numbers = float in get_args(next(part for part in get_args(option.type) if part is not type(None)))

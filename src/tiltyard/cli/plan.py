@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +14,7 @@ from tiltyard.cli.compare import read_places
 from tiltyard.cli.options import rare, with_options
 from tiltyard.cli.output import as_flag, deliver, note
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
-from tiltyard.options import BattleOptions, FitOptions
+from tiltyard.options import ASSUMED, GOAL, PRICE, BattleOptions, FitOptions, Help, Options, options_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,18 +25,84 @@ PlanFormat = Literal["table", "json", "md"]
 
 BY_SUFFIX: dict[str, PlanFormat] = {".json": "json", ".md": "md", ".txt": "table"}
 
-PROMPT_TOKENS, ANSWER_TOKENS, RUBRIC_TOKENS, REPLY_TOKENS = 150, 400, 500, 250
+TOKENS = {"prompt_tokens": 150, "answer_tokens": 400, "rubric_tokens": 500, "reply_tokens": 250}
+"""Tokens of a call where neither options nor a run folder say them."""
 
 
-@with_options(BattleOptions, FitOptions, daily=["dimension", "format"])
+@dataclass(frozen=True, kw_only=True)
+class GoalOptions(Options):
+    """What is to be shown, and how surely: the fields of `Goal`."""
+
+    margin: Annotated[
+        float | None,
+        Help("Plan for a gate: the new model is to pass as not worse by more than this many points.", group=GOAL),
+    ] = None
+    power: Annotated[float, Help("The chance of the wanted verdict, if the difference is as assumed.", group=GOAL)] = (
+        0.8
+    )
+    alpha: Annotated[float, Help("The error rate: how often equal models may be called different.", group=GOAL)] = 0.05
+    one_sided: Annotated[bool, Help("Look for `better` only. (--margin is one-sided anyway)", group=GOAL)] = False
+    anytime: Annotated[bool, Help("Plan for intervals that hold however often you look; more data.", group=GOAL)] = (
+        False
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssumedOptions(Options):
+    """What is assumed where there are no battles."""
+
+    people: Annotated[bool, Help("People vote; no judge is asked.", group=ASSUMED)] = False
+    tie_rate: Annotated[float | None, Help("Share of battles that equal models tie.", "0.15", group=ASSUMED)] = None
+    flip_rate: Annotated[
+        float | None,
+        Help(
+            "Share of verdicts that change with the order of the answers, and become ties.",
+            "0.15; people: none",
+            group=ASSUMED,
+        ),
+    ] = None
+    spread: Annotated[
+        float | None,
+        Help(
+            "How much a model's strength varies from prompt to prompt: standard deviation in logits.",
+            "1",
+            group=ASSUMED,
+        ),
+    ] = None
+    repeats: Annotated[
+        int | None, Help("Verdicts of each pair on each prompt, or votes of each voter on it.", "1", group=ASSUMED)
+    ] = None
+    models: Annotated[int | None, Help("Models that all meet each other on every prompt.", "2", group=ASSUMED)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceOptions(Options):
+    """What a call of the judge costs."""
+
+    judge: Annotated[str | None, Help("The judge, for its price.", "that of the run folder", group=PRICE)] = None
+    prompt_tokens: Annotated[int | None, Help("Tokens of a prompt.", "150", group=PRICE)] = None
+    answer_tokens: Annotated[int | None, Help("Tokens of one answer; a call has two.", "400", group=PRICE)] = None
+    rubric_tokens: Annotated[int | None, Help("Tokens of the rubric.", "500", group=PRICE)] = None
+    reply_tokens: Annotated[
+        int | None, Help("Tokens of the judge's reply.", "250; a run folder knows all four", group=PRICE)
+    ] = None
+
+
+@with_options(
+    GoalOptions,
+    BattleOptions,
+    FitOptions,
+    AssumedOptions,
+    PriceOptions,
+    daily=["margin", "power", "alpha", "dimension", "format", "people", "judge"],
+)
 def plan_command(
     new: Annotated[str | None, typer.Argument(metavar="NEW", help="The new model, in battles given by --in.")] = None,
     old: Annotated[str | None, typer.Argument(metavar="OLD", help="The model it is compared with.")] = None,
     battles: Annotated[
         list[str] | None,
         typer.Option(
-            "--in",
-            help="Existing battles: files, a run folder, or an arena's database URL. May be repeated.",
+            "--in", help="Existing battles: files, a run folder, or an arena's database URL. May be repeated."
         ),
     ] = None,
     top: Annotated[
@@ -49,91 +116,15 @@ def plan_command(
             help="A true difference in rating points; repeat for several. (default: 5, 10, 20, 50; 0 with --margin)",
         ),
     ] = None,
-    margin: Annotated[
-        float | None,
-        typer.Option(
-            help="Plan for a gate: the new model is to pass as not worse by more than this many points.",
-        ),
-    ] = None,
-    power: Annotated[
-        float, typer.Option(help="The chance of the wanted verdict, if the difference is as assumed.")
-    ] = 0.8,
-    alpha: Annotated[
-        float, typer.Option(help="The error rate: how often equal models may be called different.")
-    ] = 0.05,
-    one_sided: Annotated[
-        bool,
-        rare("--one-sided", help="Look for `better` only. (--margin is one-sided anyway)"),
-    ] = False,
-    anytime: Annotated[
-        bool,
-        rare("--anytime", help="Plan for intervals that hold however often you look; more data."),
-    ] = False,
     prompts: Annotated[
         list[int] | None,
-        rare(
-            "--prompts",
-            help="Also say which difference this many prompts (or voters) show; repeat for several.",
-        ),
+        rare("--prompts", help="Also say which difference this many prompts (or voters) show; repeat for several."),
     ] = None,
-    tie_rate: Annotated[
-        float | None,
-        rare("--tie-rate", help="Share of battles that equal models tie. (default: 0.15)"),
-    ] = None,
-    flip_rate: Annotated[
-        float | None,
-        rare(
-            "--flip-rate",
-            help="Share of verdicts that change with the order of the answers, and become ties. "
-            "(default: 0.15; people: none)",
-        ),
-    ] = None,
-    spread: Annotated[
-        float | None,
-        rare(
-            help="How much a model's strength varies from prompt to prompt: standard deviation in logits. (default: 1)",
-        ),
-    ] = None,
-    repeats: Annotated[
-        int | None,
-        rare(
-            help="Verdicts of each pair on each prompt, or votes of each voter on it. (default: 1)",
-        ),
-    ] = None,
-    models: Annotated[
-        int | None,
-        rare(help="Models that all meet each other on every prompt. (default: 2)"),
-    ] = None,
-    people: Annotated[bool, typer.Option("--people", help="People vote; no judge is asked.")] = False,
     *,
     given: dict[str, Any],
-    judge: Annotated[
-        str | None,
-        typer.Option(help="The judge, for its price. (default: that of the run folder)"),
-    ] = None,
     prices: PricesOption = None,
-    prompt_tokens: Annotated[
-        int | None,
-        rare(min=0, help=f"Tokens of a prompt. (default: {PROMPT_TOKENS})"),
-    ] = None,
-    answer_tokens: Annotated[
-        int | None,
-        rare(min=0, help=f"Tokens of one answer; a call has two. (default: {ANSWER_TOKENS})"),
-    ] = None,
-    rubric_tokens: Annotated[
-        int | None,
-        rare(min=0, help=f"Tokens of the rubric. (default: {RUBRIC_TOKENS})"),
-    ] = None,
-    reply_tokens: Annotated[
-        int | None,
-        rare(
-            min=0,
-            help=f"Tokens of the judge's reply. (default: {REPLY_TOKENS}; a run folder knows all four)",
-        ),
-    ] = None,
     format: Annotated[
-        PlanFormat | None,
-        typer.Option(help="How to write it. (default: table, or what --out ends in)"),
+        PlanFormat | None, typer.Option(help="How to write it. (default: table, or what --out ends in)")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write it here instead of printing it.")] = None,
 ) -> None:
@@ -145,16 +136,20 @@ def plan_command(
     from tiltyard.decisions import Goal
 
     shape = _shape(format, out)
-    goal = Goal(power=power, alpha=alpha, one_sided=one_sided, margin=margin, anytime=anytime)
-    assumed = {"ties": tie_rate, "flips": flip_rate, "spread": spread, "repeats": repeats, "models": models}
-    _check_together(new, old, battles, top, people=people, judge=judge, assumed=assumed, given=given)
-    sizes = {"prompt": prompt_tokens, "answer": answer_tokens, "rubric": rubric_tokens, "reply": reply_tokens}
-    price = _price(judge, prices, sizes, [Path(name) for name in battles or ()])
+    goal = Goal(**_taken(given, GoalOptions))
+    assumed, costs = _taken(given, AssumedOptions), _taken(given, PriceOptions)
+    _check_together(new, old, battles, top, assumed=assumed, given=given, judge=costs.get("judge"))
+    price = _price(costs, prices, [Path(name) for name in battles or ()])
+    sizes = prompts or ()
     plan: SamplePlan | BoardPlan
     if battles is None:
-        plan = _from_nothing(
-            assumed, goal=goal, differences=difference, people=people, sizes=prompts or (), price=price
-        )
+        from tiltyard.decisions import Assumptions, plan_difference
+
+        people = assumed.pop("people", False)
+        names = {"tie_rate": "ties", "flip_rate": "flips"}
+        known = {"flips": 0.0} if people else {}
+        assumptions = Assumptions(**known | {names.get(name, name): value for name, value in assumed.items()})
+        plan = plan_difference(assumptions, people=people, goal=goal, differences=difference, sizes=sizes, price=price)
     else:
         from tiltyard.decisions import plan_from_battles, plan_top
 
@@ -162,15 +157,24 @@ def plan_command(
         more.pop("texts", None)
         given = {**more, **given}
         if top is not None:
-            _only_for_two(difference, prompts)
+            strange = [f"--{name}" for name, value in (("difference", difference), ("prompts", prompts)) if value]
+            if strange:
+                raise OptionError(
+                    f"{', '.join(strange)}: for two models. --top takes the differences that the board has now."
+                )
             plan = plan_top(data, top, goal=goal, price=price, **given)
         else:
             assert new is not None
             assert old is not None
             plan = plan_from_battles(
-                data, new, old, goal=goal, differences=difference, sizes=prompts or (), price=price, **given
+                data, new, old, goal=goal, differences=difference, sizes=sizes, price=price, **given
             )
-    deliver(_text(plan, shape), out, exact=shape in ("csv", "md"))
+    deliver(_text(plan, shape), out, exact=shape == "md")
+
+
+def _taken(given: dict[str, Any], struct: type) -> dict[str, Any]:
+    """Those of the given options that belong to a struct, taken out of them."""
+    return {name: given.pop(name) for name in options_of(struct) if name in given}
 
 
 def _shape(asked: PlanFormat | None, out: Path | None) -> PlanFormat:
@@ -192,28 +196,18 @@ def _text(plan: SamplePlan | BoardPlan, shape: PlanFormat) -> str:
     return plan_markdown(plan) if isinstance(plan, SamplePlan) else board_markdown(plan)
 
 
-def _from_nothing(assumed: Mapping[str, Any], *, people: bool, **options: Any) -> SamplePlan:
-    from tiltyard.decisions import Assumptions, plan_difference
-
-    given = {name: value for name, value in assumed.items() if value is not None}
-    if people:
-        given.setdefault("flips", 0.0)
-    return plan_difference(Assumptions(**given), people=people, **options)
-
-
 def _check_together(
     new: str | None,
     old: str | None,
     battles: list[str] | None,
     top: int | None,
     *,
-    people: bool,
-    judge: str | None,
     assumed: Mapping[str, Any],
     given: Mapping[str, Any],
+    judge: str | None,
 ) -> None:
     """Refuse options that would be ignored, and say what is missing."""
-    if people and judge is not None:
+    if "people" in assumed and judge is not None:
         raise OptionError("--judge does not go with --people: no judge is asked. Leave one of them out.")
     if battles is None:
         if new is not None or top is not None:
@@ -223,11 +217,8 @@ def _check_together(
             named = ", ".join(as_flag(OptionValue(name)) for name in given)
             raise OptionError(f"{named}: for battles, which --in FILE gives; there are none.")
         return
-    names = {"ties": "tie_rate", "flips": "flip_rate"}
-    strange = [names.get(name, name) for name, value in assumed.items() if value is not None]
-    strange += ["people"] if people else []
-    if strange:
-        named = ", ".join(as_flag(OptionValue(name)) for name in strange)
+    if assumed:
+        named = ", ".join(as_flag(OptionValue(name)) for name in assumed)
         raise OptionError(f"{named}: the battles of --in say that themselves. Leave it out, or leave out --in.")
     if top is not None and new is not None:
         raise OptionError("give two models, or --top K for the whole board, not both.")
@@ -235,33 +226,27 @@ def _check_together(
         raise OptionError("which two? Name them, the new one first: `tiltyard plan NEW OLD --in FILE`; or use --top K.")
 
 
-def _only_for_two(difference: list[float] | None, prompts: list[int] | None) -> None:
-    strange = [f"--{name}" for name, value in (("difference", difference), ("prompts", prompts)) if value]
-    if strange:
-        raise OptionError(f"{', '.join(strange)}: for two models. --top takes the differences that the board has now.")
-
-
-def _price(
-    judge: str | None, prices: Path | None, sizes: Mapping[str, int | None], inputs: list[Path]
-) -> CallPrice | None:
+def _price(costs: Mapping[str, Any], prices: Path | None, inputs: list[Path]) -> CallPrice | None:
     """What a call costs: tokens as given, else as in the run folder, else assumed."""
+    from tiltyard.boards.estimator import check_whole
     from tiltyard.decisions import CallPrice
     from tiltyard.judging.run_folder import utc_now
     from tiltyard.llm.prices import PriceTable, how_to_state_prices, is_old, user_price_file
     from tiltyard.llm.provider import Usage
 
+    judge, stated = costs.get("judge"), {name: value for name, value in costs.items() if name != "judge"}
+    for name, value in stated.items():
+        check_whole(as_flag(OptionValue(name)), value, least=0)
     run_judge, measured = _measured(inputs)
     if run_judge is not None and not run_judge.startswith(("recorded/", "scripted/")):
         judge = judge or run_judge
-    stated = {name: value for name, value in sizes.items() if value is not None}
     if judge is None:
         if stated or prices is not None:
             raise OptionError("--prices and --…-tokens are about the price of a judge: name it with --judge.")
         return None
     if stated or measured is None:
-        defaults = {"prompt": PROMPT_TOKENS, "answer": ANSWER_TOKENS, "rubric": RUBRIC_TOKENS, "reply": REPLY_TOKENS}
-        size = {**defaults, **stated}
-        usage = (float(size["prompt"] + 2 * size["answer"] + size["rubric"]), float(size["reply"]))
+        prompt, answer, rubric, reply = (TOKENS | stated).values()
+        usage = (float(prompt + 2 * answer + rubric), float(reply))
     else:
         usage = measured
     table = PriceTable.load(prices, user_file=user_price_file())

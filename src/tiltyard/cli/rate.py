@@ -66,8 +66,9 @@ def rate_command(
     ] = None,
 ) -> None:
     """Rate models from files of battles: battles in, a leaderboard with intervals out."""
+    from tiltyard.boards import rate_by
     from tiltyard.boards.charts import SUFFIXES, check_path
-    from tiltyard.boards.rating import estimator_of
+    from tiltyard.boards.rating import estimator_of, rate_as
 
     if pool and by is None:
         raise OptionError("--pool pulls the boards of --by together: name the column, such as --by language --pool.")
@@ -81,26 +82,24 @@ def rate_command(
     options = RateOptions(**given)
     estimator = estimator_of(options)
     with working("rating …"):
-        boards = _boards(estimator, files, options, by=by, pool=pool)
+        if by is None:
+            boards = {"": rate_as(estimator, files, options, lambda table: _say_cost(estimator, table))}
+        else:
+            boards = rate_by(
+                files, by, estimator, options, pool=pool, leave_out=lambda error: note(error.spelled(as_flag))
+            )
     if compare is not None:
         boards = {value: _compared(board, compare) for value, board in boards.items()}
     if drawn is None:
         deliver(_text(boards, by, shape), out, exact=shape in ("csv", "md"))
     for picture in (drawn, plot):
-        if picture is not None:
-            _plot(boards, picture)
-
-
-def _boards(
-    estimator: Estimator, files: list[str], options: RateOptions, *, by: str | None, pool: bool
-) -> dict[str, Leaderboard]:
-    """One board, under an empty name, or one for each value of a column."""
-    from tiltyard.boards import rate_by
-    from tiltyard.boards.rating import rate_as
-
-    if by is None:
-        return {"": rate_as(estimator, files, options, lambda table: _say_cost(estimator, table))}
-    return rate_by(files, by, estimator, options, pool=pool, leave_out=lambda error: note(error.spelled(as_flag)))
+        if picture is None:
+            continue
+        for value, board in boards.items():
+            name = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in value)
+            target = picture.with_stem(f"{picture.stem}-{name}") if value else picture
+            board.plot(target)
+            note(f"wrote {target}")
 
 
 def _say_cost(estimator: Estimator, table: BattleTable) -> None:
@@ -156,15 +155,3 @@ def _not_joint(boards: dict[str, Leaderboard]) -> list[str]:
         f"Intervals and ranks are those of each board alone. They do not hold for all {len(boards)} boards at once: "
         "among many boards, some will be wrong by chance."
     ]
-
-
-def _plot(boards: dict[str, Leaderboard], path: Path) -> None:
-    """One chart, or one file per value of the column."""
-    for value, board in boards.items():
-        target = path if not value else path.with_stem(f"{path.stem}-{_file_name(value)}")
-        board.plot(target)
-        note(f"wrote {target}")
-
-
-def _file_name(value: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in value)

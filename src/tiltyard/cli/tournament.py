@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from tiltyard.cli.asking import ProgressView, confirm, interruptible, judging_quote, money, run_to_end
-from tiltyard.cli.options import rare
+from tiltyard.cli.options import with_options
 from tiltyard.cli.output import THE_ANSWER_IS_NO, note, say
 from tiltyard.errors import BudgetReached, ModelError, OptionError, TiltyardError
 from tiltyard.llm.asking import plural
+from tiltyard.options import RunOptions, options_of
 
 if TYPE_CHECKING:
     from tiltyard.judging.judge import Judge
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tiltyard.tournament.ratings import DimensionRatings
     from tiltyard.tournament.run import RunResult
 
+HELP = options_of(RunOptions)
 MOST_NAMED = 5
 """How many failed prompts of an entrant are shown."""
 
@@ -32,77 +34,30 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without a
 BudgetOption = Annotated[float | None, typer.Option(min=0, help="Stop before this many USD are spent.")]
 
 
+@with_options(RunOptions, leave_out=["mode", "judge_model"])
 def run_command(
+    mode: Annotated[Literal["pilot", "headline"], typer.Option(help=HELP["mode"].help.text)],
     config_argument: ConfigArgument = None,
     config: ConfigOption = None,
-    mode: Annotated[
-        Literal["pilot", "headline"],
-        typer.Option(help="A stratified subset judged by the pilot model, or the whole bank by the headline model."),
-    ] = ...,  # type: ignore[assignment]
-    output_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the run. (default: runs/<mode>_<UTC time>)")
-    ] = None,
-    judge_model: Annotated[
-        list[str] | None, typer.Option(help="Another judge than the config's; given several times, a panel.")
-    ] = None,
-    combine: Annotated[
-        Literal["majority", "weight", "rows"] | None,
-        rare(help="How the votes of a panel become battles. (default: the config's, majority)"),
-    ] = None,
-    repeats: Annotated[
-        int | None, rare(min=1, help="How many times every question is asked. (default: the config's, 1)")
-    ] = None,
-    n_perms: Annotated[int | None, rare(min=2, help="Shuffles of permutation Elo.")] = None,
-    limit_pairs: Annotated[int | None, rare(min=1, help="Only the first N pairs of each dimension.")] = None,
-    skip_judging: Annotated[
-        bool, typer.Option("--skip-judging", help="Ask nothing; rate what the cache already holds.")
-    ] = False,
-    retry_failed: Annotated[
-        bool, rare("--retry-failed", help="Ask again what failed for good in an earlier run.")
-    ] = False,
-    calibrate: Annotated[
-        Path | None,
-        typer.Option(help="People's labels on some matchups (battles, or a filled-in label sheet) correct the boards."),
-    ] = None,
+    judge_model: Annotated[list[str] | None, typer.Option(help=HELP["judge_model"].help.text)] = None,
+    *,
+    given: dict[str, Any],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be asked and what that costs; needs no key.")
     ] = False,
     yes: YesOption = False,
-    budget: BudgetOption = None,
-    max_batch: Annotated[int | None, rare(min=1, help="Requests per batch.")] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            metavar="GOAL",
-            help="Judge in adaptive rounds until this is known: top, order, width:POINTS, budget or budget:CALLS; "
-            "all judges everything. (default: the config's rounds.until, or all)",
-        ),
-    ] = None,
 ) -> None:
     """Judge a tournament in both orders, rate it, write a run folder with a report; exit 3 if a pilot says NO-GO."""
     from tiltyard.judging.judge import panel_name
     from tiltyard.tournament.config import load_setup
     from tiltyard.tournament.people import check_label_file
-    from tiltyard.tournament.plan import RunOptions, make_plan
+    from tiltyard.tournament.plan import make_plan
     from tiltyard.tournament.summary import passes
 
     setup = load_setup(_config_path(config_argument, config), mode=None if judge_model else mode)
     judges = judge_model or []
-    options = RunOptions(
-        mode=mode,
-        output_dir=output_dir,
-        judge_model=panel_name(judges) if len(judges) > 1 else next(iter(judges), None),
-        combine=combine,
-        repeats=repeats,
-        n_perms=n_perms,
-        limit_pairs=limit_pairs,
-        skip_judging=skip_judging,
-        retry_failed=retry_failed,
-        budget_usd=budget,
-        max_batch=max_batch,
-        labels_path=calibrate,
-        until=until,
-    )
+    judge = panel_name(judges) if len(judges) > 1 else next(iter(judges), None)
+    options = RunOptions(mode=mode, judge_model=judge, **given)
     plan = make_plan(setup, options)
     if plan.labels is not None:
         check_label_file(plan.labels)
@@ -266,21 +221,14 @@ def _again(plan: RunPlan, folder: Path, *, yes: bool) -> str:
     from tiltyard.judging.panel import panel_members
 
     options = plan.options
-    changed = {
-        "--combine": options.combine,
-        "--repeats": options.repeats,
-        "--n-perms": options.n_perms,
-        "--limit-pairs": options.limit_pairs,
-        "--max-batch": options.max_batch,
-        "--calibrate": options.labels_path,
-        "--until": options.until,
-    }
     words = ["tiltyard", "run", str(plan.setup.path), "--mode", options.mode, "--output-dir", str(folder)]
     judges = panel_members(options.judge_model or "") or (options.judge_model,)
     words += [word for name in judges if name is not None for word in ("--judge-model", name)]
-    words += [word for name, value in changed.items() if value is not None for word in (name, str(value))]
-    flags = {"--skip-judging": options.skip_judging, "--yes": yes}
-    return shlex.join([*words, *(name for name, given in flags.items() if given)])
+    for name, option in HELP.items():
+        value = getattr(options, name)
+        if name not in ("mode", "output_dir", "judge_model", "budget_usd", "retry_failed") and value != option.default:
+            words += [option.flag] if value is True else [option.flag, str(value)]
+    return shlex.join([*words, *(["--yes"] if yes else [])])
 
 
 def _config_path(argument: Path | None, option: Path | None) -> Path:

@@ -69,7 +69,7 @@ class VerifyRequest:
 class Finding:
     """What was recomputed: sentences for people, values for programs, and what does not agree."""
 
-    said: list[str]
+    messages: list[str]
     values: dict[str, Any]
     problems: list[str]
 
@@ -202,12 +202,14 @@ def _verify_folder(
     problems += proved.problems
     if fingerprint is not None and fingerprint.strip().lower() != result.fingerprint:
         problems = [f"the fingerprint is {result.fingerprint}, not the one that was kept", *problems]
-    message = [f"published board: {manifest.title}, made from {manifest.source}", *result.said]
+    messages = [f"published board: {manifest.title}, made from {manifest.source}", *result.messages]
     for one in result.boards:
-        message += [] if one.dimension is None else [one.dimension]
-        message += [f"{entry.rank:>4}  {points(entry.rating):>6}  {entry.model}" for entry in one.board.entries[:SHOWN]]
-        message += [f"      and {len(one.board) - SHOWN:,} more"] if len(one.board) > SHOWN else []
-    message += [*proved.said, f"fingerprint: {result.fingerprint}"]
+        messages += [] if one.dimension is None else [one.dimension]
+        messages += [
+            f"{entry.rank:>4}  {points(entry.rating):>6}  {entry.model}" for entry in one.board.entries[:SHOWN]
+        ]
+        messages += [f"      and {len(one.board) - SHOWN:,} more"] if len(one.board) > SHOWN else []
+    messages += [*proved.messages, f"fingerprint: {result.fingerprint}"]
     values = {
         **({"witness": proved.values} if proved.values else {}),
         "title": manifest.title,
@@ -218,7 +220,7 @@ def _verify_folder(
         "extra_files": result.extra,
         "boards": {one.file: one.board.ratings for one in result.boards},
     }
-    return Finding(message, values, problems)
+    return Finding(messages, values, problems)
 
 
 def _verify_beside(
@@ -240,7 +242,7 @@ def _verify_beside(
         stated = parse_heads((fetch(HEAD, files[HEAD].bytes) or b"").decode(), HEAD) if HEAD in files else []
         result = _verify_witness(VerifyRequest(WITNESS, first, iter(rest), kept, stated, keys, matchups))
         rows = [json.loads(line) for line in lines.splitlines()]
-        return Finding(result.said[:3], result.values, [*result.problems, *witness_differences(data, rows)])
+        return Finding(result.messages[:3], result.values, [*result.problems, *witness_differences(data, rows)])
     except (OSError, EOFError, ValueError, zlib.error, TiltyardError) as error:
         return Finding([], {}, [f"{WITNESS} or {HEAD} cannot be read: {error}"])
 
@@ -348,7 +350,7 @@ def _print(result: Finding, format: str) -> None:
 
         say(json_text({**result.values, "verified": not result.problems, "problems": result.problems}))
         return
-    for line in result.said:
+    for line in result.messages:
         say(line)
     for problem in result.problems:
         say(f"WRONG: {problem}")

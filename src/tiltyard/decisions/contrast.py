@@ -80,12 +80,7 @@ class Contrast:
         return POINTS_PER_LOGIT * math.sqrt(max(self.variance, self.own_variance))
 
     def half_width(self, level: float, *, anytime: bool = False) -> float:
-        """Half the width of the interval in logits; infinite where there is none.
-
-        Parameters:
-            level: Confidence level.
-            anytime: Whether it holds however often one looks while battles come in.
-        """
+        """Half the width of the interval in logits; infinite where there is none."""
         if not self.known:
             return math.inf
         if anytime:
@@ -97,12 +92,7 @@ class Contrast:
         return max(student, normal_quantile(level) * math.sqrt(self.own_variance))
 
     def ends(self, level: float, *, anytime: bool = False) -> tuple[float | None, float | None]:
-        """The ends of the interval in rating points; None where nothing bounds it.
-
-        Parameters:
-            level: Confidence level.
-            anytime: Whether it holds however often one looks while battles come in.
-        """
+        """The ends of the interval in rating points; None where nothing bounds it."""
         half = self.half_width(level, anytime=anytime)
         if math.isinf(half):
             return None, None
@@ -110,11 +100,7 @@ class Contrast:
         return None if self.no_low else low, None if self.no_high else high
 
     def probability_above(self, points: float = 0.0) -> float | None:
-        """How sure one can be that the difference is above a number of points: one minus the one-sided p-value.
-
-        Parameters:
-            points: The number of rating points.
-        """
+        """How sure one can be that the difference is above a number of points: one minus the one-sided p-value."""
         from scipy.special import ndtr, stdtr
 
         if not self.known:
@@ -129,13 +115,7 @@ class Contrast:
 
 
 def contrast(solved: Solved, new: str, old: str) -> Contrast:
-    """The difference of two models of a fit.
-
-    Parameters:
-        solved: The fit with its errors.
-        new: The model that stands first.
-        old: The model it is compared with.
-    """
+    """The difference of two models of a fit."""
     table = solved.fit_input.selected.table
     for name in (new, old):
         if name not in table.models:
@@ -200,12 +180,7 @@ def fit_sides(
 ) -> SideFit:
     """The fit to read the difference from: the plain one where sides are balanced or unknown, else one with the side.
 
-    Parameters:
-        plain: The fit without sides, or with them where the estimator was told so.
-        new: The model that stands first.
-        old: The model it is compared with.
-        estimator: The estimator; with `slot=False` sides are left alone.
-        solve: The fit of the same battles by another estimator.
+    `solve` fits the same battles by another estimator; one with `slot=False` leaves sides alone.
     """
     if estimator.slot is False:
         return SideFit(plain)
@@ -236,11 +211,7 @@ def fit_sides(
 
 
 def side_remark(advantage: float) -> str:
-    """What the first side is worth, in words.
-
-    Parameters:
-        advantage: Its advantage in logits.
-    """
+    """What the first side is worth, in words."""
     wins = 1.0 / (1.0 + math.exp(-advantage))
     return (
         f"the first side wins {100 * wins:.0f} % of decided battles between equals; fitted, and not in the difference"
@@ -248,24 +219,12 @@ def side_remark(advantage: float) -> str:
 
 
 def is_balanced(lean: float, result: Contrast, errors: float = BALANCED) -> bool:
-    """Whether sides are so balanced that their advantage hardly matters to the difference.
-
-    Parameters:
-        lean: By how many logits the difference moves for every logit that the first side is worth.
-        result: The difference.
-        errors: How many standard errors a side worth a whole logit may move it.
-    """
+    """Whether sides are so balanced that their advantage hardly matters to the difference."""
     return abs(lean) <= errors * result.error / POINTS_PER_LOGIT
 
 
 def side_lean(solved: Solved, shown: NDArray[np.bool_], weights: Floats) -> float:
-    """By how many logits a difference of strengths moves for every logit that the first side is worth.
-
-    Parameters:
-        solved: The fit, without the side's advantage.
-        shown: Which battles say who was shown first.
-        weights: What the difference is: a weight for each strength, adding up to 0.
-    """
+    """By how many logits a difference of strengths moves for every logit that the first side is worth."""
     rows, counted, fit = solved.fit_input.rows, solved.fit_input.counted, solved.fit
     moves = response(fit, weights)[: rows.n_models]
     one = _per_battle(solved)[counted.cell] * rows.weight * shown
@@ -287,12 +246,7 @@ def _weights(solved: Solved, new: str, old: str) -> Floats:
 
 
 def is_identified(joint: Solved, weights: Floats) -> bool:
-    """Whether enough battles, prompts and voters tell a difference of strengths from the side's advantage.
-
-    Parameters:
-        joint: The fit with the side's advantage.
-        weights: What the difference is: a weight for each strength, adding up to 0.
-    """
+    """Whether enough battles, prompts and voters tell a difference of strengths from the side's advantage."""
     rows, counted, fit = joint.fit_input.rows, joint.fit_input.counted, joint.fit
     if abs(fit.parameters.coefficient[0]) > LARGEST:
         return False
@@ -308,14 +262,12 @@ def is_identified(joint: Solved, weights: Floats) -> bool:
         return True
     if variance**2 / float((rows.weight * each**2).sum()) < FEWEST_BATTLES:
         return False
-    sums = [_sums(codes, rows.weight * each) for codes in rows.clusters]
-    return all(one.sum() ** 2 / (one**2).sum() >= FEWEST_CLUSTERS for one in sums)
-
-
-def _sums(codes: NDArray[np.int64], values: Floats) -> Floats:
-    """The values summed by cluster; rows that share nothing stay as they are."""
-    own = codes == OWN_CLUSTER
-    return np.concatenate([values[own], sum_by(codes[~own], values[~own], int(codes.max(initial=0)) + 1)])
+    for codes in rows.clusters:
+        own, values = codes == OWN_CLUSTER, rows.weight * each
+        shared = sum_by(codes[~own], values[~own], int(codes.max(initial=0)) + 1)
+        if values.sum() ** 2 / ((values[own] ** 2).sum() + (shared**2).sum()) < FEWEST_CLUSTERS:
+            return False
+    return True
 
 
 def _shown_first(solved: Solved, shown: NDArray[np.bool_], new: str, old: str) -> str:
@@ -397,30 +349,21 @@ def _paired_variances(new: Solved, old: Solved, zero: Floats) -> Floats | None:
     columns = new.fit_input.clusters
     if not columns or columns != old.fit_input.clusters:
         return None
-    codes = [_shared_codes(new, old, column) for column in columns]
+    both_runs = concat([solved.fit_input.selected.table for solved in (new, old)])
+    n = len(new.fit_input.rows)
+    numbered = [_own_where_missing(both_runs.text_column(column).codes.astype(np.int64)) for column in columns]
+    codes = [(one[:n], one[n:]) for one in numbered]
     result = [_variance_of_moves(new, old, one, other, zero, corrected=True) for one, other in codes]
     if len(codes) == 2:
-        stacked = [np.concatenate(pair) for pair in codes]
-        both = _own_where_missing(in_both(stacked[0], stacked[1]))
-        n = len(codes[0][0])
+        both = _own_where_missing(in_both(*numbered))
         once = _variance_of_moves(new, old, both[:n], both[n:], zero, corrected=False)
         result.append(result[0] + result[1] - once)
     return np.asarray(np.max(result, axis=0))
 
 
-def _shared_codes(new: Solved, old: Solved, column: str) -> tuple[Ints, Ints]:
-    """The clusters of both runs, numbered together: equal texts are the same one; a row without one is its own."""
-    stacked = concat([solved.fit_input.selected.table for solved in (new, old)]).text_column(column).codes
-    codes = _own_where_missing(stacked.astype(np.int64))
-    n = len(new.fit_input.rows)
-    return codes[:n], codes[n:]
-
-
 def _own_where_missing(codes: Ints) -> Ints:
-    missing = codes == OWN_CLUSTER
-    fresh = int(codes.max(initial=-1)) + 1 + np.arange(int(missing.sum()))
-    full = codes.copy()
-    full[missing] = fresh
+    full, missing = codes.copy(), codes == OWN_CLUSTER
+    full[missing] = int(codes.max(initial=-1)) + 1 + np.arange(int(missing.sum()))
     return full
 
 

@@ -52,13 +52,7 @@ class WorstCase:
     in_favour: Contrast | None
 
     def ends(self, one: Contrast, level: float, *, anytime: bool) -> tuple[float | None, float | None]:
-        """The ends of an interval that holds as it is and in either case; None where nothing bounds it.
-
-        Parameters:
-            one: The difference without them.
-            level: Confidence level.
-            anytime: Whether it holds however often one looks.
-        """
+        """The ends of an interval that holds as it is and in either case; None where nothing bounds it."""
         low, high = one.ends(level, anytime=anytime)
         lower = None if self.against is None else self.against.ends(level, anytime=anytime)[0]
         higher = None if self.in_favour is None else self.in_favour.ends(level, anytime=anytime)[1]
@@ -70,9 +64,10 @@ class WorstCase:
     def probability_above(self) -> float | None:
         """How sure one can be of the sign in either case; None where the two cases differ in it."""
         chances = [None if one is None else one.probability_above() for one in (self.against, self.in_favour)]
-        if chances[0] is None or chances[1] is None:
+        known = [chance for chance in chances if chance is not None]
+        if len(known) < 2 or (known[0] > 0.5) != (known[1] > 0.5):
             return None
-        return min(chances, key=lambda chance: abs((chance or 0.0) - 0.5)) if _same_side(chances) else None
+        return min(known, key=lambda chance: abs(chance - 0.5))
 
     def to_dict(self, level: float, *, anytime: bool) -> dict[str, Any]:
         """Both cases as plain values, in rating points."""
@@ -84,10 +79,6 @@ class WorstCase:
             return {"difference": one.points, "low": low, "high": high}
 
         return {"against": case(self.against), "in_favour": case(self.in_favour)}
-
-
-def _same_side(chances: Sequence[float | None]) -> bool:
-    return len({(chance or 0.0) > 0.5 for chance in chances}) == 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,17 +108,8 @@ class Missing:
         return f"{self.verdicts.counted} ({who}: {why})"
 
     @property
-    def clause(self) -> str:
-        """How many there are, and what was done with them."""
-        return f"{self.verdicts.counted}{self._done}"
-
-    @property
-    def remark(self) -> str:
-        """The same, with entrants and reasons."""
-        return f"{self.sentence}{self._done}"
-
-    @property
-    def _done(self) -> str:
+    def done(self) -> str:
+        """What was done with them, as the end of a sentence that counts them."""
         if self.rule == "worst":
             return ", and the interval holds however they would have been decided"
         return " and is ignored" if len(self) == 1 else " and are ignored"
@@ -145,19 +127,15 @@ def missing_among(
 
     Whether a matchup without a row satisfies a filter over rows is not known: only a dimension that the filter leaves
     out altogether leaves its matchups out too.
-
-    Parameters:
-        missing: Those of the run folders.
-        table: The battles that were read.
-        selection: Which of them are rated.
-        filtered: Whether rows were filtered while they were read (`where`).
     """
     if selection.source == Source.HUMAN.label:
         return MissingVerdicts()
     if selection.dimension is not None:
         return missing.only(dimensions={selection.dimension})
     if filtered and DIMENSION in table.columns:
-        return missing.only(dimensions=_values(table, DIMENSION))
+        codes = table.text_column(DIMENSION)
+        there = {codes.labels[code] for code in np.unique(codes.codes).tolist() if code != MISSING}
+        return missing.only(dimensions=there)
     return missing
 
 
@@ -168,11 +146,6 @@ def add_decided(
 
     Other text columns have the value that all battles of the prompt have; numbers that are controlled for are the same
     on both sides.
-
-    Parameters:
-        table: The battles.
-        missing: The matchups.
-        winner: Who is to have won each.
     """
     if not missing:
         return table
@@ -224,14 +197,7 @@ def part_of(table: BattleTable, column: str, value: str) -> BattleTable:
 
 
 def in_part(missing: MissingVerdicts, table: BattleTable, column: str, value: str) -> MissingVerdicts:
-    """Those that may belong to one value of a column: where a matchup's own value is not known, it may.
-
-    Parameters:
-        missing: The matchups without a verdict.
-        table: The battles, of all values.
-        column: The column.
-        value: Its value.
-    """
+    """Those that may belong to one value of a column: where a matchup's own value is not known, it may."""
     if column == DIMENSION:
         return missing.only(dimensions={value})
     known = values_by_prompt(table, column)
@@ -246,11 +212,6 @@ def with_missing(result: Difference, whole: Missing, of_part: Callable[[str, str
     """The difference with its matchups without a verdict, on the whole and in each part.
 
     A dimension or category that has such matchups and no battle is a part of its own, of which nothing can be told.
-
-    Parameters:
-        result: The difference without them.
-        whole: Those of the whole.
-        of_part: Those that may belong to a value of a column; None where there are none.
     """
     parts = []
     for part in result.parts:
@@ -260,20 +221,14 @@ def with_missing(result: Difference, whole: Missing, of_part: Callable[[str, str
         parts.append(replace(part, estimate=estimate, missing=lost))
     for column in dict.fromkeys(part.column for part in result.parts):
         shown = {part.value for part in result.parts if part.column == column}
-        for value in sorted(_values_of(whole.verdicts, column) - shown):
+        lost_at = (m.dimension if column == DIMENSION else m.columns.get(column) for m in whole.verdicts.matchups)
+        for value in sorted({value for value in lost_at if value is not None} - shown):
             unseen = replace(result.parts[0], column=column, value=value, estimate=None, contrast=None)
             why = "no battle: no matchup has a verdict"
             parts.append(replace(unseen, reason=why, missing=of_part(column, value)))
     estimate = _covering(result.estimate, result.contrast, whole, result.level, anytime=result.anytime)
     assert estimate is not None
     return replace(result, estimate=estimate, parts=tuple(parts), missing=whole)
-
-
-def _values_of(missing: MissingVerdicts, column: str) -> set[str]:
-    """The values of a column among matchups without a verdict, as far as they are known."""
-    if column == DIMENSION:
-        return {one.dimension for one in missing.matchups}
-    return {one.columns[column] for one in missing.matchups if column in one.columns}
 
 
 def _covering(
@@ -288,11 +243,7 @@ def _covering(
 
 
 def worst_case(fit: Callable[[bool], Contrast]) -> Callable[[], WorstCase]:
-    """What computes both cases, once, when it is called.
-
-    Parameters:
-        fit: The difference with every matchup without a verdict counted against the new model (True) or for it.
-    """
+    """What computes both cases, once, when it is called."""
 
     def fitted(against: bool) -> Contrast | None:
         try:
@@ -301,11 +252,6 @@ def worst_case(fit: Callable[[bool], Contrast]) -> Callable[[], WorstCase]:
             return None
 
     return cache(lambda: WorstCase(fitted(True), fitted(False)))
-
-
-def _values(table: BattleTable, column: str) -> set[str]:
-    codes = table.text_column(column)
-    return {codes.labels[code] for code in np.unique(codes.codes).tolist() if code != MISSING}
 
 
 def _codes(texts: Sequence[str | None]) -> Codes:
@@ -399,6 +345,10 @@ class GateResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as plain values, with the difference it is about."""
+        lost = self.difference.missing
+        missing = None if lost is None else lost.to_dict(self.level, self.missing, anytime=self.anytime)
+        if missing is not None:
+            missing["verdict_if_ignored"] = self.if_ignored
         return {
             "verdict": self.verdict,
             "passed": self.passed,
@@ -413,17 +363,10 @@ class GateResult:
             "bound": self.bound,
             "needed_times": self.needed,
             "needed_prompts": _times(self.difference.n_prompts, self.needed),
-            "missing": self._missing(),
+            "missing": missing,
             "by": [{name: getattr(part, name) for name in PartVerdict.__slots__} for part in self.parts],
             "comparison": self.difference.to_dict(),
         }
-
-    def _missing(self) -> dict[str, Any] | None:
-        """How many matchups have no verdict, and what they could change; None where all have one."""
-        result = self.difference.missing
-        if result is None:
-            return None
-        return {**result.to_dict(self.level, self.missing, anytime=self.anytime), "verdict_if_ignored": self.if_ignored}
 
     def to_json(self) -> str:
         """The verdict as JSON text."""
@@ -513,15 +456,7 @@ def _judge_part(
 def decide(
     one: Contrast, margin: float, alpha: float, *, anytime: bool, worst: WorstCase | None = None
 ) -> tuple[Decision, float | None]:
-    """The verdict on a difference, and the one-sided lower bound in points that is compared with the margin.
-
-    Parameters:
-        one: The difference.
-        margin: By how many rating points the new one may be worse.
-        alpha: The error rate.
-        anytime: Whether one may ask again as verdicts come in.
-        worst: The same with every matchup without a verdict decided one way; None: there is none, or they are ignored.
-    """
+    """The verdict on a difference, and the one-sided lower bound in points that is compared with the margin."""
 
     def ends(level: float) -> tuple[float | None, float | None]:
         return one.ends(level, anytime=anytime) if worst is None else worst.ends(one, level, anytime=anytime)
@@ -538,13 +473,7 @@ def decide(
 
 
 def times_needed(one: Contrast, margin: float, alpha: float) -> float | None:
-    """How many times as much data lets equal models pass the margin with chance 0.8.
-
-    Parameters:
-        one: The difference, for its standard error.
-        margin: The margin in rating points.
-        alpha: The error rate.
-    """
+    """How many times as much data lets equal models pass the margin with chance 0.8."""
     from scipy.special import ndtri
 
     error = one.error / POINTS_PER_LOGIT
@@ -589,21 +518,17 @@ def _turned(result: GateResult) -> str:
     """What matchups without a verdict would turn the difference into, and what to do about it."""
     found, missing = result.difference, result.difference.missing
     assert missing is not None
-    for_new = result.if_ignored == "worse"
-    one = missing.worst().in_favour if for_new else missing.worst().against
-    could = (
-        "no rating comes of it"
-        if one is None
-        else f"they turn {signed(found.difference)} into {_with_ends(one, result)}"
-    )
-    return (
-        f"{missing.sentence}, and counted {'for' if for_new else 'against'} {found.new} {could}; "
-        f"{ASK_AGAIN}, or pass --missing ignore"
-    )
+    way, case = _counted_against(missing, result, for_new=result.if_ignored == "worse")
+    could = "no rating comes of it" if case is None else f"they turn {signed(found.difference)} into {case}"
+    return f"{missing.sentence}, and counted {way} {found.new} {could}; {ASK_AGAIN}, or pass --missing ignore"
 
 
-def _with_ends(one: Contrast, result: GateResult) -> str:
-    return f"{signed(one.points)} points ({between(*one.ends(result.level, anytime=result.anytime))})"
+def _counted_against(missing: Missing, result: GateResult, *, for_new: bool) -> tuple[str, str | None]:
+    """Which way matchups without a verdict count against a claim, and the difference that way; None: no rating."""
+    way, one = ("for", missing.worst().in_favour) if for_new else ("against", missing.worst().against)
+    if one is None:
+        return way, None
+    return way, f"{signed(one.points)} points ({between(*one.ends(result.level, anytime=result.anytime))})"
 
 
 def _of_missing(result: GateResult) -> str:
@@ -616,14 +541,8 @@ def _of_missing(result: GateResult) -> str:
         return f"; {missing.sentence}, ignored"
     if result.verdict == "unknown" or result.difference.obstacles:
         return f"; {missing.sentence}"
-    for_new = result.verdict == "worse"
-    one = missing.worst().in_favour if for_new else missing.worst().against
-    case = (
-        ""
-        if one is None
-        else f": {_with_ends(one, result)} with all of them counted {'for' if for_new else 'against'} it"
-    )
-    return f"; {missing.sentence}{case}"
+    way, case = _counted_against(missing, result, for_new=result.verdict == "worse")
+    return f"; {missing.sentence}" + ("" if case is None else f": {case} with all of them counted {way} it")
 
 
 def as_table(result: GateResult) -> str:
@@ -684,7 +603,10 @@ def _part_line(one: PartVerdict) -> str:
 def advice(result: GateResult) -> list[str]:
     """What the margin means, and how much data it needs."""
     odds = even_odds(result.margin)
-    lines = [] if abs(result.level - result.difference.level) < 1e-9 else [f"the gate looks at {_level(result)}"]
+    lines = []
+    if abs(result.level - result.difference.level) >= 1e-9:
+        why = f", because α is shared among {len(result.parts) + 1} verdicts" if result.parts else ""
+        lines.append(f"the gate looks at the {percent(result.level)} interval, {between(result.low, result.high)}{why}")
     lines += [
         f"a margin of {plain(result.margin)} points is a win rate of {share(1.0 - odds)} against {share(odds)}, "
         "ties apart"
@@ -696,11 +618,6 @@ def advice(result: GateResult) -> list[str]:
     has = "" if result.difference.n_prompts is None else f" (here {result.difference.n_prompts:,})"
     lines.append(f"equal models pass this margin in 80 % of cases with {size}{has}")
     return lines
-
-
-def _level(result: GateResult) -> str:
-    why = f", because α is shared among {len(result.parts) + 1} verdicts" if result.parts else ""
-    return f"the {percent(result.level)} interval, {between(result.low, result.high)}{why}"
 
 
 def _times(prompts: int | None, needed: float | None) -> int | None:

@@ -21,12 +21,7 @@ MOST_NAMELESS = 0.05
 
 
 def only_for(solved: Solved, estimator: BradleyTerry) -> OnlyFor | None:
-    """The prompts or voters that are too few to stand for others, so that the interval is for them alone.
-
-    Parameters:
-        solved: The fit.
-        estimator: The estimator; where it was told what to cluster by, that was the user's decision.
-    """
+    """The prompts or voters that are too few to stand for others, so that the interval is for them alone."""
     if estimator.cluster != "auto":
         return None
     table = solved.fit_input.selected.table
@@ -42,11 +37,6 @@ def obstacles(solved: Solved, names: Sequence[str], estimator: BradleyTerry) -> 
 
     Prompts and voters are looked at where the estimator takes them as what makes battles dependent, or would have done
     so had there been more of them. A column that the user's own choice leaves out is no obstacle.
-
-    Parameters:
-        solved: The fit.
-        names: The models that are compared.
-        estimator: The estimator.
     """
     table = solved.fit_input.selected.table
     asked = asked_clusters(estimator.cluster)
@@ -75,12 +65,7 @@ def _too_few(table: BattleTable, names: Sequence[str], column: str) -> str | Non
 
 
 def effective_count(table: BattleTable, column: str) -> float:
-    """How many equally large prompts or voters the battles are worth: (Σn)²/Σn²; a row without one is its own.
-
-    Parameters:
-        table: The battles.
-        column: The column.
-    """
+    """How many equally large prompts or voters the battles are worth: (Σn)²/Σn²; a row without one is its own."""
     codes, weight = table.text_column(column).codes, table.weight
     named = codes != MISSING
     sizes = np.concatenate([weight[~named], np.bincount(codes[named], weight[named], minlength=1)])
@@ -92,11 +77,6 @@ def unnamed_clause(table: BattleTable, column: str, names: Sequence[str]) -> str
     """A clause where too many battles name no prompt or no voter; None where nearly all do.
 
     All battles are looked at, then those of each model that is compared: others cannot make up for them.
-
-    Parameters:
-        table: The battles.
-        column: The column.
-        names: The models that are compared.
     """
     codes = [table.models.index(name) for name in names if name in table.models]
     for rows in (None, *((table.model_a == code) | (table.model_b == code) for code in codes)):
@@ -107,12 +87,7 @@ def unnamed_clause(table: BattleTable, column: str, names: Sequence[str]) -> str
 
 
 def distinct(table: BattleTable, column: str) -> int | None:
-    """How many values of a column these battles have; None without the column.
-
-    Parameters:
-        table: The battles.
-        column: The column.
-    """
+    """How many values of a column these battles have; None without the column."""
     if column not in table.columns:
         return None
     codes = table.text_column(column).codes

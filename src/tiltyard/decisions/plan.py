@@ -71,11 +71,7 @@ class CallPrice:
     measured: bool = False
 
     def of(self, more: Amount | None) -> tuple[float | None, float | None]:
-        """What more calls cost, directly and in batches; None where that is unknown.
-
-        Parameters:
-            more: What is still to be gathered.
-        """
+        """What more calls cost, directly and in batches; None where that is unknown."""
         if more is None or more.calls is None or self.direct is None or self.batch is None:
             return None, None
         return more.calls * self.direct, more.calls * self.batch
@@ -98,11 +94,7 @@ class Amount:
     votes: int | None
 
     def times(self, size: float) -> Amount:
-        """So many times as much, in whole numbers.
-
-        Parameters:
-            size: How many times.
-        """
+        """So many times as much, in whole numbers."""
 
         def grown(count: int) -> int:
             return math.ceil(count * size - 1e-9)
@@ -112,11 +104,7 @@ class Amount:
         return Amount(clusters, grown(self.battles), calls, None if self.votes is None else grown(self.votes))
 
     def beyond(self, have: Amount) -> Amount:
-        """What is to be added to what there is.
-
-        Parameters:
-            have: What there is.
-        """
+        """What is to be added to what there is."""
 
         def left(value: int | None, there: int | None) -> int | None:
             return None if value is None else max(value - (there or 0), 0)
@@ -369,11 +357,7 @@ def read_for_plan(battles: BattleData, options: PlanOptions, level: float) -> tu
 
 
 def amount_of(solved: Solved) -> Amount:
-    """How much data a fit was made of: rated battles, and those that were gathered but are not rated.
-
-    Parameters:
-        solved: The fit with its errors.
-    """
+    """How much data a fit was made of: rated battles, and those that were gathered but are not rated."""
     selected = solved.fit_input.selected
     by_people = by_judge = 0.0
     for table in (selected.table, selected.both_bad):
@@ -716,7 +700,10 @@ class _Future:
         ease = (self.strength[first] - self.strength[second]) / self.apart(MOST_TIMES)[first, second]
         hardest = np.argsort(ease, kind="stable")[:HARDEST]
         first, second = first[hardest], second[hardest]
-        draws, chances = self._draws(seed)
+        rng, m = np.random.default_rng(seed), len(self.strength)
+        values, vectors = np.linalg.eigh(self._now.matrix[:m, :m])
+        draws = (rng.standard_normal((DRAWS, m)) * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        chances = rng.standard_normal(DRAWS)
         errors = draws[:, first] - draws[:, second]
         gap = self.strength[first] - self.strength[second]
 
@@ -729,14 +716,6 @@ class _Future:
             return float((gap + errors / math.sqrt(size) > needed * off[:, None]).all(axis=1).mean())
 
         return size_for(chance, self.goal.power, most=100.0 * MOST_TIMES, tolerance=ROUGH)
-
-    def _draws(self, seed: int) -> tuple[Floats, Floats]:
-        """Errors of all strengths at size 1, and those of their standard errors as normal variates, for each draw."""
-        rng = np.random.default_rng(seed)
-        m = len(self.strength)
-        values, vectors = np.linalg.eigh(self._now.matrix[:m, :m])
-        normal = rng.standard_normal((DRAWS, m))
-        return (normal * np.sqrt(np.maximum(values, 0.0))) @ vectors.T, rng.standard_normal(DRAWS)
 
 
 def _pair(future: _Future, i: int, j: int, names: tuple[str, ...], have: Amount, price: CallPrice | None) -> PairPlan:

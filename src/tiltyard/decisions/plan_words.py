@@ -10,7 +10,7 @@ from tiltyard.decisions.words import between, plain, share, side, signed
 from tiltyard.pages.tables import Table
 
 if TYPE_CHECKING:
-    from tiltyard.decisions.plan import Amount, BoardPlan, CallPrice, PairPlan, SamplePlan, SampleSize
+    from tiltyard.decisions.plan import Amount, BoardPlan, CallPrice, PairPlan, SamplePlan
 
 TYPICAL = 20.0
 """The difference whose size the first sentence names, if it is among several."""
@@ -22,6 +22,7 @@ def plan_sentence(plan: SamplePlan) -> str:
     row = next((row for row in plan.rows if row.present or row.difference == TYPICAL), plan.rows[0])
     amount = amount_words(row.needed)
     chance = f"with chance {share_of(row.power)}"
+    there = "" if plan.pilot is None else f", of which {amount_words(plan.pilot.have)} are there"
     if plan.goal.margin is not None:
         ahead = "ahead" if row.difference > 0 else "behind"
         who = (
@@ -29,7 +30,7 @@ def plan_sentence(plan: SamplePlan) -> str:
             if row.difference == 0
             else f"a model {number(abs(row.difference))} points {ahead} passes"
         )
-        return f"{who} a margin of {plain(plan.goal.margin)} points {chance} on {amount}{_instead(plan)}."
+        return f"{who} a margin of {plain(plan.goal.margin)} points {chance} on {amount}{there}."
     if plan.pilot is None:
         return f"a difference of {number(row.difference)} points ({share(row.win_rate)}) shows {chance} on {amount}."
     pilot = plan.pilot
@@ -41,14 +42,7 @@ def plan_sentence(plan: SamplePlan) -> str:
         return (
             f"{now}; {what} shows with chance {share_of(row.power_now or 0.0)} on {amount_words(pilot.have)} as here."
         )
-    return f"{now}; {what} shows {chance} on {amount}{_instead(plan)}."
-
-
-def _instead(plan: SamplePlan) -> str:
-    """What there is already."""
-    if plan.pilot is None:
-        return ""
-    return f", of which {amount_words(plan.pilot.have)} are there"
+    return f"{now}; {what} shows {chance} on {amount}{there}."
 
 
 def amount_words(amount: Amount) -> str:
@@ -105,7 +99,8 @@ def _plan_cells(plan: SamplePlan) -> Table:
     head += ["direct", "in batches"] if plan.price is not None and has_calls else []
     rows = []
     for row in plan.rows:
-        cells = [_named(row), share(row.win_rate)]
+        named = f"{number(row.difference)} (now)" if row.present else number(row.difference).replace("-", "−")
+        cells = [named, share(row.win_rate)]
         cells += [share_of(row.power_now)] if row.power_now is not None else []
         for kind in kinds:
             cells += [f"{row.needed.clusters[kind]:,}"]
@@ -116,10 +111,6 @@ def _plan_cells(plan: SamplePlan) -> Table:
         cells += [usd(row.cost), usd(row.cost_batch)] if plan.price is not None and has_calls else []
         rows.append(cells)
     return Table.of(head, rows)
-
-
-def _named(row: SampleSize) -> str:
-    return f"{number(row.difference)} (now)" if row.present else number(row.difference).replace("-", "−")
 
 
 def plan_notes(plan: SamplePlan) -> list[str]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.leaderboard import whole
 from tiltyard.ratings.comparisons import sum_by
+from tiltyard.types import Floats
 
 PROMPT = "question_id"
 
@@ -53,69 +53,59 @@ class PromptScore:
 
     def to_dict(self) -> dict[str, Any]:
         """The prompt as plain values."""
-        return {
-            "prompt": self.prompt,
-            "wins": whole(self.wins),
-            "losses": whole(self.losses),
-            "ties": whole(self.ties),
-            "both_bad": whole(self.both_bad),
-            "new_score": self.new_score,
-            "old_score": self.old_score,
-            "change": self.change,
-            **({} if self.text is None else {"text": self.text}),
-        }
+        counts = {name: whole(getattr(self, name)) for name in ("wins", "losses", "ties", "both_bad")}
+        means = {"new_score": self.new_score, "old_score": self.old_score, "change": self.change}
+        return {"prompt": self.prompt, **counts, **means, **({} if self.text is None else {"text": self.text})}
 
 
 def prompt_scores(
     table: BattleTable, new: str, old: str, texts: Mapping[str, str] | None = None
 ) -> tuple[PromptScore, ...]:
-    """One record for every prompt on which one of the two has a battle; empty where prompts are unknown.
-
-    Parameters:
-        table: The battles, both-bad ones included.
-        new: The model that stands first.
-        old: The model it is compared with.
-        texts: Texts of prompts by id.
-    """
+    """One record for every prompt on which one of the two has a battle; empty where prompts are unknown."""
     if PROMPT not in table.columns or new not in table.models or old not in table.models:
         return ()
     prompts = table.text_column(PROMPT)
     i, j = table.models.index(new), table.models.index(old)
     named = prompts.codes >= 0
-    n = len(prompts.labels)
-    score_a = scores(table)
-    counts = {}
-    for name, model, other in (("new", i, j), ("old", j, i)):
-        as_a, as_b = named & (table.model_a == model), named & (table.model_b == model)
-        rated = table.outcome != Outcome.BOTH_BAD
-        won = sum_by(prompts.codes[as_a & rated], (table.weight * score_a)[as_a & rated], n)
-        won += sum_by(prompts.codes[as_b & rated], (table.weight * (1.0 - score_a))[as_b & rated], n)
-        met = sum_by(prompts.codes[(as_a | as_b) & rated], table.weight[(as_a | as_b) & rated], n)
-        counts[name] = won, met
-        if name == "new":
-            sides = (as_a & (table.model_b == other), as_b & (table.model_a == other))
-            between = _results(table, prompts.codes, sides, n)
-    seen = np.flatnonzero((counts["new"][1] > 0) | (counts["old"][1] > 0) | (between[3] > 0))
+    as_a = named & (table.model_a == i) & (table.model_b == j)
+    as_b = named & (table.model_b == i) & (table.model_a == j)
+
+    def count(one: Outcome, other: Outcome) -> Floats:
+        rows = (as_a & (table.outcome == one)) | (as_b & (table.outcome == other))
+        return sum_by(prompts.codes[rows], table.weight[rows], len(prompts.labels))
+
+    wins, losses = count(Outcome.A, Outcome.B), count(Outcome.B, Outcome.A)
+    ties, both_bad = count(Outcome.TIE, Outcome.TIE), count(Outcome.BOTH_BAD, Outcome.BOTH_BAD)
+    new_scores, old_scores = _mean_results(table, i), _mean_results(table, j)
+    seen = np.flatnonzero(~np.isnan(new_scores) | ~np.isnan(old_scores) | (both_bad > 0))
     return tuple(
         PromptScore(
             prompts.labels[p],
-            wins=float(between[0][p]),
-            losses=float(between[1][p]),
-            ties=float(between[2][p]),
-            both_bad=float(between[3][p]),
-            new_score=_mean(*counts["new"], p),
-            old_score=_mean(*counts["old"], p),
+            wins=float(wins[p]),
+            losses=float(losses[p]),
+            ties=float(ties[p]),
+            both_bad=float(both_bad[p]),
+            new_score=None if np.isnan(new_scores[p]) else float(new_scores[p]),
+            old_score=None if np.isnan(old_scores[p]) else float(old_scores[p]),
             text=None if texts is None else texts.get(prompts.labels[p]),
         )
         for p in seen.tolist()
     )
 
 
-def _mean(won: NDArray[np.float64], met: NDArray[np.float64], at: int) -> float | None:
-    return None if met[at] == 0.0 else float(won[at] / met[at])
+def _mean_results(table: BattleTable, model: int) -> Floats:
+    """A model's mean result on each prompt: 1 won, 0 lost, a half for ties; NaN without a battle."""
+    prompts = table.text_column(PROMPT)
+    rated = (table.outcome != Outcome.BOTH_BAD) & (prompts.codes >= 0)
+    first, second = rated & (table.model_a == model), rated & (table.model_b == model)
+    score, n = scores(table), len(prompts.labels)
+    won = sum_by(prompts.codes[first], (table.weight * score)[first], n)
+    won += sum_by(prompts.codes[second], (table.weight * (1.0 - score))[second], n)
+    met = sum_by(prompts.codes[first | second], table.weight[first | second], n)
+    return np.asarray(np.divide(won, met, out=np.full(n, np.nan), where=met > 0.0))
 
 
-def scores(table: BattleTable) -> NDArray[np.float64]:
+def scores(table: BattleTable) -> Floats:
     """The result of each row for side A: 1 won, 0 lost, a half for ties; soft outcomes as they are."""
     worth = np.full(len(Outcome), 0.5)
     worth[Outcome.A], worth[Outcome.B] = 1.0, 0.0
@@ -125,114 +115,18 @@ def scores(table: BattleTable) -> NDArray[np.float64]:
     return np.where(np.isnan(table.score_a), score, table.score_a)
 
 
-def _results(
-    table: BattleTable,
-    prompt: NDArray[np.int32],
-    sides: tuple[NDArray[np.bool_], NDArray[np.bool_]],
-    n: int,
-) -> list[NDArray[np.float64]]:
-    """Wins, losses, ties and both-bad battles of the new one against the old one, by prompt."""
-    as_a, as_b = sides
-
-    def count(one: Outcome, other: Outcome) -> NDArray[np.float64]:
-        rows = (as_a & (table.outcome == one)) | (as_b & (table.outcome == other))
-        return np.asarray(sum_by(prompt[rows], table.weight[rows], n))
-
-    return [
-        count(Outcome.A, Outcome.B),
-        count(Outcome.B, Outcome.A),
-        count(Outcome.TIE, Outcome.TIE),
-        count(Outcome.BOTH_BAD, Outcome.BOTH_BAD),
-    ]
-
-
 def prompt_changes(name: str, tables: Sequence[BattleTable], texts: Mapping[str, str]) -> tuple[PromptScore, ...]:
-    """An entrant's mean result on every prompt, then and now.
-
-    Parameters:
-        name: The entrant.
-        tables: The battles of the new run and of the old one.
-        texts: Texts of prompts by id.
-    """
+    """An entrant's mean result on every prompt that both runs have, now and then."""
     if any(PROMPT not in table.columns for table in tables):
         return ()
-    results = [_mean_results(table, name) for table in tables]
-    shared = sorted(results[0].keys() & results[1].keys())
-    return tuple(
-        PromptScore(
-            prompt,
-            wins=0.0,
-            losses=0.0,
-            ties=0.0,
-            both_bad=0.0,
-            new_score=results[0][prompt],
-            old_score=results[1][prompt],
-            text=texts.get(prompt),
+    results = []
+    for table in tables:
+        means = _mean_results(table, table.models.index(name)).tolist()
+        results.append(
+            {p: mean for p, mean in zip(table.text_column(PROMPT).labels, means, strict=True) if mean == mean}
         )
-        for prompt in shared
+    new, old = results
+    return tuple(
+        PromptScore(prompt, 0.0, 0.0, 0.0, 0.0, new[prompt], old[prompt], texts.get(prompt))
+        for prompt in sorted(new.keys() & old.keys())
     )
-
-
-def _mean_results(table: BattleTable, name: str) -> dict[str, float]:
-    """An entrant's mean result on each prompt: 1 won, 0 lost, a half for ties."""
-    code, prompts = table.models.index(name), table.text_column(PROMPT)
-    rated = (table.outcome != Outcome.BOTH_BAD) & (prompts.codes >= 0)
-    first, second = rated & (table.model_a == code), rated & (table.model_b == code)
-    score, n = scores(table), len(prompts.labels)
-    won = sum_by(prompts.codes[first], (table.weight * score)[first], n)
-    won += sum_by(prompts.codes[second], (table.weight * (1.0 - score))[second], n)
-    met = sum_by(prompts.codes[first | second], table.weight[first | second], n)
-    return {prompts.labels[p]: float(won[p] / met[p]) for p in np.flatnonzero(met).tolist()}
-
-
-def lost_most(prompts: Sequence[PromptScore], n: int) -> list[PromptScore]:
-    """The prompts on which the new one lost most to the old one.
-
-    Parameters:
-        prompts: The prompts.
-        n: How many at the most.
-    """
-    return sorted((p for p in prompts if p.net < 0), key=lambda p: (p.net, p.change or 0.0, p.prompt))[:n]
-
-
-def won_most(prompts: Sequence[PromptScore], n: int) -> list[PromptScore]:
-    """The prompts on which the new one won most against the old one.
-
-    Parameters:
-        prompts: The prompts.
-        n: How many at the most.
-    """
-    return sorted((p for p in prompts if p.net > 0), key=lambda p: (-p.net, -(p.change or 0.0), p.prompt))[:n]
-
-
-def changed_most(prompts: Sequence[PromptScore], n: int) -> list[PromptScore]:
-    """The prompts on which the two fared most differently against everybody, whichever way.
-
-    Parameters:
-        prompts: The prompts.
-        n: How many at the most.
-    """
-    moved = [p for p in prompts if p.change]
-    return sorted(moved, key=lambda p: (-abs(p.change or 0.0), p.change or 0.0, p.prompt))[:n]
-
-
-def fell_most(prompts: Sequence[PromptScore], n: int) -> list[PromptScore]:
-    """The prompts on which the new mean result is furthest below the old one.
-
-    Parameters:
-        prompts: The prompts.
-        n: How many at the most.
-    """
-    fallen = [p for p in prompts if p.change is not None and p.change < 0.0]
-    return sorted(fallen, key=lambda p: (p.change or 0.0, p.prompt))[:n]
-
-
-def rose_most(prompts: Sequence[PromptScore], n: int) -> list[PromptScore]:
-    """The prompts on which the new mean result is furthest above the old one.
-
-    Parameters:
-        prompts: The prompts.
-        n: How many at the most.
-    """
-    risen = [p for p in prompts if p.change is not None and p.change > 0.0]
-    return sorted(risen, key=lambda p: (-(p.change or 0.0), p.prompt))[:n]

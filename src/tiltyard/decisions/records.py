@@ -320,12 +320,7 @@ def is_run_folder(path: Path) -> bool:
 
 
 def open_source(data: BattleData, unnamed: str = "battles") -> BattleSource:
-    """Battles from anywhere; a path to a run folder also gives its judge, rubrics, bank and answers.
-
-    Parameters:
-        data: A run folder, or whatever `read_battles` takes.
-        unnamed: What to call battles that came from no file.
-    """
+    """Battles from anywhere; a path to a run folder also gives its judge, rubrics, bank and answers."""
     paths = [data] if isinstance(data, str | Path) else data
     if isinstance(paths, Sequence) and paths and all(isinstance(path, str | Path) for path in paths):
         if len(paths) == 1 and is_run_folder(Path(paths[0])):

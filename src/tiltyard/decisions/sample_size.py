@@ -67,11 +67,7 @@ class Goal:
         return 1.0 - (2.0 * self.alpha if self.one_sided or self.margin is not None else self.alpha)
 
     def away(self, points: float) -> float:
-        """How far a true difference lies above what it is held against, in logits.
-
-        Parameters:
-            points: The true difference in rating points.
-        """
+        """How far a true difference lies above what it is held against, in logits."""
         away = points + (self.margin or 0.0)
         if away <= 0.0:
             against = "zero" if self.margin is None else f"minus the margin of {self.margin:g}"
@@ -79,12 +75,7 @@ class Goal:
         return away / POINTS_PER_LOGIT
 
     def cuts(self, variances: Floats, degrees: float) -> Floats:
-        """How many standard errors away an estimate must be; infinite where there is no interval.
-
-        Parameters:
-            variances: Variances of the difference, in logits².
-            degrees: Degrees of freedom of its standard error; infinity where it is known.
-        """
+        """How many standard errors away an estimate must be; infinite where there is no interval."""
         if degrees < FEWEST_CLUSTERS - 1.0:
             return np.full(variances.shape, np.inf)
         if self.anytime:
@@ -92,25 +83,13 @@ class Goal:
         return np.full(variances.shape, float(t_quantile(self.level, np.array(degrees))))
 
     def chance(self, points: float, variance: float, degrees: float) -> float:
-        """The chance that a sample shows it.
-
-        Parameters:
-            points: The true difference in rating points.
-            variance: Variance of the difference, in logits².
-            degrees: Degrees of freedom of its standard error.
-        """
+        """The chance that a sample shows it."""
         cut = float(self.cuts(np.array([variance]), degrees)[0])
         return chance_beyond(self.away(points) / math.sqrt(variance), cut, degrees)
 
 
 def chance_beyond(away: float, cut: float, degrees: float) -> float:
-    """The chance that Student's t, moved by `away`, exceeds `cut`.
-
-    Parameters:
-        away: The true value in standard errors.
-        cut: What must be exceeded, in standard errors.
-        degrees: Degrees of freedom.
-    """
+    """The chance that Student's t, moved by `away`, exceeds `cut`."""
     from scipy.special import nctdtr, ndtr
 
     if math.isinf(cut):
@@ -123,14 +102,7 @@ def chance_beyond(away: float, cut: float, degrees: float) -> float:
 def size_for(
     chance: Callable[[float], float], power: float, *, most: float = 1e15, tolerance: float = 1e-6
 ) -> float | None:
-    """The smallest size at which a growing chance reaches the power; None where it does not up to `most`.
-
-    Parameters:
-        chance: The chance of reaching the goal by size.
-        power: The chance that is wanted.
-        most: The largest size that is tried.
-        tolerance: How closely the size is found, as a share of it.
-    """
+    """The smallest size at which a growing chance reaches the power; None where it does not up to `most`."""
     low, high = 0.0, 1.0
     while chance(high) < power:
         low, high = high, 2.0 * high
@@ -161,13 +133,7 @@ class Growth:
     exact: Callable[[Goal, float, int], float] | None = None
 
     def chance(self, goal: Goal, points: float, size: float) -> float:
-        """The chance of reaching a goal.
-
-        Parameters:
-            goal: The goal.
-            points: The true difference in rating points.
-            size: The size of the sample.
-        """
+        """The chance of reaching a goal."""
         if goal.anytime and size * self.battles < FIRST_LOOK:
             return 0.0
         if self.exact is not None and size == round(size) <= COUNTED:
@@ -178,12 +144,7 @@ class Growth:
         return goal.chance(points, self.variance(points) / size, degrees)
 
     def size(self, goal: Goal, points: float) -> float:
-        """The size that reaches a goal.
-
-        Parameters:
-            goal: The goal.
-            points: The true difference in rating points.
-        """
+        """The size that reaches a goal."""
         result = size_for(lambda size: self.chance(goal, points, size), goal.power)
         if result is None:
             raise OptionError(f"difference is {points:g}: no sample that could be gathered shows so little.")
@@ -198,12 +159,7 @@ class Growth:
         return float(short[-1] + 2 if len(short) else 1)
 
     def smallest(self, goal: Goal, size: float) -> float | None:
-        """The smallest difference in rating points that a sample of this size shows; None where none up to 2000 is.
-
-        Parameters:
-            goal: The goal.
-            size: The size of the sample.
-        """
+        """The smallest difference in rating points that a sample of this size shows; None where none up to 2000 is."""
         least = 1e-6 - (goal.margin or 0.0)
         result = size_for(lambda above: self.chance(goal, least + above, size), goal.power, most=1000.0)
         return None if result is None else least + result
@@ -250,9 +206,6 @@ class Assumptions:
         The two stand that many points apart on the board, the other models in the middle between them. A verdict scores
         s = (won − lost − expected)/2. In the direction that moves the two apart a prompt's score is
         Q = 2 s(new, old) + Σ s(new, k) + s(k, old), and the variance of the difference 4 E[Q²]/I², I the information.
-
-        Parameters:
-            points: The difference on the board in rating points.
         """
         return _variance(self, float(points))
 
@@ -266,11 +219,6 @@ class Assumptions:
 
         With W won and L lost of n the difference is ln(W/L), its variance n/(n − 1)·(1/W + 1/L). A model that lost (or
         won) nothing has half a loss (or win) for that.
-
-        Parameters:
-            goal: The goal.
-            points: The true difference in rating points.
-            prompts: How many prompts.
         """
         from scipy.special import gammaln, xlogy
 

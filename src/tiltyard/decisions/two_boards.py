@@ -11,7 +11,7 @@ from tiltyard.boards.leaderboard import EloReport, RatingEntry
 from tiltyard.decisions.contrast import Contrast
 from tiltyard.decisions.gate import even_odds
 from tiltyard.decisions.records import Difference, EstimatedDifference
-from tiltyard.decisions.two_runs import FEWEST_SHARED, EntrantChange, RunComparison
+from tiltyard.decisions.two_runs import FEWEST_SHARED, EntrantChange, RunComparison, beyond_noise
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.quantiles import normal_quantile
@@ -24,14 +24,7 @@ WELL_KNOWN = 1e6
 def compare_ratings(
     new: EloReport, old: EloReport, names: tuple[str, str] = ("new board", "old board"), *, level: float = 0.95
 ) -> RunComparison:
-    """What moved between two ratings files. Their errors are counted as independent, which is wider than paired.
-
-    Parameters:
-        new: The newer ratings.
-        old: The older ratings.
-        names: What to call the two.
-        level: Confidence level.
-    """
+    """What moved between two ratings files. Their errors are counted as independent, which is wider than paired."""
     _check_alike(new, old)
     now, then = ({entry.model: entry for entry in report.ratings} for report in (new, old))
     shared = [name for name in now if name in then]
@@ -45,7 +38,7 @@ def compare_ratings(
     changes = []
     for i, name in enumerate(shared):
         one = _change(now[name], then[name], (new, old), float(centred[0][i] - centred[1][i]))
-        low, high = one.ends(1.0 - (1.0 - level) / len(shared))
+        result = _difference(name, one, names, level, now[name].n_battles + then[name].n_battles)
         changes.append(
             EntrantChange(
                 name,
@@ -54,8 +47,8 @@ def compare_ratings(
                 int(places[0][i]),
                 int(places[1][i]),
                 answers_changed=None,
-                beyond_noise=bool((low is not None and low > 0.0) or (high is not None and high < 0.0)),
-                difference=_difference(name, one, names, level, now[name].n_battles + then[name].n_battles),
+                beyond_noise=beyond_noise(result, len(shared)),
+                difference=result,
             )
         )
     changes.sort(key=lambda change: change.rank_new)

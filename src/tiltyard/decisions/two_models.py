@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome
 from tiltyard.battles.frames import rereadable
@@ -94,7 +93,7 @@ def _with_missing(
                 battles, some.matchups, lambda one: best if best in one.entrants else one.rival(worst)
             )
             plain, joined, _ = _solved_together(decided, estimator, new, old, {})
-            sides = fit_sides(plain, new, old, estimator, partial(_solve_by, joined))
+            sides = fit_sides(plain, new, old, estimator, lambda other: other.solve(joined))
             if sides.obstacles:
                 raise RatingError(f"{'; '.join(sides.obstacles)}.")
             return contrast(sides.solved, new, old)
@@ -112,14 +111,7 @@ def _with_missing(
 def read_to_compare(
     battles: BattleData, estimator: BradleyTerry, reading: InputOptions, by: Sequence[str] | None = None
 ) -> BattleTable:
-    """The battles with every column that a difference looks at.
-
-    Parameters:
-        battles: Where the battles are; see `read_battles`.
-        estimator: The estimator.
-        reading: How to read them.
-        by: Columns by whose values the difference is also given; None: those that are known.
-    """
+    """The battles with every column that a difference looks at."""
     data = rereadable(battles)
     if isinstance(data, BattleTable):
         return read_for(estimator, data, reading)
@@ -140,19 +132,7 @@ def compare_in(
     level: float | None = None,
     solved_before: SolvedBefore | None = None,
 ) -> Difference:
-    """The difference of two models in a table of battles, with an estimator that is built already.
-
-    Parameters:
-        table: The battles.
-        new: The model that stands first.
-        old: The model it is compared with.
-        estimator: The estimator.
-        by: Columns by whose values the difference is also given; None: those that are known.
-        texts: Texts of prompts by id.
-        anytime: Whether the interval holds however often one looks while battles come in.
-        level: Confidence level; None: the estimator's.
-        solved_before: Fits of the same table by the same estimator, which are used and added to: for many pairs.
-    """
+    """The difference of two models in a table of battles, with an estimator that is built already."""
     level = estimator.level if level is None else level
     before = {} if solved_before is None else solved_before
     _check_names(table, new, old)
@@ -164,7 +144,7 @@ def compare_in(
     ours = _of_either(selected.table, new, old)
     fitting = replace(estimator, slot=solved.fit_input.slot)
     direct = _head_to_head(selected.table, selected.both_bad, new, old, fitting, level, anytime=anytime)
-    estimate = _estimate(result, solved, level, ours.n_battles, anytime=anytime)
+    estimate = estimate_of(result, solved, level, ours.n_battles, anytime=anytime, bounded=True)
     remarks = [*apart, *solved.fit_input.remarks, *sides.remarks, *_disagreement(direct, result, level)]
     if len(np.unique(selected.table.source)) > 1:
         remarks.append("verdicts of a judge and votes of people are taken together; source=... takes one of them")
@@ -194,10 +174,6 @@ def compare_in(
     )
 
 
-def _solve_by(table: BattleTable, estimator: BradleyTerry) -> Solved:
-    return estimator.solve(table)
-
-
 def _solve_once(table: BattleTable, estimator: BradleyTerry, before: SolvedBefore, key: tuple[str, str]) -> Solved:
     """The fit, or the one of this key that was made before."""
     if key not in before:
@@ -218,20 +194,20 @@ def _solved_together(
                 f"{new} and {old} never met, and no chain of battles joins them: nothing compares them. "
                 "Add battles between them, or against the same other models."
             ) from None
-    inside = np.array([name in group for name in table.models], dtype=bool)
-    joined = table.take(inside[table.model_a] & inside[table.model_b]).compact()
+    joined = among(table, group)
     left = len(table.models) - len(joined.models)
     before.pop(WITH_SIDES, None)
     return estimator.solve(joined), joined, [f"left out: {left} models that no chain of battles joins to the two"]
 
 
-def few_clusters(solved: Solved, names: Sequence[str]) -> list[str]:
-    """A sentence for each of these models whose battles come from too few prompts or voters.
+def among(table: BattleTable, models: Collection[str]) -> BattleTable:
+    """The battles between some of the models."""
+    inside = np.array([name in models for name in table.models], dtype=bool)
+    return table.take(inside[table.model_a] & inside[table.model_b]).compact()
 
-    Parameters:
-        solved: The fit.
-        names: The models.
-    """
+
+def few_clusters(solved: Solved, names: Sequence[str]) -> list[str]:
+    """A sentence for each of these models whose battles come from too few prompts or voters."""
     notes = cluster_notes(solved.covariance, solved.fit_input.clusters)
     models = solved.fit_input.selected.table.models
     named = [(name, notes[models.index(name)] if notes else None) for name in names]
@@ -252,12 +228,6 @@ def _of_either(table: BattleTable, new: str, old: str) -> BattleTable:
     return table.take(np.isin(table.model_a, codes) | np.isin(table.model_b, codes))
 
 
-def _met(table: BattleTable, new: str, old: str) -> NDArray[np.bool_]:
-    """Which battles are between the two."""
-    codes = [table.models.index(new), table.models.index(old)]
-    return np.isin(table.model_a, codes) & np.isin(table.model_b, codes)
-
-
 def _between(table: BattleTable, new: str, old: str) -> BattleTable:
     """The battles between the two, the new one always on side A."""
     i, j = table.models.index(new), table.models.index(old)
@@ -266,14 +236,17 @@ def _between(table: BattleTable, new: str, old: str) -> BattleTable:
     return forward if not len(backward) else backward if not len(forward) else concat([forward, backward])
 
 
-def _estimate(
-    result: Contrast, solved: Solved, level: float, n_battles: float, *, anytime: bool
+def estimate_of(
+    result: Contrast, solved: Solved, level: float, n_battles: float, *, anytime: bool = False, bounded: bool = False
 ) -> EstimatedDifference:
-    """The difference in points, and the mean result that the fit expects of such a difference."""
+    """The difference in points, and the mean result that the fit expects of such a difference.
+
+    With `bounded`, a mean result that nothing else bounds ends at 0 or 1.
+    """
     low, high = result.ends(level, anytime=anytime)
     rate, rate_low, rate_high = (mean_result(solved, points) for points in (result.points, low, high))
     assert rate is not None
-    if result.known:
+    if result.known and bounded:
         rate_low = 0.0 if rate_low is None else rate_low
         rate_high = 1.0 if rate_high is None else rate_high
     return EstimatedDifference(
@@ -308,7 +281,6 @@ def _head_to_head(
     the one is that of the other: it never leaves 0 to 1, and is clustered in the same way.
     """
     rated, bad = _between(table, new, old), _between(both_bad, new, old)
-    as_shown = table.take(_met(table, new, old)) if estimator.slot else rated
     if not len(rated) and not len(bad):
         return None
     won, lost, tied = (
@@ -317,6 +289,9 @@ def _head_to_head(
     estimate = None
     if len(rated):
         rate = float((rated.weight * scores(rated)).sum() / rated.n_battles)
+        codes = [table.models.index(new), table.models.index(old)]
+        met = np.isin(table.model_a, codes) & np.isin(table.model_b, codes)
+        as_shown = table.take(met) if estimator.slot else rated
         estimate = _direct_estimate(as_shown, rate, new, old, estimator, level, anytime=anytime)
     return HeadToHead(won, lost, tied, bad.n_battles, estimate)
 
@@ -338,9 +313,9 @@ def _direct_estimate(
         # ties alone: nothing to tell the two apart by
         return EstimatedDifference(0.0, None, None, None, rate, None, None, rated.n_battles)
     result, half = contrast(solved, new, old), contrast(halves, new, old)
-    rates = _estimate(half, halves, level, rated.n_battles, anytime=anytime)
+    rates = estimate_of(half, halves, level, rated.n_battles, anytime=anytime, bounded=True)
     return replace(
-        _estimate(result, solved, level, rated.n_battles, anytime=anytime),
+        estimate_of(result, solved, level, rated.n_battles, anytime=anytime, bounded=True),
         win_rate=rates.win_rate if estimator.slot else rate,
         win_rate_low=rates.win_rate_low,
         win_rate_high=rates.win_rate_high,
@@ -396,13 +371,13 @@ def _parts(
                 _check_names(battles, new, old)
                 joined = replace(estimator, only_connected=True)
                 plain = _solve_once(battles, joined, before, (column, value))
-                sides = fit_sides(plain, new, old, joined, partial(_solve_by, battles))
+                sides = fit_sides(plain, new, old, joined, partial(BradleyTerry.solve, table=battles))
                 if sides.obstacles:
                     raise RatingError(f"{'; '.join(sides.obstacles)}.")
                 solved = sides.solved
                 result = contrast(solved, new, old)
                 ours = _of_either(solved.fit_input.selected.table, new, old)
-                estimate = _estimate(result, solved, inside, ours.n_battles, anytime=anytime)
+                estimate = estimate_of(result, solved, inside, ours.n_battles, anytime=anytime, bounded=True)
             except (BattleError, RatingError, OptionError) as error:
                 reason = str(error)
             parts.append(PartDifference(column, value, estimate, result, reason))

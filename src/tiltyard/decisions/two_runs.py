@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.missing_verdicts import MissingVerdicts, together
@@ -31,19 +30,20 @@ from tiltyard.decisions.gate import (
     with_missing,
     worst_case,
 )
-from tiltyard.decisions.obstacles import obstacles, only_for, unnamed_clause
+from tiltyard.decisions.obstacles import distinct, obstacles, only_for, unnamed_clause
 from tiltyard.decisions.prompts import PROMPT, prompt_changes
-from tiltyard.decisions.records import BattleSource, Difference, EstimatedDifference, PartDifference, open_source
+from tiltyard.decisions.records import BattleSource, Difference, PartDifference, open_source
 from tiltyard.decisions.two_models import (
     MANY_VALUES,
     PARTS,
     VOTER,
+    among,
+    estimate_of,
     few_clusters,
     make_bradley_terry,
-    mean_result,
     read_to_compare,
 )
-from tiltyard.decisions.words import changes_table, run_sentence
+from tiltyard.decisions.words import changes_table, run_sentence, side
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.options import InputOptions, MissingRule, RunsOptions, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
@@ -187,11 +187,9 @@ def compare_runs(new: BattleData, old: BattleData, options: RunsOptions) -> RunC
         missing_among(run.missing_verdicts(), table, options.part(Selection), filtered=options.where is not None)
         for run, table in zip(runs, tables, strict=True)
     ]
-    return (
-        _with_missing(result, (tables[0], tables[1]), (lost[0], lost[1]), estimator, options.missing)
-        if any(lost)
-        else result
-    )
+    if not any(lost):
+        return result
+    return _with_missing(result, (tables[0], tables[1]), (lost[0], lost[1]), estimator, options.missing)
 
 
 def _with_missing(
@@ -212,7 +210,7 @@ def _with_missing(
         own = (lost[0].only(entrants={change.entrant}), lost[1].only(entrants={change.entrant}))
         changes.append(_change_with_missing(change, tables, own, estimator, result.zero, rule) if any(own) else change)
     if rule == "worst":
-        changes = [replace(one, beyond_noise=_beyond_noise(one.difference, len(changes))) for one in changes]
+        changes = [replace(one, beyond_noise=beyond_noise(one.difference, len(changes))) for one in changes]
     return replace(result, changes=tuple(changes), notes=(*notes, *result.notes))
 
 
@@ -252,12 +250,12 @@ def _change_with_missing(
     return replace(change, difference=with_missing(result, missing_in(tables, lost), of_part))
 
 
-def _beyond_noise(result: Difference, entrants: int) -> bool:
+def beyond_noise(result: Difference, entrants: int) -> bool:
     """Whether an entrant moved by more than chance and matchups without a verdict explain, all looked at together."""
     level, lost = 1.0 - (1.0 - result.level) / entrants, result.missing
     ends = result.contrast.ends(level, anytime=result.anytime)
     low, high = ends if lost is None else lost.worst().ends(result.contrast, level, anytime=result.anytime)
-    return bool((low is not None and low > 0.0) or (high is not None and high < 0.0))
+    return side(low, high) != "unclear"
 
 
 def _unlike(runs: tuple[BattleSource, BattleSource], tables: Sequence[BattleTable], *, anyway: bool) -> list[str]:
@@ -314,12 +312,11 @@ def _compare(
     estimator = replace(estimator, slot=fits.new.fit_input.slot)
     parts = _parts(tables, estimator, fits.zero_names)
     texts = {**runs[1].prompt_texts(), **runs[0].prompt_texts()}
-    ratings = [CENTRE + POINTS_PER_LOGIT * fits.from_zero(side) for side in (0, 1)]
+    ratings = [CENTRE + POINTS_PER_LOGIT * fits.from_zero(run) for run in (0, 1)]
     places = [ranks(rating) for rating in ratings]
     changes = []
     for i, name in enumerate(fits.models):
         one = fits.contrast(i)
-        low, high = one.ends(1.0 - (1.0 - estimator.level) / len(fits.models), anytime=anytime)
         result = _difference(name, one, fits, tables, runs, estimator, parts.get(name, ()), texts, anytime=anytime)
         unnamed = (unnamed_clause(table, PROMPT, (name,)) for table in whole if PROMPT in table.columns)
         against = [*filter(None, unnamed), *blocked.get(name, ()), *result.obstacles]
@@ -332,7 +329,7 @@ def _compare(
                 rank_new=int(places[0][i]),
                 rank_old=int(places[1][i]),
                 answers_changed=None if name not in same else not same[name],
-                beyond_noise=bool((low is not None and low > 0.0) or (high is not None and high < 0.0)),
+                beyond_noise=beyond_noise(result, len(fits.models)),
                 difference=result,
             )
         )
@@ -373,18 +370,15 @@ def _fit_sides(
             joint = replace(joint, remarks=(*joint.remarks, side_remark(worth))) if unsure != leaning else fits
         except (RatingError, OptionError):
             joint = fits
-    return joint, {fits.models[i]: (_changed_sides(fits, shown, i),) for i in unsure}
-
-
-def _changed_sides(fits: TwoFits, shown: Sequence[NDArray[np.bool_]], i: int) -> str:
-    now, then = (
-        100 * first_share(one.fit_input.selected.table, rows, i)
-        for one, rows in zip((fits.new, fits.old), shown, strict=True)
-    )
-    return (
-        f"{fits.models[i]} was shown first in {now:.0f} % of its battles now and in {then:.0f} % then, so its change "
-        "cannot be told from the side's advantage"
-    )
+    blocked: dict[str, tuple[str, ...]] = {}
+    for i in unsure:
+        name, rated = fits.models[i], [one.fit_input.selected.table for one in (fits.new, fits.old)]
+        now, then = (100 * first_share(table, rows, i) for table, rows in zip(rated, shown, strict=True))
+        blocked[name] = (
+            f"{name} was shown first in {now:.0f} % of its battles now and in {then:.0f} % then, so its change "
+            "cannot be told from the side's advantage",
+        )
+    return joint, blocked
 
 
 def _same_answers(
@@ -403,10 +397,10 @@ def _same_answers(
 def _shared_only(tables: tuple[BattleTable, BattleTable], notes: list[str]) -> tuple[BattleTable, BattleTable]:
     """The battles among entrants, and on prompts, that both runs have."""
     new, old = tables
-    for table, side in ((new, "new"), (old, "old")):
-        only = sorted(set(table.models) - set((old if side == "new" else new).models))
+    for table, other, run in ((new, old, "new"), (old, new, "old")):
+        only = sorted(set(table.models) - set(other.models))
         if only:
-            notes.append(f"only in the {side} run: {', '.join(only[:6])}{', …' if len(only) > 6 else ''}")
+            notes.append(f"only in the {run} run: {', '.join(only[:6])}{', …' if len(only) > 6 else ''}")
     if PROMPT in new.columns and PROMPT in old.columns:
         asked = [set(np.asarray(table.text_column(PROMPT).labels, dtype=object)) for table in tables]
         both = asked[0] & asked[1]
@@ -414,10 +408,10 @@ def _shared_only(tables: tuple[BattleTable, BattleTable], notes: list[str]) -> t
             lost = len(asked[0] | asked[1]) - len(both)
             if lost:
                 notes.append(f"{len(both):,} prompts are in both runs; {lost:,} that are only in one are left out")
-            for table, side in zip(tables, ("new", "old"), strict=True):
+            for table, run in zip(tables, ("new", "old"), strict=True):
                 without, of = nameless(table, PROMPT)
                 if without:
-                    notes.append(f"{side} run: {without:,.0f} of {of:,.0f} battles name no prompt and are left out")
+                    notes.append(f"{run} run: {without:,.0f} of {of:,.0f} battles name no prompt and are left out")
             new, old = (_on(table, both) for table in (new, old))
         else:
             notes.append("the runs share no prompt: they are compared as independent")
@@ -431,7 +425,7 @@ def _shared_only(tables: tuple[BattleTable, BattleTable], notes: list[str]) -> t
                 f"the runs share too few entrants to compare ({names}): two are needed. Two models that met others in "
                 "different runs are compared by giving both runs as the battles."
             )
-        new, old = (_among(table, shared) for table in (new, old))
+        new, old = (among(table, shared) for table in (new, old))
     return new, old
 
 
@@ -439,11 +433,6 @@ def _on(table: BattleTable, prompts: set[str]) -> BattleTable:
     column = table.text_column(PROMPT)
     keep = np.array([label in prompts for label in column.labels] + [False], dtype=bool)
     return table.take(keep[column.codes]).compact()
-
-
-def _among(table: BattleTable, models: set[str]) -> BattleTable:
-    inside = np.array([name in models for name in table.models], dtype=bool)
-    return table.take(inside[table.model_a] & inside[table.model_b]).compact()
 
 
 def _parts(
@@ -469,7 +458,7 @@ def _parts(
                 continue
             for i, name in enumerate(fits.models):
                 one = fits.contrast(i)
-                estimate = _estimate(one, fits, level, _battles(pair, name))
+                estimate = estimate_of(one, fits.new, level, _battles(pair, name))
                 result.setdefault(name, []).append(PartDifference(column, value, estimate, one))
     return {name: tuple(parts) for name, parts in result.items()}
 
@@ -482,15 +471,6 @@ def _battles(tables: Sequence[BattleTable], name: str) -> float:
         rows = ((table.model_a == code) | (table.model_b == code)) & (table.outcome != Outcome.BOTH_BAD)
         total += float(table.weight[rows].sum())
     return total
-
-
-def _estimate(
-    one: Contrast, fits: TwoFits, level: float, n_battles: float, *, anytime: bool = False
-) -> EstimatedDifference:
-    low, high = one.ends(level, anytime=anytime)
-    rate, rate_low, rate_high = (mean_result(fits.new, points) for points in (one.points, low, high))
-    assert rate is not None
-    return EstimatedDifference(one.points, low, high, one.probability_above(), rate, rate_low, rate_high, n_battles)
 
 
 def _difference(
@@ -509,6 +489,7 @@ def _difference(
     level = estimator.level
     n_battles = _battles(tables, name)
     prompts = prompt_changes(name, tables, texts)
+    voters = distinct(concat(list(tables)), VOTER) if all(VOTER in table.columns for table in tables) else None
     errors = fits.new.covariance
     assert errors is not None
     clusters = [
@@ -519,7 +500,7 @@ def _difference(
     return Difference(
         new=f"{name} in {runs[0].name}",
         old=f"{name} in {runs[1].name}",
-        estimate=_estimate(one, fits, level, n_battles, anytime=anytime),
+        estimate=estimate_of(one, fits.new, level, n_battles, anytime=anytime),
         contrast=one,
         level=level,
         direct=None,
@@ -527,7 +508,7 @@ def _difference(
         prompts=prompts,
         n_battles=n_battles,
         n_prompts=len(prompts) if PROMPT in tables[0].columns and PROMPT in tables[1].columns else None,
-        n_voters=_voters(tables),
+        n_voters=voters,
         interval={"level": level, "cluster": ",".join(fits.new.fit_input.clusters) or None, "clusters": clusters},
         left_out={},
         remarks=(*fits.remarks, *few_clusters(fits.new, (name,)), *few_clusters(fits.old, (name,))),
@@ -536,10 +517,3 @@ def _difference(
         only_for=only,
         obstacles=(*obstacles(fits.new, (name,), estimator), *obstacles(fits.old, (name,), estimator)),
     )
-
-
-def _voters(tables: Sequence[BattleTable]) -> int | None:
-    if any(VOTER not in table.columns for table in tables):
-        return None
-    codes = concat(list(tables)).text_column(VOTER).codes
-    return len(np.unique(codes[codes >= 0]))

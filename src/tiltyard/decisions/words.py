@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from tiltyard.boards.text import CLUSTER_NAMES, percent
-from tiltyard.decisions.prompts import PromptScore, changed_most, fell_most, lost_most, rose_most, won_most
+from tiltyard.decisions.prompts import PromptScore
 from tiltyard.pages.tables import Table, TableColumn, markdown_text
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def sentence(difference: Difference) -> str:
         text = f"cannot tell {new} from {old}: {size}, {sureness(chance)} sure that {new} is better"
     if difference.only_for is not None:
         text = f"for {difference.only_for}, {text}"
-    lost = "" if difference.missing is None else f"; {difference.missing.clause}"
+    lost = "" if difference.missing is None else f"; {difference.missing.verdicts.counted}{difference.missing.done}"
     return f"{text}; {sample(difference)}{lost}."
 
 
@@ -105,12 +105,7 @@ def sample(difference: Difference) -> str:
 
 
 def as_table(difference: Difference, shown: int = SHOWN) -> str:
-    """The table for people.
-
-    Parameters:
-        difference: The difference.
-        shown: Prompts in each list.
-    """
+    """The table for people."""
     lines = [difference.sentence, "", *_estimates(difference).text(), *_counts(difference)]
     for column in dict.fromkeys(part.column for part in difference.parts):
         lines += ["", f"by {column} (intervals hold for all values at once):", *_part_table(difference, column).text()]
@@ -121,13 +116,7 @@ def as_table(difference: Difference, shown: int = SHOWN) -> str:
 
 
 def as_markdown(difference: Difference, shown: int = SHOWN, *, first: str | None = None) -> str:
-    """The same as Markdown.
-
-    Parameters:
-        difference: The difference.
-        shown: Prompts in each list.
-        first: The first sentence; None: the difference's own.
-    """
+    """The same as Markdown."""
     blocks = [f"**{markdown_text(first or difference.sentence)}**", _estimates(difference).markdown()]
     blocks += [markdown_text(line) for line in _counts(difference) if line]
     for column in dict.fromkeys(part.column for part in difference.parts):
@@ -156,41 +145,33 @@ def html_paragraphs(first: str, tables: Sequence[tuple[str, str]], notes: Sequen
 
 
 def prompt_lists(difference: Difference, n: int) -> list[tuple[str, list[PromptScore]]]:
-    """The prompts that decide it, each list with its title; empty lists are left out.
-
-    Parameters:
-        difference: The difference.
-        n: Prompts in each list.
-    """
+    """The prompts that decide it, at most `n` in a list, each list with its title; empty lists are left out."""
+    new, old, prompts = difference.new, difference.old, difference.prompts
+    changes = [(prompt, prompt.change or 0.0) for prompt in prompts if prompt.change]
     if difference.then_and_now:
-        fell, rose = fell_most(difference.prompts, n), rose_most(difference.prompts, n)
-        lists = [("prompts where it fell most", fell), ("prompts where it rose most", rose)]
-        return [(title, prompts) for title, prompts in lists if prompts]
-    lists = [
-        (f"prompts where {difference.new} lost most to {difference.old}", lost_most(difference.prompts, n)),
-        (f"prompts where {difference.new} won most against {difference.old}", won_most(difference.prompts, n)),
-    ]
-    met = 0.0 if difference.direct is None else difference.direct.n_battles
-    if difference.n_battles > met:
-        lists.append(
-            ("prompts where the two fared most differently against everybody", changed_most(difference.prompts, n))
-        )
-    return [(title, prompts) for title, prompts in lists if prompts]
+        fell = sorted((pair for pair in changes if pair[1] < 0.0), key=lambda pair: (pair[1], pair[0].prompt))
+        rose = sorted((pair for pair in changes if pair[1] > 0.0), key=lambda pair: (-pair[1], pair[0].prompt))
+        lists = {"prompts where it fell most": fell, "prompts where it rose most": rose}
+    else:
+        scored = [(prompt, prompt.change or 0.0) for prompt in prompts]
+        lost = sorted((p for p in scored if p[0].net < 0), key=lambda p: (p[0].net, p[1], p[0].prompt))
+        won = sorted((p for p in scored if p[0].net > 0), key=lambda p: (-p[0].net, -p[1], p[0].prompt))
+        lists = {f"prompts where {new} lost most to {old}": lost, f"prompts where {new} won most against {old}": won}
+        if difference.n_battles > (0.0 if difference.direct is None else difference.direct.n_battles):
+            differing = sorted(changes, key=lambda p: (-abs(p[1]), p[1], p[0].prompt))
+            lists["prompts where the two fared most differently against everybody"] = differing
+    return [(title, [prompt for prompt, _ in some[:n]]) for title, some in lists.items() if some[:n]]
 
 
 def footnotes(difference: Difference, *, missing: bool = True) -> list[str]:
-    """What a reader should know about the numbers.
-
-    Parameters:
-        difference: The difference.
-        missing: Whether to say how many matchups have no verdict; a gate's sentence says it.
-    """
+    """What a reader should know about the numbers."""
     names = [CLUSTER_NAMES.get(way["column"], way["column"]) for way in difference.interval.get("clusters", ())]
     how = f"{percent(difference.level)} intervals by {' and '.join(names) if names else 'battle'}"
     if difference.anytime:
         how += ", valid however often you look"
     left = [f"left out: {count:,.0f} × {reason}" for reason, count in difference.left_out.items() if count]
-    lost = [difference.missing.remark] if missing and difference.missing is not None else []
+    gone = difference.missing
+    lost = [f"{gone.sentence}{gone.done}"] if missing and gone is not None else []
     return [how, *lost, *difference.remarks, *left]
 
 
@@ -304,16 +285,11 @@ def run_sentence(runs: RunComparison) -> str:
 
 
 def changes_table(runs: RunComparison, shape: Shape, shown: int = SHOWN) -> str:
-    """The comparison for people, as plain text, Markdown or HTML.
-
-    Parameters:
-        runs: The comparison.
-        shape: `table`, `md` or `html`.
-        shown: Prompts in each list.
-    """
+    """The comparison for people, as plain text, Markdown or HTML."""
     heads = ["entrant", "then", "now", "change", percent(runs.level), "better", "place", "answers", ""]
     titled = [(f"{runs.new} against {runs.old}", Table.of(heads, [_row(change) for change in runs.changes]))]
-    for change in _worth_showing(runs):
+    shown_of = runs.changed or [change for change in runs.changes if change.beyond_noise]
+    for change in shown_of[:3]:
         titled += [
             (f"{title} ({change.entrant})", prompt_table(change.difference, prompts))
             for title, prompts in prompt_lists(change.difference, shown)
@@ -346,12 +322,6 @@ def _row(change: EntrantChange) -> list[str]:
         answers,
         "more than noise" if change.beyond_noise else "",
     ]
-
-
-def _worth_showing(runs: RunComparison) -> list[EntrantChange]:
-    """Whose prompts are listed: entrants with new answers, else those that moved; three at the most."""
-    chosen = runs.changed or [change for change in runs.changes if change.beyond_noise]
-    return chosen[:3]
 
 
 def run_footnotes(runs: RunComparison) -> list[str]:

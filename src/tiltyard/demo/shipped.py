@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
@@ -56,13 +55,17 @@ def copy_material(folder: Path) -> Copied:
     written, kept, changed = 0, 0, []
     for name, source in sorted(shipped()):
         target = folder / name
-        if not target.exists():
-            _write(target, source.read_bytes())
-            written += 1
+        if target.exists():
+            kept += 1
+            changed += [name] if target.read_bytes() != source.read_bytes() else []
             continue
-        kept += 1
-        if _digest(target.read_bytes()) != _digest(source.read_bytes()):
-            changed.append(name)
+        try:
+            write_bytes(target, source.read_bytes())
+        except OSError as error:
+            raise TiltyardError(
+                f"cannot write {target}: {error.strerror or error}. Make room, or choose another folder."
+            ) from None
+        written += 1
     return Copied(folder, written, kept, tuple(changed))
 
 
@@ -77,16 +80,3 @@ def _walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]
             yield from _walk(entry, f"{prefix}{entry.name}/")
         else:
             yield f"{prefix}{entry.name}", entry
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        write_bytes(path, content)
-    except OSError as error:
-        raise TiltyardError(
-            f"cannot write {path}: {error.strerror or error}. Make room, or choose another folder."
-        ) from None
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import tarfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,10 +20,11 @@ from tiltyard.llm.generation import Generated, generate
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
 from tiltyard.llm.providers.in_process import weights_of
+from tiltyard.options import RunOptions
 from tiltyard.report import write_report
 from tiltyard.tournament.config import Mode, load_setup
 from tiltyard.tournament.generate import entrant_settings
-from tiltyard.tournament.plan import RunOptions, RunPlan, make_plan
+from tiltyard.tournament.plan import RunPlan, make_plan
 from tiltyard.tournament.run import RunResult, asking_parts, carry_out, make_judge, make_judging_plan
 
 MadeKind = Literal["voxel", "svg", "html"]
@@ -35,27 +35,16 @@ MADE = "Made by scripts of this project, not by models: a demo, not a finding."
 NOTICE = "Recorded answers of small models: a demo, not a finding."
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """How much material there is."""
-
-    prompts: int
-    sources: int
-    entrants: int
-    verdicts: int
-
-
-def load_facts(folder: Path) -> Facts:
+def load_facts(folder: Path) -> dict[str, int]:
     """The material of a folder in figures."""
-    setup = load_setup(folder / CONFIG)
     bank = read_prompts(folder / BANK)
     recorded = read_objects(folder / VERDICTS, "file of recorded verdicts")
-    return Facts(
-        prompts=len(bank),
-        sources=len({prompt.source for prompt in bank}),
-        entrants=len(setup.entrant_ids),
-        verdicts=sum(len(row.get("raw") or ()) for _, row in recorded),
-    )
+    return {
+        "prompts": len(bank),
+        "sources": len({prompt.source for prompt in bank}),
+        "entrants": len(load_setup(folder / CONFIG).entrant_ids),
+        "verdicts": sum(len(row.get("raw") or ()) for _, row in recorded),
+    }
 
 
 def plan_run(config: Path, mode: Mode, folder: Path) -> RunPlan:
@@ -72,7 +61,7 @@ def run_plan(plan: RunPlan, folder: Path, notice: Callable[[str], None]) -> RunR
     )
 
 
-def said_of(finished: RunResult) -> str:
+def run_line(finished: RunResult) -> str:
     """A run in one line: judgments, decisive ones, those that changed with the order, failures."""
     pairs = [pair for standing in finished.standings.values() for pair in standing.pairs]
     settled = sum(pair.a_wins + pair.b_wins + pair.ties for pair in pairs)
@@ -132,45 +121,24 @@ def write_gallery(folder: Path, kind: MadeKind) -> str:
     return f"5 builders answered 6 prompts: 30 {kind} files"
 
 
-LIVE_CONFIG = "live.yaml"
+LIVE_CONFIG, LIVE_FOLDER = "live.yaml", "live"
+NEWCOMER, MODEL = "smollm2-live", "local/smollm2-135m"
 
 
-LIVE_FOLDER = "live"
-
-
-NEWCOMER = "smollm2-live"
-
-
-MODEL = "local/smollm2-135m"
-
-
-@dataclass(frozen=True, slots=True)
-class Live:
-    """The result: the answers, and the run that judged them."""
-
-    generated: Generated
-    finished: RunResult
-
-
-def run_live(folder: Path, notice: Callable[[str], None], watch: Watch | None = None) -> Live:
+def run_live(folder: Path, notice: Callable[[str], None], watch: Watch | None = None) -> tuple[Generated, RunResult]:
     """Have the newcomer answer the pilot's prompts here and now, and judge it against a recorded entrant.
 
     What an earlier run answered and judged is kept. Without the [local] extra this is a `MissingExtra`.
     """
     weights_of(parse_model_name(MODEL).model)
-    _lend_answers(folder)
-    generated = asyncio.run(_answer(folder / LIVE_CONFIG, notice, watch))
-    plan = make_plan(load_setup(folder / LIVE_CONFIG), RunOptions(mode="pilot", output_dir=folder / LIVE_FOLDER))
-    return Live(generated, run_plan(plan, folder / LIVE_FOLDER, notice))
-
-
-def _lend_answers(folder: Path) -> None:
-    """Copy the recorded opponent's answers beside the newcomer's, leaving the arena's folder unchanged."""
-    for entrant in load_setup(folder / LIVE_CONFIG).config.entrants:
+    for entrant in load_setup(folder / LIVE_CONFIG).config.entrants:  # the arena's own folder stays as it is
         recorded = responses_path(folder / RESPONSES, entrant.entrant_id)
         lent = responses_path(folder / LIVE_FOLDER / RESPONSES, entrant.entrant_id)
         if recorded.exists() and not lent.exists():
             copy_file(recorded, lent)
+    generated = asyncio.run(_answer(folder / LIVE_CONFIG, notice, watch))
+    plan = plan_run(folder / LIVE_CONFIG, "pilot", folder / LIVE_FOLDER)
+    return generated, run_plan(plan, folder / LIVE_FOLDER, notice)
 
 
 async def _answer(config: Path, notice: Callable[[str], None], watch: Watch | None) -> Generated:

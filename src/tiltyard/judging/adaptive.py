@@ -147,14 +147,7 @@ class RoundDecision:
 
 
 def look_error(goal: RoundGoal, level: float, look: int, looks: int) -> float:
-    """The error rate that look number `look` of `looks` may spend; over all looks they sum to 1 − level.
-
-    Parameters:
-        goal: What the rounds go on for: `order` leaves nearly all of it for the last looks, `top` less.
-        level: Confidence level of the decision.
-        look: Number of the look, from 1.
-        looks: How many looks were planned.
-    """
+    """The error rate that look number `look` of `looks` may spend; over all looks they sum to 1 − level."""
     power = LATER_LOOKS[goal.kind]
     return float((1.0 - level) * ((look / looks) ** power - ((look - 1) / looks) ** power))
 
@@ -204,14 +197,6 @@ def cuts(goal: RoundGoal, estimates: Estimates, above: Bools, error: float, *, c
     return np.asarray(np.maximum(cut[:, None], cut[None, :]))
 
 
-def _newly_apart(goal: RoundGoal, estimates: Estimates, above: Bools, error: float) -> Bools:
-    """Who is told apart beyond what is known already: an order that was decided stays as it is."""
-    cut = cuts(goal, estimates, above, error)
-    gap = estimates.strength[:, None] - estimates.strength[None, :]
-    apart = np.isfinite(cut) & (gap > np.where(np.isfinite(cut), cut, 0.0) * np.sqrt(estimates.variance))
-    return np.asarray(apart & ~above & ~above.T & ~np.eye(len(above), dtype=bool))
-
-
 def decide(
     goal: RoundGoal,
     design: Design,
@@ -227,29 +212,27 @@ def decide(
 ) -> RoundDecision:
     """What is known after a look, and what is still to be asked.
 
-    Parameters:
-        goal: What the rounds go on for.
-        design: The cases that could be judged.
-        judged: Which of them were judged.
-        estimates: The fit of all verdicts so far.
-        before: The decision of the look before.
-        planned: In how many cases each entrant will be at most when all rounds are over.
-        prompts: On how many prompts.
-        level: Confidence level.
-        look: Number of the look, from 1.
-        looks: How many looks were planned.
+    When all rounds are over, each entrant will be in at most `planned` cases, on `prompts` prompts.
     """
     m = design.n_entrants
     error = look_error(goal, level, look, looks)
     above = np.zeros((m, m), dtype=bool) if before is None else before.above
-    while (more := _newly_apart(goal, estimates, above, error)).any():
+    gap = estimates.strength[:, None] - estimates.strength[None, :]
+    while True:  # each pair that is told apart may leave more error rate for the others
+        cut = cuts(goal, estimates, above, error)
+        apart = np.isfinite(cut) & (gap > np.where(np.isfinite(cut), cut, 0.0) * np.sqrt(estimates.variance))
+        more = apart & ~above & ~above.T & ~np.eye(m, dtype=bool)
+        if not more.any():
+            break
         above = above | more
     exhausted = design.per_entrant(~judged) == 0
     nothing = np.zeros_like(above)
     if not goal.stops_on_order:
-        return RoundDecision(
-            above, nothing, nothing, _wanted(goal, estimates, 1.0 - (1.0 - level) / looks) * ~exhausted
-        )
+        width = interval_widths(estimates, 1.0 - (1.0 - level) / looks)
+        wanted = np.where(np.isfinite(width), width, 1e9)
+        if goal.kind == "width" and goal.limit is not None:
+            wanted = np.where(width > goal.limit, width, 0.0)
+        return RoundDecision(above, nothing, nothing, wanted * ~exhausted)
     undecided = ~(above | above.T | np.eye(m, dtype=bool))
     if goal.kind == "top":
         contender: Bools = np.logical_not(above.any(axis=0))
@@ -259,14 +242,6 @@ def decide(
     hopeless = undecided & (chance_to_separate(design, judged, estimates, last, planned, prompts) < HOPELESS)
     rivals = undecided & ~hopeless & ~(exhausted[:, None] & exhausted[None, :])
     return RoundDecision(above, rivals, hopeless, rivals.any(axis=1).astype(np.float64))
-
-
-def _wanted(goal: RoundGoal, estimates: Estimates, level: float) -> Floats:
-    """How much each entrant needs verdicts: its interval's width, 0 where that is narrow enough."""
-    width = interval_widths(estimates, level)
-    if goal.kind == "width" and goal.limit is not None:
-        return np.where(width > goal.limit, width, 0.0)
-    return np.where(np.isfinite(width), width, 1e9)
 
 
 def interval_widths(estimates: Estimates, level: float) -> Floats:
@@ -322,17 +297,6 @@ def choose(
 
     Rivals come first, then opponents of like strength, whose results say most; chance varies them from prompt to
     prompt. Where it can be had, no entrant has more than `opponents`.
-
-    Parameters:
-        design: The cases that could be judged.
-        judged: Which of them were judged already.
-        prompts: The prompts of the round.
-        wanted: How much each entrant needs verdicts; 0 means that it is only an opponent for others.
-        rivals: The pairs to be told apart.
-        strength: The estimated strengths in logits; None before the first round.
-        opponents: How many opponents each entrant meets on a prompt.
-        only_rivals: Whether only rivals meet.
-        rng: Source of randomness.
     """
     m = design.n_entrants
     prompts = np.asarray(prompts, dtype=np.int64)
@@ -476,25 +440,35 @@ class AdaptiveRounds:
         prompts = design.queue[start : start + self._block] if sweeping else design.queue
         opponents = self.opponents if sweeping else self._added
         only_rivals = settings.goal.kind == "top" or (settings.goal.kind == "order" and sweeping)
-        chosen = self._choose(prompts, opponents, only_rivals, rng)
-        if only_rivals and not len(chosen):
-            chosen = self._choose(prompts, opponents, False, rng)
-        if not len(chosen):
+        chosen = np.empty(0, dtype=np.int64)
+        for only in (True, False) if only_rivals else (False,):
+            chosen = choose(
+                design,
+                self.judged,
+                prompts,
+                self.decision.wanted,
+                self.decision.rivals,
+                None if self.estimates is None else self.estimates.strength,
+                opponents=opponents,
+                only_rivals=only,
+                rng=rng,
+            )
+            if len(chosen):
+                break
+        else:
             self.stopped = "nothing is left to ask about the pairs that are open"
-        return self._affordable(chosen, rng)
+        most = len(chosen)
+        if (left := self._cases_left) is not None:
+            most = min(most, math.ceil(left / max(1, settings.maximum - self.round + 1)))
+        return chosen if len(chosen) <= most else np.sort(rng.choice(chosen, most, replace=False))
 
-    def _choose(self, prompts: Ints, opponents: int, only_rivals: bool, rng: np.random.Generator) -> Ints:
-        return choose(
-            self.design,
-            self.judged,
-            prompts,
-            self.decision.wanted,
-            self.decision.rivals,
-            None if self.estimates is None else self.estimates.strength,
-            opponents=opponents,
-            only_rivals=only_rivals,
-            rng=rng,
-        )
+    @property
+    def _cases_left(self) -> int | None:
+        """How many more cases the calls of the budget allow; None if they are not limited."""
+        goal = self.settings.goal
+        if goal.kind != "budget" or goal.limit is None:
+            return None
+        return int(goal.limit) // self.settings.calls_per_case - int(self.judged.sum())
 
     @property
     def opponents(self) -> int:
@@ -523,27 +497,19 @@ class AdaptiveRounds:
         most = now + self.opponents * left + self._added * later * design.n_prompts
         return np.minimum(most, design.per_entrant(np.ones(len(design), dtype=bool)))
 
-    def _affordable(self, chosen: Ints, rng: np.random.Generator) -> Ints:
-        """As many of the cases as this round's part of the calls allows."""
-        goal = self.settings.goal
-        if goal.kind != "budget" or goal.limit is None:
-            return chosen
-        left = int(goal.limit) // self.settings.calls_per_case - int(self.judged.sum())
-        rounds = max(1, self.settings.maximum - self.round + 1)
-        most = math.ceil(left / rounds)
-        return chosen if len(chosen) <= most else np.sort(rng.choice(chosen, most, replace=False))
-
     def take(self, cases: Ints, outcome: Ints, score: Floats | None = None) -> RoundRecord:
         """Take the outcomes of a round (`Outcome` codes, −1 where a case failed; `score` where they are soft)."""
         self.judged[cases] = True
         self.outcome[cases] = outcome
         if score is not None:
             self.score[cases] = score
-        self.estimates = self._estimate() or self.estimates
-        look, goal = self.round, self.settings.goal
+        rows = np.flatnonzero(self.judged & (self.outcome != FAILED))
+        if len(rows):
+            self.estimates = estimate(self.design, rows, self.outcome[rows], self.score[rows]) or self.estimates
+        widest = None
         if self.estimates is not None:
             self.decision = decide(
-                goal,
+                self.settings.goal,
                 self.design,
                 self.judged,
                 self.estimates,
@@ -551,22 +517,14 @@ class AdaptiveRounds:
                 planned=self._planned(),
                 prompts=min(self.design.n_prompts, self._block * self.settings.maximum),
                 level=self.settings.level,
-                look=look,
+                look=self.round,
                 looks=self.settings.maximum,
             )
-        record = self._record(look, cases, outcome)
-        self.records.append(record)
-        self.stopped = self._why_stop()
-        return record
-
-    def _record(self, number: int, cases: Ints, outcome: Ints) -> RoundRecord:
-        decision = self.decision
-        widest = None
-        if self.estimates is not None:
             width = float(interval_widths(self.estimates, self.settings.interval_level).max())
             widest = width if math.isfinite(width) else None
-        return RoundRecord(
-            round=number,
+        decision = self.decision
+        record = RoundRecord(
+            round=self.round,
             cases=len(cases),
             cases_so_far=int(self.judged.sum()),
             failed=int((outcome == FAILED).sum()),
@@ -576,6 +534,9 @@ class AdaptiveRounds:
             contenders=len(self.contenders),
             widest=widest,
         )
+        self.records.append(record)
+        self.stopped = self._why_stop()
+        return record
 
     @property
     def contenders(self) -> list[int]:
@@ -605,22 +566,13 @@ class AdaptiveRounds:
             return words[goal.kind]
         if self.judged.all():
             return "everything was judged"
-        if goal.kind == "budget" and goal.limit is not None:
-            left = int(goal.limit) // self.settings.calls_per_case - int(self.judged.sum())
-            if left < 1:
-                return "the calls of the budget are made"
+        if (left := self._cases_left) is not None and left < 1:
+            return "the calls of the budget are made"
         if len(self.records) >= self.settings.maximum:
             return "all planned rounds are over"
         if self.estimates is not None and self.decision.settled:
             return "the rounds that are left would hardly tell the remaining pairs apart"
         return None
-
-    def _estimate(self) -> Estimates | None:
-        """The fit of what was judged; None if it does not allow one yet."""
-        rows = np.flatnonzero(self.judged & (self.outcome != FAILED))
-        if not len(rows):
-            return None
-        return estimate(self.design, rows, self.outcome[rows], self.score[rows])
 
 
 def estimate(design: Design, rows: Ints, outcome: Ints, score: Floats) -> Estimates | None:

@@ -119,43 +119,33 @@ def self_preference(cases: Iterable[Case], judgments: Iterable[Judgment], own: C
 
 
 class _Tally:
-    """Collects the counts behind the shares of a group."""
+    """Collects the counts behind the shares of a group: by rate, hits and their prompts."""
 
     def __init__(self) -> None:
         self._judgments = 0
-        self._flips: list[bool] = []
-        self._flip_prompts: list[str] = []
-        self._repeats: list[bool] = []
-        self._repeat_prompts: list[str] = []
-        self._firsts: list[bool] = []
-        self._first_prompts: list[str] = []
-        self._read: list[bool] = []
-        self._read_prompts: list[str] = []
+        self._hits: dict[str, tuple[list[bool], list[str]]] = {
+            name: ([], []) for name in ("flip_rate", "first_slot_rate", "coverage", "repeat_rate")
+        }
 
     def add(self, judgment: Judgment) -> None:
+        def count(rate: str, hit: bool) -> None:
+            hits, prompts = self._hits[rate]
+            hits.append(hit)
+            prompts.append(judgment.prompt_id)
+
         self._judgments += 1
         for forward, swapped in in_pairs(judgment.raw):
             if forward.verdict.readable and swapped.verdict.readable:
-                self._flips.append(forward.for_entrants is not swapped.for_entrants)
-                self._flip_prompts.append(judgment.prompt_id)
+                count("flip_rate", forward.for_entrants is not swapped.for_entrants)
         for same in repeated(judgment.raw) if len(judgment.raw) > 2 else ():
-            self._repeats.append(same)
-            self._repeat_prompts.append(judgment.prompt_id)
+            count("repeat_rate", same)
         for verdict in judgment.raw:
-            self._read.append(verdict.verdict.readable)
-            self._read_prompts.append(judgment.prompt_id)
+            count("coverage", verdict.verdict.readable)
             if verdict.verdict in (VerdictLabel.A, VerdictLabel.B):
-                self._firsts.append(verdict.verdict is VerdictLabel.A)
-                self._first_prompts.append(judgment.prompt_id)
+                count("first_slot_rate", verdict.verdict is VerdictLabel.A)
 
     def bias(self) -> Bias:
-        return Bias(
-            judgments=self._judgments,
-            flip_rate=share(self._flips, self._flip_prompts),
-            first_slot_rate=share(self._firsts, self._first_prompts),
-            coverage=share(self._read, self._read_prompts),
-            repeat_rate=share(self._repeats, self._repeat_prompts),
-        )
+        return Bias(self._judgments, **{rate: share(hits, prompts) for rate, (hits, prompts) in self._hits.items()})
 
 
 def _groups(judgment: Judgment, sources: Mapping[str, str]) -> list[tuple[str, str]]:

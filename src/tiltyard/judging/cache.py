@@ -12,11 +12,8 @@ import fcntl
 import hashlib
 import os
 import re
-import threading
 import time
 import weakref
-from array import array
-from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -29,11 +26,14 @@ from tiltyard.errors import JudgingError
 from tiltyard.files import json_line
 from tiltyard.judging.records import Verdict
 
-SYNC_SECONDS = 0.05
-"""How long a written line may wait before it is synced to disk: `kill -9` loses nothing, a power cut might."""
+SYNC_SECONDS = 1.0
+"""How often written lines are synced to disk: `kill -9` loses nothing, a power cut might."""
 
 FRESH = 1 << 16
-"""New verdicts are merged into the index once there are this many, or an eighth of the index if that is more."""
+"""New verdicts are merged into the index once there are this many, or half of the index if that is more."""
+
+Digests = NDArray[np.bytes_]
+"""128 bits of each key, as `S16`."""
 
 _BLOCK = 1 << 23
 _LINE = 1 << 12
@@ -67,60 +67,56 @@ class VerdictCache:
 
     The file and its folder are created when the first verdict is added: a quote or a dry run leaves nothing behind.
     What another process adds is seen at the next `add` or `refresh`. `unreadable_lines` counts the skipped lines;
-    `reply_lengths` knows how long the replies were that were found in the file.
+    `reply_lengths` knows how long the replies were that were found in the file. Memory holds 24 bytes for each
+    readable verdict: half of its key, and its place in the file.
 
     Parameters:
         folder: The judge's folder.
         dimension: What is judged; each dimension has one rubric.
-        sync_seconds: How long a written line may wait before it is synced to disk.
+        sync_seconds: How often written lines are synced to disk; 0 is each line.
     """
 
     def __init__(self, folder: str | Path, dimension: str, *, sync_seconds: float = SYNC_SECONDS) -> None:
         self.path = cache_path(folder, dimension)
         self.unreadable_lines = 0
         self.reply_lengths: dict[str, ReplyLengths] = {}
-        self._lock = threading.Lock()
         self._sync_seconds = sync_seconds
-        self._sync_lock = threading.Lock()
-        self._syncing = self._unsynced = False
-        self._sync_error: OSError | None = None
-        self._fresh: dict[str, int] = {}
+        self._synced_at = float("-inf")
+        self._digests: Digests = np.empty(0, "S16")
+        self._places = np.empty(0, np.int64)
+        self._fresh: dict[bytes, int] = {}
         self._failed: dict[str, list[int]] = {}
         self._read_to = 0
         self._file: int | None = None
-        self._open(create=False)
-        self._sorted = self._load()
+        self.refresh()
 
     def __len__(self) -> int:
         """How many keys have a readable verdict."""
-        return len(self._sorted) + len(self._fresh)
+        self._merge()
+        return len(self._digests)
 
     def __contains__(self, key: str) -> bool:
         """Whether there is a readable verdict for a key."""
-        return key in self._fresh or self._sorted.find(key) is not None
+        return self._place(key) >= 0
 
     def get(self, key: str) -> Verdict | None:
         """The readable verdict of a key, or None."""
-        offset = self._fresh.get(key)
-        if offset is None:
-            offset = self._sorted.find(key)
-        return None if offset is None else self._verdict_at(offset)
+        place = self._place(key)
+        return None if place < 0 else self.read(place)
 
-    def find_all(self, heads: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Where the readable verdict of each key is, for `read`; -1 where there is none.
-
-        Parameters:
-            heads: The first 128 bits of each key, as two numbers.
-        """
-        places = self._sorted.find_all(heads)
-        if self._fresh:
-            fresh = _SortedIndex(array("Q"), array("Q")).with_more(self._fresh).find_all(heads)
-            places = np.where(fresh >= 0, fresh, places)
-        return places
+    def find_all(self, digests: Digests) -> NDArray[np.int64]:
+        """Where the readable verdict of each key is, for `read`; -1 where there is none."""
+        self._merge()
+        return self._search(digests)
 
     def read(self, place: int) -> Verdict:
         """The verdict at a place that `find_all` gave."""
-        return self._verdict_at(place)
+        size, file = _LINE, self._open(create=False)
+        data = os.pread(file, size, place)
+        while b"\n" not in data and len(data) == size:
+            size *= 4
+            data = os.pread(file, size, place)
+        return _VERDICT.decode(data.partition(b"\n")[0])
 
     @property
     def any_failed(self) -> bool:
@@ -129,7 +125,7 @@ class VerdictCache:
 
     def attempts(self, key: str) -> list[Verdict]:
         """The failed attempts at a key, oldest first."""
-        return [self._verdict_at(offset) for offset in self._failed.get(key, ())]
+        return [self.read(place) for place in self._failed.get(key, ())]
 
     def attempts_made(self, key: str) -> int:
         """How many failed attempts at a key there are."""
@@ -138,18 +134,21 @@ class VerdictCache:
     def add(self, verdict: Verdict) -> None:
         """Save a verdict; a key that already has a readable verdict, from any process, keeps it.
 
-        On return the line is in the file; it is synced to disk within `sync_seconds` of the first unsynced line.
+        On return the line is in the file; the next one to be added after `sync_seconds`, or `flush`, syncs it to disk.
         """
-        with self._lock, _FileLock(self._open(create=True)):
+        file = self._open(create=True)
+        fcntl.flock(file, fcntl.LOCK_EX)  # the system releases it if the process dies
+        try:
             self._catch_up()
             if verdict.cache_key not in self:
-                self._append(verdict)
+                self._append(file, verdict)
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)
 
     def refresh(self) -> None:
         """Read what other processes have added."""
-        with self._lock:
-            self._open(create=False)
-            self._catch_up()
+        self._open(create=False)
+        self._catch_up()
 
     def flush(self) -> None:
         """Sync everything that was added to disk."""
@@ -178,87 +177,44 @@ class VerdictCache:
         self._close = weakref.finalize(self, os.close, self._file)
         return self._file
 
-    def _load(self) -> _SortedIndex:
-        """The index of the file; failures and the newest verdicts go to the small dictionaries."""
-        digests, offsets = array("Q"), array("Q")
-        for offset, verdict in self._new_verdicts():
-            if verdict.verdict.readable:
-                digests.extend(_digest(verdict.cache_key))
-                offsets.append(offset)
-            else:
-                self._failed.setdefault(verdict.cache_key, []).append(offset)
-        return _SortedIndex(digests, offsets)
-
-    def _catch_up(self) -> None:
-        for offset, verdict in self._new_verdicts():
-            self._enter(verdict, offset)
-
-    def _enter(self, verdict: Verdict, offset: int) -> None:
-        key = verdict.cache_key
-        if verdict.verdict.readable:
-            if key not in self:
-                self._fresh[key] = offset
-                if len(self._fresh) >= max(FRESH, len(self._sorted) // 8):
-                    self._sorted = self._sorted.with_more(self._fresh)
-                    self._fresh = {}
-        elif offset not in (places := self._failed.setdefault(key, [])):
-            places.append(offset)
-
-    def _append(self, verdict: Verdict) -> None:
+    def _append(self, file: int, verdict: Verdict) -> None:
         """Write one line at the end, closing a torn end first."""
         line = json_line(verdict)
-        file = self._open(create=True)
         try:
             end = os.fstat(file).st_size
             torn = end > self._read_to
             written = os.write(file, b"\n" + line if torn else line)
             if written < len(line) + torn:
                 raise JudgingError(f"the disk of {self.path} is full. Make room and run again: nothing is lost.")
-            self._sync(file)
+            if time.monotonic() - self._synced_at >= self._sync_seconds:
+                os.fsync(file)
+                self._synced_at = time.monotonic()
         except OSError as error:
             raise JudgingError(f"cannot write to the verdict cache {self.path}: {error.strerror}.") from None
         self._enter(verdict, end + torn)
         if not torn:
             self._read_to = end + len(line)
 
-    def _sync(self, file: int) -> None:
-        """Have the file synced soon, by a thread: a slow disk does not hold up the questions on their way."""
-        if self._sync_error is not None:
-            raise self._sync_error
-        if self._sync_seconds <= 0:
-            os.fsync(file)
-            return
-        with self._sync_lock:
-            self._unsynced = True
-            if not self._syncing:
-                self._syncing = True
-                threading.Thread(target=self._sync_until_done, args=(file,), daemon=True).start()
-
-    def _sync_until_done(self, file: int) -> None:
-        """Sync after a moment, and again while more lines come."""
-        while True:
-            time.sleep(self._sync_seconds)
-            with self._sync_lock:
-                self._syncing = self._unsynced
-                self._unsynced = False
-            if not self._syncing:
-                return
-            try:
-                os.fsync(file)
-            except OSError as error:  # the next line that is added raises it
-                self._sync_error = error
-
-    def _new_verdicts(self) -> Iterator[tuple[int, Verdict]]:
-        """Every verdict added since the last time, with its position; unreadable lines are counted and skipped."""
-        for offset, line, complete in self._new_lines():
+    def _catch_up(self) -> None:
+        """Enter every verdict added since the last time; unreadable lines are counted and skipped."""
+        for place, line, complete in self._new_lines():
             try:
                 verdict = _VERDICT.decode(line)
-                if complete and verdict.output_tokens:
-                    old = self.reply_lengths.get(verdict.judge_model, ReplyLengths())
-                    self.reply_lengths[verdict.judge_model] = old + ReplyLengths(1, verdict.output_tokens)
-                yield offset, verdict
             except (msgspec.MsgspecError, UnicodeDecodeError):
                 self.unreadable_lines += complete and bool(line.strip())
+                continue
+            if complete and verdict.output_tokens:
+                old = self.reply_lengths.get(verdict.judge_model, ReplyLengths())
+                self.reply_lengths[verdict.judge_model] = old + ReplyLengths(1, verdict.output_tokens)
+            self._enter(verdict, place)
+
+    def _enter(self, verdict: Verdict, place: int) -> None:
+        if verdict.verdict.readable:
+            self._fresh.setdefault(_digest(verdict.cache_key), place)
+            if len(self._fresh) >= max(FRESH, len(self._digests) // 2):
+                self._merge()
+        elif place not in (places := self._failed.setdefault(verdict.cache_key, [])):
+            places.append(place)
 
     def _new_lines(self) -> Iterator[tuple[int, bytes, bool]]:
         """Every line since the last time; an unterminated last line is included, and again once it is terminated."""
@@ -277,96 +233,31 @@ class VerdictCache:
         if rest:
             yield self._read_to, rest, False
 
-    def _verdict_at(self, offset: int) -> Verdict:
-        size, file = _LINE, self._open(create=False)
-        data = os.pread(file, size, offset)
-        while b"\n" not in data and len(data) == size:
-            size *= 4
-            data = os.pread(file, size, offset)
-        return _VERDICT.decode(data.partition(b"\n")[0])
+    def _merge(self) -> None:
+        """Sort the fresh keys into the index; of equal keys, the first in the file is kept."""
+        if self._fresh:
+            digests = np.concatenate([self._digests, np.array(list(self._fresh), "S16")])
+            self._digests, first = np.unique(digests, return_index=True)
+            self._places = np.concatenate([self._places, np.array(list(self._fresh.values()), np.int64)])[first]
+            self._fresh = {}
+
+    def _search(self, digests: Digests) -> NDArray[np.int64]:
+        if not len(self._digests):
+            return np.full(len(digests), -1, np.int64)
+        near = np.minimum(np.searchsorted(self._digests, digests), len(self._digests) - 1)
+        return np.where(self._digests[near] == digests, self._places[near], -1)
+
+    def _place(self, key: str) -> int:
+        digest = _digest(key)
+        place = int(self._search(np.array([digest], "S16"))[0])
+        return self._fresh.get(digest, -1) if place < 0 else place
 
 
-class _FileLock:
-    """Exclusive access to the file among all processes. The system releases the lock when a process dies."""
-
-    def __init__(self, file: int) -> None:
-        self._file = file
-
-    def __enter__(self) -> None:
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        fcntl.flock(self._file, fcntl.LOCK_UN)
-
-
-class _SortedIndex:
-    """From key to file position in 24 bytes per entry: 128 bits of each key, sorted.
-
-    Of equal keys, the first in the file is kept.
-    """
-
-    def __init__(self, digests: array[int], offsets: array[int]) -> None:
-        pairs = np.frombuffer(digests, np.uint64).reshape(-1, 2)
-        order = np.argsort(pairs[:, 0], kind="stable")
-        pairs = pairs[order]
-        again = np.zeros(len(order), bool)
-        again[1:] = (pairs[1:] == pairs[:-1]).all(axis=1)
-        self._high = _column(pairs[~again, 0])
-        self._low = _column(pairs[~again, 1])
-        self._offset = _column(np.frombuffer(offsets, np.uint64)[order[~again]])
-
-    def with_more(self, places: dict[str, int]) -> _SortedIndex:
-        """An index with these keys added; none of them was in it before."""
-        digests, offsets = array("Q", bytes(16 * len(self))), array("Q", self._offset)
-        pairs = np.frombuffer(digests, np.uint64).reshape(-1, 2)
-        pairs[:, 0], pairs[:, 1] = np.frombuffer(self._high, np.uint64), np.frombuffer(self._low, np.uint64)
-        del pairs  # an array with a view on it cannot grow
-        for key, offset in places.items():
-            digests.extend(_digest(key))
-            offsets.append(offset)
-        return _SortedIndex(digests, offsets)
-
-    def __len__(self) -> int:
-        return len(self._high)
-
-    def find_all(self, heads: NDArray[np.uint64]) -> NDArray[np.int64]:
-        places = np.full(len(heads), -1, dtype=np.int64)
-        if not self._high or not len(heads):
-            return places
-        high, low = np.frombuffer(self._high, np.uint64), np.frombuffer(self._low, np.uint64)
-        place = np.searchsorted(high, heads[:, 0])
-        place[place == len(high)] = 0
-        near = high[place] == heads[:, 0]
-        same = near & (low[place] == heads[:, 1])
-        places[same] = np.frombuffer(self._offset, np.uint64)[place[same]].astype(np.int64)
-        for number in np.flatnonzero(near & ~same).tolist():
-            position = self._find(int(heads[number, 0]), int(heads[number, 1]))
-            if position is not None:
-                places[number] = position
-        return places
-
-    def find(self, key: str) -> int | None:
-        return self._find(*_digest(key)) if self._high else None
-
-    def _find(self, high: int, low: int) -> int | None:
-        place = bisect_left(self._high, high)
-        while place < len(self._high) and self._high[place] == high:
-            if self._low[place] == low:
-                return self._offset[place]
-            place += 1
-        return None
-
-
-def _column(values: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> array[int]:
-    return array("Q", values.tobytes())
-
-
-def _digest(key: str) -> tuple[int, int]:
+def _digest(key: str) -> bytes:
     """128 bits of a key: its own first bits if it is the fingerprint of a request."""
     try:
         if len(key) == 64:
-            return int(key[:16], 16), int(key[16:32], 16)
+            return bytes.fromhex(key)[:16]
     except ValueError:
         pass
-    bits = hashlib.sha256(key.encode()).digest()
-    return int.from_bytes(bits[:8]), int.from_bytes(bits[8:16])
+    return hashlib.sha256(key.encode()).digest()[:16]

@@ -126,11 +126,7 @@ def canary_cases(dimensions: Iterable[str], canaries: Sequence[Canary] = CANARIE
         dimensions: The dimensions.
         canaries: Pairs with a known better answer.
     """
-    return {dimension: _cases(dimension, canaries) for dimension in dimensions}
-
-
-def _cases(dimension: str, canaries: Sequence[Canary]) -> list[Case]:
-    cases = []
+    cases: dict[str, list[Case]] = {dimension: [] for dimension in dimensions}
     for number, canary in enumerate(canaries):
         prompt = Prompt(
             prompt_id=canary.canary_id,
@@ -141,8 +137,9 @@ def _cases(dimension: str, canaries: Sequence[Canary]) -> list[Case]:
         )
         sides = [(GOOD, canary.good), (BAD, canary.bad)]
         (first, text_a), (second, text_b) = sides if number % 2 == 0 else sides[::-1]
-        matchup = Matchup(prompt_id=canary.canary_id, dimension=dimension, entrant_a=first, entrant_b=second)
-        cases.append(Case(matchup, prompt, text_a, text_b))
+        for dimension, own in cases.items():
+            matchup = Matchup(prompt_id=canary.canary_id, dimension=dimension, entrant_a=first, entrant_b=second)
+            own.append(Case(matchup, prompt, text_a, text_b))
     return cases
 
 

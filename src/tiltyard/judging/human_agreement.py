@@ -16,7 +16,7 @@ from tiltyard.errors import BankError, JudgingError
 from tiltyard.judging.bias import Bias, length_preference, measure_bias, self_preference
 from tiltyard.judging.judge import Judge, JudgingStats, OnVerdict, judge
 from tiltyard.judging.plan import Case, JudgingPlan, Rubric, default_rubric
-from tiltyard.judging.records import Judgment, Matchup, VerdictLabel
+from tiltyard.judging.records import Judgment, Matchup, VerdictLabel, most_frequent
 from tiltyard.llm.asking import Watch
 from tiltyard.validity.agreement import Estimate, cohen_kappa, share
 
@@ -73,11 +73,7 @@ def read_labelled_pairs(path: str | Path, dimension: str = "quality") -> list[La
 
 def majority(votes: Mapping[str, int]) -> VerdictLabel | None:
     """The label with the most votes; None if two share the lead or there are no votes."""
-    counts: Counter[VerdictLabel] = Counter()
-    for word, count in votes.items():
-        counts[_VOTES[word.upper()]] += count
-    first, second = ([*counts.most_common(2), (None, 0), (None, 0)])[:2]
-    return first[0] if first[1] > second[1] else None
+    return most_frequent([_VOTES[word.upper()] for word, count in votes.items() for _ in range(count)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +94,7 @@ class JudgeCheck:
     """Pairs with a majority label."""
     compared: int
     """Of those, the pairs that the judge settled."""
-    said: dict[str, int]
+    labels: dict[str, int]
     """How often each verdict (by slot as shown) and each failure occurred."""
     right_in_both_orders: Estimate
     """Share of the pairs that people decided in which both orders name people's choice; nothing from one order."""
@@ -180,7 +176,10 @@ async def check_judge(
 
 def labelled_plan(pairs: Sequence[LabelledPair], rubric: Rubric) -> JudgingPlan:
     """The judging plan of labelled pairs: their cases, under a rubric's dimension."""
-    cases = [_under(pair.case, rubric.dimension) for pair in pairs]
+    cases = [
+        replace(pair.case, matchup=msgspec.structs.replace(pair.case.matchup, dimension=rubric.dimension))
+        for pair in pairs
+    ]
     return JudgingPlan({rubric.dimension: rubric}, {rubric.dimension: cases})
 
 
@@ -213,14 +212,20 @@ def compare_with_people(
     decided = [row for row in compared if VerdictLabel.TIE not in row[:2]]
     cases = [pair.case for pair in pairs]
     both_right, mean_accuracy, tie_win = _accuracies(pairs, judgments, both_orders=both_orders)
-    prefers_own, people_prefer_own = _own_preferences(pairs, judgments, _own_names(judge_model, own))
+    names = _own_names(judge_model, own)
+    both_decided = [
+        (pair, judgment)
+        for pair, judgment in zip(pairs, judgments, strict=True)
+        if pair.people in (VerdictLabel.A, VerdictLabel.B) and judgment.winner is not None
+    ]
+    own_cases = [pair.case for pair, _ in both_decided]
     return JudgeCheck(
         judge_model=judge_model,
         both_orders=both_orders,
         pairs=len(pairs),
         with_majority=sum(pair.people is not None for pair in pairs),
         compared=len(compared),
-        said=dict(Counter(verdict.verdict.value for judgment in judgments for verdict in judgment.raw)),
+        labels=dict(Counter(verdict.verdict.value for judgment in judgments for verdict in judgment.raw)),
         right_in_both_orders=both_right,
         mean_accuracy=mean_accuracy,
         tie_win_is_win=tie_win,
@@ -231,8 +236,8 @@ def compare_with_people(
         bias=measure_bias(judgments),
         prefers_longer=length_preference(cases, judgments),
         people_prefer_longer=length_preference(cases, [_peoples_judgment(pair) for pair in pairs]),
-        prefers_own=prefers_own,
-        people_prefer_own=people_prefer_own,
+        prefers_own=self_preference(own_cases, [judgment for _, judgment in both_decided], names),
+        people_prefer_own=self_preference(own_cases, [_peoples_judgment(pair) for pair, _ in both_decided], names),
     )
 
 
@@ -273,25 +278,8 @@ def _kappa(rows: Sequence[_Compared]) -> Estimate:
     )
 
 
-def _own_names(judge_model: str, own: str | None) -> frozenset[str]:
-    """The judge's entrant id: `own`, else its full name or its model without the provider."""
-    return frozenset((own,) if own is not None else (judge_model, judge_model.partition("/")[2] or judge_model))
-
-
-def _own_preferences(
-    pairs: Sequence[LabelledPair], judgments: Sequence[Judgment], own: frozenset[str]
-) -> tuple[Estimate, Estimate]:
-    """How often the judge and people prefer the judge's own answer, over the pairs that both decided."""
-    decided = [
-        (pair, judgment)
-        for pair, judgment in zip(pairs, judgments, strict=True)
-        if pair.people in (VerdictLabel.A, VerdictLabel.B) and judgment.winner is not None
-    ]
-    cases = [pair.case for pair, _ in decided]
-    return (
-        self_preference(cases, [judgment for _, judgment in decided], own),
-        self_preference(cases, [_peoples_judgment(pair) for pair, _ in decided], own),
-    )
+def _own_names(judge_model: str, own: str | None) -> set[str]:
+    return {own} if own is not None else {judge_model, judge_model.partition("/")[2] or judge_model}
 
 
 def _word(judgment: Judgment) -> VerdictLabel | None:
@@ -316,10 +304,6 @@ def _peoples_judgment(pair: LabelledPair) -> Judgment:
         status="ok" if pair.people is not None else "failed",
         raw=(),
     )
-
-
-def _under(case: Case, dimension: str) -> Case:
-    return replace(case, matchup=msgspec.structs.replace(case.matchup, dimension=dimension))
 
 
 def _pair(record: dict[str, Any], where: str, number: int, dimension: str) -> LabelledPair:

@@ -188,11 +188,7 @@ async def judge(
     """The judgments of every case and canary of a plan.
 
     What is cached is not asked again. Direct calls go dimension by dimension; batches of all dimensions are sent
-    together, and each dimension is settled when its own have ended. If `prewarm` is set, one question per dimension
-    goes first. With `skip_judging` nothing is asked; cases without both verdicts come back as
-    failed, and `stats` says how many verdicts are missing. With `give_up_after`, a judge whose first that many
-    questions all end without a readable verdict raises a `JudgingError`; its replies are kept. By default that happens
-    after 20 questions or, with batches, when 20 or more replies are in and none is readable.
+    together, and each dimension is settled when its own have ended.
 
     Parameters:
         plan: What is judged.
@@ -206,7 +202,7 @@ async def judge(
         watch: Called on progress.
         on_verdict: Called with each new verdict as it is saved.
         give_up_after: Raise a `JudgingError` if the first this many questions all end without a readable verdict; the
-            judge's replies are kept.
+            judge's replies are kept. None: 20, with batches when so many replies are in.
         on_settled: Called with a dimension and its judgments once all its questions are answered, if others are still
             open then: for a first result before the end.
     """
@@ -261,14 +257,7 @@ def panel_name(members: Sequence[str]) -> str:
 
 
 class PanelVerdicts:
-    """The verdicts of a panel, and the judgments that they become.
-
-    Parameters:
-        judges: The judges.
-        heard: The verdicts of each, in the same order.
-        plan: What was judged.
-        combine: `majority`, `weight` or `rows`.
-    """
+    """The verdicts of a panel, and the judgments that they become."""
 
     def __init__(self, judges: Sequence[Judge], heard: Sequence[Verdicts], plan: JudgingPlan, combine: Combine) -> None:
         self.members = tuple(judge.name for judge in judges)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import time
-from array import array
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,22 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.errors import JudgingError, OptionError
-from tiltyard.judging.cache import ReplyLengths, VerdictCache
-from tiltyard.judging.judge import JudgingOptions, JudgingStats, OnSettled, OnVerdict, Verdicts
+from tiltyard.judging.cache import Digests, ReplyLengths, VerdictCache
+from tiltyard.judging.judge import JudgingOptions, JudgingStats, OnVerdict, Verdicts
 from tiltyard.judging.plan import Case, JudgingPlan, LazySequence, Rubric
 from tiltyard.judging.questions import make_requests
-from tiltyard.judging.reading import MIN_CHOICE_MASS, ParsedReply, ReplyForm, check_form, read_reply
+from tiltyard.judging.reading import MIN_CHOICE_MASS, ReplyForm, check_form, read_reply
 from tiltyard.judging.records import Verdict, VerdictLabel
-from tiltyard.llm.asking import Ask, AskingParts, GroupTotals, Progress, RunningTotals
+from tiltyard.llm.asking import Ask, AskingParts, GroupTotals, Progress, Totals
 from tiltyard.llm.direct import GIVE_UP_AFTER, FailureSummary, Trial
-from tiltyard.llm.journal import Journal
+from tiltyard.llm.journal import JOURNAL_FILE, list_batches
 from tiltyard.llm.keys import redact
 from tiltyard.llm.provider import TAKES_IMAGES, BatchProvider, Provider, Reply, Request, SharedFingerprints, Usage
 from tiltyard.llm.runner import ask_all
-
-KEY_BYTES = 32
-"""A key is a SHA-256, written in 64 hexadecimal digits."""
-
 
 LONGER = 2
 """Each time a reply is cut off, the next one may be this many times as long."""
@@ -99,274 +92,6 @@ def with_repeats(keys: list[str], repeats: int) -> list[str]:
     return [*keys, *more]
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """One question that is still open: its position in the plan, and how often it may be asked in total.
-
-    `repeat` is the number of the repeat, 1 for the first time the question is asked.
-    """
-
-    dimension: str
-    place: int
-    swapped: bool
-    limit: int
-    repeat: int
-
-
-_OPEN, _CLOSED = 1, 2
-
-
-class OpenQuestions(Mapping[str, Pending]):
-    """The questions that have no readable verdict and may still be asked, by key, in the plan's order.
-
-    Cases with the same texts share a key, and are asked once. Memory holds one byte per question, and the limits of the
-    few that may be asked more often than others.
-    """
-
-    def __init__(self, questions: Questions) -> None:
-        self._keys = questions.keys
-        self._orders = questions.orders
-        self._limit = questions.settings.max_attempts
-        self._open = {name: bytearray(keys.n_questions) for name, keys in self._keys.items()}
-        self._limits: dict[str, int] = {}
-        self._length = 0
-        self.left = dict.fromkeys(self._keys, 0)
-        """How many questions of each dimension have not been closed."""
-
-    def add(self, dimension: str, number: int, key: str, limit: int) -> None:
-        """A question that is open."""
-        self._open[dimension][number] = _OPEN
-        self._length += 1
-        self.left[dimension] += 1
-        if limit != self._limit:
-            self._limits[key] = limit
-
-    def add_all(self, dimension: str, numbers: NDArray[np.intp]) -> None:
-        """Questions that are open and may be asked as often as usual."""
-        np.frombuffer(self._open[dimension], np.uint8)[numbers] = _OPEN
-        self._length += len(numbers)
-        self.left[dimension] += len(numbers)
-
-    def close(self, question: Pending) -> None:
-        """A question is answered, or has failed for good; closing it again changes nothing."""
-        which = (question.repeat - 1) * self._orders + question.swapped
-        number = question.place * self._keys[question.dimension].per_case + which
-        if self._open[question.dimension][number] == _OPEN:
-            self._open[question.dimension][number] = _CLOSED
-            self.left[question.dimension] -= 1
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __iter__(self) -> Iterator[str]:
-        return chain.from_iterable(map(self.of, self._keys))
-
-    def of(self, dimension: str) -> Iterator[str]:
-        """The keys of one dimension that are open."""
-        keys, is_open = self._keys[dimension], self._open[dimension]
-        number = is_open.find(_OPEN)
-        while number >= 0:
-            yield keys.key(number)
-            number = is_open.find(_OPEN, number + 1)
-
-    def __getitem__(self, key: str) -> Pending:
-        for dimension, keys in self._keys.items():
-            number = keys.number_of(key)
-            if number is not None and self._open[dimension][number]:
-                place, which = divmod(number, keys.per_case)
-                repeat, swapped = divmod(which, self._orders)
-                return Pending(dimension, place, bool(swapped), self._limits.get(key, self._limit), repeat + 1)
-        raise KeyError(key)
-
-
-def open_questions(
-    questions: Questions, caches: dict[str, VerdictCache], *, retry_failed: bool = False
-) -> OpenQuestions:
-    """What is still to be asked of these questions; with `retry_failed` also what failed for good.
-
-    If the judge has answered none of them, the fault was not in the questions: those that failed for good are asked
-    again too.
-    """
-    pending = OpenQuestions(questions)
-
-    there = {name: caches[name].find_all(keys.heads()) >= 0 for name, keys in questions.keys.items()}
-    ask_again = retry_failed or not any(answered.any() for answered in there.values())
-    for dimension, keys in questions.keys.items():
-        cache = caches[dimension]
-        unanswered = np.flatnonzero(keys.first_of_equals() & ~there[dimension])
-        if not cache.any_failed:
-            pending.add_all(dimension, unanswered)
-            continue
-        for number in unanswered.tolist():
-            key = keys.key(number)
-            asked = cache.attempts(key)
-            limit = questions.settings.max_attempts + (len(counted(asked)) if ask_again else 0)
-            pointless = any(attempt.final for attempt in asked)
-            if ask_again or not (pointless or len(counted(asked)) >= limit):
-                pending.add(dimension, number, key, limit)
-    return pending
-
-
-def counted(attempts: Iterable[Verdict]) -> list[Verdict]:
-    """The attempts that the judge itself failed. A transport error is not counted: the next run may try again."""
-    return [attempt for attempt in attempts if attempt.verdict is not VerdictLabel.ERROR]
-
-
-def never_failed_first(keys: Iterable[str], caches: Mapping[str, VerdictCache]) -> Iterator[str]:
-    """These keys, earlier failures last, so that a run that gave up does not stop at the same ones again."""
-    failed = []
-    for key in keys:
-        if any(cache.attempts_made(key) for cache in caches.values()):
-            failed.append(key)
-        else:
-            yield key
-    yield from failed
-
-
-def make_asks(
-    keys: Iterable[str], pending: OpenQuestions, questions: Questions, caches: dict[str, VerdictCache]
-) -> Iterator[Ask]:
-    """The asks of open questions, generated lazily; one that was asked before continues where it stopped."""
-    for cache in caches.values():
-        cache.refresh()
-    for key in keys:
-        where = pending[key]
-        attempts = caches[where.dimension].attempts(key)
-        # Another process may have answered it meanwhile: `ask_all` waits for the lock before it takes the first ask.
-        if key in caches[where.dimension] or len(counted(attempts)) >= where.limit:
-            pending.close(where)
-            continue
-        request = questions.make(where.dimension, where.place)[where.swapped]
-        asked = counted(attempts)
-        cut_off = sum(attempt.verdict is VerdictLabel.TRUNCATED for attempt in asked)
-        if cut_off:
-            request = msgspec.structs.replace(request, max_tokens=request.max_tokens * LONGER**cut_off)
-        yield Ask(key, request, where.dimension, attempt=len(asked) + 1)
-
-
-def first_ask(key: str, pending: OpenQuestions, questions: Questions) -> Ask:
-    """The first ask of an open question."""
-    where = pending[key]
-    return Ask(key, questions.make(where.dimension, where.place)[where.swapped], where.dimension)
-
-
-class VerdictSink:
-    """Saves every reply as a verdict in the cache of its dimension, and returns what to ask next.
-
-    A reply delivered twice, because of a crash between saving it and closing its batch, changes nothing.
-    """
-
-    def __init__(
-        self,
-        questions: Questions,
-        pending: OpenQuestions,
-        cache_of: Callable[[str], VerdictCache],
-        *,
-        judge_model: str,
-        now: Callable[[], float],
-        on_verdict: OnVerdict | None,
-        trial: Trial,
-        on_closed: Callable[[], None] | None = None,
-    ) -> None:
-        self._questions = questions
-        self._pending = pending
-        self._cache_of = cache_of
-        self._judge_model = judge_model
-        self._now = now
-        self._on_verdict = on_verdict
-        self._trial = trial
-        self._on_closed = on_closed
-
-    def __call__(self, ask: Ask, reply: Reply) -> Ask | None:
-        """Keep one reply."""
-        where = self._pending.get(ask.key)
-        further = self._keep(ask, reply, where)
-        if further is None and where is not None:
-            self._pending.close(where)
-            if self._on_closed is not None and not self._pending.left[where.dimension]:
-                self._on_closed()
-        return further
-
-    def _keep(self, ask: Ask, reply: Reply, where: Pending | None) -> Ask | None:
-        cache = self._cache_of(ask.group)
-        if ask.key in cache:
-            return None
-        verdict = self._read(ask, reply, where)
-        if not any(_same(verdict, attempt) for attempt in cache.attempts(ask.key)):
-            cache.add(verdict)
-            if self._on_verdict is not None and where is not None:
-                self._on_verdict(self._questions.cases[where.dimension][where.place].matchup, verdict)
-        further = _follow_up(ask, verdict, where)
-        if verdict.verdict.readable:
-            self._trial.succeeded()
-        elif further is None:
-            self._trial.failed(verdict.verdict.value, verdict.error or "", verdict.reasoning)
-        return further
-
-    def _read(self, ask: Ask, reply: Reply, where: Pending | None) -> Verdict:
-        settings = self._questions.settings
-        parsed = read_reply(
-            reply,
-            ask.request.choices,
-            structured=ask.request.structured,
-            grades=settings.grades,
-            min_choice_mass=settings.min_choice_mass,
-        )
-        rubric = self._questions.plan.rubrics.get(ask.group)
-        return Verdict(
-            cache_key=ask.key,
-            rubric_version=rubric.version if rubric else "",
-            judge_model=self._judge_model,
-            position_swap=where is not None and where.swapped,
-            verdict=parsed.label,
-            reasoning=_reasoning(reply, parsed),
-            timestamp=datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="seconds"),
-            **_tokens(reply.usage),
-            attempts=ask.attempt,
-            batched=reply.batched,
-            error=None if parsed.why is None else redact(parsed.why),
-            score_a=parsed.score_a,
-            choice_mass=msgspec.UNSET if parsed.choice_mass is None else parsed.choice_mass,
-            grade=msgspec.UNSET if parsed.grade is None else parsed.grade,
-            final=reply.error is not None and reply.final,
-            repeat=where.repeat if where is not None and where.repeat > 1 else msgspec.UNSET,
-        )
-
-
-def _reasoning(reply: Reply, parsed: ParsedReply) -> str:
-    """What the judge wrote: its reasoning beside a verdict that was read from JSON, else everything."""
-    if parsed.reasoning is not None:
-        return parsed.reasoning
-    whole = "\n".join([part for part in (reply.text, *(call.arguments for call in reply.calls)) if part])
-    return whole if reply.error is None else redact(whole)
-
-
-def _tokens(usage: Usage | None) -> dict[str, int | None]:
-    """The tokens of a verdict; None each where the provider did not state them."""
-    if usage is None:
-        return dict.fromkeys(Usage.__struct_fields__)
-    return msgspec.structs.asdict(usage)
-
-
-def _follow_up(ask: Ask, verdict: Verdict, where: Pending | None) -> Ask | None:
-    """One more ask, if the judge failed and may be asked again. Retries after transport errors are handled in `llm`."""
-    if verdict.verdict.readable or verdict.verdict is VerdictLabel.ERROR or where is None or ask.attempt >= where.limit:
-        return None
-    request = ask.request
-    if verdict.verdict is VerdictLabel.TRUNCATED:
-        request = msgspec.structs.replace(request, max_tokens=request.max_tokens * LONGER)
-    return replace(ask, request=request, attempt=ask.attempt + 1)
-
-
-def _same(verdict: Verdict, attempt: Verdict) -> bool:
-    return (verdict.attempts, verdict.verdict, verdict.reasoning, verdict.error) == (
-        attempt.attempts,
-        attempt.verdict,
-        attempt.reasoning,
-        attempt.error,
-    )
-
-
 class QuestionKeys(LazySequence[tuple[str, ...]]):
     """By case, the keys of its questions: forward first, then swapped where both orders are asked, then the repeats.
 
@@ -380,54 +105,243 @@ class QuestionKeys(LazySequence[tuple[str, ...]]):
         for pair in pairs:
             for key in pair:
                 self._bytes += bytes.fromhex(key)
-        heads = np.frombuffer(self._bytes, ">u8")[:: KEY_BYTES // 8].astype(np.uint64)
-        order = np.argsort(heads, kind="stable")
-        self._heads = array("Q", heads[order].tobytes())
-        self._order = array("I", order.astype(np.uint32).tobytes())
-        super().__init__(len(self._order) // per_case, self._pair)
+        self._keys = np.frombuffer(self._bytes, "S32")
+        self._order = np.argsort(self._keys, kind="stable")
+        super().__init__(len(self._keys) // per_case, self._pair)
 
     @property
     def n_questions(self) -> int:
         """How many questions there are, counting those that share a key separately."""
-        return len(self._order)
+        return len(self._keys)
 
     def key(self, number: int) -> str:
         """The key of a question."""
-        return self._raw(number).hex()
+        return self._bytes[32 * number : 32 * (number + 1)].hex()
 
     def number_of(self, key: str) -> int | None:
         """The first question with this key, or None."""
         try:
-            raw = bytes.fromhex(key)
+            raw = np.array([bytes.fromhex(key)], "S32")
         except ValueError:
             return None
-        head = int.from_bytes(raw[:8])
-        place = bisect_left(self._heads, head)
-        while place < len(self._heads) and self._heads[place] == head:
-            if self._raw(self._order[place]) == raw:
-                return self._order[place]
-            place += 1
-        return None
+        place = int(np.searchsorted(self._keys, raw, sorter=self._order)[0])
+        number = int(self._order[place]) if place < len(self._order) else -1
+        return number if number >= 0 and self._keys[number] == raw[0] else None
 
-    def heads(self) -> NDArray[np.uint64]:
-        """The first 128 bits of every key, as two numbers."""
-        return np.frombuffer(self._bytes, ">u8").reshape(-1, KEY_BYTES // 8)[:, :2].astype(np.uint64)
+    def digests(self) -> Digests:
+        """The first 128 bits of every key."""
+        return np.frombuffer(self._bytes, "S16")[::2]
 
     def first_of_equals(self) -> NDArray[np.bool_]:
         """For each question, whether no question before it has its key."""
         first = np.ones(self.n_questions, dtype=bool)
-        heads = np.frombuffer(self._heads, np.uint64)
-        for place in np.flatnonzero(heads[1:] == heads[:-1]).tolist():
-            number = self._order[place + 1]
-            first[number] = self.number_of(self.key(number)) == number
+        ordered = self._keys[self._order]
+        first[self._order[1:]] = ordered[1:] != ordered[:-1]
         return first
-
-    def _raw(self, number: int) -> bytes:
-        return bytes(self._bytes[KEY_BYTES * number : KEY_BYTES * (number + 1)])
 
     def _pair(self, place: int) -> tuple[str, ...]:
         first = self.per_case * place
         return tuple(self.key(number) for number in range(first, first + self.per_case))
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """One question of a plan: its number and position there, and how often it may be asked in total.
+
+    `repeat` is the number of the repeat, 1 for the first time the question is asked.
+    """
+
+    dimension: str
+    number: int
+    place: int
+    swapped: bool
+    limit: int
+    repeat: int
+
+
+class OpenQuestions:
+    """The questions that have no readable verdict in these caches and may still be asked, and the asks about them.
+
+    Cases with the same texts share a key, and are asked once. If the judge has answered none of the questions, the
+    fault was not in them: those that failed for good are asked again too, as with `retry_failed`.
+    """
+
+    def __init__(self, questions: Questions, caches: Mapping[str, VerdictCache], *, retry_failed: bool = False) -> None:
+        self.questions = questions
+        self._caches = caches
+        self._open = {name: np.zeros(keys.n_questions, dtype=bool) for name, keys in questions.keys.items()}
+        self._limit = questions.settings.max_attempts
+        self._limits: dict[str, int] = {}
+        answered = {name: cache.find_all(questions.keys[name].digests()) >= 0 for name, cache in caches.items()}
+        ask_again = retry_failed or not any(found.any() for found in answered.values())
+        for name, cache in caches.items():
+            keys = questions.keys[name]
+            self._open[name] |= keys.first_of_equals() & ~answered[name]
+            for number in np.flatnonzero(self._open[name]) if cache.any_failed else ():
+                attempts = cache.attempts(key := keys.key(int(number)))
+                asked = len(_counted(attempts))
+                if ask_again and asked:
+                    self._limits[key] = self._limit + asked
+                elif not ask_again and (asked >= self._limit or any(attempt.final for attempt in attempts)):
+                    self._open[name][number] = False
+        self.left = {name: int(marks.sum()) for name, marks in self._open.items()}
+        """How many questions of each dimension are open."""
+
+    def __getitem__(self, key: str) -> Pending:
+        for dimension, keys in self.questions.keys.items():
+            number = keys.number_of(key)
+            if number is not None:
+                place, which = divmod(number, keys.per_case)
+                repeat, swapped = divmod(which, self.questions.orders)
+                limit = self._limits.get(key, self._limit)
+                return Pending(dimension, number, place, bool(swapped), limit, repeat + 1)
+        raise KeyError(key)
+
+    def keys(self, dimension: str | None = None) -> Iterator[str]:
+        """The keys of open questions, in the plan's order, earlier failures last.
+
+        So a run that gave up does not stop at the same ones again.
+        """
+        failed = []
+        for name, marks in self._open.items():
+            if dimension not in (None, name):
+                continue
+            for number in np.flatnonzero(marks):
+                key = self.questions.keys[name].key(int(number))
+                if self._caches[name].attempts_made(key):
+                    failed.append(key)
+                else:
+                    yield key
+        yield from failed
+
+    def first_of_each(self) -> list[str]:
+        """The first question of each dimension, if it is open: it makes the provider cache the rubric for others."""
+        return [self.questions.keys[name].key(0) for name, marks in self._open.items() if marks[:1].any()]
+
+    def close(self, question: Pending) -> None:
+        """A question is answered, or has failed for good; closing it again changes nothing."""
+        if self._open[question.dimension][question.number]:
+            self._open[question.dimension][question.number] = False
+            self.left[question.dimension] -= 1
+
+    def asks(self, keys: Iterable[str]) -> Iterator[Ask]:
+        """The asks of open questions, generated lazily; one that was asked before continues where it stopped."""
+        for cache in self._caches.values():
+            cache.refresh()
+        for key in keys:
+            where = self[key]
+            cache = self._caches[where.dimension]
+            asked = _counted(cache.attempts(key))
+            # Another process may have answered it meanwhile: `ask_all` waits for the lock before it takes the first.
+            if key in cache or len(asked) >= where.limit:
+                self.close(where)
+                continue
+            request = self.questions.make(where.dimension, where.place)[where.swapped]
+            cut_off = sum(attempt.verdict is VerdictLabel.TRUNCATED for attempt in asked)
+            if cut_off:
+                request = msgspec.structs.replace(request, max_tokens=request.max_tokens * LONGER**cut_off)
+            yield Ask(key, request, where.dimension, attempt=len(asked) + 1)
+
+    def first_ask(self, key: str) -> Ask:
+        """The first ask of a question."""
+        where = self[key]
+        return Ask(key, self.questions.make(where.dimension, where.place)[where.swapped], where.dimension)
+
+
+def _counted(attempts: Iterable[Verdict]) -> list[Verdict]:
+    """The attempts that the judge itself failed. A transport error is not counted: the next run may try again."""
+    return [attempt for attempt in attempts if attempt.verdict is not VerdictLabel.ERROR]
+
+
+class VerdictSink:
+    """Saves every reply as a verdict in the cache of its dimension, and returns what to ask next.
+
+    A reply delivered twice, because of a crash between saving it and closing its batch, changes nothing.
+    """
+
+    def __init__(
+        self,
+        judge: LanguageModelJudge,
+        pending: OpenQuestions,
+        on_verdict: OnVerdict | None = None,
+        on_closed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._judge = judge
+        self._pending = pending
+        self._on_verdict = on_verdict
+        self._on_closed = on_closed
+
+    def __call__(self, ask: Ask, reply: Reply) -> Ask | None:
+        """Keep one reply."""
+        where = self._pending[ask.key]
+        further = self._keep(ask, reply, where)
+        if further is None:
+            self._pending.close(where)
+            if not self._pending.left[where.dimension]:
+                self._on_closed()
+        return further
+
+    def _keep(self, ask: Ask, reply: Reply, where: Pending) -> Ask | None:
+        cache, trial = self._judge.cache(where.dimension), self._judge.trial
+        if ask.key in cache:
+            return None
+        verdict = self._read(ask, reply, where)
+        if not any(_same(verdict, attempt) for attempt in cache.attempts(ask.key)):
+            cache.add(verdict)
+            if self._on_verdict is not None:
+                self._on_verdict(self._pending.questions.cases[where.dimension][where.place].matchup, verdict)
+        if verdict.verdict.readable:
+            trial.succeeded()
+            return None
+        # Retries after transport errors are handled in `llm`.
+        if verdict.verdict is VerdictLabel.ERROR or ask.attempt >= where.limit:
+            trial.failed(verdict.verdict.value, verdict.error or "", verdict.reasoning)
+            return None
+        request = ask.request
+        if verdict.verdict is VerdictLabel.TRUNCATED:
+            request = msgspec.structs.replace(request, max_tokens=request.max_tokens * LONGER)
+        return replace(ask, request=request, attempt=ask.attempt + 1)
+
+    def _read(self, ask: Ask, reply: Reply, where: Pending) -> Verdict:
+        questions, settings = self._pending.questions, self._pending.questions.settings
+        parsed = read_reply(
+            reply,
+            ask.request.choices,
+            structured=ask.request.structured,
+            grades=settings.grades,
+            min_choice_mass=settings.min_choice_mass,
+        )
+        reasoning = parsed.reasoning
+        if reasoning is None:
+            reasoning = "\n".join(part for part in (reply.text, *(call.arguments for call in reply.calls)) if part)
+            reasoning = reasoning if reply.error is None else redact(reasoning)
+        return Verdict(
+            cache_key=ask.key,
+            rubric_version=questions.plan.rubrics[where.dimension].version,
+            judge_model=self._judge.name,
+            position_swap=where.swapped,
+            verdict=parsed.label,
+            reasoning=reasoning,
+            timestamp=datetime.fromtimestamp(self._judge.now(), UTC).isoformat(timespec="seconds"),
+            **(msgspec.structs.asdict(reply.usage) if reply.usage else dict.fromkeys(Usage.__struct_fields__)),
+            attempts=ask.attempt,
+            batched=reply.batched,
+            error=None if parsed.why is None else redact(parsed.why),
+            score_a=parsed.score_a,
+            choice_mass=msgspec.UNSET if parsed.choice_mass is None else parsed.choice_mass,
+            grade=msgspec.UNSET if parsed.grade is None else parsed.grade,
+            final=reply.error is not None and reply.final,
+            repeat=where.repeat if where.repeat > 1 else msgspec.UNSET,
+        )
+
+
+def _same(verdict: Verdict, attempt: Verdict) -> bool:
+    return (verdict.attempts, verdict.verdict, verdict.reasoning, verdict.error) == (
+        attempt.attempts,
+        attempt.verdict,
+        attempt.reasoning,
+        attempt.error,
+    )
 
 
 Orders = Literal["both", "forward"]
@@ -492,7 +406,8 @@ class LanguageModelJudge:
         self._asking = asking
         self._caches: dict[str, VerdictCache] = {}
         self._questions: Questions | None = None
-        self._trial = judge_trial(self.name, self._folder)
+        self.now = asking.now
+        self.trial = Trial(self._give_up)
         self._pace = asking.settings.pace(asking.now)
 
     @property
@@ -516,19 +431,14 @@ class LanguageModelJudge:
         return self._caches[dimension]
 
     def continue_from(self, other: LanguageModelJudge) -> None:
-        """Use the questions that another judge has made, such as one that only quoted; they take a while to make.
-
-        Parameters:
-            other: A judge with the same settings and folder; of any other nothing is taken.
-        """
+        """Use the questions that another judge has made, such as one that only quoted; they take a while to make."""
         if (other._settings, other._folder) == (self._settings, self._folder):
             self._questions, self._caches = other._questions, other._caches
 
     def pending(self, plan: JudgingPlan, *, retry_failed: bool = False) -> Iterable[Ask]:
         """What `judge` would ask first, generated lazily: for a quote before anything is sent."""
-        questions, caches = self._prepare(plan)
-        pending = open_questions(questions, caches, retry_failed=retry_failed)
-        return make_asks(pending, pending, questions, caches)
+        pending = OpenQuestions(*self._prepare(plan), retry_failed=retry_failed)
+        return pending.asks(pending.keys())
 
     def reply_lengths(self, plan: JudgingPlan) -> dict[str, ReplyLengths]:
         """By dimension, how long earlier replies were: this judge's own, else those of the judges before it.
@@ -547,77 +457,88 @@ class LanguageModelJudge:
     async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> Verdicts:
         """Ask what is not cached (nothing with `skip_judging`), and return what the cache then holds."""
         questions, caches = self._prepare(plan)
-        hits = {name: int((caches[name].find_all(keys.heads()) >= 0).sum()) for name, keys in questions.keys.items()}
+        hits = {name: int((caches[name].find_all(keys.digests()) >= 0).sum()) for name, keys in questions.keys.items()}
         if options.watch is not None:
             for name, count in hits.items():
                 options.watch(Progress(name, cached=count))
-        pending = (
-            OpenQuestions(questions)
-            if options.skip_judging
-            else open_questions(questions, caches, retry_failed=options.retry_failed)
-        )
-        tally = RunningTotals(options.watch)
+        asked = {} if options.skip_judging else caches
+        pending = OpenQuestions(questions, asked, retry_failed=options.retry_failed)
+        tally = Totals(options.watch)
         verdicts = _CachedVerdicts(questions, caches)
-        early = _EarlyResults(pending, verdicts, options.on_settled)
-        sink = self._sink(questions, pending, options, early)
+        unannounced = list(questions.keys)
+
+        def announce() -> None:
+            """Announce each dimension whose questions are all closed, once, while those of another are open."""
+            if options.on_settled is None or not any(pending.left.values()):
+                return
+            for dimension in [name for name in unannounced if not pending.left[name]]:
+                unannounced.remove(dimension)
+                options.on_settled(dimension, verdicts)
+
         try:
-            early.look()
-            await self._ask_open(_Asking(questions, pending, sink, tally, early), options)
+            announce()
+            sink = VerdictSink(self, pending, options.on_verdict, announce)
+            await self._ask_open(pending, sink, replace(self._asking, tally=tally), options)
         finally:
             if self._asking.tally is not None:
-                self._asking.tally.add(tally.totals())
+                self._asking.tally.add(tally)
             for cache in self._caches.values():
                 cache.flush()
         verdicts.count(hits, tally)
         return verdicts
 
-    def _sink(
-        self, questions: Questions, pending: OpenQuestions, options: JudgingOptions, early: _EarlyResults
-    ) -> VerdictSink:
-        return VerdictSink(
-            questions,
-            pending,
-            self.cache,
-            judge_model=self.name,
-            now=self._asking.now,
-            on_verdict=options.on_verdict,
-            trial=self._trial,
-            on_closed=early.look,
-        )
-
-    async def _ask_open(self, asking: _Asking, options: JudgingOptions) -> None:
+    async def _ask_open(
+        self, pending: OpenQuestions, sink: VerdictSink, asking: AskingParts, options: JudgingOptions
+    ) -> None:
         """Ask the open questions: the first of each dimension, then enough to see whether the judge answers, then all.
 
         With direct calls the trial holds back the other questions by itself, and dimensions are asked one after the
         other, so that the first is settled early. Batches need a separate trial batch, if requested; those of all
         dimensions are sent together.
         """
-        left = _Left(asking.pending)
-        self._trial.enough = options.give_up_after or GIVE_UP_AFTER
-        first = left.take(_first_of_each(asking.questions, asking.pending)) if options.prewarm else []
-        if first:
-            await self._ask(first, asking)
-        while left and options.give_up_after is not None and self._asks_in_batches:
-            wanted = self._trial.failures_left()
-            if wanted > len(left):
+
+        async def ask(keys: Iterable[str]) -> None:
+            await ask_all(
+                pending.asks(keys),
+                self._provider,
+                sink,
+                asking,
+                folder=self._folder,
+                recall=pending.first_ask,
+                trial=self.trial,
+                pace=self._pace,
+            )
+
+        self.trial.enough = options.give_up_after or GIVE_UP_AFTER
+        if options.prewarm and (first := pending.first_of_each()):
+            await ask(first)
+        in_batches = isinstance(self._provider, BatchProvider) and self._asking.settings.batch is not False
+        while in_batches and options.give_up_after is not None and any(pending.left.values()):
+            wanted = self.trial.failures_left()
+            if wanted > sum(pending.left.values()):
                 break
-            await self._ask(left.take(list(islice(never_failed_first(left, self._caches), int(wanted)))), asking)
-        if self._asks_in_batches or self._has_open_batches:
-            if left:
-                await self._ask(left, asking)
+            await ask(list(islice(pending.keys(), int(wanted))))
+        if in_batches or self._has_open_batches:
+            if any(pending.left.values()):
+                await ask(pending.keys())
             return
-        for dimension, count in asking.pending.left.items():
+        for dimension, count in pending.left.items():
             if count:
-                await self._ask(left.of(dimension), asking)
+                await ask(pending.keys(dimension))
+
+    def _give_up(self, failures: FailureSummary) -> JudgingError:
+        return JudgingError(
+            f"{self.name} gave no readable verdict on any of the first {failures.total} questions; {failures.count} "
+            f"ended as {failures.name}: {failures.why}{failures.quoted}. {_ADVICE[VerdictLabel(failures.name)]}, then "
+            f"run again: they are asked once more. What came is kept in {self._folder}."
+        )
 
     @property
     def _has_open_batches(self) -> bool:
         """Whether an earlier run left batches open, which are collected in one go."""
-        return isinstance(self._provider, BatchProvider) and bool(Journal.in_folder(self._folder, time.time).open)
-
-    @property
-    def _asks_in_batches(self) -> bool:
-        return isinstance(self._provider, BatchProvider) and self._asking.settings.batch is not False
+        if not isinstance(self._provider, BatchProvider) or not (self._folder / JOURNAL_FILE).exists():
+            return False
+        return any(batch.state == "open" for batch in list_batches(self._folder))
 
     def _prepare(self, plan: JudgingPlan) -> tuple[Questions, dict[str, VerdictCache]]:
         """The questions of a plan (made once per plan), and the caches with what other processes have added."""
@@ -641,78 +562,6 @@ class LanguageModelJudge:
                 "any. Use a judge that does, or, if this one does, set judge.images to true."
             )
 
-    async def _ask(self, keys: Iterable[str], asking: _Asking) -> None:
-        questions, pending = asking.questions, asking.pending
-        await ask_all(
-            make_asks(never_failed_first(keys, self._caches), pending, questions, self._caches),
-            self._provider,
-            asking.sink,
-            replace(self._asking, tally=asking.tally),
-            folder=self._folder,
-            recall=lambda key: first_ask(key, pending, questions),
-            trial=self._trial,
-            pace=self._pace,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Asking:
-    """What all asks of one call have in common."""
-
-    questions: Questions
-    pending: OpenQuestions
-    sink: VerdictSink
-    tally: RunningTotals
-    early: _EarlyResults
-
-
-class _EarlyResults:
-    """Announces each dimension whose questions are all closed, once, while those of another are open."""
-
-    def __init__(self, pending: OpenQuestions, verdicts: Verdicts, announce: OnSettled | None) -> None:
-        self._pending = pending
-        self._verdicts = verdicts
-        self._announce = announce
-        self._waiting = list(pending.left)
-
-    def look(self) -> None:
-        if self._announce is None or not any(self._pending.left.values()):
-            return
-        for dimension in [name for name in self._waiting if not self._pending.left[name]]:
-            self._waiting.remove(dimension)
-            self._announce(dimension, self._verdicts)
-
-
-def _first_of_each(questions: Questions, pending: OpenQuestions) -> list[str]:
-    """The first question of each dimension, if it is open: it makes the provider cache the rubric for the others."""
-    firsts = (keys.key(0) for keys in questions.keys.values() if keys)
-    return [key for key in firsts if key in pending]
-
-
-class _Left(Collection[str]):
-    """The keys of open questions not taken yet, in order."""
-
-    def __init__(self, pending: OpenQuestions) -> None:
-        self._pending = pending
-        self._taken: set[str] = set()
-
-    def take(self, keys: list[str]) -> list[str]:
-        """These keys, now marked as taken."""
-        self._taken.update(keys)
-        return keys
-
-    def of(self, dimension: str) -> Iterator[str]:
-        return (key for key in self._pending.of(dimension) if key not in self._taken)
-
-    def __len__(self) -> int:
-        return len(self._pending) - len(self._taken)
-
-    def __iter__(self) -> Iterator[str]:
-        return (key for key in self._pending if key not in self._taken)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._pending and key not in self._taken
-
 
 class _CachedVerdicts:
     """What the caches hold on the questions of a plan."""
@@ -721,12 +570,12 @@ class _CachedVerdicts:
         self._keys = questions.keys
         self._orders = questions.orders
         self._caches = caches
-        self._places: dict[str, array[int]] = {}
+        self._places: dict[str, NDArray[np.int64]] = {}
         self.stats: dict[str, JudgingStats] = {}
 
-    def count(self, hits: Mapping[str, int], tally: RunningTotals) -> None:
+    def count(self, hits: Mapping[str, int], tally: Totals) -> None:
         self._places = {}
-        groups = tally.totals().groups
+        groups = tally.groups
         self.stats = {
             name: self._dimension_stats(name, hits[name], groups.get(name, GroupTotals())) for name in self._keys
         }
@@ -739,15 +588,14 @@ class _CachedVerdicts:
         ]
         return tuple(verdict for verdict in verdicts if verdict is not None)
 
-    def _places_of(self, dimension: str) -> array[int]:
+    def _places_of(self, dimension: str) -> NDArray[np.int64]:
         """Where the readable verdict of each question is in its cache, or -1; found once, when all are answered."""
         if dimension not in self._places:
-            places = self._caches[dimension].find_all(self._keys[dimension].heads())
-            self._places[dimension] = array("q", places.tobytes())
+            self._places[dimension] = self._caches[dimension].find_all(self._keys[dimension].digests())
         return self._places[dimension]
 
     def _verdict(self, dimension: str, number: int, *, swapped: bool) -> Verdict | None:
-        cache, place = self._caches[dimension], self._places_of(dimension)[number]
+        cache, place = self._caches[dimension], int(self._places_of(dimension)[number])
         if place >= 0:
             verdict: Verdict | None = cache.read(place)
         else:
@@ -762,9 +610,8 @@ class _CachedVerdicts:
         cache, pairs = self._caches[dimension], self._keys[dimension]
         failures: Counter[str] = Counter()
         missing = 0
-        places = np.frombuffer(self._places_of(dimension), np.int64)
-        for number in np.flatnonzero(places < 0).tolist():
-            attempts = cache.attempts(pairs.key(number))
+        for number in np.flatnonzero(self._places_of(dimension) < 0):
+            attempts = cache.attempts(pairs.key(int(number)))
             if attempts:
                 failures[attempts[-1].verdict.value] += 1
             else:
@@ -788,16 +635,3 @@ _ADVICE = {
     VerdictLabel.REFUSED: "Use another judge, or look at the rubric and the prompts",
     VerdictLabel.ERROR: "Check the judge's name, address, options and account",
 }
-
-
-def judge_trial(judge: str, folder: Path) -> Trial:
-    """The trial of a judge whose verdicts are kept in `folder`."""
-
-    def give_up(failures: FailureSummary) -> JudgingError:
-        return JudgingError(
-            f"{judge} gave no readable verdict on any of the first {failures.total} questions; {failures.count} ended "
-            f"as {failures.name}: {failures.why}{failures.quoted}. {_ADVICE[VerdictLabel(failures.name)]}, then "
-            f"run again: they are asked once more. What came is kept in {folder}."
-        )
-
-    return Trial(give_up)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -24,7 +24,6 @@ from tiltyard.judging.judge import (
     Judge,
     JudgingOptions,
     JudgingResult,
-    OnSettled,
     PanelVerdicts,
     Verdicts,
     panel_name,
@@ -109,7 +108,6 @@ class PanelJudge:
         self._folder = folder
         self._asking = asking
         self._combine = combine
-        self._notice = asking.notice
 
     @property
     def name(self) -> str:
@@ -142,14 +140,36 @@ class PanelJudge:
 
     async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> PanelVerdicts:
         """Every judge's verdicts on every case and canary."""
+        settled: dict[str, dict[str, Verdicts]] = {dimension: {} for dimension in plan.dimensions}
+        asked = {member.name for member in self._members}
+
+        def announce(judge: str, dimension: str, verdicts: Verdicts) -> None:
+            """Announce each dimension that all judges have settled, once, while some judge is still being asked."""
+            heard = settled.get(dimension, {})
+            heard[judge] = verdicts
+            if options.on_settled is not None and asked and len(heard) == len(self._members):
+                del settled[dimension]
+                in_order = [heard[member.name] for member in self._members]
+                options.on_settled(dimension, PanelVerdicts(self._members, in_order, plan, self._combine))
+
+        async def hear(member: Judge) -> Verdicts:
+            early = None if options.on_settled is None else partial(announce, member.name)
+            try:
+                heard = await member.judge(plan, replace(options, on_settled=early))
+            except TiltyardError:
+                self._asking.notice(f"{member.name} stopped; the other judges of the panel are asked to the end first.")
+                raise
+            asked.discard(member.name)
+            for dimension in list(settled):
+                announce(member.name, dimension, heard)
+            return heard
+
         async with AsyncExitStack() as stack:
             if self.language_models and not options.skip_judging:
                 parts = self._asking
-                share = shared_folder(self._folder, parts.now, notice=self._notice, sleep=parts.sleep)
+                share = shared_folder(self._folder, parts.now, notice=parts.notice, sleep=parts.sleep)
                 await stack.enter_async_context(share)
-            early = _EarlyPanel(self._members, plan, self._combine, options.on_settled)
-            heard = (self._heard(member, plan, options, early) for member in self._members)
-            results = await asyncio.gather(*heard, return_exceptions=True)
+            results = await asyncio.gather(*map(hear, self._members), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -160,43 +180,6 @@ class PanelJudge:
         """Close the connections of all judges."""
         for member in self._members:
             await member.aclose()
-
-    async def _heard(self, member: Judge, plan: JudgingPlan, options: JudgingOptions, early: _EarlyPanel) -> Verdicts:
-        announce = None if options.on_settled is None else partial(early.settled, member.name)
-        try:
-            heard = await member.judge(plan, replace(options, on_settled=announce))
-        except TiltyardError:
-            self._notice(f"{member.name} stopped; the other judges of the panel are asked to the end first.")
-            raise
-        early.finished(member.name, heard)
-        return heard
-
-
-class _EarlyPanel:
-    """Announces each dimension that all judges have settled, once, while some judge is still being asked."""
-
-    def __init__(
-        self, judges: Sequence[Judge], plan: JudgingPlan, combine: Combine, announce: OnSettled | None
-    ) -> None:
-        self._judges = judges
-        self._plan = plan
-        self._combine: Combine = combine
-        self._announce = announce
-        self._heard: dict[str, dict[str, Verdicts]] = {dimension: {} for dimension in plan.dimensions}
-        self._asked = {judge.name for judge in judges}
-
-    def settled(self, judge: str, dimension: str, verdicts: Verdicts) -> None:
-        heard = self._heard.get(dimension, {})
-        heard[judge] = verdicts
-        if self._announce is not None and self._asked and len(heard) == len(self._judges):
-            del self._heard[dimension]
-            in_order = [heard[judge.name] for judge in self._judges]
-            self._announce(dimension, PanelVerdicts(self._judges, in_order, self._plan, self._combine))
-
-    def finished(self, judge: str, verdicts: Verdicts) -> None:
-        self._asked.discard(judge)
-        for dimension in list(self._heard):
-            self.settled(judge, dimension, verdicts)
 
 
 def _group(judge: str, dimension: str) -> str:
@@ -298,16 +281,21 @@ class PanelStudy:
             counts += f"; {self.incomplete:,} decided without a judge that failed, {self.failed:,} failed altogether"
         width = max(len(row.judge) for row in self.judges)
         lines = [counts, f"  {'judge'.ljust(width)}   right  weight  as most others  changed with order  failed"]
-        lines += [f"  {row.judge.ljust(width)}  {_cells(row)}" for row in self.judges]
+        for row in self.judges:
+            right, others, flips = map(_percent, (row.accuracy, row.with_others.value, row.bias.flip_rate.value))
+            lines.append(
+                f"  {row.judge.ljust(width)}  {right:>6}  {_number(row.weight):>6}  {others:>14}  {flips:>18}  "
+                f"{row.failed:>6,}"
+            )
         lines += [
-            f"  {pair.first} and {pair.second} agree in {_percent(pair.agreement)}, kappa {_number(pair.kappa.value)}"
+            f"  {pair.first} and {pair.second} agree in {_range(pair.agreement)}, kappa {_number(pair.kappa.value)}"
             for pair in self.pairs
         ]
         lines += [
             f"  {row.judge} lets {row.leans_to} win {abs(100 * (row.lean.value or 0)):.0f} points "
             f"{'more' if (row.lean.value or 0) > 0 else 'less'} often than the others do"
             for row in self.judges
-            if _clear(row.lean)
+            if row.lean.low is not None and row.lean.high is not None and not row.lean.low <= 0 <= row.lean.high
         ]
         if self.prompts:
             lines.append(
@@ -316,34 +304,18 @@ class PanelStudy:
         return lines
 
 
-def _cells(row: PanelJudgeRow) -> str:
-    right = "–" if row.accuracy is None else f"{100 * row.accuracy:.0f} %"
-    flips = "–" if row.bias.flip_rate.value is None else f"{100 * row.bias.flip_rate.value:.0f} %"
-    others = "–" if row.with_others.value is None else f"{100 * row.with_others.value:.0f} %"
-    return f"{right:>6}  {_number(row.weight):>6}  {others:>14}  {flips:>18}  {row.failed:>6,}"
-
-
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _percent(estimate: Estimate) -> str:
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.0f} %"
+
+
+def _range(estimate: Estimate) -> str:
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return "–"
     return f"{100 * estimate.value:.0f} % ({100 * estimate.low:.0f} to {100 * estimate.high:.0f}) of {estimate.n:,}"
-
-
-def _clear(estimate: Estimate) -> bool:
-    return estimate.low is not None and estimate.high is not None and not estimate.low <= 0 <= estimate.high
-
-
-def panel_results(panel: PanelVerdicts, studies: Mapping[str, PanelStudy]) -> dict[str, Any]:
-    """What the manifest says about a panel."""
-    return {
-        "judges": list(panel.members),
-        "combine": panel.combine,
-        "dimensions": {dimension: asdict(study) for dimension, study in studies.items()},
-    }
 
 
 def study_panel(plan: JudgingPlan, judged: JudgingResult) -> dict[str, PanelStudy]:

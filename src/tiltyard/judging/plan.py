@@ -173,9 +173,11 @@ class JudgingPlan:
         by_id = {prompt.prompt_id: prompt for prompt in prompts}
         cases: dict[str, list[Case]] = {dimension: [] for dimension in rubrics}
         for matchup in matchups:
+            if matchup.prompt_id not in by_id:
+                raise JudgingError(f"a matchup names prompt {matchup.prompt_id!r}, which is not in the bank.")
             case = Case(
                 matchup,
-                _prompt(by_id, matchup),
+                by_id[matchup.prompt_id],
                 _answer(responses, matchup.entrant_a, matchup.prompt_id),
                 _answer(responses, matchup.entrant_b, matchup.prompt_id),
             )
@@ -220,13 +222,6 @@ def case_of_each(cases: Sequence[Case], judgments: int) -> Sequence[Case]:
     """The case of every judgment where there may be several for each case, one after the other."""
     times = max(1, judgments // max(1, len(cases)))
     return LazySequence(len(cases) * times, lambda number: cases[number // times])
-
-
-def _prompt(prompts: Mapping[str, Prompt], matchup: Matchup) -> Prompt:
-    try:
-        return prompts[matchup.prompt_id]
-    except KeyError:
-        raise JudgingError(f"a matchup names prompt {matchup.prompt_id!r}, which is not in the bank.") from None
 
 
 def _answer(responses: Mapping[str, Mapping[str, Response]], entrant: str, prompt_id: str) -> str:

@@ -100,14 +100,11 @@ def check_form(reply: ReplyForm, grades: bool, options: dict[str, Any]) -> None:
                 "stand under a name that did not give them. Leave it out."
             )
     taken = [name for name in _RESERVED if name in options]
-    if reply in STRUCTURED_FORMS and (taken or "format" in _output_config(options)):
-        name = taken[0] if taken else "output_config.format"
-        raise OptionError(f"options of the judge set {name}, which the reply {reply!r} sets itself. Leave it out.")
-
-
-def _output_config(options: dict[str, Any]) -> dict[str, Any]:
     config = options.get("output_config")
-    return config if isinstance(config, dict) else {}
+    if isinstance(config, dict) and "format" in config:
+        taken.append("output_config.format")
+    if reply in STRUCTURED_FORMS and taken:
+        raise OptionError(f"options of the judge set {taken[0]}, which the reply {reply!r} sets itself. Leave it out.")
 
 
 def closing_text(reply: ReplyForm, *, grades: bool = False) -> str:
@@ -222,11 +219,10 @@ def read_reply(
     if grades and (grade := _match(_GRADE_LINE, answer)):
         return _graded("".join(grade.split()))
     label = read_label(answer, choices) if choices else None if grades else read_verdict_line(answer)
-    return (
-        ParsedReply(label)
-        if label is not None
-        else ParsedReply(VerdictLabel.UNPARSED, why=_no_verdict(answer, choices))
-    )
+    if label is not None:
+        return ParsedReply(label)
+    why = f"the reply is not one of {', '.join(choices)}" if choices else "the last line is no verdict"
+    return ParsedReply(VerdictLabel.UNPARSED, why=why if answer.strip() else "the reply is empty")
 
 
 def read_verdict_line(text: str) -> VerdictLabel | None:
@@ -388,12 +384,6 @@ def _shown(value: object) -> str:
 def _graded(word: str, reasoning: str | None = None) -> ParsedReply:
     label, score_a = GRADES[word]
     return ParsedReply(label, score_a=score_a, grade=word, reasoning=reasoning)
-
-
-def _no_verdict(answer: str, choices: Sequence[str]) -> str:
-    if not answer.strip():
-        return "the reply is empty"
-    return f"the reply is not one of {', '.join(choices)}" if choices else "the last line is no verdict"
 
 
 def _match(pattern: re.Pattern[str], text: str) -> str | None:

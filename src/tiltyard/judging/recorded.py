@@ -99,32 +99,27 @@ class RecordedJudge:
         for swapped in (False, True):
             first, second = (matchup.entrant_a, matchup.entrant_b)[:: -1 if swapped else 1]
             shown = (matchup.prompt_id, first, second)
-            word = self._find(matchup.dimension, shown)
+            word = self._words.get(matchup.dimension, {}).get(shown) or self._words.get(None, {}).get(shown)
             if word is not None:
-                verdicts.append(self._verdict(matchup, shown, word, rubric_version, position_swap=swapped))
+                key = "\0".join((self.name, matchup.dimension, *shown))
+                verdicts.append(
+                    Verdict(
+                        cache_key=hashlib.sha256(key.encode()).hexdigest(),
+                        rubric_version=rubric_version,
+                        judge_model=self.name,
+                        position_swap=swapped,
+                        verdict=word.label,
+                        reasoning=word.reasoning,
+                        timestamp=word.timestamp,
+                        score_a=word.score_a,
+                    )
+                )
         if not verdicts:
             raise JudgingError(
                 f"{self.name} has no verdict on prompt {matchup.prompt_id!r}, {matchup.entrant_a!r} against "
                 f"{matchup.entrant_b!r}, on {matchup.dimension!r}. Add the pair to {self._path}, or ask a live judge."
             )
         return tuple(verdicts)
-
-    def _find(self, dimension: str, shown: _Shown) -> _Word | None:
-        return self._words.get(dimension, {}).get(shown) or self._words.get(None, {}).get(shown)
-
-    def _verdict(
-        self, matchup: Matchup, shown: _Shown, word: _Word, rubric_version: str, *, position_swap: bool
-    ) -> Verdict:
-        return Verdict(
-            cache_key=hashlib.sha256("\0".join((self.name, matchup.dimension, *shown)).encode()).hexdigest(),
-            rubric_version=rubric_version,
-            judge_model=self.name,
-            position_swap=position_swap,
-            verdict=word.label,
-            reasoning=word.reasoning,
-            timestamp=word.timestamp,
-            score_a=word.score_a,
-        )
 
 
 class _RecordedVerdicts:

@@ -16,7 +16,7 @@ from tiltyard.battles import Battle, Outcome, Source
 from tiltyard.battles.formats import FORMATS
 from tiltyard.llm.provider import Usage
 
-Said = TypeVar("Said", bound=Hashable)
+Word = TypeVar("Word", bound=Hashable)
 
 
 class VerdictLabel(enum.StrEnum):
@@ -203,7 +203,7 @@ def settle(matchup: Matchup, verdicts: Sequence[Verdict]) -> Judgment:
     return _judgment(matchup, winner, verdicts, readable=readable, inconsistent=readable and not agreed)
 
 
-def most_frequent(words: Sequence[Said]) -> Said | None:
+def most_frequent(words: Sequence[Word]) -> Word | None:
     """What was said most often; None if two share the lead or nothing was said."""
     if len(words) == 1:
         return words[0]
@@ -287,9 +287,6 @@ def prompt_columns(prompt: Prompt) -> dict[str, PlainValue]:
 
     A column whose name means something else in a file of battles has `prompt_` before it: the bank's `source`, where a
     prompt comes from, is `prompt_source`, because a battle's `source` is who decided it.
-
-    Parameters:
-        prompt: The prompt.
     """
     known: dict[str, PlainValue | None] = {
         "source": prompt.source,

@@ -147,23 +147,18 @@ def usage_report(judged: JudgingResult, prices: PriceTable) -> dict[str, Any]:
         failed.update(stats.failures)
     report = {"judge_model": judged.judge_model, "dimensions": rows, "total": {**total, "failed": dict(failed)}}
     if judged.panel is not None:
-        report["judges"] = _by_judge(judged, judged.panel, prices)
-    return report
-
-
-def _by_judge(judged: JudgingResult, panel: PanelVerdicts, prices: PriceTable) -> dict[str, Any]:
-    """The same rows for each judge of a panel, by dimension."""
-    rows: dict[str, Any] = {}
-    for place, (judge, stats) in enumerate(panel.member_stats.items()):
-        rows[judge] = {
-            dimension: {
-                **_usage_row(one),
-                "failed": dict(one.failures),
-                "verdicts": _kept(_of_member(judged, panel, dimension, place), prices),
+        report["judges"] = {
+            judge: {
+                dimension: {
+                    **_usage_row(one),
+                    "failed": dict(one.failures),
+                    "verdicts": _kept(_of_member(judged, judged.panel, dimension, place), prices),
+                }
+                for dimension, one in stats.items()
             }
-            for dimension, one in stats.items()
+            for place, (judge, stats) in enumerate(judged.panel.member_stats.items())
         }
-    return rows
+    return report
 
 
 def _of_member(judged: JudgingResult, panel: PanelVerdicts, dimension: str, place: int) -> Iterator[Verdict]:

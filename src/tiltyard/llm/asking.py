@@ -18,7 +18,7 @@ from typing import Protocol
 
 from tiltyard.errors import BudgetReached, OptionError
 from tiltyard.llm.pacing import RequestPace
-from tiltyard.llm.prices import PriceTable, StatedPrice, add_costs, how_to_state_prices, most_usage, user_price_file
+from tiltyard.llm.prices import Price, PriceTable, add_costs, how_to_state_prices, most_usage, user_price_file
 from tiltyard.llm.provider import TIMEOUT_SECONDS, Reply, Request, Usage
 
 
@@ -139,11 +139,7 @@ class AskingSettings:
                 raise OptionError(f"{name} is {value}; it must be a number above 0.")
 
     def pace(self, now: Callable[[], float]) -> RequestPace:
-        """How fast direct calls may follow each other.
-
-        Parameters:
-            now: The clock.
-        """
+        """How fast direct calls may follow each other."""
         return RequestPace(self.requests_per_minute, self.tokens_per_minute, now)
 
 
@@ -165,28 +161,21 @@ NOTHING = CostEstimate()
 
 @dataclass(slots=True)
 class _InFlight:
-    """What the requests to one model that have no reply yet are estimated at, and how its provider counts tokens."""
+    """What the requests to one model that have no reply yet are estimated at, and how its provider counts tokens.
+
+    A ratio is the highest of counted to estimated tokens so far, at least 1; `known` says that there was a reply.
+    """
 
     input_usd: float = 0.0
     output_usd: float = 0.0
     input_ratio: float = 1.0
-    """The highest ratio of counted to estimated tokens so far, at least 1."""
     output_ratio: float = 1.0
+    known: bool = False
 
     def cost(self, more: CostEstimate = NOTHING) -> float:
         """The most that these requests and one more can cost, the way tokens were counted so far."""
         given, answered = self.input_usd + more.input_usd, self.output_usd + more.output_usd
         return max(0.0, given * self.input_ratio) + max(0.0, answered * self.output_ratio)
-
-    def observe(self, estimated: Usage, counted: Usage) -> None:
-        if _all_input(estimated):
-            self.input_ratio = max(self.input_ratio, _all_input(counted) / _all_input(estimated))
-        if estimated.output_tokens:
-            self.output_ratio = max(self.output_ratio, counted.output_tokens / estimated.output_tokens)
-
-
-def _all_input(usage: Usage) -> int:
-    return usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens
 
 
 class Budget:
@@ -204,12 +193,6 @@ class Budget:
         self.limit_usd = limit_usd
         self.spent = 0.0
         self._models: defaultdict[str, _InFlight] = defaultdict(_InFlight)
-        self._observed: set[str] = set()
-
-    @property
-    def limited(self) -> bool:
-        """Whether there is a limit at all."""
-        return self.limit_usd is not None
 
     @property
     def promised(self) -> float:
@@ -219,7 +202,7 @@ class Budget:
 
     def knows(self, model: str) -> bool:
         """Whether a reply of this model has shown how its provider counts tokens, or nobody has to know."""
-        return not self.limited or model in self._observed
+        return self.limit_usd is None or self._models[model].known
 
     def fits(self, request: CostEstimate) -> bool:
         """Whether one more request may be sent, with a tolerance of a millionth of a cent for rounding."""
@@ -241,23 +224,24 @@ class Budget:
         mine.output_usd -= request.output_usd
         if usage is None:
             cost = request.input_usd * mine.input_ratio + request.output_usd * mine.output_ratio
-        elif usage != NO_TOKENS:
-            mine.observe(request.tokens, usage)
-        if usage != NO_TOKENS:
-            self._observed.add(request.model)
+        else:
+            estimated = request.tokens
+            if estimated.all_input:
+                mine.input_ratio = max(mine.input_ratio, usage.all_input / estimated.all_input)
+            if estimated.output_tokens:
+                mine.output_ratio = max(mine.output_ratio, usage.output_tokens / estimated.output_tokens)
+        mine.known = mine.known or usage != NO_TOKENS
         self.spent += cost
 
     def reached(self) -> BudgetReached:
         """The error to raise when the budget is reached."""
+        highest = max((one.input_ratio for one in self._models.values()), default=1.0)
+        more = f" (up to {highest:.1f} times the estimated tokens were counted)" if highest >= 1.5 else ""
         return BudgetReached(
             f"the budget of ${self.limit_usd:.2f} is reached: ${self.spent:.2f} are spent by this command, and the "
-            f"next request could pass it{self._counts_more()}. Everything answered so far is kept: run the same again "
+            f"next request could pass it{more}. Everything answered so far is kept: run the same again "
             "with a budget for the rest."
         )
-
-    def _counts_more(self) -> str:
-        highest = max((one.input_ratio for one in self._models.values()), default=1.0)
-        return f" (up to {highest:.1f} times the estimated tokens were counted)" if highest >= 1.5 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,62 +277,46 @@ class GroupTotals:
         )
 
 
-@dataclass(frozen=True, slots=True)
 class Totals:
-    """The totals of asking, by group and overall."""
+    """The totals of asking, by group and overall, as they grow.
 
-    groups: Mapping[str, GroupTotals] = field(default_factory=dict)
+    Pass one in to know what was done even if asking ends with an error or an interrupt.
+    """
+
+    def __init__(self, watch: Watch | None = None) -> None:
+        self._watch = watch
+        self.groups: defaultdict[str, GroupTotals] = defaultdict(GroupTotals)
 
     @property
     def all(self) -> GroupTotals:
         """All groups together."""
         return sum(self.groups.values(), GroupTotals())
 
-    def __add__(self, other: Totals) -> Totals:
-        both: dict[str, GroupTotals] = dict(self.groups)
-        for group, totals in other.groups.items():
-            both[group] = both.get(group, GroupTotals()) + totals
-        return Totals(both)
-
-
-class RunningTotals:
-    """The running totals. Pass one in to know what was done even if asking ends with an error or an interrupt."""
-
-    def __init__(self, watch: Watch | None = None) -> None:
-        self._watch = watch
-        self._groups: dict[str, GroupTotals] = {}
-
     def sent(self, group: str, count: int = 1, *, found: bool = False) -> None:
         """Count asks that were sent, or found in a batch sent earlier."""
-        self._add(group, GroupTotals(sent=count, found=count if found else 0))
+        self.groups[group] += GroupTotals(sent=count, found=count if found else 0)
         if self._watch is not None:
             self._watch(Progress(group, sent=count))
 
     def reply(self, group: str, usage: Usage | None, cost: float | None, *, done: int = 0, failed: int = 0) -> None:
         """Count a reply: its tokens (None: not stated), its price, and whether it completed a key."""
         unstated = int(usage is None)
-        more = GroupTotals(0, 0, done, failed, usage or NO_TOKENS, cost, replies=1, without_usage=unstated)
-        self._add(group, more)
+        self.groups[group] += GroupTotals(
+            0, 0, done, failed, usage or NO_TOKENS, cost, replies=1, without_usage=unstated
+        )
         if self._watch is not None:
             self._watch(Progress(group, done=done, failed=failed, cost=cost, without_usage=unstated))
 
-    def add(self, totals: Totals) -> None:
-        """Add the totals of another tally, which has already reported them."""
-        for group, more in totals.groups.items():
-            self._add(group, more)
-
-    def totals(self) -> Totals:
-        """The totals so far."""
-        return Totals(dict(self._groups))
-
-    def _add(self, group: str, more: GroupTotals) -> None:
-        self._groups[group] = self._groups.get(group, GroupTotals()) + more
+    def add(self, other: Totals) -> None:
+        """Add other totals, which have already been reported."""
+        for group, more in other.groups.items():
+            self.groups[group] += more
 
 
 class Keeper:
     """Saves replies and counts their cost. Shared by direct calls and batches."""
 
-    def __init__(self, sink: Sink, tally: RunningTotals, budget: Budget, prices: PriceTable) -> None:
+    def __init__(self, sink: Sink, tally: Totals, budget: Budget, prices: PriceTable) -> None:
         self._sink = sink
         self.tally = tally
         self.budget = budget
@@ -356,7 +324,7 @@ class Keeper:
 
     def most(self, ask: Ask, *, batched: bool) -> CostEstimate:
         """The most an ask can cost, for the budget; nothing if there is no limit."""
-        if not self.budget.limited:
+        if self.budget.limit_usd is None:
             return NOTHING
         model = ask.request.model
         tokens = most_usage(ask.request)
@@ -401,7 +369,7 @@ class AskingParts:
     """How to ask."""
     budget: Budget | None = None
     """What may be spent, shared by all requests of a command."""
-    tally: RunningTotals | None = None
+    tally: Totals | None = None
     """Counts what is asked."""
     notice: Notice = logging.getLogger("tiltyard.llm").info
     """Called with one-line messages for the user."""
@@ -421,7 +389,7 @@ class AskingParts:
         notice: Notice,
         prices_path: Path | None = None,
         *,
-        stated: Mapping[str, StatedPrice] | None = None,
+        stated: Mapping[str, Price] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> AskingParts:
         """The parts of one command, with one budget for everything it asks, and the user's own prices."""

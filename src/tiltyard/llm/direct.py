@@ -55,16 +55,13 @@ class Trial:
 
     def failures_left(self) -> float:
         """How many more questions may fail; raises if none may."""
-        left = float("inf") if self._passed else self.enough - self._kinds.total()
-        if left <= 0:
-            raise self.give_up(self._failures())
-        return left
-
-    def _failures(self) -> FailureSummary:
+        total = self._kinds.total()
+        if self._passed or total < self.enough:
+            return float("inf") if self._passed else self.enough - total
         (name, why), count = self._kinds.most_common(1)[0]
         words = " ".join(redact(self._examples[name, why]).split())
         quoted = f" (“{'…' if len(words) > _LONGEST_QUOTE else ''}{words[-_LONGEST_QUOTE:]}”)" if words else ""
-        return FailureSummary(self._kinds.total(), name, redact(why), count, quoted)
+        raise self.give_up(FailureSummary(total, name, redact(why), count, quoted))
 
 
 class DirectAsking:
@@ -109,24 +106,20 @@ class DirectAsking:
         workers = [asyncio.create_task(self._work(number, asks)) for number in range(self._settings.concurrency)]
         try:
             await asyncio.wait(workers)
-        except asyncio.CancelledError:
-            await self._interrupted(workers)
+        except asyncio.CancelledError:  # start nothing new, wait a moment for outstanding replies, then cancel
+            self._stop()
+            grace = self._settings.interrupt_grace_seconds
+            if self._out:
+                self._notice(f"interrupted: waiting up to {grace:g} s for {plural(self._out, 'reply')} on the way.")
+            try:
+                await asyncio.wait(workers, timeout=grace)
+            finally:
+                for worker in workers:
+                    worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
             raise
         if self._failure is not None:
             raise self._failure
-
-    async def _interrupted(self, workers: list[asyncio.Task[None]]) -> None:
-        """Start nothing new, wait a moment for outstanding replies, then cancel."""
-        self._stop()
-        grace = self._settings.interrupt_grace_seconds
-        if self._out:
-            self._notice(f"interrupted: waiting up to {grace:g} s for {plural(self._out, 'reply')} on the way.")
-        try:
-            await asyncio.wait(workers, timeout=grace)
-        finally:
-            for worker in workers:
-                worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
 
     async def _work(self, number: int, asks: Iterator[Ask]) -> None:
         try:
@@ -144,13 +137,13 @@ class DirectAsking:
 
     async def _turn(self, number: int) -> bool:
         """Whether worker `number` may take an ask, once it is its turn."""
-        while not self._over and (number >= self._limit.now or self._begun >= self._most_at_once()):
+        while not (over := self._exhausted or self._stopped.is_set()):
+            # until something was answered, only as many may be outstanding as may still fail
+            most = float("inf") if self._trial is None else self._trial.failures_left()
+            if number < self._limit.now and self._begun < most:
+                break
             await self._changed.wait()
-        return not self._over
-
-    def _most_at_once(self) -> float:
-        """How many asks may be outstanding: until something was answered, only as many as may still fail."""
-        return float("inf") if self._trial is None else self._trial.failures_left()
+        return not over
 
     async def _see_through(self, ask: Ask) -> Ask | None:
         """Send an ask and save its reply; return what the sink asks next."""
@@ -205,7 +198,8 @@ class DirectAsking:
                 retry_after = error.retry_after
                 if not error.damaged:
                     self._limit.back_off(sent_at, self._now())
-                self._hold(retry_after)
+                if retry_after is not None:  # it applies to all workers
+                    self._not_before = max(self._not_before, self._now() + retry_after)
                 paid = error.damaged or error.timed_out
                 usage = None if paid else Usage()
                 reply = Reply(error=f"no answer in {tries + 1} tries", text=str(error), usage=usage)
@@ -250,11 +244,6 @@ class DirectAsking:
             self._out += 1
             self._keeper.budget.promise(promised)
 
-    def _hold(self, retry_after: float | None) -> None:
-        """A provider's Retry-After applies to all workers."""
-        if retry_after is not None:
-            self._not_before = max(self._not_before, self._now() + retry_after)
-
     async def _pause(self, seconds: float) -> bool:
         """Wait, unless everything is stopped; whether to continue."""
         if seconds > 0 and not self._stopped.is_set():
@@ -265,10 +254,6 @@ class DirectAsking:
                 for wait in waits:
                     wait.cancel()
         return not self._stopped.is_set()
-
-    @property
-    def _over(self) -> bool:
-        return self._exhausted or self._stopped.is_set()
 
     def _stop(self) -> None:
         self._stopped.set()

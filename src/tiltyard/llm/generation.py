@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from tiltyard.bank.images import Image
 from tiltyard.bank.prompts import show_turns
 from tiltyard.errors import ModelError, OptionError
 from tiltyard.files import write_lines
-from tiltyard.llm.asking import Ask, AskingParts, Budget, Notice, RunningTotals, Totals, Watch
+from tiltyard.llm.asking import Ask, AskingParts, Budget, Notice, Totals, Watch
 from tiltyard.llm.direct import FailureSummary, Trial
 from tiltyard.llm.journal import append_line
 from tiltyard.llm.keys import redact
@@ -42,47 +42,26 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     reply: Reply
 
 
-@dataclass(slots=True)
-class TurnLog:
-    """The saved replies of an entrant's conversations by key. Readers and writers hold the folder's lock."""
-
-    path: Path
-    _replies: dict[str, Reply] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, folder: Path, entrant_id: str) -> TurnLog:
-        """The replies beside the responses of an entrant; nothing is read yet."""
-        return cls(folder / f"conversations_{entrant_id}.jsonl")
-
-    def read(self) -> None:
-        """Read the whole file. A torn last line, left by a killed process, is cut off."""
-        self._replies.clear()
-        if not self.path.exists():
-            return
-        data = self.path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole != len(data):
-            os.truncate(self.path, whole)
-        decoder = msgspec.json.Decoder(Turn)
-        for number, line in enumerate(data[:whole].split(b"\n")[:-1], start=1):
-            try:
-                turn = decoder.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise ModelError(
-                    f"{self.path}:{number}: not a turn of a conversation ({error}). Remove the line: that turn is then "
-                    "asked for, and paid, once more."
-                ) from None
-            self._replies[turn.key] = turn.reply
-
-    def get(self, key: str) -> Reply | None:
-        """The reply kept under a key."""
-        return self._replies.get(key)
-
-    def keep(self, key: str, prompt_id: str, turn: int, reply: Reply) -> None:
-        """Save a reply: it is on disk when this returns. The first one under a key is kept."""
-        if key not in self._replies:
-            append_line(self.path, Turn(key=key, prompt_id=prompt_id, turn=turn, reply=reply))
-            self._replies[key] = reply
+def read_turns(path: Path) -> dict[str, Reply]:
+    """The saved replies of an entrant's conversations by key. What a killed process left of a line is cut off."""
+    if not path.exists():
+        return {}
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole != len(data):
+        os.truncate(path, whole)
+    decoder = msgspec.json.Decoder(Turn)
+    replies = {}
+    for number, line in enumerate(data[:whole].split(b"\n")[:-1], start=1):
+        try:
+            turn = decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ModelError(
+                f"{path}:{number}: not a turn of a conversation ({error}). Remove the line: that turn is then asked "
+                "for, and paid, once more."
+            ) from None
+        replies[turn.key] = turn.reply
+    return replies
 
 
 class FailedPrompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,38 +72,14 @@ class FailedPrompt(msgspec.Struct, frozen=True, kw_only=True):
     timestamp: str
 
 
-@dataclass(slots=True)
-class FailureLog:
-    """The prompts of an entrant that failed in earlier runs."""
-
-    path: Path
-    _lines: dict[str, FailedPrompt] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, folder: Path, entrant_id: str) -> FailureLog:
-        """The failures file beside the responses of an entrant; nothing is read yet."""
-        return cls(folder / f"failures_{entrant_id}.jsonl")
-
-    def __contains__(self, prompt_id: str) -> bool:
-        return prompt_id in self._lines
-
-    def read(self) -> None:
-        """Read the file; an unreadable line is skipped, since the file only affects the order of asking."""
-        if not self.path.exists():
-            return
-        for line in self.path.read_bytes().split(b"\n"):
-            with suppress(msgspec.DecodeError, UnicodeDecodeError):
-                failed = msgspec.json.decode(line, type=FailedPrompt)
-                self._lines[failed.prompt_id] = failed
-
-    def write(self, failed: Mapping[str, str], answered: Collection[str], timestamp: str) -> None:
-        """Write every prompt that failed, now or before, and is not answered; without any, there is no file."""
-        new = {name: FailedPrompt(prompt_id=name, error=why, timestamp=timestamp) for name, why in failed.items()}
-        lines = [line for name, line in (self._lines | new).items() if name not in answered]
-        if lines:
-            write_lines(self.path, lines)
-        else:
-            self.path.unlink(missing_ok=True)
+def _read_failures(path: Path) -> dict[str, FailedPrompt]:
+    """The prompts that failed before; an unreadable line is skipped, since they only affect the order of asking."""
+    failures = {}
+    for line in path.read_bytes().split(b"\n") if path.exists() else ():
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            failed = msgspec.json.decode(line, type=FailedPrompt)
+            failures[failed.prompt_id] = failed
+    return failures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +173,7 @@ async def generate(
     that has no response yet and fails on its first 20 prompts raises a `ModelError`.
     """
     state = _Generation(entrant, prompts, turns or {}, images or {}, folder, timestamp, parts.notice)
-    tally = parts.tally or RunningTotals(watch)
+    tally = parts.tally or Totals(watch)
     shared = replace(parts, tally=tally, budget=parts.budget or Budget(parts.settings.budget_usd))
     pace = parts.settings.pace(parts.now)
     work = folder / f"asking_{entrant.entrant_id}"
@@ -229,24 +184,7 @@ async def generate(
                 break
     finally:
         state.write_failures()
-    return Generated(entrant.entrant_id, state.present, state.written, state.truncated, state.failed, tally.totals())
-
-
-def _no_text(reply: Reply) -> str:
-    """Why a reply without text has none."""
-    if reply.calls:
-        return f"tool call, no text ({', '.join(call.name or 'unnamed' for call in reply.calls)})"
-    return f"empty reply ({reply.stop})"
-
-
-def _usage(replies: Iterable[Reply]) -> dict[str, int] | None:
-    """The tokens of all replies; None where those of one were not stated."""
-    total = Usage()
-    for reply in replies:
-        if reply.usage is None:
-            return None
-        total += reply.usage
-    return msgspec.structs.asdict(total)
+    return Generated(entrant.entrant_id, state.present, state.written, state.truncated, state.failed, tally)
 
 
 def _messages(prompt: Prompt, turns: Turns) -> tuple[str, ...]:
@@ -269,7 +207,6 @@ class _Place:
     turns: int
 
     def failure(self, why: str) -> str:
-        """Why the prompt failed, with the turn if there are several."""
         return why if self.turns == 1 else f"turn {len(self.before) + 1}: {why}"
 
 
@@ -294,8 +231,10 @@ class _Generation:
         self._timestamp = timestamp
         self._notice = notice
         self._system_sha256 = hashlib.sha256(entrant.system.encode()).hexdigest()
-        self._conversations = TurnLog.of(folder, entrant.entrant_id)
-        self._failures = FailureLog.of(folder, entrant.entrant_id)
+        self._turns_path = folder / f"conversations_{entrant.entrant_id}.jsonl"
+        self._turns: dict[str, Reply] = {}
+        self._failures_path = folder / f"failures_{entrant.entrant_id}.jsonl"
+        self._failed_before: dict[str, FailedPrompt] = {}
         self._have: set[str] | None = None
         self._places: dict[str, _Place] = {}
         self.present = 0
@@ -308,7 +247,7 @@ class _Generation:
         return ModelError(
             f"{self._entrant.entrant_id} ({self._entrant.model}) answered none of the first {failures.total} prompts; "
             f"{failures.count} failed: {failures.why}{failures.quoted}. Check its model, address, options and account, "
-            f"then run again; {self._failures.path} names the prompts."
+            f"then run again; {self._failures_path} names the prompts."
         )
 
     @property
@@ -328,7 +267,7 @@ class _Generation:
         failed before come last, so that a run that gave up does not stop at the same ones again.
         """
         self._read()
-        for prompt in sorted(self._prompts, key=lambda prompt: prompt.prompt_id in self._failures):
+        for prompt in sorted(self._prompts, key=lambda prompt: prompt.prompt_id in self._failed_before):
             ask = None if self._over(prompt) else self._next_turn(prompt)
             if ask is not None:
                 yield ask
@@ -338,25 +277,37 @@ class _Generation:
         place = self._places[ask.key]
         words = reply.text.strip() if place.turns > 1 else reply.text  # no provider accepts a blank earlier turn
         if reply.error is not None or not words:
-            self._fail(place, reply.error or _no_text(reply), reply.text if reply.error else "")
-        else:
-            self.trial.succeeded()
-            if place.turns > 1:
-                self._conversations.keep(ask.key, place.prompt_id, len(place.before) + 1, reply)
-            if len(place.before) + 1 == place.turns:
-                self._write(place.prompt_id, (*place.before, reply))
+            self._fail(place, reply)
+            return None
+        self.trial.succeeded()
+        number = len(place.before) + 1
+        if place.turns > 1 and ask.key not in self._turns:
+            append_line(self._turns_path, Turn(key=ask.key, prompt_id=place.prompt_id, turn=number, reply=reply))
+            self._turns[ask.key] = reply
+        if number == place.turns:
+            self._write(place.prompt_id, (*place.before, reply))
         return None
 
-    def _fail(self, place: _Place, why: str, words: str) -> None:
+    def _fail(self, place: _Place, reply: Reply) -> None:
+        why, words = reply.error, reply.text
+        if why is None:
+            names = ", ".join(call.name or "unnamed" for call in reply.calls)
+            why, words = (f"tool call, no text ({names})" if names else f"empty reply ({reply.stop})"), ""
         message = redact(f"{why}: {words}" if words and words != why else why)
         self.failed[place.prompt_id] = place.failure(" ".join(message.split()))
         self.trial.failed("error", why, words)
 
     def write_failures(self) -> None:
-        """Write every prompt that failed and has no response; without any, there is no file."""
+        """Write every prompt that failed, now or before, and has no response; without any, there is no file."""
         if self._have is None:
             return
-        self._failures.write(self.failed, self._have, self._timestamp())
+        now = self._timestamp()
+        new = {name: FailedPrompt(prompt_id=name, error=why, timestamp=now) for name, why in self.failed.items()}
+        lines = [line for name, line in (self._failed_before | new).items() if name not in self._have]
+        if lines:
+            write_lines(self._failures_path, lines)
+        else:
+            self._failures_path.unlink(missing_ok=True)
 
     def _over(self, prompt: Prompt) -> bool:
         return prompt.prompt_id in (self._have or ()) or prompt.prompt_id in self.failed
@@ -370,11 +321,16 @@ class _Generation:
             self.present = sum(prompt.prompt_id in responses for prompt in self._prompts)
             if self.present:
                 self.trial.succeeded()
-            self._failures.read()
-            self._mention_other_settings(responses)
+            self._failed_before = _read_failures(self._failures_path)
+            others = sum(map(self._made_otherwise, responses.values()))
+            if others:
+                self._notice(
+                    f"{others} responses of {self._entrant.entrant_id} were made with another model, system text or "
+                    "number of turns and are kept. Remove them from its file to have them generated again."
+                )
         self._have = set(responses)
         self._places.clear()
-        self._conversations.read()
+        self._turns = read_turns(self._turns_path)
 
     def _next_turn(self, prompt: Prompt) -> Ask | None:
         """The ask for the first turn without a reply; None if there is none, or it cannot be asked."""
@@ -389,7 +345,7 @@ class _Generation:
             images = () if earlier else self._images.get(prompt.prompt_id, ())
             request = self._entrant.request(prompt, user=message, earlier=earlier, images=images)
             key = f"{prompt.prompt_id}:{request.fingerprint}"
-            reply = self._conversations.get(key) if len(messages) > 1 else None
+            reply = self._turns.get(key) if len(messages) > 1 else None
             if reply is None:
                 self._places[key] = place
                 return Ask(key, request, self._entrant.entrant_id)
@@ -400,14 +356,15 @@ class _Generation:
     def _write(self, prompt_id: str, replies: tuple[Reply, ...]) -> None:
         if self._have is None or prompt_id in self._have:
             return
-        response = self._response(prompt_id, replies)
-        append_responses(self._folder, self._entrant.entrant_id, [response])
+        append_responses(self._folder, self._entrant.entrant_id, [self._response(prompt_id, replies)])
         self._have.add(prompt_id)
         self.written += 1
         self.truncated += any(reply.stop is Stop.LENGTH for reply in replies)
 
     def _response(self, prompt_id: str, replies: tuple[Reply, ...]) -> Response:
         unusual = (reply.stop for reply in replies if reply.stop is not Stop.END)
+        stated = [reply.usage for reply in replies if reply.usage is not None]
+        usage = sum(stated, Usage()) if len(stated) == len(replies) else None
         return Response(
             entrant_id=self._entrant.entrant_id,
             prompt_id=prompt_id,
@@ -423,19 +380,10 @@ class _Generation:
                 "system_sha256": self._system_sha256,
                 "max_tokens": self._entrant.max_tokens,
                 "options": dict(self._entrant.options),
-                "usage": _usage(replies),
+                "usage": None if usage is None else msgspec.structs.asdict(usage),
                 "batched": all(reply.batched for reply in replies),
             },
         )
-
-    def _mention_other_settings(self, responses: Mapping[str, Response]) -> None:
-        """A notice if existing responses were generated with another model, system text or number of turns."""
-        others = sum(self._made_otherwise(response) for response in responses.values())
-        if others:
-            self._notice(
-                f"{others} responses of {self._entrant.entrant_id} were made with another model, system text or number "
-                "of turns and are kept. Remove them from its file to have them generated again."
-            )
 
     def _made_otherwise(self, response: Response) -> bool:
         """Whether the response's own record says so; without such a record it may be ours."""

@@ -101,7 +101,6 @@ class OpenIntent:
     """An open intent and its state."""
 
     intent: Intent
-    first_try_at: float
     last_try_at: float
     batch_id: str | None = None
 
@@ -110,19 +109,10 @@ class OpenIntent:
         """The intent's id, with which each of its custom ids begins."""
         return self.intent.intent
 
-    def owns(self, custom_id: str) -> bool:
-        """Whether we made this custom id."""
-        return intent_of(custom_id) == self.id
-
 
 def intent_of(custom_id: str) -> str:
     """The id of the intent in a custom id: everything before its number."""
     return custom_id.rpartition("-")[0]
-
-
-def new_intent_id() -> str:
-    """Twenty random characters: a name unique among the account's batches."""
-    return uuid.uuid4().hex[:20]
 
 
 @dataclass(slots=True)
@@ -131,20 +121,20 @@ class Journal:
 
     path: Path
     now: Callable[[], float]
-    new_id: Callable[[], str] = new_intent_id
+    new_id: Callable[[], str] = lambda: uuid.uuid4().hex[:20]
     open: dict[str, OpenIntent] = field(default_factory=dict)
     batch_ids: set[str] = field(default_factory=set)
 
     @classmethod
     def in_folder(cls, folder: Path, now: Callable[[], float]) -> Journal:
-        """The journal of a folder with everything open in it.
-
-        A torn last line, left by a killed process, is cut off.
-        """
+        """The journal of a folder with everything open in it; a line that a killed process left torn is cut off."""
         journal = cls(folder / JOURNAL_FILE, now)
         if journal.path.exists():
-            _mend(journal.path)
-            journal._read()
+            whole = 0
+            for record, end in _records(journal.path):
+                journal._apply(record)
+                whole = end
+            os.truncate(journal.path, whole)
         return journal
 
     def intend(self, provider: str, asks: Sequence[tuple[Ask, int]]) -> OpenIntent:
@@ -182,13 +172,9 @@ class Journal:
         """Record that it never became a batch."""
         self._write(Abandoned(intent=intent.id, at=self.now(), why=why))
 
-    def _read(self) -> None:
-        for record in _records(self.path):
-            self._apply(record)
-
     def _apply(self, record: Record) -> None:
         if isinstance(record, Intent):
-            self.open[record.intent] = OpenIntent(record, record.created_at, record.created_at)
+            self.open[record.intent] = OpenIntent(record, record.created_at)
         elif isinstance(record, Submitted):
             self.batch_ids.add(record.batch_id)
             if record.intent in self.open:
@@ -204,15 +190,17 @@ class Journal:
         self._apply(record)
 
 
-def _records(path: Path) -> Iterator[Record]:
-    """The records of a journal. An unterminated last line is still being written, or was torn."""
+def _records(path: Path) -> Iterator[tuple[Record, int]]:
+    """The records of a journal, each with where its line ends. An unterminated last line is being written, or torn."""
     decoder = msgspec.json.Decoder(Record)
+    end = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 return
+            end += len(line)
             try:
-                yield decoder.decode(line)
+                yield decoder.decode(line), end
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise ModelError(
                     f"{path}:{number}: the journal of batches is damaged ({error}). Restore it from a copy; "
@@ -220,7 +208,7 @@ def _records(path: Path) -> Iterator[Record]:
                 ) from None
 
 
-class JournalBatch(msgspec.Struct, frozen=True, kw_only=True):
+class JournalBatch(msgspec.Struct, kw_only=True):
     """One batch of a journal, for display. `name` is the provider's id, or ours if that is unknown.
 
     `state` is `open` (its requests are not sent again), `collected`, or `abandoned` with the reason in `why`.
@@ -241,7 +229,7 @@ def list_batches(folder: Path) -> list[JournalBatch]:
     if not path.is_file():
         raise ModelError(f"there is no {path}: no batch was ever sent from {folder}. Check the path.")
     batches: dict[str, JournalBatch] = {}
-    for record in _records(path):
+    for record, _ in _records(path):
         if isinstance(record, Intent):
             batches[record.intent] = JournalBatch(
                 name=record.intent,
@@ -250,15 +238,13 @@ def list_batches(folder: Path) -> list[JournalBatch]:
                 requests=len(record.entries),
                 created_at=record.created_at,
             )
-        elif record.intent in batches:
-            known = batches[record.intent]
+        elif batch := batches.get(record.intent):
             if isinstance(record, Submitted):
-                known = msgspec.structs.replace(known, name=record.batch_id)
+                batch.name = record.batch_id
             elif isinstance(record, Collected):
-                known = msgspec.structs.replace(known, state="collected")
+                batch.state = "collected"
             elif isinstance(record, Abandoned):
-                known = msgspec.structs.replace(known, state="abandoned", why=record.why)
-            batches[record.intent] = known
+                batch.state, batch.why = "abandoned", record.why
     return list(batches.values())
 
 
@@ -268,7 +254,9 @@ def forget_batch(folder: Path, name: str, now: Callable[[], float]) -> int:
     Use it for a batch that the provider no longer has. `name` is as in `JournalBatch`.
     """
     known = [batch.name for batch in list_batches(folder) if batch.state == "open"]
-    with _locked(folder):
+    with _lock_file(folder) as descriptor:
+        if not _take(descriptor):
+            raise ModelError(f"a process is asking in {folder}. Wait until it has ended, or stop it, then try again.")
         journal = Journal.in_folder(folder, now)
         for intent in journal.open.values():
             if name in (intent.batch_id, intent.id):
@@ -281,48 +269,18 @@ def forget_batch(folder: Path, name: str, now: Callable[[], float]) -> int:
 def append_line(path: Path, record: object) -> None:
     """Add a record to a JSON Lines file; the whole line is on disk when this returns."""
     fresh = not path.exists()
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        rest = memoryview(json_line(record))
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with path.open("ab") as file:
+        file.write(json_line(record))
+        file.flush()
+        os.fsync(file.fileno())
     if fresh:
-        _sync_folder(path.parent)
-
-
-def _mend(path: Path) -> None:
-    """Cut off an unterminated last line: its writer was killed before acting on it."""
-    with path.open("r+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        keep = end
-        while keep:
-            start = max(0, keep - 1_000_000)
-            file.seek(start)
-            newline = file.read(keep - start).rfind(b"\n")
-            keep = start + newline + 1 if newline >= 0 else start
-            if newline >= 0:
-                break
-        if keep != end:
-            file.truncate(keep)
-            os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
+        descriptor = os.open(path.parent, os.O_RDONLY)
         os.fsync(descriptor)
-    finally:
         os.close(descriptor)
 
 
 LOCK_FILE = "asking.lock"
-
-
 _LOOK_AGAIN_SECONDS = 0.5
-
 _SHARED: ContextVar[dict[Path, Journal]] = ContextVar("journals of folders that tasks of this process share")
 
 
@@ -360,8 +318,7 @@ async def folder_lock(
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
+    with _lock_file(folder) as descriptor:
         if not _take(descriptor):
             holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip() or "another process"
             notice(
@@ -372,18 +329,13 @@ async def folder_lock(
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Exclusive use of the folder inside the block; an error if another process is asking in it."""
+def _lock_file(folder: Path) -> Iterator[int]:
     descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        if not _take(descriptor):
-            raise ModelError(f"a process is asking in {folder}. Wait until it has ended, or stop it, then try again.")
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 

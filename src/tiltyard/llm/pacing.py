@@ -25,12 +25,7 @@ def backoff_seconds(tries: int, retry_after: float | None, rng: random.Random) -
 
 
 class Rate:
-    """So many per minute, evenly spread: each that is taken moves the time of the next by its share of a minute.
-
-    Parameters:
-        per_minute: How many; None is no limit.
-        now: The clock.
-    """
+    """So many per minute, evenly spread: each that is taken moves the time of the next by its share of a minute."""
 
     def __init__(self, per_minute: float | None, now: Callable[[], float]) -> None:
         self._seconds_each = 0.0 if per_minute is None else 60.0 / per_minute
@@ -50,13 +45,7 @@ class Rate:
 
 
 class RequestPace:
-    """How fast direct requests may follow each other: by their number and by their tokens.
-
-    Parameters:
-        requests_per_minute: Requests; None is no limit.
-        tokens_per_minute: Tokens of requests and replies together; None is no limit.
-        now: The clock.
-    """
+    """How fast direct requests may follow each other: by their number and by their tokens."""
 
     def __init__(
         self, requests_per_minute: float | None, tokens_per_minute: float | None, now: Callable[[], float]

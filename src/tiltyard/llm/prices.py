@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -31,35 +32,6 @@ Usd = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One model's price in USD per million tokens."""
-
-    input: float
-    """Plain input tokens."""
-    output: float
-    """Output tokens."""
-    cache_write_1h: float
-    """Input tokens written to the provider's cache for an hour."""
-    cache_read: float
-    """Input tokens read from it."""
-    batch_discount: float = 0.5
-    """What a batch takes off (0.5: half price)."""
-    cache_minimum_tokens: int = 1024
-    """A shorter prefix is not kept by the provider, and costs the plain price each time."""
-    as_of: str = ""
-    """The date of the price; empty means that of its table."""
-
-    def cost(self, usage: Usage, *, batched: bool) -> float:
-        """What these tokens cost."""
-        tokens = (
-            usage.input_tokens * self.input
-            + usage.output_tokens * self.output
-            + usage.cache_creation_input_tokens * self.cache_write_1h
-            + usage.cache_read_input_tokens * self.cache_read
-        )
-        return tokens / PER * (1 - self.batch_discount if batched else 1)
-
-
-class StatedPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model's price as a user states it, in USD per million tokens. Only `input` and `output` are needed."""
 
     input: Usd
@@ -77,25 +49,20 @@ class StatedPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     as_of: datetime.date | None = None
     """When it was looked up; – means the date of the file."""
 
-    def price(self, as_of: str) -> Price:
-        """The same with everything filled in."""
-        return Price(
-            input=self.input,
-            output=self.output,
-            cache_write_1h=self.input if self.cache_write_1h is None else self.cache_write_1h,
-            cache_read=self.input if self.cache_read is None else self.cache_read,
-            batch_discount=self.batch_discount,
-            cache_minimum_tokens=self.cache_minimum_tokens,
-            as_of=as_of if self.as_of is None else self.as_of.isoformat(),
+    def cost(self, usage: Usage, *, batched: bool) -> float:
+        """What these tokens cost."""
+        tokens = (
+            usage.input_tokens * self.input
+            + usage.output_tokens * self.output
+            + usage.cache_creation_input_tokens * (self.input if self.cache_write_1h is None else self.cache_write_1h)
+            + usage.cache_read_input_tokens * (self.input if self.cache_read is None else self.cache_read)
         )
+        return tokens / PER * (1 - self.batch_discount if batched else 1)
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True):
     as_of: Any
-    models: dict[str, StatedPrice]
-
-    def prices(self) -> dict[str, Price]:
-        return {name: stated.price(str(self.as_of)) for name, stated in self.models.items()}
+    models: dict[str, Price]
 
 
 def user_price_file(environ: Mapping[str, str] | None = None) -> Path:
@@ -111,10 +78,12 @@ class PriceTable:
     Parameters:
         models: Price by model.
         as_of: The date of the prices.
+        dates: The date of a model's price, where it is another.
     """
 
-    def __init__(self, models: dict[str, Price], as_of: str) -> None:
+    def __init__(self, models: Mapping[str, Price], as_of: str, dates: Mapping[str, str] | None = None) -> None:
         self._models = models
+        self._dates = dates or {}
         self.as_of = as_of
 
     @classmethod
@@ -123,7 +92,7 @@ class PriceTable:
         override_path: str | Path | None = None,
         *,
         user_file: Path | None = None,
-        stated: Mapping[str, StatedPrice] | None = None,
+        stated: Mapping[str, Price] | None = None,
     ) -> PriceTable:
         """The table that ships with Tiltyard, extended or overridden by a user's file, a file, and stated prices.
 
@@ -135,34 +104,30 @@ class PriceTable:
             files.append(_read(user_file))
         if override_path is not None:
             files.append(_read(Path(override_path)))
-        models = {name: price for file in files for name, price in file.prices().items()}
-        models |= {name: price.price("no date") for name, price in (stated or {}).items()}
-        return cls(models, str(files[-1].as_of))
+        models: dict[str, Price] = {}
+        dates: dict[str, str] = {}
+        for prices, as_of in [*((file.models, str(file.as_of)) for file in files), (stated or {}, "no date")]:
+            models |= prices
+            dates |= {name: str(price.as_of or as_of) for name, price in prices.items()}
+        return cls(models, str(files[-1].as_of), dates)
+
+    def _known(self, model: str) -> str:
+        """The name under which a model is in the table, if it is."""
+        bare = model.rpartition("/")[2]
+        return next((name for name in (model, bare, without_date(bare)) if name in self._models), model)
 
     def price(self, model: str) -> Price | None:
         """A model's price, or None. A provider prefix and a date at the end of the name are ignored."""
-        price = self._models.get(model)
-        if price is None:
-            bare = model.rpartition("/")[2]
-            price = self._models.get(bare) or self._models.get(without_date(bare))
-        return price
+        return self._models.get(self._known(model))
 
     def cost(self, model: str, usage: Usage, batched: bool) -> float | None:
         """What a reply cost, in USD; None when the price is unknown."""
         price = self.price(model)
         return None if price is None else price.cost(usage, batched=batched)
 
-    def most(self, request: Request, *, batched: bool) -> float | None:
-        """The most a request can cost: nothing read from a cache, and a reply of full length."""
-        price = self.price(request.model)
-        if price is None:
-            return None
-        return price.cost(most_usage(request), batched=batched)
-
     def date_of(self, model: str) -> str | None:
         """When a model's price was looked up; None if it has none."""
-        price = self.price(model)
-        return None if price is None else price.as_of or self.as_of
+        return None if self.price(model) is None else self._dates.get(self._known(model), self.as_of)
 
 
 def is_old(as_of: str, today: datetime.date) -> bool:
@@ -199,9 +164,7 @@ IMAGE_TOKENS = 1_600
 
 def asked_tokens(request: Request) -> int:
     """About how many tokens are sent besides the system text: all turns, images, and the schema of the reply."""
-    tokens = estimate_tokens(request.user)
-    if request.earlier:
-        tokens += sum(estimate_tokens(words) for turn in request.earlier for words in turn)
+    tokens = sum(estimate_tokens(words) for _, words in request.messages)
     if request.structured:
         tokens += estimate_tokens(msgspec.json.encode(request.structured).decode())
     for shown in request.images:
@@ -332,20 +295,17 @@ def quote(
     (a larger token limit, one more try) are not included.
     """
     lengths, usual = output_tokens or {}, expected_tokens or {}
-    kinds: dict[tuple[str, str, str, bool], _Asked] = {}
+    kinds: defaultdict[tuple[str, str, str, bool], _Asked] = defaultdict(_Asked)
     for ask in asks:
         request = ask.request
-        kind = (ask.group, request.model, request.system, request.cache_system)
-        asked = kinds.get(kind)
-        if asked is None:
-            asked = kinds[kind] = _Asked()
+        asked = kinds[ask.group, request.model, request.system, request.cache_system]
         output = lengths.get(ask.group, request.max_tokens)
         asked.queries += 1
         asked.spoken += asked_tokens(request)
         asked.output += output
         asked.expected += min(usual.get(ask.group, output), output)
-    groups: dict[str, GroupQuote] = {}
-    expected: dict[str, GroupQuote] = {}
+    groups: defaultdict[str, GroupQuote] = defaultdict(GroupQuote)
+    expected: defaultdict[str, GroupQuote] = defaultdict(GroupQuote)
     dates: dict[str, str] = {}
     unknown, short = set(), set()
     sent: set[tuple[str, str]] = set()
@@ -354,16 +314,14 @@ def quote(
         if price is None:
             unknown.add(model)
         else:
-            dates[model] = price.as_of or prices.as_of
+            dates[model] = prices.date_of(model) or prices.as_of
             if cache and system < price.cache_minimum_tokens:
                 short.add(group)
         again = (model, text) in sent
         sent.add((model, text))
-        step = _together(price, system, asked, asked.output, cache=cache, again=again)
-        groups[group] = groups.get(group, GroupQuote()) + step
+        groups[group] += _together(price, system, asked, asked.output, cache=cache, again=again)
         if usual:
-            step = _together(price, system, asked, asked.expected, cache=cache, again=again)
-            expected[group] = expected.get(group, GroupQuote()) + step
+            expected[group] += _together(price, system, asked, asked.expected, cache=cache, again=again)
     as_of = ", ".join(sorted(set(dates.values()))) or prices.as_of
     return Quote(as_of, groups, frozenset(unknown), frozenset(short), expected, dates)
 

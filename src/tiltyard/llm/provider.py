@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -150,6 +150,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Input tokens written to the provider's cache."""
     cache_read_input_tokens: int = 0
     """Input tokens read from the provider's cache."""
+
+    @property
+    def all_input(self) -> int:
+        """All input tokens."""
+        return self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -334,13 +339,13 @@ class BatchProvider(Provider, Protocol):
         """The current state of a batch."""
         ...
 
-    def results(self, batch_id: str) -> AsyncIterator[tuple[str, Reply]]:
+    def results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
         """The replies of an ended batch, streamed, in any order, each with its custom id.
 
         A line that cannot be read is a reply with the error `UNREADABLE`, under the id that stands in it, or "".
         """
         ...
 
-    def recent_batches(self) -> AsyncIterator[BatchState]:
+    def recent_batches(self) -> AsyncGenerator[BatchState, None]:
         """The batches of this account, newest first."""
         ...

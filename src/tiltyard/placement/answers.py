@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+
+import numpy as np
 
 from tiltyard.bank import Prompt, Response, read_responses, responses_path
 from tiltyard.bank.prompts import convert, read_objects
@@ -20,54 +21,36 @@ from tiltyard.llm.generation import EntrantSettings, generate
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.provider import Provider, parse_model_name
 from tiltyard.llm.providers import make_provider
-from tiltyard.placement.human_arena import Exchange, HumanArena
-from tiltyard.placement.plan import PlacementPlan, PlaceOptions
+from tiltyard.options import PlaceOptions
+from tiltyard.placement.human_arena import Exchange
+from tiltyard.placement.plan import PlacementPlan
 
 
-class Answers(Protocol):
-    """The source of the new model's answers."""
+class Answers:
+    """The new model's answers, by question: here, those that exist already."""
 
-    @property
-    def totals(self) -> Totals:
-        """Tokens and cost so far."""
-        ...
+    def __init__(self, saved: Mapping[str, str]) -> None:
+        self._saved = saved
+        self.watch: Watch | None = None
+        self.totals = Totals()
+        self.failed: dict[str, str] = {}
+        """Why a question has no answer."""
 
-    @property
-    def failed(self) -> Mapping[str, str]:
-        """Why a question has no answer, by question."""
-        ...
+    def at_hand(self) -> Mapping[str, str]:
+        """The answers that cost nothing."""
+        return self._saved
 
-    def known(self) -> Mapping[str, str] | None:
-        """The answers that cost nothing, by question; None if any question can be answered."""
-        ...
+    def asks(self, exchanges: Sequence[Exchange]) -> Iterable[Ask]:  # noqa: ARG002 - nothing is asked
+        """What would be asked for these questions, the first turn of each: for a quote."""
+        return ()
 
     async def get(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:
-        """The answers to the questions of these exchanges, by question; those that failed are missing."""
-        ...
+        """The answers to the questions of these exchanges; those that failed are missing."""
+        known = self.at_hand()
+        return {name: known[name] for name in dict.fromkeys(e.question_id for e in exchanges) if name in known}
 
     async def aclose(self) -> None:
         """Close what was opened."""
-        ...
-
-
-class SavedAnswers:
-    """Answers that already exist."""
-
-    def __init__(self, answers: Mapping[str, str]) -> None:
-        self._answers = answers
-        self.totals = Totals()
-        self.failed: dict[str, str] = {}
-
-    def known(self) -> Mapping[str, str]:
-        """All of them."""
-        return self._answers
-
-    async def get(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:
-        """The answers to these questions."""
-        return {e.question_id: self._answers[e.question_id] for e in exchanges if e.question_id in self._answers}
-
-    async def aclose(self) -> None:
-        """Nothing was opened."""
 
 
 def read_answers(path: Path) -> tuple[str, dict[str, str]]:
@@ -76,7 +59,7 @@ def read_answers(path: Path) -> tuple[str, dict[str, str]]:
     models: dict[str, int] = {}
     line_of: dict[str, int] = {}
     for number, record in read_objects(path, "response file"):
-        record.setdefault("entrant_id", _name_in(path))
+        record.setdefault("entrant_id", path.name.removesuffix(".jsonl").removeprefix("responses_"))
         response: Response = convert(record, Response, f"{path}:{number}")
         require_text(response, "a placement")
         models.setdefault(response.entrant_id, number)
@@ -96,40 +79,15 @@ def read_answers(path: Path) -> tuple[str, dict[str, str]]:
     return next(iter(models)), answers
 
 
-def _name_in(path: Path) -> str:
-    return path.name.removesuffix(".jsonl").removeprefix("responses_")
-
-
-def answers_in_arena(arena: HumanArena, model: str) -> dict[str, str]:
-    """A model's own answers in the arena: to place it as if people had never voted on it."""
-    if model not in arena.cells.models:
-        return {}
-    code = list(arena.cells.models).index(model)
-    cells = [int(cell) for cell in (arena.cells.model == code).nonzero()[0]]
-    return {exchange.question_id: exchange.answer for exchange in arena.exchanges(cells)}
-
-
-class ModelAnswers:
+class ModelAnswers(Answers):
     """Answers from a provider, each saved to disk before it is used, so that none is paid for twice."""
 
-    def __init__(
-        self,
-        settings: EntrantSettings,
-        provider: Provider,
-        folder: Path,
-        asking: AskingParts,
-        watch: Watch | None = None,
-    ) -> None:
+    def __init__(self, settings: EntrantSettings, provider: Provider, folder: Path, asking: AskingParts) -> None:
+        super().__init__({})
         self._settings = settings
         self._provider = provider
         self._folder = folder
         self._asking = asking
-        self.watch = watch
-        self.totals = Totals()
-        self.failed: dict[str, str] = {}
-
-    def known(self) -> None:
-        """Any question can be answered."""
 
     def at_hand(self) -> dict[str, str]:
         """The answers that an earlier run paid for."""
@@ -148,21 +106,19 @@ class ModelAnswers:
 
     async def get(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:
         """Ask for missing answers, and return all that exist then."""
-        asking = self._asking
         by_question = {exchange.question_id: exchange for exchange in exchanges}
         made = await generate(
             self._settings,
             [_prompt(exchange) for exchange in by_question.values()],
             self._folder,
             self._provider,
-            asking,
+            self._asking,
             turns={name: exchange.turns for name, exchange in by_question.items() if len(exchange.turns) > 1},
             watch=self.watch,
         )
-        self.totals += made.totals
+        self.totals.add(made.totals)
         self.failed.update(made.failed)
-        there = self.at_hand()
-        return {name: there[name] for name in by_question if name in there}
+        return await super().get(exchanges)
 
     async def aclose(self) -> None:
         """Close the provider's connections."""
@@ -190,18 +146,13 @@ def name_of(options: PlaceOptions) -> tuple[str, Mapping[str, str] | None]:
     """The new model's name, and its answers if they come from a file."""
     if options.leave_one_out:
         return options.model, None
-    if _is_file(options.model):
-        name, answers = read_answers(Path(options.model))
-        return options.name or name, answers
-    return options.name or str(parse_model_name(options.model)), None
-
-
-def _is_file(model: str) -> bool:
+    model = options.model
     if Path(model).is_file():
-        return True
+        name, answers = read_answers(Path(model))
+        return options.name or name, answers
     if model.endswith(".jsonl") and not model.startswith("scripted/"):
         raise OptionError(f"there is no file {model} with the new model's answers. Check the path.")
-    return False
+    return options.name or str(parse_model_name(model)), None
 
 
 def make_judge(options: PlaceOptions, asking: AskingParts, *, silent: bool = False) -> Judge:
@@ -216,9 +167,12 @@ def make_answers(
     """The source of the new model's answers; a `silent` one is asked nothing and needs no key."""
     options = plan.options
     if options.leave_one_out:
-        return SavedAnswers(answers_in_arena(plan.arena, plan.model))
+        cells = plan.arena.cells
+        own = np.flatnonzero(np.array(cells.models)[cells.model] == plan.model)
+        exchanges = plan.arena.exchanges(own.tolist())
+        return Answers({exchange.question_id: exchange.answer for exchange in exchanges})
     if known is not None:
-        return SavedAnswers(known)
+        return Answers(known)
     name = parse_model_name(options.model)
     base_url = options.model_base_url or name.shared_address(options.base_url)
     provider = (
@@ -237,8 +191,5 @@ def make_answers(
     settings = EntrantSettings(
         entrant_id=re.sub(r"[^\w.+-]+", "-", plan.model) + suffix, model=name.model, max_tokens=options.max_tokens
     )
-    return ModelAnswers(settings, provider, options.cache_dir / "answers" / _slug(plan), asking)
-
-
-def _slug(plan: PlacementPlan) -> str:
-    return re.sub(r"[^\w.+-]+", "-", plan.arena.name)
+    arena = re.sub(r"[^\w.+-]+", "-", plan.arena.name)
+    return ModelAnswers(settings, provider, options.cache_dir / "answers" / arena, asking)

@@ -10,13 +10,14 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.battles import read_battles, write_battles
+from tiltyard.battles import Source, read_battles, write_battles
 from tiltyard.battles.table import concat, merge_equal
 from tiltyard.boards.leaderboard import EloReport, Leaderboard
 from tiltyard.boards.rating import rate_with
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_arrays, write_lines, write_text
 from tiltyard.judging.records import Judgment
+from tiltyard.judging.run_folder import again, read_lines, read_object, require
 from tiltyard.placement.plan import PlacementPlan
 from tiltyard.placement.rating import (
     HumanBoard,
@@ -24,39 +25,51 @@ from tiltyard.placement.rating import (
     Recipe,
     calibration_details,
     calibration_rows,
-    human_part,
     judge_scale,
     rate_new_model,
-    with_plain_rating,
 )
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity, check_families, sensitivity
-from tiltyard.placement.rounds import NO_ANSWER, JudgeCalibration, PanelResult, judged_battles
+from tiltyard.placement.rounds import JudgeCalibration, PanelResult, judged_battles
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 KEPT_COLUMNS = ("question_id", "language")
+PLACE = "tiltyard place"
+"""The command that writes the folder."""
 
 SAME_DIGITS = 1e-9
 """How far apart numbers may be that are the same. Processors compute exponentials by different instructions."""
+
+
+class PlacementText(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of `texts.jsonl`: the texts of a judged battle."""
+
+    question_id: str
+    opponent: str
+    language: str | None
+    prompt: str
+    """What was asked."""
+    model_answer: str
+    opponent_answer: str
 
 
 def write_evidence(
     folder: Path, plan: PlacementPlan, result: PanelResult, calibration: JudgeCalibration | None
 ) -> None:
     """The files that ratings are computed from: battles, verdicts, calibration; and the texts beside them."""
-    judged = [battle for battle in result.battles if battle.judgment is not None]
-    write_lines(folder / "verdicts.jsonl", (battle.judgment for battle in judged))
+    write_lines(folder / "verdicts.jsonl", result.judgments)
     write_lines(
         folder / "texts.jsonl",
         (
-            {
-                "question_id": battle.planned.question_id,
-                "opponent": battle.planned.opponent,
-                "language": battle.exchange.language,
-                "prompt": battle.exchange.prompt,
-                "model_answer": battle.answer,
-                "opponent_answer": battle.exchange.answer,
-            }
-            for battle in judged
+            PlacementText(
+                question_id=battle.planned.question_id,
+                opponent=battle.planned.opponent,
+                language=battle.exchange.language,
+                prompt=battle.exchange.prompt,
+                model_answer=battle.answer,
+                opponent_answer=battle.exchange.answer,
+            )
+            for battle in result.battles
+            if battle.answer is not None
         ),
     )
     if calibration is not None:
@@ -91,23 +104,29 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     path = folder / "battles.jsonl"
     joint = rate_with(recipe.estimator(), path)
     battles = read_battles(path)
-    people = HumanBoard.of(human_part(battles), recipe.anchor)
-    judgments = read_judgments(folder / "verdicts.jsonl")
+    people = HumanBoard.of(battles.take(battles.source == Source.HUMAN).compact(), recipe.anchor)
+    judgments = read_judgments(folder, "verdicts.jsonl")
     scale, families = None, None
     if recipe.mode == "calibrated":
-        calibration = read_judgments(folder / "calibration.jsonl")
+        calibration = read_judgments(folder, "calibration.jsonl")
         scale = judge_scale(people, calibration)
         if recipe.families:
             rows = calibration_rows(calibration, people)
             families = check_families(people.anchors, people.models, rows, recipe.families, recipe.overall_level)
     rating = rate_new_model(recipe, people, battles, judgments, scale)
-    board = joint
     if recipe.mode == "joint":
-        board = replace(board, remarks=(*board.remarks, f"{recipe.model}: judge's scale, sampling error only"))
+        board = replace(joint, remarks=(*joint.remarks, f"{recipe.model}: judge's scale, sampling error only"))
     else:
-        board = with_plain_rating(rating.board, recipe.model, joint)
         origin = {name: joint.settings[name] for name in ("where", "battles_sha256", "tiltyard_version")}
-        board = replace(board, settings={**board.settings, **origin})
+        plain = joint[recipe.model]
+        extra = {
+            "judge_scale_rating": plain.rating,
+            "judge_scale_ci_low": plain.ci_low,
+            "judge_scale_ci_high": plain.ci_high,
+        }
+        placed = replace(rating.entry, extra={**rating.entry.extra, **extra})
+        entries = tuple(placed if entry.model == recipe.model else entry for entry in rating.board)
+        board = replace(rating.board, entries=entries, settings={**rating.board.settings, **origin})
     report = EloReport.of(board, arena=recipe.arena, model=recipe.model, judge_model=recipe.judge_model)
     details = {**report.details, "placement": {"mode": recipe.mode, "overall_level": recipe.overall_level}}
     if rating.scaled is not None and scale is not None:
@@ -133,16 +152,10 @@ def write_ratings(folder: Path, rated: FolderRatings) -> None:
     write_text(folder / "leaderboard.txt", as_table(rated.board) + "\n")
 
 
-def read_judgments(path: Path) -> list[Judgment]:
+def read_judgments(folder: Path, name: str) -> list[Judgment]:
     """The judgments of a file of a placement."""
-    decoder = msgspec.json.Decoder(Judgment)
-    try:
-        with path.open("rb") as file:
-            return [decoder.decode(line) for line in file if line.strip()]
-    except OSError as error:
-        raise RunFolderError(f"cannot read {path}: {error.strerror}. A finished placement has it.") from None
-    except msgspec.MsgspecError as error:
-        raise RunFolderError(f"{path}: torn, or not the verdicts of a placement ({error}).") from None
+    path = require(folder / name, folder, PLACE)
+    return [judgment for _, judgment in read_lines(path, msgspec.json.Decoder(Judgment), PLACE)]
 
 
 def read_recipe(folder: Path) -> Recipe:
@@ -151,16 +164,14 @@ def read_recipe(folder: Path) -> Recipe:
     Parameters:
         folder: The folder of a placement.
     """
-    path = folder / "manifest.json"
+    path = require(folder / "manifest.json", folder, PLACE)
+    manifest = read_object(path, PLACE)
+    if manifest.get("kind") != "placement":
+        raise RunFolderError(f"{folder} is not the folder of a placement. Give one that `tiltyard place` wrote.")
     try:
-        manifest = msgspec.json.decode(path.read_bytes())
-        if not isinstance(manifest, dict) or manifest.get("kind") != "placement":
-            raise RunFolderError(f"{folder} is not the folder of a placement. Give one that `tiltyard place` wrote.")
-        return msgspec.convert(manifest["recipe"], Recipe)
-    except OSError as error:
-        raise RunFolderError(f"cannot read {path}: {error.strerror}. Give the folder of a placement.") from None
-    except (msgspec.MsgspecError, KeyError, UnicodeDecodeError) as error:
-        raise RunFolderError(f"{path}: torn, or without its recipe ({error}).") from None
+        return msgspec.convert(manifest.get("recipe"), Recipe)
+    except msgspec.ValidationError as error:
+        raise RunFolderError(f"{path}: without its recipe ({error}). {again(PLACE)}") from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,16 +190,10 @@ def recompute(folder: Path) -> Recomputed:
     Parameters:
         folder: The folder of a placement.
     """
-    recipe = read_recipe(folder)
-    rated = rate_folder(folder, recipe)
-    saved_path = folder / "elo_ratings.json"
-    try:
-        saved = saved_path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise RunFolderError(f"cannot read {saved_path}: {error.strerror}.") from None
-    again = rated.report.to_json()
-    identical = saved == again
-    return Recomputed(rated, () if identical else _differences(EloReport.read(saved_path), rated.report), identical)
+    rated = rate_folder(folder, read_recipe(folder))
+    saved = require(folder / "elo_ratings.json", folder, PLACE)
+    identical = saved.read_text(encoding="utf-8") == rated.report.to_json()
+    return Recomputed(rated, () if identical else _differences(EloReport.read(saved), rated.report), identical)
 
 
 def _differences(saved: EloReport, again: EloReport) -> list[str]:
@@ -216,14 +221,3 @@ def _agree(saved: Any, again: Any) -> bool:
     if isinstance(saved, float) and isinstance(again, float):
         return math.isclose(saved, again, rel_tol=SAME_DIGITS, abs_tol=SAME_DIGITS)
     return bool(saved == again)
-
-
-def failure_counts(result: PanelResult, no_answer: int) -> dict[str, int]:
-    """Why battles of the panel have no result, by name."""
-    counts: dict[str, int] = {NO_ANSWER: no_answer} if no_answer else {}
-    for judgment in result.judgments:
-        if judgment.status != "ok":
-            words = [verdict.verdict.value for verdict in judgment.raw if not verdict.verdict.readable]
-            name = words[0] if words else "missing"
-            counts[name] = counts.get(name, 0) + 1
-    return counts

@@ -1,25 +1,21 @@
 """The arena a model is placed in: human battles, and the questions and answers they were decided on.
 
-`read_human_arena` keeps codes only: which cells (question, model) there are, and which human battles have both answers.
-`HumanArena.exchanges` reads the texts of a few cells when they are needed: from the battle rows themselves
-(`RowTexts`), or from a bank and response files (`texts_beside`).
-
-A cell is a question and a model whose answer is known. `CellBuilder` enters each once, row by row.
+`read_human_arena` keeps codes only: which cells (a question and a model whose answer is known) there are, and which
+human battles have both answers. `HumanArena.exchanges` reads the texts of a few cells when they are needed from the
+battle rows, or has them from a bank and response files.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.bank.prompts import convert, read_text_prompts, show_turns
+from tiltyard.bank.prompts import convert, read_objects, read_text_prompts, show_turns
 from tiltyard.bank.responses import Response, require_text, responses_path
 from tiltyard.battles import BattleTable, Codes, Source, read_battles
 from tiltyard.battles.conversations import (
@@ -34,7 +30,7 @@ from tiltyard.battles.inputs import Part, find_parts
 from tiltyard.errors import BankError, BattleError, NoBattles, OptionError
 from tiltyard.files import file_sha256
 from tiltyard.options import OnBad
-from tiltyard.types import Floats, Int32s
+from tiltyard.types import Floats, Int32s, Ints
 
 Int8s = NDArray[np.int8]
 
@@ -56,6 +52,10 @@ class Cells:
 
     def __len__(self) -> int:
         return len(self.question)
+
+    def take(self, cells: Ints) -> Cells:
+        """Some of the cells."""
+        return replace(self, question=self.question[cells], model=self.model[cells], language=self.language[cells])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,12 +90,8 @@ class Exchange:
     turns: tuple[str, ...]
 
 
-class TextSource(Protocol):
-    """A source of the texts of cells."""
-
-    def dialogues(self, cells: Sequence[int]) -> list[Dialogue]:
-        """The prompts and answers of some cells, in their order."""
-        ...
+Texts = Callable[[Sequence[int]], list[Dialogue]]
+"""Reads the prompts and answers of some cells, in their order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,93 +100,9 @@ class ArenaContents:
 
     cells: Cells
     pairs: HumanPairs
-    texts: TextSource
+    texts: Texts
     remarks: tuple[str, ...]
     files: tuple[Path, ...] = ()
-
-
-class Contradiction(NamedTuple):
-    """A text that contradicts an earlier one: in what, and which row the earlier one came from."""
-
-    what: str
-    earlier: int
-
-
-class CellBuilder:
-    """The cells and pairs of human battles, entered row by row.
-
-    A row without a question id is a separate question. `rows` and `sides` say where the text of each cell is.
-    """
-
-    def __init__(self, battles: BattleTable) -> None:
-        self._battles = battles
-        self._models = battles.model_a.tolist(), battles.model_b.tolist()
-        self._questions, self._ids = _codes(battles, "question_id")
-        self._languages, self._language_names = _codes(battles, "language")
-        self._place: dict[int, int] = {}
-        self._names: list[str] = []
-        self._asked: dict[int, tuple[int, int]] = {}
-        self._cells: dict[tuple[int, int], int] = {}
-        self._replied = array("q")
-        self._columns = array("i"), array("i"), array("i")
-        self._pairs = array("i"), array("i"), array("i")
-        self.rows = array("q")
-        self.sides = array("b")
-
-    def add_row(self, at: int, row: int, asked: Sequence[int], replied: Sequence[int]) -> Contradiction | None:
-        """Enter both sides of the battle at a position, by fingerprints (0 = no text), or say what prevents it.
-
-        `row` identifies the row in `rows` and in a `Contradiction`. A row with a contradiction changes nothing.
-        """
-        question = self._questions[at] if self._questions[at] >= 0 else -1 - at
-        sides = [side for side in (0, 1) if asked[side]]
-        for side in sides:
-            contradiction = self._find_contradiction(question, self._models[side][at], asked[side], replied[side])
-            if contradiction is not None:
-                return contradiction
-        entered = [self._enter(at, row, question, side, asked[side], replied[side]) for side in sides]
-        if len(entered) == 2:
-            for column, value in zip(self._pairs, (*entered, at), strict=True):
-                column.append(value)
-        return None
-
-    def _find_contradiction(self, question: int, model: int, asked: int, replied: int) -> Contradiction | None:
-        known = self._asked.get(question)
-        if known is not None and known[0] != asked:
-            return Contradiction(f"question_id {self._ids[question]!r} has another prompt", known[1])
-        cell = self._cells.get((question, model))
-        if cell is not None and self._replied[cell] != replied:
-            name = self._battles.models[model]
-            return Contradiction(f"{name!r} has another answer to question_id {self._ids[question]!r}", self.rows[cell])
-        return None
-
-    def _enter(self, at: int, row: int, question: int, side: int, asked: int, replied: int) -> int:
-        """The cell of one side of a row, new or known."""
-        model = self._models[side][at]
-        cell = self._cells.setdefault((question, model), len(self._replied))
-        if cell < len(self._replied):
-            return cell
-        self._asked.setdefault(question, (asked, row))
-        if question not in self._place:
-            self._place[question] = len(self._names)
-            self._names.append(self._ids[question] if question >= 0 else f"(row {row + 1})")
-        self._replied.append(replied)
-        self.rows.append(row)
-        self.sides.append(side)
-        for column, value in zip(self._columns, (self._place[question], model, self._languages[at]), strict=True):
-            column.append(value)
-        return cell
-
-    def cells(self) -> Cells:
-        """The cells, in order of first appearance."""
-        question, model, language = (np.array(column, dtype=np.int32) for column in self._columns)
-        codes, names = _used(language, self._language_names)
-        return Cells(question, model, codes, tuple(self._names), self._battles.models, names)
-
-    def pairs(self) -> HumanPairs:
-        """The battles with both answers available, in row order."""
-        first, second, at = (np.array(column, dtype=np.int32) for column in self._pairs)
-        return HumanPairs(first, second, self._battles.outcome[at], self._battles.weight[at])
 
 
 def _used(codes: Int32s, labels: Sequence[str]) -> tuple[Int32s, tuple[str, ...]]:
@@ -211,87 +123,51 @@ def _codes(battles: BattleTable, name: str) -> tuple[list[int], Sequence[str]]:
 _READER = "a placement"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The position of a line: its file and first byte."""
-
-    path: Path
-    start: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OwnTexts:
-    """The texts of cells in a bank and in response files: for each cell, a prompt's id and a position."""
-
-    bank: Path
-    prompt_ids: Sequence[str]
-    places: Sequence[Place]
-
-    def dialogues(self, cells: Sequence[int]) -> list[Dialogue]:
-        """The prompts and answers of some cells, in their order."""
-        text_of = {prompt.prompt_id: prompt.text for prompt in read_text_prompts(self.bank, _READER)}
-        answers = _answers_at({self.places[cell] for cell in cells})
-        return [Dialogue((text_of[self.prompt_ids[cell]],), (answers[self.places[cell]],)) for cell in cells]
-
-
 def texts_beside(battles: BattleTable, prompts: Path, answers: Path, *, every_question: bool) -> ArenaContents:
     """Every answer of a model with human battles to a prompt of the bank, and the battles with both answers.
 
     A question's language is that of its battles. Unless `every_question`, only questions of the battles count.
     """
-    askable = {prompt.prompt_id for prompt in read_text_prompts(prompts, _READER) if prompt.text.strip()}
+    text_of = {prompt.prompt_id: prompt.text for prompt in read_text_prompts(prompts, _READER) if prompt.text.strip()}
     asked = _texts(battles, "question_id")
     language_of: dict[str | None, str | None] = {}
     for question, language in zip(asked, _texts(battles, "language"), strict=True):
         language_of.setdefault(question, language)
+    model_of = {name: code for code, name in enumerate(battles.models)}
     files = _answer_files(answers, battles.models)
-    seen = _Seen()
-    result: dict[tuple[str, int], Place] = {}
-    for (question, model), place in _answers(files, battles.models, askable, seen):
-        result.pop((question, model), None)
-        if place is not None and (every_question or question in language_of):
-            result[question, model] = place
+    left_out = dict.fromkeys(
+        ("by models without human battles", "to prompts that the bank does not have", "that are empty"), 0
+    )
+    found: dict[tuple[str, int], str] = {}
+    for response in (response for path, owner in files for response in _responses(path, owner)):
+        question, text = response.prompt_id, response.response_text
+        if response.entrant_id not in model_of:
+            left_out["by models without human battles"] += 1
+        elif question not in text_of:
+            left_out["to prompts that the bank does not have"] += 1
+        else:
+            left_out["that are empty"] += not text.strip()
+            cell = question, model_of[response.entrant_id]
+            found.pop(cell, None)
+            if text.strip() and (every_question or question in language_of):
+                found[cell] = text
+    cell_of = {key: cell for cell, key in enumerate(found)}
+    both = [
+        (row, cell_of[question, a], cell_of[question, b])
+        for row, (question, a, b) in enumerate(
+            zip(asked, battles.model_a.tolist(), battles.model_b.tolist(), strict=True)
+        )
+        if question is not None and (question, a) in cell_of and (question, b) in cell_of
+    ]
+    at, first, second = np.array(both, dtype=np.int32).reshape(-1, 3).T
+    dialogues = [Dialogue((text_of[question],), (text,)) for (question, _), text in found.items()]
     return ArenaContents(
-        cells=_cells(list(result), battles.models, language_of),
-        pairs=_pairs(battles, asked, {key: cell for cell, key in enumerate(result)}),
-        texts=OwnTexts(prompts, [question for question, _ in result], list(result.values())),
-        remarks=seen.remarks(),
+        cells=_cells(list(found), battles.models, language_of),
+        pairs=HumanPairs(first, second, battles.outcome[at], battles.weight[at]),
+        texts=lambda cells: [dialogues[cell] for cell in cells],
+        remarks=tuple(f"Answers {why}: {count:,} (left out)." for why, count in left_out.items() if count),
         files=(prompts, *(path for path, _ in files)),
     )
-
-
-@dataclass(slots=True)
-class _Seen:
-    """Answers that make no cell, by reason."""
-
-    strangers: int = 0
-    without_prompt: int = 0
-    empty: int = 0
-
-    def remarks(self) -> tuple[str, ...]:
-        told = {
-            "by models without human battles": self.strangers,
-            "to prompts that the bank does not have": self.without_prompt,
-            "that are empty": self.empty,
-        }
-        return tuple(f"Answers {words}: {count:,} (left out)." for words, count in told.items() if count)
-
-
-def _answers(
-    files: Sequence[tuple[Path, str | None]], models: Sequence[str], askable: set[str], seen: _Seen
-) -> Iterator[tuple[tuple[str, int], Place | None]]:
-    """The question, model and position of every answer that can be shown, and of empty ones without a position."""
-    model_of = {name: code for code, name in enumerate(models)}
-    for path, owner in files:
-        for place, response in _responses(path, owner):
-            if response.entrant_id not in model_of:
-                seen.strangers += 1
-            elif response.prompt_id not in askable:
-                seen.without_prompt += 1
-            else:
-                is_empty = not response.response_text.strip()
-                seen.empty += is_empty
-                yield (response.prompt_id, model_of[response.entrant_id]), None if is_empty else place
 
 
 def _texts(battles: BattleTable, name: str) -> list[str | None]:
@@ -317,20 +193,6 @@ def _cells(
     )
 
 
-def _pairs(battles: BattleTable, asked: Sequence[str | None], cell_of: Mapping[tuple[str, int], int]) -> HumanPairs:
-    """The battles with both answers available."""
-    rows, first, second = [], [], []
-    for row, (question, a, b) in enumerate(zip(asked, battles.model_a.tolist(), battles.model_b.tolist(), strict=True)):
-        if question is not None and (question, a) in cell_of and (question, b) in cell_of:
-            rows.append(row)
-            first.append(cell_of[question, a])
-            second.append(cell_of[question, b])
-    at = np.array(rows, dtype=np.intp)
-    return HumanPairs(
-        np.array(first, dtype=np.int32), np.array(second, dtype=np.int32), battles.outcome[at], battles.weight[at]
-    )
-
-
 def _answer_files(answers: Path, models: Sequence[str]) -> list[tuple[Path, str | None]]:
     """The files that contain answers, each with its model if the file's name says so."""
     if answers.is_dir():
@@ -343,37 +205,16 @@ def _answer_files(answers: Path, models: Sequence[str]) -> list[tuple[Path, str 
     return [(answers, None)]
 
 
-def _responses(path: Path, owner: str | None) -> Iterator[tuple[Place, Response]]:
-    """The answers of a file with their positions; an unfinished last line is skipped."""
-    start = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            place, start = Place(path, start), start + len(line)
-            if not line.strip():
-                continue
-            try:
-                record = msgspec.json.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                if not line.endswith(b"\n"):
-                    return
-                raise BankError(f"{path}:{number}: not JSON ({error}). Correct or remove the line.") from None
-            if owner is not None and isinstance(record, dict):
-                record.setdefault("entrant_id", owner)
-            response: Response = convert(record, Response, f"{path}:{number}")
-            if owner not in (None, response.entrant_id):
-                raise BankError(f"{path}:{number}: entrant_id is {response.entrant_id!r}, the file is of {owner!r}.")
-            require_text(response, _READER)
-            yield place, response
-
-
-def _answers_at(places: set[Place]) -> dict[Place, str]:
-    answers = {}
-    for path in {place.path for place in places}:
-        with path.open("rb") as file:
-            for place in sorted((place for place in places if place.path == path), key=lambda place: place.start):
-                file.seek(place.start)
-                answers[place] = str(msgspec.json.decode(file.readline())["response_text"])
-    return answers
+def _responses(path: Path, owner: str | None) -> Iterator[Response]:
+    """The answers of a file; an unfinished last line is skipped."""
+    for number, record in read_objects(path, "response file", torn_end=True):
+        if owner is not None:
+            record.setdefault("entrant_id", owner)
+        response: Response = convert(record, Response, f"{path}:{number}")
+        if owner not in (None, response.entrant_id):
+            raise BankError(f"{path}:{number}: entrant_id is {response.entrant_id!r}, the file is of {owner!r}.")
+        require_text(response, _READER)
+        yield response
 
 
 Rows = NDArray[np.intp]
@@ -394,13 +235,13 @@ class HumanArena:
     cells: Cells
     pairs: HumanPairs
     remarks: tuple[str, ...]
-    texts: TextSource
+    texts: Texts
 
     def exchanges(self, cells: Sequence[int]) -> list[Exchange]:
         """The questions and answers of some cells, in their order, read from the files now."""
         known = self.cells
         exchanges = []
-        for cell, dialogue in zip(cells, self.texts.dialogues(cells), strict=True):
+        for cell, dialogue in zip(cells, self.texts(cells), strict=True):
             language = int(known.language[cell])
             exchanges.append(
                 Exchange(
@@ -435,31 +276,27 @@ def read_human_arena(
     that are not battles are left out and counted, and a row that contradicts an earlier one contributes no text.
     `map` names columns that have other names in the files, ours first.
     """
+    conversations = None
+    parts: Sequence[Part]
     if prompts is None and answers is None:
         conversations = read_conversations(paths, format=format, on_bad=on_bad, turns=turns, map=map)
-        rows, remarks = human_rows(conversations.battles, conversations.files[0].name)
-        rows = languages_kept(conversations.battles, rows, languages, conversations.files[0].name)
-        battles = conversations.battles.take(rows).compact()
-        held = texts_in_rows(conversations, rows, battles, skip=on_bad == "skip")
-        return _arena(name, conversations.files, battles, held, remarks)
-    if prompts is None or answers is None:
-        given, missing = ("answers", "prompts") if prompts is None else ("prompts", "answers")
-        raise OptionError(f"{given} were given without {missing}: a judge is shown both. Name the {missing} too.")
-    parts = find_parts(paths)
-    every = read_battles(paths, format=format, on_bad=on_bad, columns=COLUMNS, map=map)
+        every, parts = conversations.battles, conversations.files
+    else:
+        every, parts = read_battles(paths, format=format, on_bad=on_bad, columns=COLUMNS, map=map), find_parts(paths)
     rows, remarks = human_rows(every, parts[0].name)
     rows = languages_kept(every, rows, languages, parts[0].name)
     battles = every.take(rows).compact()
-    held = texts_beside(battles, Path(prompts), Path(answers), every_question=not languages)
-    return _arena(name, parts, battles, held, remarks)
-
-
-def _arena(
-    name: str | None, parts: Sequence[Part], battles: BattleTable, held: ArenaContents, remarks: tuple[str, ...]
-) -> HumanArena:
+    if conversations is not None:
+        held = texts_in_rows(conversations, rows, battles, skip=on_bad == "skip")
+    elif prompts is not None and answers is not None:
+        held = texts_beside(battles, Path(prompts), Path(answers), every_question=not languages)
+    else:
+        given, missing = ("answers", "prompts") if prompts is None else ("prompts", "answers")
+        raise OptionError(f"{given} were given without {missing}: a judge is shown both. Name the {missing} too.")
     files = (*(part.path for part in parts), *held.files)
+    stems = [Path(Path(part.name).name.removesuffix(".gz")).stem for part in parts]
     return HumanArena(
-        name=name or "+".join(dict.fromkeys(_stem(part.name) for part in parts)),
+        name=name or "+".join(dict.fromkeys(stems)),
         files=files,
         sha256={str(file): file_sha256(file) for file in files},
         battles=battles,
@@ -468,10 +305,6 @@ def _arena(
         remarks=(*remarks, *held.remarks),
         texts=held.texts,
     )
-
-
-def _stem(name: str) -> str:
-    return Path(Path(name).name.removesuffix(".gz")).stem
 
 
 def human_rows(battles: BattleTable, where: str) -> tuple[Rows, tuple[str, ...]]:
@@ -507,28 +340,6 @@ def languages_kept(battles: BattleTable, rows: Rows, languages: Sequence[str] | 
     return kept
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowTexts:
-    """The texts of cells in the battle rows: for each cell, a row and its side (0 = A)."""
-
-    conversations: BattleConversations
-    rows: Sequence[int]
-    sides: Sequence[int]
-
-    def dialogues(self, cells: Sequence[int]) -> list[Dialogue]:
-        """The prompts and answers of some cells, in their order."""
-        read = self.conversations.dialogues({self.rows[cell] for cell in cells})
-        dialogues = []
-        for cell in cells:
-            dialogue = read.get(self.rows[cell], (None, None))[self.sides[cell]]
-            if dialogue is None:
-                raise BattleError(
-                    f"{self.conversations.place(self.rows[cell])}: the text is gone: the file has changed. Start again."
-                )
-            dialogues.append(dialogue)
-        return dialogues
-
-
 MISSING = {
     MissingText.NO_TEXT: "without text",
     MissingText.NOT_ONLY_TEXT: "with more than text, such as an image",
@@ -539,22 +350,70 @@ MISSING = {
 def texts_in_rows(conversations: BattleConversations, rows: Rows, battles: BattleTable, *, skip: bool) -> ArenaContents:
     """The cells and pairs of the kept rows; `battles` holds the same rows, over the models that are left.
 
-    A row that contradicts an earlier one is an error, or with `skip` contributes no text.
+    A row without a question id is a separate question. A row that contradicts an earlier one is an error, or with
+    `skip` contributes no text.
     """
-    builder = CellBuilder(battles)
-    asked, replied, missing = (
-        conversations.asked[rows],
-        conversations.replied[rows],
-        conversations.missing[rows].max(axis=1),
-    )
+    asked, replied = conversations.asked[rows], conversations.replied[rows]  # fingerprints, 0 where there is no text
+    missing = conversations.missing[rows].max(axis=1)
     differing = (missing == 0) & (asked[:, 0] != asked[:, 1])
+    models = np.stack([battles.model_a, battles.model_b], axis=1)
+    (questions, ids), (languages, language_names) = _codes(battles, "question_id"), _codes(battles, "language")
+    prompt_of: dict[int, tuple[int, int]] = {}  # of a question: its fingerprint, and the row it came from
+    cell_of: dict[tuple[int, int], int] = {}
+    places: dict[int, int] = {}
+    names: list[str] = []
+    cell_rows, cell_sides, cell_replies = array("q"), array("b"), array("q")
+    columns, pairs = array("i"), array("i")
     contradictions = 0
-    columns = (rows.tolist(), differing.tolist(), asked.tolist(), replied.tolist())
-    for at, (row, differs, both_asked, both_replied) in enumerate(zip(*columns, strict=True)):
-        contradiction = None if differs else builder.add_row(at, row, both_asked, both_replied)
-        if contradiction is not None and not skip:
-            raise _contradiction(conversations, row, contradiction)
-        contradictions += contradiction is not None
+    each = zip(rows.tolist(), differing.tolist(), models.tolist(), asked.tolist(), replied.tolist(), strict=True)
+    for at, (row, differs, both, prompts, replies) in enumerate(each):
+        if differs:
+            continue
+        question = questions[at] if questions[at] >= 0 else -1 - at
+        sides = [side for side in (0, 1) if prompts[side]]
+        wrong = None
+        for side in sides:
+            known, cell = prompt_of.get(question), cell_of.get((question, both[side]))
+            if known is not None and known[0] != prompts[side]:
+                wrong = f"question_id {ids[question]!r} has another prompt", known[1]
+            elif cell is not None and cell_replies[cell] != replies[side]:
+                name = battles.models[both[side]]
+                wrong = f"{name!r} has another answer to question_id {ids[question]!r}", cell_rows[cell]
+            if wrong is not None:
+                break
+        if wrong is not None:
+            if not skip:
+                raise BattleError(
+                    f"{conversations.place(row)}: {wrong[0]} than in {conversations.place(wrong[1])}. Give different "
+                    "texts different ids, or leave such texts out (on_bad: skip)."
+                )
+            contradictions += 1
+            continue
+        for side in sides:
+            if (question, both[side]) not in cell_of:
+                cell_of[question, both[side]] = len(cell_rows)
+                prompt_of.setdefault(question, (prompts[side], row))
+                if question not in places:
+                    places[question] = len(names)
+                    names.append(ids[question] if question >= 0 else f"(row {row + 1})")
+                cell_rows.append(row)
+                cell_sides.append(side)
+                cell_replies.append(replies[side])
+                columns.extend((places[question], both[side], languages[at]))
+        if len(sides) == 2:
+            pairs.extend((cell_of[question, both[0]], cell_of[question, both[1]], at))
+
+    def dialogues(cells: Sequence[int]) -> list[Dialogue]:
+        read = conversations.dialogues({cell_rows[cell] for cell in cells})
+        found = []
+        for cell in cells:
+            dialogue = read.get(cell_rows[cell], (None, None))[cell_sides[cell]]
+            if dialogue is None:
+                where = conversations.place(cell_rows[cell])
+                raise BattleError(f"{where}: the text is gone: the file has changed. Start again.")
+            found.append(dialogue)
+        return found
+
     counts = {words: int((missing == code).sum()) for code, words in MISSING.items()}
     counts["whose two sides were asked different things"] = int(differing.sum())
     counts["whose text contradicts an earlier row"] = contradictions
@@ -563,13 +422,12 @@ def texts_in_rows(conversations: BattleConversations, rows: Rows, battles: Battl
         for words, count in counts.items()
         if count
     ]
+    question_codes, model_codes, language = np.array(columns, dtype=np.int32).reshape(-1, 3).T
+    language_codes, used = _used(language, language_names)
+    first, second, battle = np.array(pairs, dtype=np.int32).reshape(-1, 3).T
     return ArenaContents(
-        builder.cells(), builder.pairs(), RowTexts(conversations, builder.rows, builder.sides), tuple(remarks)
-    )
-
-
-def _contradiction(conversations: BattleConversations, row: int, result: Contradiction) -> BattleError:
-    return BattleError(
-        f"{conversations.place(row)}: {result.what} than in {conversations.place(result.earlier)}. Give different "
-        "texts different ids, or leave such texts out (on_bad: skip)."
+        Cells(question_codes, model_codes, language_codes, tuple(names), battles.models, used),
+        HumanPairs(first, second, battles.outcome[battle], battles.weight[battle]),
+        dialogues,
+        tuple(remarks),
     )

@@ -3,142 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tiltyard.battles.battle import Outcome
 from tiltyard.battles.table import BattleTable
-from tiltyard.errors import OptionError, OptionValue
+from tiltyard.errors import OptionError, OptionValue, RunFolderError
 from tiltyard.judging.plan import Rubric, default_rubric
+from tiltyard.options import PlaceOptions
 from tiltyard.placement.human_arena import Cells, HumanArena, read_human_arena
 from tiltyard.placement.rating import HumanBoard, Recipe
 from tiltyard.placement.robustness import BIASES, families_of
-from tiltyard.placement.sampling import IDIOSYNCRASY, Chooser, Panel, Sampler, check_texts, read_panel
+from tiltyard.placement.sampling import IDIOSYNCRASY, Chooser, Panel, planned_battle, read_panel
 from tiltyard.placement.stopping import Until, level_at_each_look, round_sizes, stopping_looks
 from tiltyard.ratings.judge_scale import JudgeScale
-
-Turns = Literal["first", "all"]
-Swap = Literal["both", "random"]
-
-LOOKS = 5
-"""Default number of rounds: after each, the next opponents are chosen from the results so far, and the run may stop."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceOptions:
-    """The settings of one placement, the same as the options of `tiltyard place`."""
-
-    arena: tuple[Path, ...]
-    """Human battles with conversations (Parquet, JSONL, CSV); may be given again."""
-    model: str
-    """The new model: provider/model, or a file of its answers (prompt_id = question_id)."""
-    judge: str
-    """The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE."""
-    name: str | None = None
-    """The new model's name on the board."""
-    n_battles: int = 100
-    """Battles to judge at most."""
-    bootstraps: int = 1000
-    """Bootstrap rounds over prompts; 0 means sandwich intervals."""
-    seed: int = 0
-    """Seed of sampling, sides and bootstrap."""
-    languages: tuple[str, ...] = ()
-    """Only battles in these languages, separated by commas (en,fr)."""
-    per_language: int | None = None
-    """At most N judged battles per language."""
-    min_opponent_battles: int = 500
-    """Human battles that an opponent must have."""
-    rubric: Path | None = None
-    """The rubric to judge by."""
-    sampling: Sampler = "informative"
-    """How opponents and questions are chosen; informative shrinks the interval fastest."""
-    panel: Path | None = None
-    """Judge exactly the battles of an earlier run's panel.json."""
-    until: Until | None = None
-    """Stop when the interval is this narrow in points (80), or in places (rank:5)."""
-    looks: int = LOOKS
-    """Rounds: after each, opponents are chosen again and the run may stop."""
-    turns: Turns = "first"
-    """The first turn of a conversation, or all of it."""
-    swap: Swap = "both"
-    """Judge both orders, or one at random."""
-    calibrate: int = 0
-    """Ask the judge about N battles that people decided, and widen the interval by what it shows."""
-    families: Path | None = None
-    """Families of the models (CSV model,family or JSON), to check the calibration on families it has not seen."""
-    fixed_anchors: bool = False
-    """Hold people's ratings fixed; fit only the new model."""
-    leave_one_out: bool = False
-    """Place a model of the arena by the judge alone, and compare with people."""
-    anchor: tuple[str, float] | None = None
-    """Pin a model of the arena to a rating."""
-    inline_human: bool = True
-    """Save human battles one by one; `--no-inline-human` saves counts by pair."""
-    prompts: Path | None = None
-    """Prompt bank with the texts of the questions, for battles without conversations."""
-    answers: Path | None = None
-    """Opponents' answers: a response file, or a folder of responses_<model>.jsonl."""
-    on_bad: Literal["error", "skip"] = "error"
-    """Stop at a bad row of the arena, or skip and count it."""
-    map: tuple[tuple[str, str], ...] = ()
-    """Columns of the arena's files under other names: ours and theirs."""
-    out: Path = Path("placements")
-    """Where the folder of the run goes."""
-    cache_dir: Path = Path("judgments")
-    """Where verdicts and answers are kept between runs."""
-    base_url: str | None = None
-    """Address of the judge's server, for local/…."""
-    model_base_url: str | None = None
-    """Address of the new model's server."""
-    max_tokens: int = 1024
-    """How long an answer of the new model may be."""
-
-    def __post_init__(self) -> None:
-        if self.fixed_anchors and self.calibrate:
-            raise OptionError(
-                "a calibration holds people's ratings fixed already: leave ",
-                OptionValue("fixed_anchors", None),
-                " out.",
-            )
-        if self.families is not None and not self.calibrate:
-            raise OptionError(
-                OptionValue("families", None),
-                " check a calibration, and there is none. Add ",
-                OptionValue("calibrate", None),
-                ", such as 300.",
-            )
-        if self.panel is not None and self.per_language is not None:
-            raise OptionError(
-                "a saved panel says which battles are judged: leave ", OptionValue("per_language", None), " out."
-            )
-        if self.bootstraps == 1:
-            raise OptionError("1 bootstrap round says nothing about spread. Take at least 2, better 1000, or 0.")
-        if self.anchor is not None and self.anchor[0] == self.name:
-            raise OptionError("the new model cannot be the anchor: its rating is what is asked. Pin another model.")
-
-    def record(self) -> dict[str, Any]:
-        """The options as written in a manifest: plain values, no addresses."""
-        kept: dict[str, Any] = {}
-        for name in self.__slots__:
-            value = getattr(self, name)
-            if name in ("base_url", "model_base_url"):
-                continue
-            if name == "map":
-                kept |= {"map": dict(self.map)} if self.map else {}
-                continue
-            if isinstance(value, tuple):
-                value = [str(part) if isinstance(part, Path) else part for part in value]
-            kept[name] = str(value) if isinstance(value, Path) or (name == "until" and value is not None) else value
-        return kept
-
+from tiltyard.types import Ints
 
 LEVEL = 0.95
 DIMENSION = "quality"
+
+
+def recorded(options: PlaceOptions) -> dict[str, Any]:
+    """The options as written in a manifest: plain values, no addresses, and other names of columns if there are any."""
+    left_out = ("base_url", "model_base_url", *(() if options.map else ("map",)))
+    values = {one.name: getattr(options, one.name) for one in fields(options) if one.name not in left_out}
+    for name, value in values.items():
+        if isinstance(value, tuple):
+            values[name] = [str(part) if isinstance(part, Path) else part for part in value]
+        elif isinstance(value, Path):
+            values[name] = str(value)
+    values["until"] = None if options.until is None else str(Until.parse(options.until))
+    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,9 +53,10 @@ class PlacementPlan:
     human: BattleTable
     people: HumanBoard
     rubric: Rubric
-    usable: NDArray[np.int64]
+    usable: Ints
     panel: Panel | None
     families: Mapping[str, str]
+    until: Until | None
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -170,9 +69,9 @@ class PlacementPlan:
     @cached_property
     def recipe(self) -> Recipe:
         """How the result is rated."""
-        options, until = self.options, self.options.until
-        looks = stopping_looks(self.sizes)
-        level = level_at_each_look(LEVEL, looks) if until is not None and until.kind == "rank" else LEVEL
+        options = self.options
+        by_rank = self.until is not None and self.until.kind == "rank"
+        level = level_at_each_look(LEVEL, stopping_looks(self.sizes)) if by_rank else LEVEL
         return Recipe(
             arena=self.arena.name,
             model=self.model,
@@ -198,22 +97,15 @@ class PlacementPlan:
         strength = np.full(len(cells.models), np.nan)
         variance = np.zeros(len(cells.models))
         eligible = np.zeros(len(cells.models), dtype=np.bool_)
-        for code, name in enumerate(cells.models):
-            number = self.people.number(name)
-            if number is not None and name != self.model:
+        code_of = {name: code for code, name in enumerate(cells.models)}
+        for number, name in enumerate(self.people.models):
+            if name in code_of and name != self.model:
+                code = code_of[name]
                 strength[code] = self.people.anchors.strength[number]
                 variance[code] = self.people.anchors.covariance[number, number]
                 eligible[code] = self.people.board[name].n_battles >= options.min_opponent_battles
-        part = Cells(
-            cells.question[self.usable],
-            cells.model[self.usable],
-            cells.language[self.usable],
-            cells.question_ids,
-            cells.models,
-            cells.languages,
-        )
         return Chooser(
-            part,
+            cells.take(self.usable),
             sampler=options.sampling,
             eligible=eligible,
             strength=strength,
@@ -246,6 +138,7 @@ class PlacementPlan:
 
 def make_plan(options: PlaceOptions, model: str, known: Mapping[str, str] | None) -> PlacementPlan:
     """Read the arena and decide who can be met. `known` are the new model's answers, if they are already fixed."""
+    until = None if options.until is None else Until.parse(options.until)
     arena = read_human_arena(
         options.arena,
         turns=options.turns,
@@ -253,48 +146,43 @@ def make_plan(options: PlaceOptions, model: str, known: Mapping[str, str] | None
         on_bad=options.on_bad,
         prompts=options.prompts,
         answers=options.answers,
-        map=dict(options.map),
+        map=options.map,
     )
-    _check_name(arena, model, leave_one_out=options.leave_one_out)
-    human = without(arena.battles, model) if options.leave_one_out else arena.battles
-    rubric = default_rubric(DIMENSION) if options.rubric is None else Rubric.load(DIMENSION, options.rubric)
-    panel = None if options.panel is None else read_panel(options.panel)
-    usable = _usable_cells(arena, model, known, leave_one_out=options.leave_one_out)
-    people = HumanBoard.of(human, options.anchor)
-    families = families_of(people.models, options.families)
-    plan = PlacementPlan(options, model, arena, human, people, rubric, usable, panel, families)
-    _check_opponents(plan)
-    if panel is not None:
-        _check_panel(plan, panel)
-    return plan
-
-
-def without(battles: BattleTable, model: str) -> BattleTable:
-    """The battles in which a model took no part."""
-    code = battles.models.index(model)
-    return battles.take((battles.model_a != code) & (battles.model_b != code)).compact()
-
-
-def _check_name(arena: HumanArena, model: str, *, leave_one_out: bool) -> None:
-    there = model in arena.battles.models
-    if there and not leave_one_out:
+    human = arena.battles
+    if options.leave_one_out:
+        human = _without(human, model)
+    elif model in human.models:
         raise OptionError(
             f"{model!r} is in the arena already, so its judged and human battles would be mixed up. "
             "Give the new model another name, or check the judge on it (",
             OptionValue("leave_one_out", None),
             ").",
         )
-    if leave_one_out and not there:
+    rubric = default_rubric(DIMENSION) if options.rubric is None else Rubric.load(DIMENSION, options.rubric)
+    panel = None if options.panel is None else read_panel(options.panel)
+    usable = _usable_cells(arena, model, known, leave_one_out=options.leave_one_out)
+    people = HumanBoard.of(human, options.anchor)
+    families = families_of(people.models, options.families)
+    plan = PlacementPlan(options, model, arena, human, people, rubric, usable, panel, families, until)
+    _check_opponents(plan)
+    if panel is not None:
+        _check_panel(plan, panel)
+    return plan
+
+
+def _without(battles: BattleTable, model: str) -> BattleTable:
+    """The battles in which a model took no part."""
+    if model not in battles.models:
         raise OptionError(
             OptionValue("leave_one_out", None),
             f" places a model that people voted on, and {model!r} is not in the arena. "
-            f"It has {', '.join(arena.battles.models[:6])} …",
+            f"It has {', '.join(battles.models[:6])} …",
         )
+    code = battles.models.index(model)
+    return battles.take((battles.model_a != code) & (battles.model_b != code)).compact()
 
 
-def _usable_cells(
-    arena: HumanArena, model: str, known: Mapping[str, str] | None, *, leave_one_out: bool
-) -> NDArray[np.int64]:
+def _usable_cells(arena: HumanArena, model: str, known: Mapping[str, str] | None, *, leave_one_out: bool) -> Ints:
     """The opponents' cells that the new model can be judged against.
 
     With answers from a file, only the questions answered; with leave-one-out, only the pairs in which people compared
@@ -353,7 +241,13 @@ def _check_panel(plan: PlacementPlan, panel: Panel) -> None:
         cell = min(place for place in outside if place is not None)
         name = plan.arena.cells.question_ids[int(plan.arena.cells.question[cell])]
         raise OptionError(f"{plan.model!r} has no answer to question {name!r} of the panel. Add it to its file.")
-    check_texts(panel.battles, plan.arena.exchanges([cell for cell in cells if cell is not None]), plan.options.panel)
+    exchanges = plan.arena.exchanges([cell for cell in cells if cell is not None])
+    for planned, exchange in zip(panel.battles, exchanges, strict=True):
+        if planned.sha256 != planned_battle(exchange, model_first=True).sha256:
+            raise RunFolderError(
+                f"{plan.options.panel}: question {planned.question_id!r} of {planned.opponent!r} has other texts in "
+                "this arena. Use the arena that the panel came from."
+            )
 
 
 def panel_cells(cells: Cells, panel: Panel) -> list[int | None]:
@@ -365,16 +259,6 @@ def panel_cells(cells: Cells, panel: Panel) -> list[int | None]:
         for cell, (question, model) in enumerate(zip(cells.question.tolist(), cells.model.tolist(), strict=True))
     }
     return [place.get((questions.get(s.question_id, -1), models.get(s.opponent, -1))) for s in panel.battles]
-
-
-def decided_pairs(arena: HumanArena, model: str) -> NDArray[np.int64]:
-    """The pairs that people decided or tied, with both texts, without the model under test."""
-    pairs, cells = arena.pairs, arena.cells
-    rated = pairs.outcome != Outcome.BOTH_BAD
-    if model in cells.models:
-        code = list(cells.models).index(model)
-        rated &= (cells.model[pairs.first] != code) & (cells.model[pairs.second] != code)
-    return np.flatnonzero(rated)
 
 
 def with_judge(plan: PlacementPlan, judge_model: str) -> PlacementPlan:

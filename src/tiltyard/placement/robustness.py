@@ -11,17 +11,17 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.boards.bradley_terry import CENTRE
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.errors import OptionError, RatingError
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.placement.rating import to_points
 from tiltyard.ratings.judge_scale import CalibrationVerdicts, NewModelVerdicts, calibrate, place_on_scale
 from tiltyard.ratings.one_model import Anchors
 
@@ -40,17 +40,21 @@ class BiasEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     bias_points: float
     rating_low: float
+    """The rating if the judge favors the model that much."""
     rating_high: float
+    """If it disfavors it."""
     ci_low: float | None
     ci_high: float | None
     rank_best: int
+    """Place at `rating_high`."""
     rank_worst: int
 
 
 class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
-    """The effect of biases that no calibration has seen; the summary names the one of `stated_points`."""
+    """Where a style bias that nothing measured would put the model."""
 
     stated_points: float
+    """The bias that the summary names: the judge's measured bias rounded up to the next 50, at least 50."""
     effects: tuple[BiasEffect, ...]
 
     @property
@@ -88,18 +92,22 @@ class HeldOutModel(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     battles: int
+    """Calibration battles against other families."""
     human_rating: float
     rating: float
+    """The judge's, on people's scale."""
     ci_low: float | None
     ci_high: float | None
     covered: bool
+    """Whether the interval contains people's rating."""
 
 
 class HeldOutFamily(msgspec.Struct, frozen=True, kw_only=True):
-    """A family that was left out of the calibration; `error` is the mean of its models' ratings minus people's."""
+    """A family that was left out of the calibration."""
 
     family: str
     error: float
+    """Mean of its models' ratings minus people's, in points."""
     models: tuple[HeldOutModel, ...]
 
     @property
@@ -109,15 +117,15 @@ class HeldOutFamily(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FamilyCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """Leave-one-family-out coverage: `covered` of `models` intervals cover people's rating.
-
-    `not_checked` names the families without a result, and why.
-    """
+    """The judge calibrated without each family, and the family's models placed."""
 
     covered: int
+    """Models whose interval covers people's rating."""
     models: int
+    """Models that were placed without their family."""
     families: tuple[HeldOutFamily, ...]
     not_checked: dict[str, str] = {}
+    """Families without a result, and why."""
 
 
 def check_families(
@@ -168,63 +176,41 @@ def _place_members(
     level: float,
 ) -> list[HeldOutModel]:
     """The members of one family, each placed by the verdicts on it and a calibration that saw no member."""
-    outsiders = ~(inside[verdicts.shown_first] | inside[verdicts.shown_second])
-    scale = calibrate(anchors.strength, _rows(verdicts, outsiders))
+    cluster = verdicts.battle if verdicts.cluster is None else verdicts.cluster
+    first_inside, second_inside = inside[verdicts.shown_first], inside[verdicts.shown_second]
+    others = ~(first_inside | second_inside)
+    kept = {one.name: getattr(verdicts, one.name) for one in fields(verdicts)}
+    unseen: dict[str, Any] = {name: None if column is None else column[others] for name, column in kept.items()}
+    scale = calibrate(anchors.strength, CalibrationVerdicts(**unseen))
     placed = []
     for member in members.tolist():
-        rows = _verdicts_on(verdicts, member, inside)
+        first = (verdicts.shown_first == member) & ~second_inside
+        rows = first | ((verdicts.shown_second == member) & ~first_inside)
         battles = len(np.unique(verdicts.battle[rows]))
         if battles < ENOUGH_BATTLES:
             continue
-        result = place_on_scale(scale, anchors, _from_its_side(_rows(verdicts, rows), member))
+        on_it = NewModelVerdicts(
+            opponent=np.where(first, verdicts.shown_second, verdicts.shown_first)[rows],
+            share=np.where(first, verdicts.share, 1.0 - verdicts.share)[rows],
+            shown_first=first[rows],
+            weight=verdicts.weight[rows],
+            cluster=cluster[rows],
+        )
+        result = place_on_scale(scale, anchors, on_it)
         low, high = result.interval(level)
         own = float(anchors.strength[member])
         placed.append(
             HeldOutModel(
                 model=names[member],
                 battles=battles,
-                human_rating=_points(own),
-                rating=_points(result.strength),
-                ci_low=None if low is None else _points(low),
-                ci_high=None if high is None else _points(high),
+                human_rating=to_points(own),
+                rating=float(to_points(result.strength)),
+                ci_low=None if low is None else float(to_points(low)),
+                ci_high=None if high is None else float(to_points(high)),
                 covered=bool((low is None or low <= own) and (high is None or own <= high)),
             )
         )
     return placed
-
-
-def _points(strength: float) -> float:
-    return float(CENTRE + POINTS_PER_LOGIT * strength)
-
-
-def _rows(verdicts: CalibrationVerdicts, kept: NDArray[np.bool_]) -> CalibrationVerdicts:
-    return replace(
-        verdicts,
-        shown_first=verdicts.shown_first[kept],
-        shown_second=verdicts.shown_second[kept],
-        share=verdicts.share[kept],
-        weight=verdicts.weight[kept],
-        battle=verdicts.battle[kept],
-        cluster=None if verdicts.cluster is None else verdicts.cluster[kept],
-    )
-
-
-def _verdicts_on(verdicts: CalibrationVerdicts, member: int, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The verdicts on battles of a model against models outside its family."""
-    first = (verdicts.shown_first == member) & ~inside[verdicts.shown_second]
-    second = (verdicts.shown_second == member) & ~inside[verdicts.shown_first]
-    return np.asarray(first | second)
-
-
-def _from_its_side(verdicts: CalibrationVerdicts, member: int) -> NewModelVerdicts:
-    first = verdicts.shown_first == member
-    return NewModelVerdicts(
-        opponent=np.where(first, verdicts.shown_second, verdicts.shown_first),
-        share=np.where(first, verdicts.share, 1.0 - verdicts.share),
-        shown_first=first,
-        weight=verdicts.weight,
-        cluster=verdicts.battle if verdicts.cluster is None else verdicts.cluster,
-    )
 
 
 def families_of(models: Sequence[str], path: Path | None) -> dict[str, str]:

@@ -6,8 +6,9 @@ Before them the calibration: the judge judges battles that people decided, and i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import accumulate
 
 import msgspec
 import numpy as np
@@ -24,10 +25,10 @@ from tiltyard.judging.records import Judgment, Matchup, VerdictLabel, to_battle
 from tiltyard.llm.asking import Watch
 from tiltyard.placement.answers import Answers
 from tiltyard.placement.human_arena import Exchange
-from tiltyard.placement.manifest import Agreement, Flips
-from tiltyard.placement.plan import PlacementPlan, decided_pairs, panel_cells
+from tiltyard.placement.manifest import Flips
+from tiltyard.placement.plan import PlacementPlan, panel_cells
 from tiltyard.placement.rating import NewModelRating, rate_new_model
-from tiltyard.placement.sampling import Belief, Chooser, Panel, PlannedBattle, planned_battle
+from tiltyard.placement.sampling import PlannedBattle, planned_battle
 from tiltyard.placement.stopping import decide
 from tiltyard.ratings.judge_scale import JudgeScale
 from tiltyard.validity.agreement import Estimate
@@ -88,18 +89,21 @@ async def run_rounds(plan: PlacementPlan, participants: Participants, scale: Jud
     result = PanelResult()
     for number, planned_battles in enumerate(_draws(plan, result, scale), start=1):
         await _judge_round(plan, participants, planned_battles, result)
-        _check_answered(plan, participants, result)
-        last = _rate_round(plan, result, scale, number)
+        battles = judged_battles(result.judgments)
+        rating = None
+        with suppress(RatingError):  # such as ten ties in a row: later rounds may allow one
+            rating = rate_new_model(plan.recipe, plan.people, concat([battles, plan.human]), result.judgments, scale)
+        last = RoundResult(number, len(battles), rating)
         result.rounds.append(last)
         if participants.on_round is not None:
             participants.on_round(last)
-        if last.rating is not None:
-            entry = last.rating.entry
+        if rating is not None:
+            entry = rating.entry
             reason = decide(
-                plan.options.until,
+                plan.until,
                 battles=last.battles,
                 interval=(entry.ci_low, entry.ci_high),
-                ranks=(entry.rank_low or 1, entry.rank_high or len(last.rating.board)),
+                ranks=(entry.rank_low or 1, entry.rank_high or len(rating.board)),
             )
             if reason is not None:
                 result.stopped = reason
@@ -110,16 +114,20 @@ async def run_rounds(plan: PlacementPlan, participants: Participants, scale: Jud
 def _draws(
     plan: PlacementPlan, result: PanelResult, scale: JudgeScale | None
 ) -> Iterator[list[tuple[PlannedBattle, Exchange]]]:
-    """The battles of each round, chosen when it begins from the results so far."""
+    """The battles of each round, chosen when it begins from the results so far; or those of a saved panel."""
+    if plan.panel is not None:
+        cells = [cell for cell in panel_cells(plan.arena.cells, plan.panel) if cell is not None]
+        for start, size in zip(accumulate(plan.sizes, initial=0), plan.sizes, strict=False):
+            part = slice(start, start + size)
+            yield list(zip(plan.panel.battles[part], plan.arena.exchanges(cells[part]), strict=True))
+        return
     # Sides are drawn from a separate stream: the same battles have the same sides however they were chosen.
     rng, sides = (np.random.default_rng(seed) for seed in np.random.SeedSequence(plan.options.seed).spawn(2))
-    if plan.panel is not None:
-        yield from _panel_draws(plan, plan.panel)
-        return
     chooser = plan.chooser(scale)
     taken: list[int] = []
     for size in plan.sizes:
-        chosen = _choose(chooser, size, result, taken, rng)
+        last = result.rounds[-1].rating if result.rounds else None
+        chosen = chooser.choose(size, None if last is None else last.belief, taken, rng)
         if not len(chosen):
             return
         taken += chosen.tolist()
@@ -130,24 +138,6 @@ def _draws(
             (planned_battle(exchange, model_first=both or bool(lead)), exchange)
             for exchange, lead in zip(exchanges, first, strict=True)
         ]
-
-
-def _choose(
-    chooser: Chooser, size: int, result: PanelResult, taken: list[int], rng: np.random.Generator
-) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    belief: Belief | None = None
-    if result.rounds and result.rounds[-1].rating is not None:
-        belief = result.rounds[-1].rating.belief
-    return chooser.choose(size, belief, taken, rng)
-
-
-def _panel_draws(plan: PlacementPlan, panel: Panel) -> Iterator[list[tuple[PlannedBattle, Exchange]]]:
-    cells = [cell for cell in panel_cells(plan.arena.cells, panel) if cell is not None]
-    start = 0
-    for size in plan.sizes:
-        part = slice(start, start + size)
-        yield list(zip(panel.battles[part], plan.arena.exchanges(cells[part]), strict=True))
-        start += size
 
 
 async def _judge_round(
@@ -169,6 +159,12 @@ async def _judge_round(
     for planned, exchange in planned_battles:
         answer = answers.get(planned.question_id)
         result.battles.append(PanelBattle(planned, exchange, answer, None if answer is None else next(found)))
+    if not result.judgments:
+        why = next(iter(participants.answers.failed.values()), "no answer came")
+        raise ModelError(
+            f"{plan.model} answered none of the {len(result.battles)} questions ({why}), so there is nothing to judge. "
+            "Check that its server is up and its name is right."
+        )
 
 
 async def judge_cases(
@@ -198,26 +194,6 @@ def make_case(plan: PlacementPlan, planned: PlannedBattle, exchange: Exchange, a
     return Case(matchup, Prompt(prompt_id=planned.question_id, text=exchange.prompt), text_a, text_b)
 
 
-def _check_answered(plan: PlacementPlan, participants: Participants, result: PanelResult) -> None:
-    if not result.judgments:
-        why = next(iter(participants.answers.failed.values()), "no answer came")
-        raise ModelError(
-            f"{plan.model} answered none of the {len(result.battles)} questions ({why}), so there is nothing to judge. "
-            "Check that its server is up and its name is right."
-        )
-
-
-def _rate_round(plan: PlacementPlan, result: PanelResult, scale: JudgeScale | None, number: int) -> RoundResult:
-    battles = judged_battles(result.judgments)
-    rating = None
-    if len(battles):
-        try:
-            rating = rate_new_model(plan.recipe, plan.people, concat([battles, plan.human]), result.judgments, scale)
-        except RatingError:
-            rating = None  # such as ten ties in a row: later rounds may allow one
-    return RoundResult(number, len(battles), rating)
-
-
 def judged_battles(judgments: Sequence[Judgment]) -> BattleTable:
     """The battles of the judgments that were settled."""
     # Where one order is judged here, it is drawn at random for each battle: sides favour nobody.
@@ -234,7 +210,12 @@ def judged_battles(judgments: Sequence[Judgment]) -> BattleTable:
     return read_battles(rows)
 
 
-_SAID = {Outcome.A: VerdictLabel.A, Outcome.B: VerdictLabel.B, Outcome.TIE: VerdictLabel.TIE}
+class CalibrationLine(Judgment, frozen=True, kw_only=True):
+    """A line of `calibration.jsonl`: the judge's verdicts on a battle that people decided."""
+
+    human_winner: str
+    """`model_a`, `model_b` or `tie` by people."""
+    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,69 +225,55 @@ class JudgeCalibration:
     pairs: list[LabelledPair]
     judgments: list[Judgment]
     stats: JudgingStats
-    agreement: Agreement
+    agreement: Estimate
     flips: Flips | None
 
-    def lines(self) -> list[dict[str, Any]]:
+    def lines(self) -> Iterator[CalibrationLine]:
         """The contents of `calibration.jsonl`."""
-        labels = {VerdictLabel.A: Outcome.A.label, VerdictLabel.B: Outcome.B.label, VerdictLabel.TIE: Outcome.TIE.label}
-        return [
-            {
-                **msgspec.to_builtins(judgment),
-                "human_winner": labels[pair.people] if pair.people is not None else None,
-                "weight": 1,
-            }
-            for pair, judgment in zip(self.pairs, self.judgments, strict=True)
-        ]
+        winners = {label: outcome.label for outcome, label in _LABELS.items()}
+        for pair, judgment in zip(self.pairs, self.judgments, strict=True):
+            assert pair.people is not None
+            yield CalibrationLine(**msgspec.structs.asdict(judgment), human_winner=winners[pair.people])
+
+
+_LABELS = {Outcome.A: VerdictLabel.A, Outcome.B: VerdictLabel.B, Outcome.TIE: VerdictLabel.TIE}
 
 
 def sample_pairs(plan: PlacementPlan) -> list[LabelledPair]:
-    """Battles that people decided, drawn by seed: distinct pairs of answers, as many as were asked for."""
-    arena, wanted = plan.arena, plan.options.calibrate
-    chosen = _distinct(plan)
+    """Battles that people decided, drawn by seed: distinct pairs of answers, as many as were asked for.
+
+    The judge is asked about a pair of answers once, however many people voted on it: the first vote counts.
+    """
+    arena, cells = plan.arena, plan.arena.cells
+    first, second = arena.pairs.first.astype(np.int64), arena.pairs.second.astype(np.int64)
+    rated = arena.pairs.outcome != Outcome.BOTH_BAD
+    if plan.model in cells.models:
+        code = list(cells.models).index(plan.model)
+        rated &= (cells.model[first] != code) & (cells.model[second] != code)
+    decided = np.flatnonzero(rated)
+    key = np.minimum(first, second) * len(cells) + np.maximum(first, second)
+    chosen = decided[np.unique(key[decided], return_index=True)[1]]
     if not len(chosen):
         raise OptionError(
             f"{arena.name} has no battle that people decided with both texts: the judge cannot be calibrated. "
             "Leave the calibration out, or use an arena with texts."
         )
-    rng = np.random.default_rng([plan.options.seed, 1])
-    places = np.sort(rng.permutation(chosen)[:wanted])
-    first = arena.exchanges([int(cell) for cell in arena.pairs.first[places]])
-    second = arena.exchanges([int(cell) for cell in arena.pairs.second[places]])
+    places = np.sort(np.random.default_rng([plan.options.seed, 1]).permutation(chosen)[: plan.options.calibrate])
     pairs = []
-    for place, a, b in zip(places.tolist(), first, second, strict=True):
+    sides = (arena.exchanges(cell[places].tolist()) for cell in (first, second))
+    for place, a, b in zip(places.tolist(), *sides, strict=True):
         matchup = Matchup(
             prompt_id=a.question_id, dimension=plan.rubric.dimension, entrant_a=a.model, entrant_b=b.model
         )
         case = Case(matchup, Prompt(prompt_id=a.question_id, text=a.prompt), a.answer, b.answer)
-        pairs.append(LabelledPair(case, _SAID[Outcome(int(arena.pairs.outcome[place]))]))
+        pairs.append(LabelledPair(case, _LABELS[Outcome(int(arena.pairs.outcome[place]))]))
     return pairs
 
 
-def _distinct(plan: PlacementPlan) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The first vote on each pair of answers: the judge is asked about a pair once, however many people voted on it."""
-    arena = plan.arena
-    decided = decided_pairs(arena, plan.model)
-    cells = len(arena.cells)
-    first, second = arena.pairs.first[decided].astype(np.int64), arena.pairs.second[decided].astype(np.int64)
-    key = np.minimum(first, second) * cells + np.maximum(first, second)
-    return decided[np.unique(key, return_index=True)[1]]
-
-
-async def calibrate_judge(
-    plan: PlacementPlan, participants: Participants, pairs: list[LabelledPair]
-) -> JudgeCalibration:
-    """Have the judge judge the sample."""
+async def calibrate_judge(plan: PlacementPlan, participants: Participants) -> JudgeCalibration:
+    """Have the judge judge a sample of battles that people decided."""
+    pairs, both = sample_pairs(plan), plan.options.swap == "both"
     judgments, stats = await judge_cases(plan, participants, [pair.case for pair in pairs], first=True)
-    result = compare_with_people(
-        pairs, judgments, judge_model=participants.judge.name, both_orders=plan.options.swap == "both"
-    )
-    agreed = result.agreement
-    agreement = Agreement(value=agreed.value, low=agreed.low, high=agreed.high, n=agreed.n)
-    flips = flip_facts(result.bias.flip_rate) if plan.options.swap == "both" else None
-    return JudgeCalibration(pairs, judgments, stats, agreement, flips)
-
-
-def flip_facts(rate: Estimate) -> Flips:
-    """A flip rate as written in a manifest."""
-    return Flips(share=rate.value, low=rate.low, high=rate.high, n=rate.n)
+    result = compare_with_people(pairs, judgments, judge_model=participants.judge.name, both_orders=both)
+    flips = Flips.of(result.bias.flip_rate) if both else None
+    return JudgeCalibration(pairs, judgments, stats, result.agreement, flips)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -13,17 +14,18 @@ import msgspec
 import numpy as np
 
 from tiltyard.boards.bradley_terry import CENTRE
-from tiltyard.boards.leaderboard import RatingEntry, whole
+from tiltyard.boards.leaderboard import whole
 from tiltyard.files import write_json
 from tiltyard.judging.bias import measure_bias
 from tiltyard.judging.judge import JudgingResult, JudgingStats
 from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.run_folder import Clock, Finish, iso_time, new_folder, time_stamp, usage_report, utc_now, versions
 from tiltyard.llm.prices import PriceTable
-from tiltyard.placement.folder import FolderRatings, failure_counts, rate_folder, write_evidence, write_ratings
+from tiltyard.placement.folder import FolderRatings, rate_folder, write_evidence, write_ratings
 from tiltyard.placement.human_arena import Exchange
 from tiltyard.placement.manifest import (
     ArenaFacts,
+    Flips,
     Information,
     JudgeAgainstPeople,
     JudgedFacts,
@@ -35,20 +37,19 @@ from tiltyard.placement.manifest import (
     RubricFacts,
     StartedManifest,
 )
-from tiltyard.placement.plan import PlacementPlan, panel_cells
+from tiltyard.placement.plan import PlacementPlan, panel_cells, recorded
 from tiltyard.placement.rating import HumanBoard, judge_scale
 from tiltyard.placement.rounds import (
+    NO_ANSWER,
     JudgeCalibration,
     PanelResult,
     Participants,
-    RoundResult,
     calibrate_judge,
-    flip_facts,
     make_case,
     run_rounds,
     sample_pairs,
 )
-from tiltyard.placement.sampling import Panel, information_limit, planned_battle
+from tiltyard.placement.sampling import Panel, fingerprint, information_limit, planned_battle
 from tiltyard.placement.stopping import critical, stopping_looks
 from tiltyard.ratings import POINTS_PER_LOGIT
 
@@ -85,7 +86,6 @@ class PlacementResult:
     """A finished placement: where it is, and its results."""
 
     folder: Path
-    result: PanelResult
     rated: FolderRatings
     manifest: PlacementManifest
 
@@ -113,23 +113,47 @@ async def carry_out(
     folder.mkdir(parents=True, exist_ok=True)
     _write_manifest(folder, started)
     async with aclosing(participants.judge), aclosing(participants.answers):
-        calibration = None
-        scale = None
-        if plan.options.calibrate:
-            calibration = await calibrate_judge(plan, participants, sample_pairs(plan))
-            scale = judge_scale(plan.people, calibration.judgments)
+        calibration = await calibrate_judge(plan, participants) if plan.options.calibrate else None
+        scale = None if calibration is None else judge_scale(plan.people, calibration.judgments)
         result = await run_rounds(plan, participants, scale)
-    panel = _panel(plan, result)
-    write_json(folder / "panel.json", panel.to_dict())
+    battles = tuple(battle.planned for battle in result.battles)
+    panel = Panel(
+        fingerprint=fingerprint(battles),
+        arena=plan.arena.name,
+        arena_sha256=_hashes(plan),
+        sampling="panel" if plan.panel is not None else plan.options.sampling,
+        seed=plan.options.seed,
+        battles=battles,
+    )
+    write_json(folder / "panel.json", msgspec.to_builtins(panel))
     write_evidence(folder, plan, result, calibration)
     write_json(folder / "usage.json", _usage(participants, result, calibration, prices))
     rated = rate_folder(folder, plan.recipe)
     write_ratings(folder, rated)
-    manifest = _finished(started, iso_time(now), plan, panel, participants, result, rated, calibration)
+    both_orders = plan.options.swap == "both"
+    manifest = PlacementManifest(
+        **{**msgspec.structs.asdict(started), "finished_at": iso_time(now)},
+        rounds=_rounds(result),
+        stopped=result.stopped,
+        judged=_judged_facts(plan, participants, result, rated),
+        flips=Flips.of(measure_bias(result.judgments).flip_rate) if both_orders else None,
+        calibration=None if calibration is None else _calibration_facts(calibration, rated),
+        leave_one_out=_leave_one_out(plan, rated) if plan.options.leave_one_out else None,
+        information=_information(plan, rated),
+        panel=PanelFacts(
+            fingerprint=panel.fingerprint,
+            sampling=panel.sampling,
+            battles=len(battles),
+            opponents=len({planned.opponent for planned in battles}),
+            questions=len({planned.question_id for planned in battles}),
+        ),
+        sensitivity=rated.sensitivity,
+        families=rated.families,
+    )
     _write_manifest(folder, manifest)
     if finish is not None:
         finish(folder)
-    return PlacementResult(folder, result, rated, manifest)
+    return PlacementResult(folder, rated, manifest)
 
 
 def _write_manifest(folder: Path, manifest: StartedManifest) -> None:
@@ -137,32 +161,11 @@ def _write_manifest(folder: Path, manifest: StartedManifest) -> None:
     write_json(folder / "manifest.json", msgspec.to_builtins(manifest, enc_hook=float))
 
 
-def _panel(plan: PlacementPlan, result: PanelResult) -> Panel:
-    sampling = "panel" if plan.panel is not None else plan.options.sampling
-    return Panel(
-        arena=plan.arena.name,
-        arena_sha256=_hashes(plan),
-        sampling=sampling,
-        seed=plan.options.seed,
-        battles=tuple(battle.planned for battle in result.battles),
-    )
-
-
-def _panel_facts(panel: Panel) -> PanelFacts:
-    return PanelFacts(
-        fingerprint=panel.fingerprint,
-        sampling=panel.sampling,
-        battles=len(panel.battles),
-        opponents=len({planned.opponent for planned in panel.battles}),
-        questions=len({planned.question_id for planned in panel.battles}),
-    )
-
-
 def _started(plan: PlacementPlan, started_at: str) -> StartedManifest:
     """Settings, inputs and seeds of the run."""
     arena, options = plan.arena, plan.options
     looks = stopping_looks(plan.sizes)
-    by_rank = options.until is not None and options.until.kind == "rank"
+    by_rank = plan.until is not None and plan.until.kind == "rank"
     return StartedManifest(
         kind="placement",
         arena=ArenaFacts(
@@ -178,7 +181,7 @@ def _started(plan: PlacementPlan, started_at: str) -> StartedManifest:
         model_source=options.model,
         judge_model=options.judge,
         rubric=RubricFacts(dimension=plan.rubric.dimension, version=plan.rubric.version),
-        options=options.record(),
+        options=recorded(options),
         recipe=plan.recipe,
         rate_command=plan.recipe.rate_command("battles.jsonl") if plan.recipe.mode == "joint" else None,
         seed=options.seed,
@@ -187,67 +190,42 @@ def _started(plan: PlacementPlan, started_at: str) -> StartedManifest:
             planned=looks,
             sizes=plan.sizes,
             critical=critical(plan.recipe.overall_level, looks) if by_rank else None,
-            until=None if options.until is None else str(options.until),
+            until=None if plan.until is None else str(plan.until),
         ),
         started_at=started_at,
         versions=versions(),
     )
 
 
-def _finished(
-    started: StartedManifest,
-    finished_at: str,
-    plan: PlacementPlan,
-    panel: Panel,
-    participants: Participants,
-    result: PanelResult,
-    rated: FolderRatings,
-    calibration: JudgeCalibration | None,
-) -> PlacementManifest:
-    """The manifest with the results."""
-    both_orders = plan.options.swap == "both"
-    known = {**msgspec.structs.asdict(started), "finished_at": finished_at}
-    return PlacementManifest(
-        **known,
-        rounds=tuple(_round(one) for one in result.rounds),
-        stopped=result.stopped,
-        judged=_judged_facts(participants, result, rated.board[plan.model]),
-        flips=flip_facts(measure_bias(result.judgments).flip_rate) if both_orders else None,
-        calibration=None if calibration is None else _calibration_facts(calibration, rated),
-        leave_one_out=_leave_one_out(plan, rated) if plan.options.leave_one_out else None,
-        information=_information(plan, rated),
-        panel=_panel_facts(panel),
-        sensitivity=rated.sensitivity,
-        families=rated.families,
-    )
-
-
-def _judged_facts(participants: Participants, result: PanelResult, entry: RatingEntry) -> JudgedFacts:
-    failed = failure_counts(result, sum(battle.judgment is None for battle in result.battles))
+def _judged_facts(
+    plan: PlacementPlan, participants: Participants, result: PanelResult, rated: FolderRatings
+) -> JudgedFacts:
+    failed: Counter[str] = Counter(NO_ANSWER for battle in result.battles if battle.judgment is None)
+    for judgment in result.judgments:
+        if judgment.status != "ok":
+            failed[next((one.verdict.value for one in judgment.raw if not one.verdict.readable), "missing")] += 1
+    entry = rated.board[plan.model]
     return JudgedFacts(
         battles=sum(judgment.status == "ok" for judgment in result.judgments),
         wins=whole(entry.wins),
         losses=whole(entry.losses),
         ties=whole(entry.ties),
         inconsistent=sum(judgment.inconsistent for judgment in result.judgments),
-        failed=sum(failed.values()),
-        failed_by=failed,
+        failed=failed.total(),
+        failed_by=dict(failed),
         no_answer=dict(list(participants.answers.failed.items())[:20]),
     )
 
 
-def _round(result: RoundResult) -> Round:
-    if result.rating is None:
-        return Round(round=result.round, battles=result.battles)
-    entry = result.rating.entry
-    return Round(
-        round=result.round,
-        battles=result.battles,
-        rating=entry.rating,
-        ci_low=entry.ci_low,
-        ci_high=entry.ci_high,
-        rank_low=entry.rank_low,
-        rank_high=entry.rank_high,
+def _rounds(result: PanelResult) -> tuple[Round, ...]:
+    names = ("rating", "ci_low", "ci_high", "rank_low", "rank_high")
+    return tuple(
+        Round(
+            round=one.round,
+            battles=one.battles,
+            **({} if one.rating is None else {name: getattr(one.rating.entry, name) for name in names}),
+        )
+        for one in result.rounds
     )
 
 
@@ -284,8 +262,9 @@ def _information(plan: PlacementPlan, rated: FolderRatings) -> Information:
     fit = rated.rating.alone
     strength = (rated.board[plan.model].rating - CENTRE) / POINTS_PER_LOGIT
     cells = plan.arena.cells.model[plan.usable]
-    numbers = [plan.people.number(plan.arena.cells.models[code]) for code in cells.tolist()]
-    opponents = np.array([plan.people.anchors.strength[number] for number in numbers if number is not None])
+    known = dict(zip(plan.people.models, plan.people.anchors.strength.tolist(), strict=True))
+    names = (plan.arena.cells.models[code] for code in cells.tolist())
+    opponents = np.array([known[name] for name in names if name in known])
     return Information(
         per_battle=float(fit.information.sum() / fit.battles / 0.25), limit=information_limit(opponents, strength)
     )

@@ -32,12 +32,7 @@ COLUMNS = ("question_id", "voter", "timestamp")
 
 
 def arena_site(db: str, options: PublishOptions) -> StaticSite:
-    """What an arena publishes.
-
-    Parameters:
-        db: Its database.
-        options: How it is published. Texts are those of prompts that nobody can be voting on any more.
-    """
+    """What an arena publishes."""
     title = options.title or "Arena"
     lines, texts = _public_log(db, title)
     header, witness = read_witness(lines, db.rpartition("@")[2])
@@ -97,23 +92,14 @@ def _public_log(db: str, title: str) -> tuple[list[bytes], dict[str, str]]:
 
 
 def witness_rows(witness: Witness) -> Iterable[dict[str, Any]]:
-    """The battles that a witness proves, as they are published.
-
-    Parameters:
-        witness: The witness.
-    """
+    """The battles that a witness proves, as they are published."""
     state = witness.state
     for row in battle_rows(witness.votes, state.catalog, state.policy.defences):
         yield {key: value for key, value in row.items() if key not in ("status", "unrendered")}
 
 
 def witness_differences(data: bytes, rows: Iterable[dict[str, Any]]) -> list[str]:
-    """Where published battles are not those of the witness beside them, a line each.
-
-    Parameters:
-        data: The witness file.
-        rows: The published battles, as they are in their file.
-    """
+    """Where published battles are not those of the witness beside them, a line each."""
     _, witness = read_witness(gzip.decompress(data).splitlines(keepends=True), WITNESS)
     expected, published = list(witness_rows(witness)), list(rows)
     if len(expected) != len(published):

@@ -21,8 +21,8 @@ from tiltyard.boards.leaderboard import EloReport, Leaderboard
 from tiltyard.errors import TiltyardError
 from tiltyard.files import write_bytes
 from tiltyard.publish.columns import NAME as COLUMNS
-from tiltyard.publish.columns import read_columns, stored_columns
-from tiltyard.publish.folder import MANIFEST, PublishedManifest, described, read_manifest, writer_hash
+from tiltyard.publish.columns import column_file
+from tiltyard.publish.folder import MANIFEST, PublishedManifest, read_manifest, writer_hash
 from tiltyard.publish.publication import PublishedBoard, StaticSite, make_parts, rate_by_rules
 from tiltyard.publish.site import NAMES, PROMPTS, site_files
 
@@ -43,7 +43,7 @@ class FolderCheck:
     Parameters:
         manifest: What it says about itself.
         fingerprint: The SHA-256 of its manifest: whoever keeps it notices any change.
-        said: What was recomputed, in sentences.
+        messages: What was recomputed, in sentences.
         problems: What does not agree, a line each.
         boards: The boards as the battles give them.
         extra: Files, and folders of such files, that are there and not in the manifest.
@@ -51,7 +51,7 @@ class FolderCheck:
 
     manifest: PublishedManifest
     fingerprint: str
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     boards: list[PublishedBoard] = field(default_factory=list)
     extra: list[str] = field(default_factory=list)
@@ -76,7 +76,7 @@ def check_folder(
     result.extra = _extra(manifest.files.keys() | {MANIFEST}, present)
     if result.extra:
         more = f" and {len(result.extra) - MOST_LISTED:,} more" if len(result.extra) > MOST_LISTED else ""
-        result.said.append(
+        result.messages.append(
             f"extra files: {MANIFEST} does not name {', '.join(result.extra[:MOST_LISTED])}{more}, so nothing here "
             "vouches for them"
         )
@@ -102,17 +102,17 @@ def _extra(known: AbstractSet[str], present: Iterable[str]) -> list[str]:
 def _check_hashes(result: FolderCheck, fetch: Callable[[str, int | None], bytes | None]) -> dict[str, bytes]:
     """Compare every file with its hash; the data files are kept for what follows."""
     kept: dict[str, bytes] = {}
-    wrong = 0
     for name, file in result.manifest.files.items():
         data = fetch(name, file.bytes)
-        problem = described(name, file, data)
-        if problem is not None:
-            wrong += 1
-            result.problems.append(problem)
+        if data is None:
+            result.problems.append(f"{name} is missing")
+        elif hashlib.sha256(data).hexdigest() != file.sha256:
+            size = "" if len(data) == file.bytes else f" ({file.bytes:,} bytes were published, now {len(data):,})"
+            result.problems.append(f"{name} was changed: its hash is not the one in {MANIFEST}{size}")
         if data is not None and not name.endswith((".html", ".png")):
             kept[name] = data
-    if not wrong:
-        result.said.append(f"files: all {len(result.manifest.files):,} have the hashes that {MANIFEST} says")
+    if not result.problems:
+        result.messages.append(f"files: all {len(result.manifest.files):,} have the hashes that {MANIFEST} says")
     return kept
 
 
@@ -134,59 +134,33 @@ def _check_battles(result: FolderCheck, kept: dict[str, bytes], folder: Path) ->
     problems = len(result.problems)
     if "battles.parquet" in tables:
         result.problems += _differing_rows(table, tables["battles.parquet"])
-    if COLUMNS in kept:
-        result.problems += _differing_columns(table, kept[COLUMNS])
+    if COLUMNS in kept and kept[COLUMNS] != column_file(table):
+        result.problems.append(f"{COLUMNS} does not hold the battles of battles.jsonl")
     if len(result.problems) == problems:
-        result.said.append(f"battles: {table.n_battles:,.0f}, the same in battles.jsonl, battles.parquet and {COLUMNS}")
+        result.messages.append(
+            f"battles: {table.n_battles:,.0f}, the same in battles.jsonl, battles.parquet and {COLUMNS}"
+        )
     return table
 
 
-def _differing_rows(lines: BattleTable, parquet: BattleTable) -> list[str]:
+def _differing_rows(table: BattleTable, parquet: BattleTable) -> list[str]:
     """Where the two files of battles differ, a line each."""
-    if len(lines) != len(parquet):
-        return [f"battles.jsonl has {len(lines):,} rows, battles.parquet {len(parquet):,}"]
-    ours, theirs = Unfolded(lines).columns(slice(None)), Unfolded(parquet).columns(slice(None))
-    said = []
+    if len(table) != len(parquet):
+        return [f"battles.jsonl has {len(table):,} rows, battles.parquet {len(parquet):,}"]
+    ours, theirs = Unfolded(table).columns(slice(None)), Unfolded(parquet).columns(slice(None))
+    differences = []
     for name in dict.fromkeys([*ours, *theirs]):
-        one, other = ours.get(name), theirs.get(name)
-        if one is None or other is None:
-            values = one if one is not None else other
-            assert values is not None
-            if any(value is not None and value == value and value is not False for value in values.tolist()):
-                said.append(f"only {'battles.jsonl' if other is None else 'battles.parquet'} has the column {name}")
-            continue
-        same = one == other
-        if one.dtype != object and other.dtype != object:
-            same |= np.isnan(one.astype(float)) & np.isnan(other.astype(float))
-        said += [
-            f"battle {row + 1:,}: {name} is {one[row]!r} in battles.jsonl and {other[row]!r} in battles.parquet"
-            for row in np.flatnonzero(~same)[:MOST_LISTED].tolist()
-        ]
-    return said[:MOST_LISTED]
+        missing = np.full(len(table), None, object)
+        one, other = ours.get(name, missing).tolist(), theirs.get(name, missing).tolist()
+        for row, (a, b) in enumerate(zip(one, other, strict=True), start=1):
+            # A column of missing values, or of flags that are all false, may be left out.
+            if a != b and not (_nothing(a) and _nothing(b)):
+                differences.append(f"battle {row:,}: {name} is {a!r} in battles.jsonl and {b!r} in battles.parquet")
+    return differences[:MOST_LISTED]
 
 
-def _differing_columns(table: BattleTable, data: bytes) -> list[str]:
-    """Where the column file differs from the battles, a line each."""
-    try:
-        models, columns = read_columns(data, COLUMNS)
-    except TiltyardError as error:
-        return [str(error)]
-    expected = {column.name: column for column in stored_columns(table)}
-    if models != table.models:
-        return [f"{COLUMNS} names other models than battles.jsonl"]
-    if columns.keys() != expected.keys():
-        return [f"{COLUMNS} has the columns {', '.join(columns)}, the battles give {', '.join(expected)}"]
-    lines = []
-    for name, one in expected.items():
-        other = columns[name]
-        if one.labels != other.labels or len(one.values) != len(other.values):
-            lines.append(f"{COLUMNS}: the column {name} is not that of battles.jsonl")
-            continue
-        differs = (one.values != other.values) & ~((one.values != one.values) & (other.values != other.values))
-        lines += [
-            f"battle {row + 1:,}: {name} in {COLUMNS} is not that of battles.jsonl" for row in np.flatnonzero(differs)
-        ]
-    return lines[:MOST_LISTED]
+def _nothing(value: Any) -> bool:
+    return value is None or value is False or value != value
 
 
 def _check_boards(result: FolderCheck, kept: dict[str, bytes], table: BattleTable) -> None:
@@ -209,36 +183,27 @@ def _check_boards(result: FolderCheck, kept: dict[str, bytes], table: BattleTabl
         result.problems += [f"{one.file}: {line}" for line in _differing_boards(stated, board)]
     if len(result.problems) == problems:
         ratings = sum(len(one.board) for one in result.boards)
-        result.said.append(f"ratings: all {ratings:,} are what the battles give")
+        result.messages.append(f"ratings: all {ratings:,} are what the battles give")
+
+
+FIELDS = ("rating", "ci_low", "ci_high", "rank", "rank_low", "rank_high", "n_battles", "wins", "losses", "ties")
+"""What is compared of a line of a board."""
 
 
 def _differing_boards(stated: EloReport, board: Leaderboard) -> list[str]:
-    said, known = [], {entry.model: entry for entry in stated.ratings}
+    lines, known = [], {entry.model: entry for entry in stated.ratings}
     for entry in board:
         one = known.pop(entry.model, None)
         if one is None:
-            said.append(f"{entry.model} is missing")
+            lines.append(f"{entry.model} is missing")
             continue
-        for name in (
-            "rating",
-            "ci_low",
-            "ci_high",
-            "rank",
-            "rank_low",
-            "rank_high",
-            "n_battles",
-            "wins",
-            "losses",
-            "ties",
-        ):
+        for name in FIELDS:
             published, counted = getattr(one, name), getattr(entry, name)
-            if published is None and counted is None:
-                continue
-            if published is None or counted is None or not abs(published - counted) <= AGREE:
-                said.append(f"{entry.model}: {name} is {_shown(published)}, its battles give {_shown(counted)}")
+            if published != counted and (None in (published, counted) or not abs(published - counted) <= AGREE):
+                lines.append(f"{entry.model}: {name} is {_shown(published)}, its battles give {_shown(counted)}")
                 break
-    said += [f"{name} is not in the battles" for name in known]
-    return said[:MOST_LISTED]
+    lines += [f"{name} is not in the battles" for name in known]
+    return lines[:MOST_LISTED]
 
 
 def _shown(value: Any) -> str:
@@ -256,7 +221,7 @@ def _check_pages(
 
     manifest = result.manifest
     if (manifest.tiltyard_version, manifest.writer) != (__version__, writer_hash()):
-        result.said.append(
+        result.messages.append(
             f"pages: compared by their hashes alone, because {manifest.tiltyard_version} ({manifest.writer}) wrote "
             f"them and this is {__version__} ({writer_hash()})"
         )
@@ -284,7 +249,7 @@ def _check_pages(
         f"{name} is not a file that these battles give" for name in manifest.files.keys() - seen - cards
     ]
     if len(result.problems) == wrong:
-        result.said.append("pages: written again from the battles, and the same")
+        result.messages.append("pages: written again from the battles, and the same")
 
 
 def _again(result: FolderCheck, kept: dict[str, bytes], table: BattleTable) -> StaticSite:

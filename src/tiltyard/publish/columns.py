@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.battle import OUTCOME_LABELS, SOURCE_LABELS
 from tiltyard.battles.table import BattleTable, Codes
-from tiltyard.errors import BattleError
 
 MAGIC = b"TYCOLS1\n"
 NAME = "battles.cols"
@@ -37,99 +35,39 @@ TYPES = {"u8": "<u1", "u16": "<u2", "u32": "<u4", "i32": "<i4", "f64": "<f8"}
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredColumn:
-    """One column of the file.
-
-    Parameters:
-        name: What it holds.
-        values: The numbers.
-        labels: The texts that the numbers stand for; None: they are numbers.
-    """
-
-    name: str
-    values: Array
-    labels: tuple[str, ...] | None = None
-
-
 def column_file(table: BattleTable) -> bytes:
-    """The bytes of the file.
-
-    Parameters:
-        table: The battles.
-    """
-    stored = list(stored_columns(table))
-    entries, at = [], 0
-    for column in stored:
-        entry: dict[str, Any] = {"name": column.name, "type": _type_name(column.values), "at": at}
-        if column.labels is not None:
-            entry["labels"] = list(column.labels)
-        entries.append(entry)
-        at += _padded(column.values.nbytes)
-    header = {"rows": len(table), "models": list(table.models), "columns": entries}
+    """The bytes of the file."""
+    entries, parts, at = [], [], 0
+    for name, values, labels in _columns(table):
+        kind = next(kind for kind, dtype in TYPES.items() if np.dtype(dtype) == values.dtype)
+        entries.append({"name": name, "type": kind, "at": at} | ({} if labels is None else {"labels": labels}))
+        parts.append(values.tobytes() + b"\0" * (-values.nbytes % 8))
+        at += len(parts[-1])
+    header = {"rows": len(table), "models": table.models, "columns": entries}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
     text += b" " * (-(len(MAGIC) + 4 + len(text)) % 8)
-    parts = [MAGIC, struct.pack("<I", len(text)), text]
-    for column in stored:
-        data = column.values.tobytes()
-        parts += [data, b"\0" * (_padded(len(data)) - len(data))]
-    return b"".join(parts)
+    return b"".join([MAGIC, struct.pack("<I", len(text)), text, *parts])
 
 
-def stored_columns(table: BattleTable) -> Iterator[StoredColumn]:
-    """The columns of the file: those on which ratings depend, and those by which the page filters.
-
-    Parameters:
-        table: The battles.
-    """
+def _columns(table: BattleTable) -> Iterator[tuple[str, Array, Sequence[str] | None]]:
+    """The columns on which ratings depend, and those by which the page filters: name, numbers, labels of texts."""
     code = "<u2" if len(table.models) < 1 << 16 else "<u4"
-    yield StoredColumn("model_a", table.model_a.astype(code))
-    yield StoredColumn("model_b", table.model_b.astype(code))
-    yield StoredColumn("winner", table.outcome.astype("<u1"), OUTCOME_LABELS)
-    yield StoredColumn("source", table.source.astype("<u1"), SOURCE_LABELS)
+    yield "model_a", table.model_a.astype(code), None
+    yield "model_b", table.model_b.astype(code), None
+    yield "winner", table.outcome.astype("<u1"), OUTCOME_LABELS
+    yield "source", table.source.astype("<u1"), SOURCE_LABELS
     if (table.weight != 1.0).any():
-        yield StoredColumn("weight", table.weight.astype("<f8"))
+        yield "weight", table.weight.astype("<f8"), None
     if table.score_a is not None:
-        yield StoredColumn("score_a", table.score_a.astype("<f8"))
+        yield "score_a", table.score_a.astype("<f8"), None
     if "inconsistent" in table.columns:
-        yield StoredColumn("inconsistent", (table.number_column("inconsistent") == 1.0).astype("<u1"))
+        yield "inconsistent", (table.number_column("inconsistent") == 1.0).astype("<u1"), None
     for name in FILTERS:
         column = table.columns.get(name)
         if isinstance(column, Codes) and len(column.labels) <= MOST_LABELS:
             kind = "<u1" if len(column.labels) < 255 else "<u2"
-            yield StoredColumn(name, (column.codes + 1).astype(kind), tuple(column.labels))
+            yield name, (column.codes + 1).astype(kind), tuple(column.labels)
     if "timestamp" in table.columns:
         days = np.floor(table.number_column("timestamp") / DAY)
         known = np.isfinite(days) & (np.abs(days) < 2**31)
-        yield StoredColumn("day", np.where(known, np.where(known, days, 0.0), NO_DAY).astype("<i4"))
-
-
-def read_columns(data: bytes, source: str) -> tuple[tuple[str, ...], dict[str, StoredColumn]]:
-    """The models and the columns of a file, as `stored_columns` made them.
-
-    Parameters:
-        data: The bytes.
-        source: What to call it in errors.
-    """
-    try:
-        if data[: len(MAGIC)] != MAGIC:
-            raise ValueError("it does not begin as one")
-        (length,) = struct.unpack_from("<I", data, len(MAGIC))
-        start = len(MAGIC) + 4 + length
-        header = json.loads(data[len(MAGIC) + 4 : start])
-        columns = {}
-        for entry in header["columns"]:
-            values = np.frombuffer(data, TYPES[entry["type"]], header["rows"], start + entry["at"])
-            labels = tuple(entry["labels"]) if "labels" in entry else None
-            columns[str(entry["name"])] = StoredColumn(str(entry["name"]), values, labels)
-        return tuple(header["models"]), columns
-    except (ValueError, KeyError, TypeError, struct.error) as error:
-        raise BattleError(f"{source}: not a column file of battles ({error}). Publish again.") from None
-
-
-def _type_name(values: Array) -> str:
-    return next(name for name, kind in TYPES.items() if np.dtype(kind) == values.dtype)
-
-
-def _padded(size: int) -> int:
-    return size + -size % 8
+        yield "day", np.where(known, np.where(known, days, 0.0), NO_DAY).astype("<i4"), None

@@ -13,7 +13,6 @@ import shutil
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -86,16 +85,6 @@ class PublishedManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Every file except this one, by path."""
 
 
-def manifest_bytes(manifest: PublishedManifest) -> bytes:
-    """The manifest as it is written: indented, files in the order of their names.
-
-    Parameters:
-        manifest: The manifest.
-    """
-    ordered = msgspec.structs.replace(manifest, files=dict(sorted(manifest.files.items())))
-    return msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n"
-
-
 def read_manifest(data: bytes, source: str) -> PublishedManifest:
     """The manifest of a published folder; anything else is an error.
 
@@ -110,19 +99,13 @@ def read_manifest(data: bytes, source: str) -> PublishedManifest:
     if manifest.kind != KIND or manifest.format > FORMAT:
         raise TiltyardError(f"{source}: written by a later version, or by another program. Update tiltyard.")
     for name in manifest.files:
-        if not is_inside(name):
+        if "\\" in name or "\0" in name or not {"", ".", ".."}.isdisjoint(name.split("/")):
             raise TiltyardError(f"{source}: {name!r} is no file inside the folder. Do not trust this folder.")
     return manifest
 
 
-def is_inside(name: str) -> bool:
-    """Whether a path of a manifest stays inside its folder."""
-    parts = name.split("/")
-    return bool(name) and "\\" not in name and "\0" not in name and not any(part in ("", ".", "..") for part in parts)
-
-
 def write_folder(
-    out: Path, files: Iterable[tuple[str, bytes]], manifest: Callable[[dict[str, PublishedFile]], bytes]
+    out: Path, files: Iterable[tuple[str, bytes]], manifest: Callable[[dict[str, PublishedFile]], PublishedManifest]
 ) -> tuple[int, str]:
     """Write or replace a published folder; say how many files it has, and its fingerprint: the manifest's SHA-256.
 
@@ -136,22 +119,17 @@ def write_folder(
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.parent / f".{out.name[:40]}.{secrets.token_hex(6)}.part"
     try:
-        hashes = _stage(part, files)
-        stated = manifest(hashes)
+        hashes: dict[str, PublishedFile] = {}
+        for name, content in files:
+            write_bytes(part / name, content)
+            hashes[name] = PublishedFile(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+        stated = msgspec.json.format(msgspec.json.encode(manifest(hashes)), indent=1) + b"\n"
         write_bytes(part / MANIFEST, stated)
         _refuse_strangers(out, before, hashes)
         _move(part, out, before, hashes)
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return len(hashes) + 1, hashlib.sha256(stated).hexdigest()
-
-
-def _stage(part: Path, files: Iterable[tuple[str, bytes]]) -> dict[str, PublishedFile]:
-    hashes: dict[str, PublishedFile] = {}
-    for name, content in files:
-        write_bytes(part / name, content)
-        hashes[name] = PublishedFile(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
-    return hashes
 
 
 def _ours(out: Path) -> dict[str, set[str]]:
@@ -177,21 +155,13 @@ def _refuse_strangers(out: Path, before: dict[str, set[str]], new: dict[str, Pub
     """Refuse where a file would be replaced or removed that is not as we wrote it."""
     for name in sorted({*before, *new}):
         path = out / name
-        if _is_elsewhere(out, path):
+        if not path.resolve().is_relative_to(out.resolve()):
             raise OptionError(f"{path} leads out of the folder by a link. Nothing was changed; remove the link.")
-        if path.is_dir() or (path.exists() and file_sha256(path) not in {*before.get(name, ()), _hash(new.get(name))}):
+        known = before.get(name, set()) | ({new[name].sha256} if name in new else set())
+        if path.is_dir() or (path.exists() and file_sha256(path) not in known):
             raise OptionError(
                 f"{path} is not as `publish` wrote it. Nothing was changed. Move it away, or publish to another folder."
             )
-
-
-def _hash(file: PublishedFile | None) -> str:
-    return "" if file is None else file.sha256
-
-
-def _is_elsewhere(out: Path, path: Path) -> bool:
-    """Whether a link at any part of the path leads out of the folder."""
-    return not path.resolve().is_relative_to(out.resolve())
 
 
 def _move(part: Path, out: Path, before: dict[str, set[str]], new: dict[str, PublishedFile]) -> None:
@@ -209,37 +179,12 @@ def _move(part: Path, out: Path, before: dict[str, set[str]], new: dict[str, Pub
     (out / NEXT).unlink(missing_ok=True)
 
 
-def described(path: str, file: PublishedFile, data: bytes | None) -> str | None:
-    """What is wrong with a file, in a line; None: it is as the manifest says.
-
-    Parameters:
-        path: Its path.
-        file: What the manifest says.
-        data: Its bytes; None: there is none.
-    """
-    if data is None:
-        return f"{path} is missing"
-    if hashlib.sha256(data).hexdigest() != file.sha256:
-        size = "" if len(data) == file.bytes else f" ({file.bytes:,} bytes were published, now {len(data):,})"
-        return f"{path} was changed: its hash is not the one in {MANIFEST}{size}"
-    return None
-
-
-def manifest_of(settings: dict[str, Any], hashes: dict[str, PublishedFile]) -> bytes:
-    """The bytes of a manifest of these settings and files."""
-    from tiltyard import __version__
-
-    return manifest_bytes(
-        PublishedManifest(tiltyard_version=__version__, writer=writer_hash(), files=hashes, **settings)
-    )
-
-
 @cache
 def writer_hash() -> str:
     """A hash of this program's files that make pages: versions between releases have the same number."""
     home, digest = Path(__file__).parents[1], hashlib.sha256()
     for part in ("boards", "decisions", "pages", "publish", "report"):
         for path in sorted((home / part).rglob("*")):
-            if path.suffix in (".py", ".css", ".js", ".html"):
+            if path.suffix in (".py", ".css", ".js", ".html", ".atom"):
                 digest.update(path.relative_to(home).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]

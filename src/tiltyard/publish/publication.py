@@ -88,12 +88,7 @@ class BoardRules(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedBoard:
-    """One board of a publication.
-
-    Parameters:
-        dimension: What is judged; None: the battles are of one kind.
-        board: The leaderboard.
-    """
+    """One board of a publication."""
 
     dimension: str | None
     board: Leaderboard
@@ -230,11 +225,10 @@ def publishable(table: BattleTable, *, texts: bool, voters_are_keys: bool = Fals
         elif name in PUBLIC_COLUMNS or name[-2:] in ("_a", "_b"):
             columns[name] = column
     if VOTER in columns and not voters_are_keys:
-        voters = table.text_column(VOTER)
-        columns[VOTER] = _numbered(voters, "v")
+        columns[VOTER] = _numbered(table.text_column(VOTER), "v")
         notes.append("Voters are numbers in order of appearance; their keys are not published.")
     prompts = columns.get(PROMPT)
-    if isinstance(prompts, Codes) and not texts and any(_is_text(label) for label in prompts.labels):
+    if isinstance(prompts, Codes) and not texts and any(map(_is_text, prompts.labels)):
         columns[PROMPT] = _numbered(prompts, "prompt-")
         notes.append("Prompts are numbers in order of appearance; their texts are not published.")
     return replace(table, columns=columns).compact(), notes
@@ -246,35 +240,27 @@ def _is_text(label: str) -> bool:
 
 def _in_order(column: Codes) -> Codes:
     """The same texts with the labels that occur, sorted."""
-    used = np.unique(column.codes[column.codes != MISSING])
-    labels = sorted(column.labels[code] for code in used.tolist())
-    place = {label: code for code, label in enumerate(labels)}
-    codes = np.full(max(len(column.labels), 1) + 1, MISSING, dtype=np.int32)
-    for code in used.tolist():
-        codes[code] = place[column.labels[code]]
-    codes[-1] = MISSING
-    return Codes(codes[column.codes], tuple(labels))
+    used = sorted(np.unique(column.codes[column.codes != MISSING]).tolist(), key=lambda code: column.labels[code])
+    return _relabelled(column, used, [column.labels[code] for code in used])
 
 
 def _numbered(column: Codes, prefix: str) -> Codes:
     """A number in order of appearance instead of each text."""
-    known = column.codes[column.codes != MISSING]
-    seen, first = np.unique(known, return_index=True)
-    order = seen[np.argsort(first)]
-    numbers = np.full(max(len(column.labels), 1) + 1, MISSING, dtype=np.int32)
-    numbers[order] = np.arange(len(order), dtype=np.int32)
-    numbers[-1] = MISSING
-    width = len(str(len(order)))
-    return Codes(numbers[column.codes], tuple(f"{prefix}{number:0{width}d}" for number in range(1, len(order) + 1)))
+    seen, first = np.unique(column.codes[column.codes != MISSING], return_index=True)
+    width = len(str(len(seen)))
+    numbers = [f"{prefix}{number:0{width}d}" for number in range(1, len(seen) + 1)]
+    return _relabelled(column, seen[np.argsort(first)].tolist(), numbers)
+
+
+def _relabelled(column: Codes, codes: list[int], labels: list[str]) -> Codes:
+    """The column with new labels for these codes, in their order."""
+    new = np.full(len(column.labels) + 1, MISSING, dtype=np.int32)  # the last one is that of a missing text
+    new[codes] = np.arange(len(codes), dtype=np.int32)
+    return Codes(new[column.codes], tuple(labels))
 
 
 def make_boards(table: BattleTable, rules: BoardRules) -> tuple[PublishedBoard, ...]:
-    """The boards: one for each dimension where there are several, else one of all battles.
-
-    Parameters:
-        table: The battles.
-        rules: How they are rated.
-    """
+    """The boards: one for each dimension where there are several, else one of all battles."""
     dimensions = _labels(table, DIMENSION)
     if len(dimensions) < 2:
         return (PublishedBoard(None, rate_by_rules(table, rules)),)
@@ -290,12 +276,7 @@ def make_boards(table: BattleTable, rules: BoardRules) -> tuple[PublishedBoard, 
 
 
 def make_parts(table: BattleTable, rules: BoardRules) -> tuple[BoardPart, ...]:
-    """The boards of each category and language, those with most battles first; nothing where there is only one.
-
-    Parameters:
-        table: The battles.
-        rules: How they are rated.
-    """
+    """The boards of each category and language, those with most battles first; nothing where there is only one."""
     parts: list[BoardPart] = []
     most = min(MOST_BOARDS, MODELS_IN_PARTS // max(len(table.models), 1))
     for column in PARTS:
@@ -331,13 +312,7 @@ def _labels(table: BattleTable, column: str) -> list[str]:
 
 
 def rate_by_rules(table: BattleTable, rules: BoardRules, dimension: str | None = None) -> Leaderboard:
-    """One board, moved to the centre of the rules.
-
-    Parameters:
-        table: The battles.
-        rules: How they are rated.
-        dimension: Only battles of this dimension.
-    """
+    """One board, of all battles or of one dimension, moved to the centre of the rules."""
     board = rules.estimator(dimension).fit(table)
     shift = rules.centre - CENTRE if rules.anchor is None else 0.0
     if shift == 0.0:
@@ -363,17 +338,7 @@ def static_site(
     notes: list[str],
     **more: Any,
 ) -> StaticSite:
-    """The publication of battles: what may be public of them, rated.
-
-    Parameters:
-        table: The battles.
-        kind: What they come from.
-        title: What the site is called.
-        options: How they are published.
-        texts: Texts of prompts that may be public.
-        notes: What a reader should know.
-        more: Further fields of the publication.
-    """
+    """The publication of battles: what may be public of them, rated."""
     public, changed = publishable(table, texts=options.texts, voters_are_keys=kind == "arena")
     public = replace(public, skipped={}, repeated=0)
     rows = [f"{count:,} rows were left out: {reason}." for reason, count in table.skipped.items()]
@@ -381,6 +346,11 @@ def static_site(
         rows.append(
             f"Rows of the source that repeat another one in every column, each of which counts: {table.repeated:,}."
         )
+    newest = None
+    if "timestamp" in public.columns:
+        times = public.number_column("timestamp")
+        known = times[np.isfinite(times) & (times > 0) & (times < 2**37)]
+        newest = int(known.max()) if len(known) else None
     return StaticSite(
         kind=kind,
         title=title,
@@ -389,17 +359,8 @@ def static_site(
         boards=make_boards(public, options.rules),
         parts=make_parts(public, options.rules),
         texts=texts,
-        updated=_newest(public),
+        updated=newest,
         notes=(*notes, *changed, *rows),
         url=options.url if not options.url or options.url.endswith("/") else f"{options.url}/",
         **more,
     )
-
-
-def _newest(table: BattleTable) -> int | None:
-    """When the newest battle was, in seconds since 1970."""
-    if "timestamp" not in table.columns:
-        return None
-    times = table.number_column("timestamp")
-    known = times[np.isfinite(times) & (times > 0) & (times < 2**37)]
-    return int(known.max()) if len(known) else None

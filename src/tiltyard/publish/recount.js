@@ -9,7 +9,6 @@
   const chooser = document.getElementById("recount-file");
   const form = document.getElementById("recount-filter");
   const target = document.getElementById("recount-board");
-  const TOLERANCE = about.tolerance;
   const LABELS = { "llm-judge": "language models", human: "people" };
   const NAMES = { source: "decided by", judge_model: "judge", category: "category", language: "language" };
   let worker = null, loaded = null, number = 0;
@@ -66,13 +65,16 @@
       return null;
     }
     tell("", "Reading the battles …");
+    // Browsers compute hashes on secure pages only.
+    const digest = window.crypto?.subtle ? await crypto.subtle.digest("SHA-256", buffer) : null;
     const found = await ask({ kind: "load", buffer }, [buffer]);
     if (found.failed) {
       tell("wrong", `${about.file}: ${found.failed}.`);
       return null;
     }
-    loaded = found;
-    return found;
+    const hex = digest && Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+    loaded = { ...found, sha256: hex };
+    return loaded;
   }
 
   // What the page shows for a model: the exact value behind the rounded figure.
@@ -87,7 +89,7 @@
       const data = await load();
       if (!data) return;
       const wrong = [];
-      if (data.sha256 !== about.sha256) wrong.push(`${about.file} is not the file that was published: its hash is ${data.sha256}`);
+      if (data.sha256 && data.sha256 !== about.sha256) wrong.push(`${about.file} is not the file that was published: its hash is ${data.sha256}`);
       let largest = 0, seconds = data.seconds, models = 0;
       for (const board of about.boards) {
         tell("", `Counting ${count(data.rows)} battles …`);
@@ -105,7 +107,7 @@
           const cell = shown(board, code);
           const differences = [counted - published.get(code), cell === null ? 0 : counted - cell].map(Math.abs);
           const difference = Math.max(...differences);
-          if (!(difference <= TOLERANCE)) {
+          if (!(difference <= about.tolerance)) {
             wrong.push(`${model}: this page says ${cell ?? published.get(code) ?? "nothing"}, its battles give ${counted.toFixed(3)}`);
           } else largest = Math.max(largest, difference);
         });

@@ -1,6 +1,6 @@
 "use strict";
 // Reads a column file of battles and fits Bradley–Terry to it, as `tiltyard rate` does: Newton's method on pair counts,
-// a step solved by Cholesky, or by conjugate gradients where there are many models. Runs in a worker; knows nothing of the page.
+// each step solved by conjugate gradients. Runs in a worker; knows nothing of the page.
 
 const TYPES = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, i32: Int32Array, f64: Float64Array };
 const MAGIC = "TYCOLS1\n";
@@ -26,50 +26,6 @@ function readColumns(buffer) {
     columns[entry.name] = { values: new TYPES[entry.type](buffer, start + entry.at, header.rows), labels: entry.labels };
   }
   return { rows: header.rows, models: header.models, columns };
-}
-
-// SHA-256 (FIPS 180-4), because browsers offer theirs on secure pages only.
-function sha256(bytes) {
-  const constant = new Uint32Array(64), first = new Uint32Array(8);
-  let prime = 2;
-  for (let found = 0; found < 64; prime++) {
-    let divisor = 2;
-    while (divisor * divisor <= prime && prime % divisor) divisor++;
-    if (divisor * divisor <= prime) continue;
-    if (found < 8) first[found] = Math.floor((Math.sqrt(prime) % 1) * 4294967296);
-    constant[found++] = Math.floor((Math.cbrt(prime) % 1) * 4294967296);
-  }
-  const hash = first.slice(), words = new Uint32Array(64);
-  const whole = bytes.length - (bytes.length % 64);
-  const tail = new Uint8Array(bytes.length % 64 < 56 ? 64 : 128);
-  tail.set(bytes.subarray(whole));
-  tail[bytes.length % 64] = 0x80;
-  const view = new DataView(tail.buffer);
-  view.setUint32(tail.length - 8, Math.floor(bytes.length / 536870912));
-  view.setUint32(tail.length - 4, (bytes.length << 3) >>> 0);
-  const block = (data, at) => {
-    for (let i = 0; i < 16; i++, at += 4) {
-      words[i] = (data[at] << 24) | (data[at + 1] << 16) | (data[at + 2] << 8) | data[at + 3];
-    }
-    for (let i = 16; i < 64; i++) {
-      const x = words[i - 15], y = words[i - 2];
-      const s0 = ((x >>> 7) | (x << 25)) ^ ((x >>> 18) | (x << 14)) ^ (x >>> 3);
-      const s1 = ((y >>> 17) | (y << 15)) ^ ((y >>> 19) | (y << 13)) ^ (y >>> 10);
-      words[i] = words[i - 16] + s0 + words[i - 7] + s1;
-    }
-    let [a, b, c, d, e, f, g, h] = hash;
-    for (let i = 0; i < 64; i++) {
-      const s1 = ((e >>> 6) | (e << 26)) ^ ((e >>> 11) | (e << 21)) ^ ((e >>> 25) | (e << 7));
-      const t1 = (h + s1 + ((e & f) ^ (~e & g)) + constant[i] + words[i]) | 0;
-      const s0 = ((a >>> 2) | (a << 30)) ^ ((a >>> 13) | (a << 19)) ^ ((a >>> 22) | (a << 10));
-      const t2 = (s0 + ((a & b) ^ (a & c) ^ (b & c))) | 0;
-      h = g; g = f; f = e; e = (d + t1) | 0; d = c; c = b; b = a; a = (t1 + t2) | 0;
-    }
-    hash[0] += a; hash[1] += b; hash[2] += c; hash[3] += d; hash[4] += e; hash[5] += f; hash[6] += g; hash[7] += h;
-  };
-  for (let at = 0; at < whole; at += 64) block(bytes, at);
-  for (let at = 0; at < tail.length; at += 64) block(tail, at);
-  return Array.from(hash, (word) => word.toString(16).padStart(8, "0")).join("");
 }
 
 // ---- which battles
@@ -129,86 +85,44 @@ function count(data, rules, filter) {
   }
   const ties = rules.ties === "drop" || rules.ties === "half" || isSoft ? "half" : rules.ties;
   const groups = ties !== "half" && people && judges ? 2 : 1;
-  const cells = new Cells(n, groups);
+  const cells = { models: n, groups, first: [], second: [], group: [], won: [], lost: [], tied: [] };
+  const places = new Map();
   for (let row = 0; row < data.rows; row++) {
     if (!chosen[row]) continue;
     const group = groups === 2 ? by[row] : 0, what = result(row), size = of(row);
-    const forward = a[row] < b[row];
-    const at = cells.at(forward ? a[row] : b[row], forward ? b[row] : a[row], group);
+    const forward = a[row] < b[row], low = forward ? a[row] : b[row], high = forward ? b[row] : a[row];
+    const key = (low * n + high) * groups + group;
+    let at = places.get(key);
+    if (at === undefined) {
+      places.set(key, at = places.size);
+      cells.first.push(low); cells.second.push(high); cells.group.push(group);
+      cells.won.push(0); cells.lost.push(0); cells.tied.push(0);
+    }
     if (soft && soft[row] === soft[row]) {
       const share = forward ? soft[row] : 1 - soft[row];
-      cells.counts[at] += size * share;
-      cells.counts[at + 1] += size * (1 - share);
+      cells.won[at] += size * share;
+      cells.lost[at] += size * (1 - share);
     } else {
-      cells.counts[at + (what === TIE ? 2 : (what === A) === forward ? 0 : 1)] += size;
+      cells[what === TIE ? "tied" : (what === A) === forward ? "won" : "lost"][at] += size;
     }
   }
-  return { cells: cells.packed(), ties, isSoft };
-}
-
-class Cells {
-  constructor(models, groups) {
-    this.models = models;
-    this.groups = groups;
-    this.dense = models * models * groups <= 4e6;
-    this.counts = new Float64Array(this.dense ? 3 * models * models * groups : 3 * 1024);
-    this.places = this.dense ? null : new Map();
-    this.keys = [];
-  }
-  at(low, high, group) {
-    const key = (low * this.models + high) * this.groups + group;
-    if (this.dense) return 3 * key;
-    let place = this.places.get(key);
-    if (place === undefined) {
-      place = 3 * this.keys.length;
-      this.places.set(key, place);
-      this.keys.push(key);
-      if (place + 3 > this.counts.length) {
-        const longer = new Float64Array(2 * this.counts.length);
-        longer.set(this.counts);
-        this.counts = longer;
-      }
-    }
-    return place;
-  }
-  packed() {
-    const first = [], second = [], group = [], won = [], lost = [], tied = [];
-    const size = this.dense ? this.counts.length / 3 : this.keys.length;
-    for (let i = 0; i < size; i++) {
-      const [w, l, t] = [this.counts[3 * i], this.counts[3 * i + 1], this.counts[3 * i + 2]];
-      if (!(w || l || t)) continue;
-      const key = this.dense ? i : this.keys[i];
-      const pair = Math.floor(key / this.groups);
-      first.push(Math.floor(pair / this.models)); second.push(pair % this.models); group.push(key % this.groups);
-      won.push(w); lost.push(l); tied.push(t);
-    }
-    return { models: this.models, groups: this.groups, first, second, group, won, lost, tied };
-  }
+  return { cells, ties, isSoft };
 }
 
 // ---- who can be compared
 
 // Only the largest group of models that battles join, with codes of its own.
 function largestIsland(cells) {
-  const parent = Int32Array.from({ length: cells.models }, (_, i) => i);
-  const root = (i) => {
-    while (parent[i] !== i) { parent[i] = parent[parent[i]]; i = parent[i]; }
-    return i;
-  };
-  const seen = new Uint8Array(cells.models);
-  cells.first.forEach((one, i) => {
-    seen[one] = seen[cells.second[i]] = 1;
-    parent[root(one)] = root(cells.second[i]);
-  });
-  const sizes = new Map();
-  for (let i = 0; i < cells.models; i++) if (seen[i]) sizes.set(root(i), (sizes.get(root(i)) || 0) + 1);
-  if (!sizes.size) throw new Unrated("no battle is left to rate");
-  let best = -1;
-  for (const [name, size] of sizes) if (best < 0 || size > sizes.get(best)) best = name;
+  const seen = new Set([...cells.first, ...cells.second]);
+  if (!seen.size) throw new Unrated("no battle is left to rate");
+  const { label, labels } = components(cells.models, [...cells.first, ...cells.second], [...cells.second, ...cells.first]);
+  const sizes = new Int32Array(labels);
+  for (const model of seen) sizes[label[model]]++;
+  const best = sizes.indexOf(sizes.reduce((most, size) => Math.max(most, size), 0));
   const inside = [], code = new Int32Array(cells.models).fill(-1), outside = [];
   for (let i = 0; i < cells.models; i++) {
-    if (!seen[i]) continue;
-    if (root(i) === best) { code[i] = inside.length; inside.push(i); } else outside.push(i);
+    if (!seen.has(i)) continue;
+    if (label[i] === best) { code[i] = inside.length; inside.push(i); } else outside.push(i);
   }
   const kept = { models: inside.length, groups: cells.groups, first: [], second: [], group: [], won: [], lost: [], tied: [] };
   cells.first.forEach((one, i) => {
@@ -364,62 +278,15 @@ function startOf(cells, ties) {
   return { x, free };
 }
 
-const DENSE = 400;
-
-// Solves (minus Hessian) · step = gradient, with strengths measured from their mean.
+// Solves (minus Hessian) · step = gradient by conjugate gradients, with strengths measured from their mean.
 function newtonStep(cells, found, free) {
-  const n = cells.models, size = n + cells.groups;
-  const right = new Float64Array(size);
-  for (let i = 0; i < cells.first.length; i++) {
-    right[cells.first[i]] += found.slope[i];
-    right[cells.second[i]] -= found.slope[i];
-    right[n + cells.group[i]] += found.tie[i];
-  }
-  for (let group = 0; group < cells.groups; group++) if (!free[group]) right[n + group] = 0;
-  const step = size <= DENSE ? solveDense(cells, found, free, right) : solveSparse(cells, found, free, right);
-  let mean = 0;
-  for (let i = 0; i < n; i++) mean += step[i] / n;
-  for (let i = 0; i < n; i++) step[i] -= mean;
-  return step;
-}
-
-// By Cholesky; a shift of all strengths, which no battle holds, is made as stiff as a typical strength.
-function solveDense(cells, found, free, right) {
-  const n = cells.models, size = n + cells.groups, matrix = new Float64Array(size * size);
-  const add = (i, j, value) => { matrix[i * size + j] += value; if (i !== j) matrix[j * size + i] += value; };
-  for (let i = 0; i < cells.first.length; i++) {
-    const one = cells.first[i], two = cells.second[i], group = cells.group[i], tie = n + group;
-    add(one, one, found.bend[i]); add(two, two, found.bend[i]); add(one, two, -found.bend[i]);
-    if (!free[group]) continue;
-    add(one, tie, found.cross[i]); add(two, tie, -found.cross[i]); add(tie, tie, found.tieBend[i]);
-  }
-  let trace = 0;
-  for (let i = 0; i < n; i++) trace += matrix[i * size + i];
-  for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) matrix[i * size + j] += trace / (n * n);
-  for (let group = 0; group < cells.groups; group++) if (!free[group]) matrix[(n + group) * (size + 1)] = 1;
-  for (let j = 0; j < size; j++) {
-    for (let i = j; i < size; i++) {
-      let sum = matrix[i * size + j];
-      for (let k = 0; k < j; k++) sum -= matrix[i * size + k] * matrix[j * size + k];
-      if (i === j && !(sum > 0)) throw new Unrated("the fit did not converge");
-      matrix[i * size + j] = i === j ? Math.sqrt(sum) : sum / matrix[j * size + j];
-    }
-  }
-  const step = right.slice();
-  for (let i = 0; i < size; i++) {
-    for (let k = 0; k < i; k++) step[i] -= matrix[i * size + k] * step[k];
-    step[i] /= matrix[i * size + i];
-  }
-  for (let i = size - 1; i >= 0; i--) {
-    for (let k = i + 1; k < size; k++) step[i] -= matrix[k * size + i] * step[k];
-    step[i] /= matrix[i * size + i];
-  }
-  return step;
-}
-
-// By conjugate gradients, which need no matrix: for boards of many models.
-function solveSparse(cells, found, free, right) {
   const n = cells.models, size = n + cells.groups, m = cells.first.length;
+  const residual = new Float64Array(size);
+  for (let i = 0; i < m; i++) {
+    residual[cells.first[i]] += found.slope[i];
+    residual[cells.second[i]] -= found.slope[i];
+    residual[n + cells.group[i]] += found.tie[i];
+  }
   const diagonal = new Float64Array(size);
   for (let i = 0; i < m; i++) {
     diagonal[cells.first[i]] += found.bend[i]; diagonal[cells.second[i]] += found.bend[i];
@@ -440,7 +307,7 @@ function solveSparse(cells, found, free, right) {
     }
     centred(out);
   };
-  const step = new Float64Array(size), residual = right.slice(), scaled = new Float64Array(size), image = new Float64Array(size);
+  const step = new Float64Array(size), scaled = new Float64Array(size), image = new Float64Array(size);
   const scale = () => {
     for (let i = 0; i < size; i++) scaled[i] = diagonal[i] > 0 ? residual[i] / diagonal[i] : 0;
     centred(scaled);
@@ -541,7 +408,7 @@ if (typeof self !== "undefined") {
         }
         self.postMessage({
           id: asked.id, rows: data.rows, models: data.models, columns, days: from <= until ? [from, until] : null,
-          sha256: sha256(new Uint8Array(asked.buffer)), seconds: (performance.now() - began) / 1000,
+          seconds: (performance.now() - began) / 1000,
         });
       } else {
         const found = rate(data, asked.rules, asked.filter);

@@ -11,26 +11,25 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 from uuid import NAMESPACE_URL, uuid5
-from xml.sax.saxutils import escape, quoteattr
 
 from tiltyard.battles.writing import write_battles, write_lines
 from tiltyard.boards.certainty import Solved
 from tiltyard.boards.leaderboard import EloReport, RatingEntry
 from tiltyard.boards.text import json_text, rank_text
+from tiltyard.decisions.records import Difference
 from tiltyard.decisions.two_models import compare_in
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.pages.figures import plain_count, points
+from tiltyard.pages.html import render
 from tiltyard.pages.svg import Scale
 from tiltyard.publish.columns import NAME as COLUMNS
 from tiltyard.publish.columns import column_file
-from tiltyard.publish.folder import BoardFile, PublishedFile, manifest_of, write_folder
+from tiltyard.publish.folder import BoardFile, PublishedFile, PublishedManifest, write_folder, writer_hash
 from tiltyard.publish.pages import (
     BOARD_CARD,
     FEED,
     SCHEMA,
-    PageMap,
     Spot,
     board_pages,
     board_tallies,
@@ -64,47 +63,35 @@ MODEL_CARDS = 50
 
 
 def write_publication(publication: StaticSite, out: Path) -> tuple[int, str]:
-    """Write a publication to a folder; say how many files it has, and its fingerprint.
+    """Write a publication to a folder; say how many files it has, and its fingerprint."""
+    from tiltyard import __version__
 
-    Parameters:
-        publication: What is published.
-        out: The folder.
-    """
-    settings = _settings(publication)
-
-    def manifest(hashes: dict[str, PublishedFile]) -> bytes:
-        return manifest_of(settings, hashes)
+    def manifest(hashes: dict[str, PublishedFile]) -> PublishedManifest:
+        return PublishedManifest(
+            tiltyard_version=__version__,
+            writer=writer_hash(),
+            title=publication.title,
+            source=publication.kind,
+            updated=None if publication.updated is None else _instant(publication.updated),
+            url=publication.url,
+            battles=publication.table.n_battles,
+            models=len(publication.table.models),
+            rules=publication.rules,
+            boards=tuple(BoardFile(file=one.file, dimension=one.dimension) for one in publication.boards),
+            texts=bool(publication.texts),
+            notes=publication.notes,
+            blind=publication.blind,
+            missing=publication.missing,
+            not_recomputed=tuple(sorted(publication.extra)),
+            files=dict(sorted(hashes.items())),
+        )
 
     with tempfile.TemporaryDirectory(prefix="tiltyard-") as spare:
         return write_folder(out, site_files(publication, Path(spare)), manifest)
 
 
-def _settings(publication: StaticSite) -> dict[str, Any]:
-    """What the manifest says besides the files."""
-    return {
-        "title": publication.title,
-        "source": publication.kind,
-        "updated": None if publication.updated is None else _instant(publication.updated),
-        "url": publication.url,
-        "battles": publication.table.n_battles,
-        "models": len(publication.table.models),
-        "rules": publication.rules,
-        "boards": tuple(BoardFile(file=one.file, dimension=one.dimension) for one in publication.boards),
-        "texts": bool(publication.texts),
-        "notes": publication.notes,
-        "blind": publication.blind,
-        "missing": publication.missing,
-        "not_recomputed": tuple(sorted(publication.extra)),
-    }
-
-
 def site_files(publication: StaticSite, spare: Path) -> Iterator[tuple[str, bytes]]:
-    """Every file of the folder but its manifest.
-
-    Parameters:
-        publication: What is published.
-        spare: A folder for files on their way.
-    """
+    """Every file of the folder but its manifest."""
     sizes: dict[str, tuple[int, str]] = {}
 
     def noted(name: str, content: bytes) -> tuple[str, bytes]:
@@ -139,25 +126,26 @@ def site_files(publication: StaticSite, spare: Path) -> Iterator[tuple[str, byte
 def _pages(
     publication: StaticSite, sizes: dict[str, tuple[int, str]], cards: frozenset[str]
 ) -> Iterator[tuple[str, bytes]]:
-    models = model_files(publication)
-    pairs = dict(_pair_pages(publication, cards))
-    pages = PageMap(models, {pair: file for pair, (file, _) in pairs.items()})
-    for file, content in pairs.values():
-        yield file, content
+    compared = _compared(publication)
+    pairs = {pair: f"compare/{slug(pair[0])}--{slug(pair[1])}.html" for pair in compared}
+    for pair, file in pairs.items():
+        yield file, pair_page(Spot(publication, cards=cards), file, compared[pair])
+    spot = Spot(publication, cards=cards, models=model_files(publication), pairs=pairs)
     tallies = [board_tallies(publication, one) for one in publication.boards]
-    for model, file in models.items():
-        yield file, model_page(Spot(publication, file, cards), model, pages, tallies)
-    yield "methods.html", methods_page(Spot(publication, "methods.html", cards))
+    for model in spot.models:
+        yield model_page(spot, model, tallies)
+    yield methods_page(spot)
     more = dict.fromkeys(sorted(publication.extra), "from the source; it cannot be computed from the battles")
     more |= {PROMPTS: "the texts of prompts"} if publication.texts else {}
     more |= {NAMES: "the names of models"} if publication.names else {}
-    yield "data.html", data_page(Spot(publication, "data.html", cards), sizes, more)
-    yield from board_pages(publication, pages, sizes[COLUMNS][1], cards)
+    yield data_page(spot, sizes, more)
+    yield from board_pages(spot, sizes[COLUMNS][1])
 
 
-def _pair_pages(publication: StaticSite, cards: frozenset[str]) -> Iterator[tuple[tuple[str, str], tuple[str, bytes]]]:
-    """The page of every pair that has one: neighbours on the board, and the first models with each other."""
+def _compared(publication: StaticSite) -> dict[tuple[str, str], Difference]:
+    """The difference of every pair that has a page: neighbours on the board, and the first models with each other."""
     estimator, solved_before = replace(publication.rules.estimator(), slot=False), dict[tuple[str, str], "Solved"]()
+    compared = {}
     for one, other in chosen_pairs(publication):
         try:
             result = compare_in(
@@ -167,16 +155,12 @@ def _pair_pages(publication: StaticSite, cards: frozenset[str]) -> Iterator[tupl
             continue
         if publication.missing:
             result = replace(result, remarks=(*result.remarks, f"of the whole run, {publication.missing}"))
-        file = f"compare/{slug(one)}--{slug(other)}.html"
-        yield (one, other), (file, pair_page(Spot(publication, file, cards), result).encode())
+        compared[one, other] = result
+    return compared
 
 
 def chosen_pairs(publication: StaticSite) -> list[tuple[str, str]]:
-    """The pairs that have a page, the better model first.
-
-    Parameters:
-        publication: What is published.
-    """
+    """The pairs that have a page, the better model first."""
     pairs: dict[frozenset[str], tuple[str, str]] = {}
     for one in publication.boards:
         names = one.board.models
@@ -192,9 +176,6 @@ def share_cards(publication: StaticSite) -> Iterator[tuple[str, bytes]]:
     """A picture of the first board, and of each of its first models; none without Pillow, or without an address.
 
     A picture is only of use where its address is known: programs that show it do not look at relative ones.
-
-    Parameters:
-        publication: What is published.
     """
     if not publication.url or find_spec("PIL") is None:
         return
@@ -234,34 +215,20 @@ def _model_card(publication: StaticSite, one: PublishedBoard, entry: RatingEntry
 
 
 def feed(publication: StaticSite, sha256: str) -> str:
-    """An Atom feed with one entry: the board as it is. Its id follows from the battles, so new battles are news.
-
-    Parameters:
-        publication: What is published.
-        sha256: The hash of the battles.
-    """
+    """An Atom feed with one entry: the board as it is. Its id follows from the battles, so new battles are news."""
     assert publication.updated is not None
-    at, url, title = _instant(publication.updated), publication.url, publication.title
-    entry = uuid5(NAMESPACE_URL, f"{url or title}#{sha256}")
-    words = "; ".join(
-        f"{one.dimension}: {verdict(publication, one)}" if one.dimension else verdict(publication, one)
-        for one in publication.boards
+    url, title = publication.url, publication.title
+    return render(
+        "publish/feed.atom",
+        publication=publication,
+        at=_instant(publication.updated),
+        id=uuid5(NAMESPACE_URL, url or title),
+        entry=uuid5(NAMESPACE_URL, f"{url or title}#{sha256}"),
+        words="; ".join(
+            f"{one.dimension}: {verdict(publication, one)}" if one.dimension else verdict(publication, one)
+            for one in publication.boards
+        ),
     )
-    summary = f"{publication.table.n_battles:,.0f} battles of {len(publication.table.models):,} models. {words}."
-    return (
-        '<?xml version="1.0" encoding="utf-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom">\n'
-        f"  <title>{_xml(title)}</title>\n  <id>urn:uuid:{uuid5(NAMESPACE_URL, url or title)}</id>\n"
-        f"  <updated>{at}</updated>\n  <author><name>{_xml(title)}</name></author>\n"
-        f'  <link rel="self" href={quoteattr(f"{url}{FEED}")}/>\n  <link href={quoteattr(f"{url}index.html")}/>\n'
-        f"  <entry>\n    <title>{_xml(words)}</title>\n    <id>urn:uuid:{entry}</id>\n"
-        f"    <link href={quoteattr(f'{url}index.html')}/>\n    <updated>{at}</updated>\n"
-        f"    <summary>{_xml(summary)}</summary>\n  </entry>\n</feed>\n"
-    )
-
-
-def _xml(text: str) -> str:
-    """A text for XML, which may not hold control characters."""
-    return escape("".join(letter if letter >= " " or letter in "\t\n" else "\ufffd" for letter in text))
 
 
 def _instant(seconds: int) -> str:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from tiltyard.battles.inputs import find_parts
 from tiltyard.battles.missing_verdicts import missing_verdicts
 from tiltyard.battles.reading import read_battles
+from tiltyard.battles.table import BattleTable
 from tiltyard.boards.leaderboard import EloReport
 from tiltyard.decisions.records import is_run_folder, open_source
 from tiltyard.errors import OptionError, RunFolderError, TiltyardError
+from tiltyard.judging.run_folder import read_object
 from tiltyard.publish.publication import PublishOptions, StaticSite, static_site
 from tiltyard.publish.site import write_publication
 
@@ -57,12 +59,7 @@ def publish(source: str | Path, out: str | Path, options: PublishOptions | None 
 
 
 def open_publication(source: str, options: PublishOptions) -> StaticSite:
-    """What a source publishes.
-
-    Parameters:
-        source: Where it is.
-        options: How it is published.
-    """
+    """What a source publishes."""
     if _is_database(source):
         from tiltyard.publish.arenas import arena_site
 
@@ -86,14 +83,13 @@ def _is_database(source: str) -> bool:
 
 def _from_folder(folder: Path, options: PublishOptions) -> StaticSite:
     """The battles of a run or a placement, rated as it rates them; with texts its report too."""
-    try:
-        manifest = json.loads((folder / "manifest.json").read_bytes())
-    except ValueError as error:
-        raise RunFolderError(f"{folder / 'manifest.json'}: torn or not JSON ({error}).") from None
-    if not isinstance(manifest, dict) or manifest.get("finished_at") is None:
+    manifest = read_object(folder / "manifest.json")
+    if manifest.get("finished_at") is None:
         raise RunFolderError(f"{folder} has not finished. Finish it (`tiltyard run` or `place` again), then publish.")
     kind = "placement" if manifest.get("kind") == "placement" else "run"
-    stated = _stated_ratings(folder, kind)
+    stated: dict[str | None, EloReport] = {}
+    for path in [folder / "elo_ratings.json"] if kind == "placement" else sorted((folder / "ratings").glob("*.json")):
+        stated[None if kind == "placement" else path.stem] = EloReport.read(path)
     rules = msgspec.structs.replace(
         options.rules,
         only_connected=True,
@@ -105,10 +101,7 @@ def _from_folder(folder: Path, options: PublishOptions) -> StaticSite:
     extra = {path.relative_to(folder).as_posix(): path.read_bytes() for path in reports if path.is_file()}
     if kind == "placement":
         extra["elo_ratings.json"] = (folder / "elo_ratings.json").read_bytes()
-    before = _stamps(str(folder / "battles.jsonl"))
-    table = read_battles(folder / "battles.jsonl")
-    if _stamps(str(folder / "battles.jsonl")) != before:
-        raise TiltyardError(f"{folder} changed while it was read. Publish again when nothing writes to it.")
+    table = _read(str(folder / "battles.jsonl"))
     title = options.title or folder.resolve().name
     made = static_site(table, kind, title, replace(options, rules=rules), texts, [], extra=extra)
     return replace(made, notes=(*_differences(made, stated), *made.notes), missing=_missing(folder))
@@ -118,13 +111,6 @@ def _missing(source: str | Path) -> str:
     """How many matchups of a run have no verdict; empty where all have one."""
     missing = missing_verdicts(source)
     return f"{missing.sentence}: they are in no rating." if missing else ""
-
-
-def _stated_ratings(folder: Path, kind: str) -> dict[str | None, EloReport]:
-    """The ratings that a run or placement itself wrote, by dimension."""
-    if kind == "placement":
-        return {None: EloReport.read(folder / "elo_ratings.json")}
-    return {path.stem: EloReport.read(path) for path in sorted((folder / "ratings").glob("*.json"))}
 
 
 def _anchor(stated: EloReport) -> tuple[str, float] | None:
@@ -150,8 +136,7 @@ def _differences(made: StaticSite, stated: Mapping[str | None, EloReport]) -> li
 
 
 def _from_battles(source: str, options: PublishOptions) -> StaticSite:
-    before = _stamps(source)
-    table = read_battles(
+    table = _read(
         source,
         format=options.format,
         where=options.where,
@@ -159,10 +144,17 @@ def _from_battles(source: str, options: PublishOptions) -> StaticSite:
         on_bad=options.on_bad,
         map=options.map,
     )
-    if _stamps(source) != before:
-        raise TiltyardError(f"{source} changed while it was read. Publish again when nothing writes to it.")
     title = options.title or Path(source).name.split(".")[0] or "Battles"
     return static_site(table, "battles", title, options, {}, [], missing=_missing(source))
+
+
+def _read(source: str, **more: Any) -> BattleTable:
+    """The battles of a source that nobody writes to meanwhile."""
+    before = _stamps(source)
+    table = read_battles(source, **more)
+    if _stamps(source) != before:
+        raise TiltyardError(f"{source} changed while it was read. Publish again when nothing writes to it.")
+    return table
 
 
 def _stamps(source: str) -> list[tuple[str, int, int]]:

@@ -9,7 +9,6 @@ method needs about six steps: one dense solve each up to `DENSE_MODELS` models, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from tiltyard.errors import NotConverged, OptionValue, RatingError
 from tiltyard.ratings.comparisons import TIED, PairCells, sum_by
 from tiltyard.ratings.graph import Reach, half_win_prior, open_ends_of_a_lone_core, reach, ties_bounded
 from tiltyard.ratings.tie_models import CellSums, Curvature, Evaluation, TieModel
-from tiltyard.types import Floats
+from tiltyard.types import Floats, Ints
 
 DENSE_MODELS = 800
 """Above this many models the Newton step is solved by conjugate gradients (a dense solve grows with the cube)."""
@@ -66,59 +65,36 @@ class Parameters:
         return max(float(np.abs(part).max()) if part.size else 0.0 for part in parts)
 
 
-class StrengthPrior(Protocol):
-    """What is known of strengths beside the battles: a normal distribution with the precision matrix Q.
-
-    `precision` is what Q adds to the diagonal at most, `spread` the variance of what it pulls together.
-    """
-
-    @property
-    def precision(self) -> float:
-        """The largest entry on the diagonal of Q."""
-        ...
-
-    @property
-    def spread(self) -> float:
-        """The variance that true strengths may have around what they are pulled to: what the pull is wrong by."""
-        ...
-
-    def pull(self, strength: Floats) -> Floats:
-        """The slope of its log-density by each strength."""
-        ...
-
-    def log_density(self, strength: Floats) -> float:
-        """Its log-density, but for a constant."""
-        ...
-
-    def times(self, columns: Floats) -> Floats:
-        """Q times a vector, or times each column."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class NormalPrior:
-    """Strengths are pulled towards `mean` (their own mean apart) as by a normal distribution of this precision.
+class StrengthPrior:
+    """Strengths are pulled towards the mean of those of the same `model`, as by a normal distribution.
 
-    `spread` is the variance that true strengths may have around it: what the pull is wrong by.
+    `model` says for every strength whose it is: the same for all where there is one mean. `precision` is that of the
+    distribution, `spread` the variance that true strengths may have around their mean: what the pull is wrong by.
     """
 
     precision: float
-    mean: Floats
     spread: float
-
-    def pull(self, strength: Floats) -> Floats:
-        """The slope of its log-density by each strength."""
-        away = strength - self.mean
-        return np.asarray(-self.precision * (away - away.mean()))
+    model: Ints
 
     def log_density(self, strength: Floats) -> float:
         """Its log-density, but for a constant."""
-        away = strength - self.mean
-        return -0.5 * self.precision * float(((away - away.mean()) ** 2).sum())
+        return -0.5 * float(strength @ self.times(strength))
 
     def times(self, columns: Floats) -> Floats:
-        """The precision times each column."""
-        return np.asarray(self.precision * columns)
+        """The precision times what each entry differs by from the mean of its model's, column by column."""
+        return np.asarray(self.precision * (columns - self.means(columns)[self.model]))
+
+    def means(self, columns: Floats) -> Floats:
+        """The mean over each model's strengths."""
+        order = np.argsort(self.model, kind="stable")
+        ordered = self.model[order]
+        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        counts = np.diff(np.append(starts, len(ordered)))
+        sums = np.add.reduceat(columns[order], starts, axis=0)
+        result = np.zeros((int(self.model.max()) + 1, *columns.shape[1:]))
+        result[ordered[starts]] = (sums.T / counts).T
+        return result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,9 +182,7 @@ def bounded(cells: PairCells) -> tuple[PairCells, NDArray[np.int8]]:
     """The cells with the half-win prior of those models that need it, and every model's `Reach`."""
     state = reach(cells)
     if (state != Reach.HELD).any():
-        prior = half_win_prior(cells, state)
-        state = open_ends_of_a_lone_core(cells, state)
-        cells = cells.append(prior.first, prior.second, prior.counts)
+        return half_win_prior(cells, state), open_ends_of_a_lone_core(cells, state)
     return cells, state
 
 
@@ -280,7 +254,7 @@ def _newton_step(
     by_tie = sum_by(cells.group, here.by_tie, cells.n_groups)[tied_groups]
     gradient = np.concatenate([project(cells, here.by_delta), by_tie])
     if prior is not None:
-        gradient[:m] += prior.pull(point.strength)
+        gradient[:m] -= prior.times(point.strength)
     if held:
         few = border(cells, here.curvature, tied_groups)[m:]
         step = np.concatenate([np.zeros(m), solve_centred(few, gradient[m:], 0)])
@@ -302,12 +276,7 @@ def _with_prior(matrix: Floats, n_models: int, prior: StrengthPrior | None) -> F
 
 
 def response(fit: BradleyTerryFit, contrast: Floats) -> Floats:
-    """How each parameter moves with a score along `contrast`: the inverse information times it, in one solve.
-
-    Parameters:
-        fit: The fit.
-        contrast: Weights of the first parameters; those of strengths add up to 0.
-    """
+    """How each parameter moves with a score along `contrast`: the inverse information times it, in one solve."""
     right = np.zeros(fit.n_parameters)
     right[: len(contrast)] = contrast
     if fit.cells.n_models <= DENSE_MODELS:

@@ -152,8 +152,12 @@ def count_pairs(rows: Comparisons, *, slot: bool = False) -> Counted:
     """
     n_groups = 1 if rows.group is None else int(rows.group.max(initial=0)) + 1
     if rows.covariates is not None:
-        group = np.zeros(len(rows), dtype=np.int64) if rows.group is None else rows.group
-        return _rows_as_cells(rows, group, n_groups, slot=slot)
+        n = len(rows)
+        group = np.zeros(n, dtype=np.int64) if rows.group is None else rows.group
+        design = np.column_stack([np.ones(n), rows.covariates]) if slot else rows.covariates
+        counts = _sum_results(np.arange(n), rows.result, rows.share, rows.weight, n)
+        cells = PairCells(rows.n_models, rows.first, rows.second, counts, group, n_groups, design)
+        return Counted(cells, np.arange(n), rows.result, rows.share)
     flip = np.zeros(len(rows), dtype=bool) if slot else rows.first > rows.second
     result = np.where(flip & (rows.result != TIED), 1 - rows.result, rows.result).astype(np.int8)
     share = None if rows.share is None else np.where(flip, 1.0 - rows.share, rows.share)
@@ -174,16 +178,6 @@ def count_pairs(rows: Comparisons, *, slot: bool = False) -> Counted:
         design=np.ones((len(distinct), 1)) if slot else np.empty((len(distinct), 0)),
     )
     return Counted(cells, cell, result, share)
-
-
-def _rows_as_cells(rows: Comparisons, group: Ints, n_groups: int, *, slot: bool) -> Counted:
-    assert rows.covariates is not None
-    n = len(rows)
-    cell = np.arange(n)
-    design = np.column_stack([np.ones(n), rows.covariates]) if slot else rows.covariates
-    counts = _sum_results(cell, rows.result, rows.share, rows.weight, n)
-    cells = PairCells(rows.n_models, rows.first, rows.second, counts, group, n_groups, design)
-    return Counted(cells, cell, rows.result, rows.share)
 
 
 def _number_keys(key: Ints, n_possible: int) -> tuple[Ints, Ints]:

@@ -103,12 +103,6 @@ class Glicko2State:
     deviation: Floats
     volatility: Floats
 
-    def copy(self) -> Glicko2State:
-        """A copy of the state with its own arrays."""
-        return Glicko2State(
-            *(np.array(column, np.float64) for column in (self.rating, self.deviation, self.volatility))
-        )
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Glicko2History:
@@ -137,7 +131,7 @@ def rate_battles(
     is), or the number of models when all are new. Both models of a battle are updated from their states before it.
     `weight` is how much of each battle counts, above 0: a battle of weight ½ moves ratings about half as far.
     """
-    return _one_by_one(a, b, score_a, weight, start, settings, keep_history=False).state
+    return rate_battles_history(a, b, score_a, start=start, settings=settings, weight=weight).state
 
 
 def rate_battles_history(
@@ -150,7 +144,14 @@ def rate_battles_history(
     weight: ArrayLike | None = None,
 ) -> Glicko2History:
     """The state of `rate_battles` and the way there: both models' ratings and deviations after every battle."""
-    return _one_by_one(a, b, score_a, weight, start, settings, keep_history=True)
+    state = _started(start, settings)
+    first, second = checked_pairs(a, b, len(state.rating))
+    scores = checked_scores(score_a, first)
+    weights = EVERY_ONE if weight is None else checked_weights(weight, first)
+    history = np.empty((len(first), 4))
+    run = rate_one_by_one.run(len(first) * PLAIN_SECONDS_PER_BATTLE)
+    run(first, second, scores, weights, state.rating, state.deviation, state.volatility, settings.rules(), history)
+    return Glicko2History(history[:, :2], history[:, 2:], state)
 
 
 def rate_periods(
@@ -205,30 +206,12 @@ def _g(deviation: ArrayLike) -> Floats:
     return np.asarray(1.0 / np.sqrt(1.0 + 3.0 * phi * phi / math.pi**2))
 
 
-def _one_by_one(
-    a: ArrayLike,
-    b: ArrayLike,
-    score_a: ArrayLike,
-    weight: ArrayLike | None,
-    start: Glicko2State | int,
-    settings: Glicko2Settings,
-    *,
-    keep_history: bool,
-) -> Glicko2History:
-    state = _started(start, settings)
-    first, second = checked_pairs(a, b, len(state.rating))
-    scores = checked_scores(score_a, first)
-    weights = EVERY_ONE if weight is None else checked_weights(weight, first)
-    history = np.empty((len(first) if keep_history else 0, 4))
-    run = rate_one_by_one.run(len(first) * PLAIN_SECONDS_PER_BATTLE)
-    run(first, second, scores, weights, state.rating, state.deviation, state.volatility, settings.rules(), history)
-    return Glicko2History(history[:, :2], history[:, 2:], state)
-
-
 def _started(start: Glicko2State | int, settings: Glicko2Settings) -> Glicko2State:
     if not isinstance(start, Glicko2State):
         return settings.new_state(start)
-    state = start.copy()
+    state = Glicko2State(
+        *(np.array(column, np.float64) for column in (start.rating, start.deviation, start.volatility))
+    )
     n_models = len(state.rating)
     if not (state.rating.shape == state.deviation.shape == state.volatility.shape == (n_models,)):
         raise OptionError("Glicko-2: rating, deviation and volatility of a state must be rows of the same length.")

@@ -7,7 +7,6 @@ ways along wins, a tie being a step both ways (Ford 1957): no group may be unbea
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +53,11 @@ def reach(cells: PairCells) -> NDArray[np.int8]:
     core[0] = True
     if _reachable(core, winner, loser).all() and _reachable(core, loser, winner).all():
         return np.full(cells.n_models, Reach.HELD, dtype=np.int8)
-    core = _largest_strong_component(cells, winner, loser)
+    # The largest group within which everybody is joined to everybody both ways; the busier one of equals.
+    label = strong_components(cells.n_models, winner, loser)
+    sizes, n = np.bincount(label), cells.counts.sum(axis=1)
+    battles = sum_by(label[cells.first], n, len(sizes)) + sum_by(label[cells.second], n, len(sizes))
+    core = np.asarray(label == np.lexsort((battles, sizes))[-1])
     state = np.full(cells.n_models, Reach.APART, dtype=np.int8)
     below, above = _reachable(core, winner, loser), _reachable(core, loser, winner)
     state[below] = Reach.WINLESS
@@ -70,15 +73,6 @@ def _reachable(start: NDArray[np.bool_], source: Ints, target: Ints) -> NDArray[
     while count != (count := int(seen.sum())) and count < len(seen):
         seen[target[seen[source]]] = True
     return seen
-
-
-def _largest_strong_component(cells: PairCells, winner: Ints, loser: Ints) -> NDArray[np.bool_]:
-    """The largest group within which everybody is joined to everybody both ways; the busier one of equals."""
-    label = strong_components(cells.n_models, winner, loser)
-    sizes = np.bincount(label)
-    n = cells.counts.sum(axis=1)
-    battles = sum_by(label[cells.first], n, len(sizes)) + sum_by(label[cells.second], n, len(sizes))
-    return np.asarray(label == np.lexsort((battles, sizes))[-1])
 
 
 def ties_bounded(cells: PairCells) -> bool:
@@ -150,17 +144,8 @@ def _levels_exist(n_models: int, up: Ints, down: Ints, gap: Floats) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Prior:
-    """Pseudo-battles that keep unbounded models finite: half a win and half a loss each."""
-
-    first: Ints
-    second: Ints
-    counts: Floats
-
-
-def half_win_prior(cells: PairCells, state: NDArray[np.int8]) -> Prior:
-    """Half a win and half a loss for every model that is not HELD, spread over the opponents it met.
+def half_win_prior(cells: PairCells, state: NDArray[np.int8]) -> PairCells:
+    """The cells, and half a win and half a loss for every model that is not HELD, spread over the opponents it met.
 
     Model i gets ½·n_ij/n_i of a win, and as much of a loss, against each opponent j. That makes every edge that leaves
     a group passable both ways, so the ratings are finite.
@@ -173,7 +158,7 @@ def half_win_prior(cells: PairCells, state: NDArray[np.int8]) -> Prior:
     loose = (state[model] != Reach.HELD) & (meetings > 0)
     model, opponent, meetings = model[loose], opponent[loose], meetings[loose]
     half = 0.5 * meetings / total[model]
-    return Prior(model, opponent, np.column_stack([half, half, np.zeros_like(half)]))
+    return cells.append(model, opponent, np.column_stack([half, half, np.zeros_like(half)]))
 
 
 def wins_and_losses(cells: PairCells) -> tuple[Floats, Floats]:
@@ -200,54 +185,22 @@ def open_ends_of_a_lone_core(cells: PairCells, state: NDArray[np.int8]) -> NDArr
     return opened
 
 
-FEW_EDGES = 20_000
-"""Up to this many edges a plain loop has found the components before SciPy is imported."""
+FEW_MODELS = 300
+"""Up to this many models a table of who can be walked to is made before SciPy is imported."""
 
 
 def strong_components(n_models: int, source: Ints, target: Ints) -> Ints:
-    """For every model the number of its strong component; components are numbered from the losing end.
+    """For every model the number of its strong component; components are numbered from the losing end."""
+    if n_models > FEW_MODELS:
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
 
-    Both ways number them alike: SciPy's, which is compiled but takes long to import, and a plain loop.
-    """
-    if len(source) <= FEW_EDGES:
-        return _tarjan(n_models, source, target)
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    edges = csr_array((np.ones(len(source), dtype=np.int8), (source, target)), shape=(n_models, n_models))
-    return np.asarray(connected_components(edges, directed=True, connection="strong")[1], dtype=np.int64)
-
-
-def _tarjan(n_models: int, source: Ints, target: Ints) -> Ints:
-    """Strong components by one walk in depth (Tarjan 1972, SIAM Journal on Computing 1:146), without recursion."""
-    nexts: list[list[int]] = [[] for _ in range(n_models)]
-    for edge in np.unique(source * n_models + target).tolist():
-        nexts[edge // n_models].append(edge % n_models)
-    label, seen, lowest = [-1] * n_models, [-1] * n_models, [0] * n_models
-    pending: list[int] = []
-    count = result = 0
-    for root in range(n_models):
-        path = [root] if seen[root] < 0 else []
-        while path:
-            node = path[-1]
-            if seen[node] < 0:
-                seen[node] = lowest[node] = count
-                count += 1
-                pending.append(node)
-            elif nexts[node]:
-                step = nexts[node].pop()
-                if seen[step] < 0:
-                    path.append(step)
-                elif label[step] < 0:
-                    lowest[node] = min(lowest[node], seen[step])
-            else:
-                path.pop()
-                if path:
-                    lowest[path[-1]] = min(lowest[path[-1]], lowest[node])
-                if lowest[node] == seen[node]:
-                    at = pending.index(node)
-                    for member in pending[at:]:
-                        label[member] = result
-                    del pending[at:]
-                    result += 1
-    return np.array(label, dtype=np.int64)
+        edges = csr_array((np.ones(len(source), dtype=np.int8), (source, target)), shape=(n_models, n_models))
+        return np.asarray(connected_components(edges, directed=True, connection="strong")[1], dtype=np.int64)
+    walked = np.eye(n_models)
+    walked[source, target] = 1.0
+    for _ in range(n_models.bit_length()):  # each round doubles the length of the walks
+        walked = (walked @ walked > 0.0).astype(np.float64)
+    member = ((walked > 0.0) & (walked.T > 0.0)).argmax(axis=1)  # the first model of each component stands for it
+    ahead_of = walked.sum(axis=1) * n_models + member
+    return np.asarray(np.unique(ahead_of, return_inverse=True)[1], dtype=np.int64)

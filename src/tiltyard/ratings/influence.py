@@ -24,66 +24,50 @@ LEVEL = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RemovableBattles:
-    """Groups of equal battles: where each counts, what one of them adds to the counts, and how many there are."""
-
-    cell: Ints
-    counts: Floats
-    number: Floats
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Robustness:
-    """For one fit, what is needed to ask about any pair of its models."""
+    """For one fit, what is needed to ask about any pair of its models.
+
+    Battles come in groups of equal ones: the `cell` where each counts, what one of them adds to its `counts`, and their
+    `number`. `by_delta` and `by_tie` are the derivatives of one battle's log-likelihood.
+    """
 
     fitted: BradleyTerryFit
     real: Counted
-    battles: RemovableBattles
-    scores: Floats
-    """Derivative of each group's log-likelihood by all parameters' directions: (groups, 2), by delta and by tie."""
+    cell: Ints
+    counts: Floats
+    number: Floats
+    by_delta: Floats
+    by_tie: Floats
     inverse: Floats
 
 
-def removable_battles(rows: Comparisons, counted: Counted) -> RemovableBattles:
-    """All battles, equal ones together; every soft outcome is separate."""
-    n = len(counted.cells)
+def prepare(fitted: BradleyTerryFit, rows: Comparisons, counted: Counted) -> Robustness:
+    """Everything that the pairs of one fit have in common; every soft outcome is a group of its own."""
     hard = np.ones(len(rows), dtype=bool) if counted.share is None else np.isnan(counted.share)
-    sums = sum_by(counted.cell[hard] * 3 + counted.result[hard], rows.weight[hard], 3 * n)
+    sums = sum_by(counted.cell[hard] * 3 + counted.result[hard], rows.weight[hard], 3 * len(counted.cells))
     filled = np.flatnonzero(sums)
     cell, counts, number = filled // 3, np.eye(3)[filled % 3], sums[filled]
-    if counted.share is None:
-        return RemovableBattles(cell, counts, number)
-    soft = np.flatnonzero(~hard)
-    share = counted.share[soft]
-    divided = np.column_stack([share, 1.0 - share, np.zeros(len(soft))])
-    return RemovableBattles(
-        np.concatenate([cell, counted.cell[soft]]),
-        np.concatenate([counts, divided]),
-        np.concatenate([number, rows.weight[soft]]),
-    )
-
-
-def prepare(fitted: BradleyTerryFit, rows: Comparisons, counted: Counted) -> Robustness:
-    """Everything that the pairs of one fit have in common."""
-    battles = removable_battles(rows, counted)
+    if counted.share is not None:
+        share = counted.share[~hard]
+        cell = np.concatenate([cell, counted.cell[~hard]])
+        counts = np.concatenate([counts, np.column_stack([share, 1.0 - share, np.zeros(len(share))])])
+        number = np.concatenate([number, rows.weight[~hard]])
     delta, tie = fitted.parameters.delta(fitted.cells), fitted.parameters.tie[fitted.cells.group]
     table = fitted.tie_model.result_scores(delta, tie)
-    by_delta = (battles.counts * table.delta[battles.cell]).sum(axis=1)
-    by_tie = (battles.counts * table.tie[battles.cell]).sum(axis=1)
-    scores = np.column_stack([by_delta, by_tie])
-    return Robustness(fitted, counted, battles, scores, fitted.inverse_information())
+    by_delta, by_tie = ((counts * scores[cell]).sum(axis=1) for scores in (table.delta, table.tie))
+    return Robustness(fitted, counted, cell, counts, number, by_delta, by_tie, fitted.inverse_information())
 
 
 def battles_to_swap(robustness: Robustness, above: int, below: int) -> int | None:
     """The fewest battles found whose removal puts `below` level with or above `above`; None if nothing does."""
-    fitted, battles = robustness.fitted, robustness.battles
+    fitted = robustness.fitted
     gap = float(fitted.parameters.strength[above] - fitted.parameters.strength[below])
     if gap <= LEVEL:
         return 0
     effect = _effect_on_gap(robustness, above, below)
     order = np.argsort(-effect, kind="stable")
     order = order[effect[order] > 0]
-    available = np.floor(battles.number[order])
+    available = np.floor(robustness.number[order])
     most = int(available.sum())
     if not most:
         return None
@@ -99,13 +83,13 @@ def battles_to_swap(robustness: Robustness, above: int, below: int) -> int | Non
 
 def _effect_on_gap(robustness: Robustness, above: int, below: int) -> Floats:
     """How far removing one battle of each group closes the gap, to first order."""
-    fitted, cell = robustness.fitted, robustness.battles.cell
+    fitted, cell = robustness.fitted, robustness.cell
     m, q = fitted.cells.n_models, fitted.cells.design.shape[1]
     a = robustness.inverse[:, above] - robustness.inverse[:, below]
     along = a[fitted.cells.first[cell]] - a[fitted.cells.second[cell]] + fitted.cells.design[cell] @ a[m : m + q]
     tie_direction = np.zeros(fitted.cells.n_groups)
     tie_direction[fitted.tied_groups] = a[m + q :]
-    return robustness.scores[:, 0] * along + robustness.scores[:, 1] * tie_direction[fitted.cells.group[cell]]
+    return robustness.by_delta * along + robustness.by_tie * tie_direction[fitted.cells.group[cell]]
 
 
 def _confirm(
@@ -128,11 +112,11 @@ def _confirm(
 
 def _swapped(robustness: Robustness, above: int, below: int, order: NDArray[np.intp], number: int) -> bool:
     """Whether a refit without the first `number` battles of `order` no longer has `above` ahead."""
-    battles, cells = robustness.battles, robustness.real.cells
-    available = np.floor(battles.number[order])
+    cells = robustness.real.cells
+    available = np.floor(robustness.number[order])
     taken = np.clip(number - (np.cumsum(available) - available), 0.0, available)
     removed = np.zeros_like(cells.counts)
-    np.add.at(removed, battles.cell[order], taken[:, None] * battles.counts[order])
+    np.add.at(removed, robustness.cell[order], taken[:, None] * robustness.counts[order])
     counts = np.maximum(cells.counts - removed, 0.0)
     counts[counts < 1e-9] = 0.0
     left = cells.with_counts(counts)

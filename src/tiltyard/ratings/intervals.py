@@ -28,21 +28,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, SparseInformation, assemble
 from tiltyard.ratings.clusters import (
-    ROWS_AT_ONCE,
     BattleDerivatives,
     ClusteredRows,
     ClusterSizes,
     cut_between_clusters,
     leave_one_out,
-    leave_one_out_by_diagonal,
     number_clusters,
+    score_triples,
     sum_of_squares,
     tie_places,
 )
@@ -85,48 +84,53 @@ class Clustering:
         return cls(matrix, sizes.count, total**2 / sizes.all_squares, effective, sizes.largest / total)
 
 
-class Uncertainty(Protocol):
-    """What intervals and places are cut from: variances, and how well each of them is known."""
+class Uncertainty:
+    """What intervals and places are cut from: variances, and how well each of them is known.
 
-    @property
-    def degrees(self) -> Floats:
-        """The degrees of freedom of each model."""
-        ...
+    `degrees` are the degrees of freedom of each model, `few` says which have few battles or clusters; `ways` are the
+    clusterings, empty row by row.
+    """
 
-    @property
-    def ways(self) -> tuple[Clustering, ...]:
-        """The clusterings; empty row by row."""
-        ...
+    degrees: Floats
+    few: NDArray[np.bool_]
+    ways: tuple[Clustering, ...]
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Which models have an interval."""
-        ...
+        """Which models have an interval: those with enough effective clusters."""
+        return np.asarray(self.degrees >= FEWEST_CLUSTERS - 1.0 if self.ways else self.degrees > 0.0)
 
     @property
     def all_degrees(self) -> float:
-        """The degrees of freedom of what all battles share."""
-        ...
+        """The degrees of freedom of what all battles share: a covariate's coefficient."""
+        return max(min(way.effective_count for way in self.ways) - 1.0, 1.0) if self.ways else math.inf
 
     def variances(self, zero: Floats | None = None) -> Floats:
         """The variance of every strength minus a weighted mean of strengths (`zero` holds the weights; None: all)."""
-        ...
+        raise NotImplementedError
 
     def fisher_variances(self, zero: Floats | None = None) -> Floats:
-        """The same as the model itself has it: for models with few battles or clusters, 0 for the others."""
-        ...
+        """The same as the model itself has it: for models with few battles or clusters, 0 for the others.
+
+        Measured from one model (an anchor) that has few, all have few.
+        """
+        few = self.few | self.few[int(np.argmax(zero))] if zero is not None and zero.max() == 1.0 else self.few
+        return np.where(few, np.maximum(self._by_model(zero), 0.0), 0.0)
+
+    def _by_model(self, zero: Floats | None) -> Floats:
+        raise NotImplementedError
 
     def variance(self, parameter: int) -> float:
-        """The variance of one parameter."""
-        ...
+        """The variance of one parameter that is not a strength: the largest that one of the clusterings gives."""
+        raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Covariance:
+@dataclass(frozen=True, eq=False)
+class Covariance(Uncertainty):
     """What is known about the errors of all parameters of a fit, strengths measured from their mean.
 
     A variance is the largest that one of `matrices` gives. `fisher` is the covariance if every row were independent and
-    the model exact. `degrees` are the degrees of freedom of each model; `ways` the clusterings, empty row by row.
+    the model exact.
     """
 
     matrices: tuple[Floats, ...]
@@ -134,16 +138,6 @@ class Covariance:
     degrees: Floats
     few: NDArray[np.bool_]
     ways: tuple[Clustering, ...] = ()
-
-    @property
-    def known(self) -> NDArray[np.bool_]:
-        """Which models have an interval: those with enough effective clusters."""
-        return well_known(self)
-
-    @property
-    def all_degrees(self) -> float:
-        """The degrees of freedom of what all battles share: a covariate's coefficient."""
-        return shared_degrees(self)
 
     @property
     def matrix(self) -> Floats:
@@ -157,9 +151,8 @@ class Covariance:
         """The variance of every strength minus a mean of strengths (`zero` holds its weights; None: of all)."""
         return np.asarray(np.maximum(np.max([self._from_zero(matrix, zero) for matrix in self.matrices], axis=0), 0.0))
 
-    def fisher_variances(self, zero: Floats | None = None) -> Floats:
-        """The same as the model itself has it: for models with few battles or clusters, 0 for the others."""
-        return np.where(few_from(self.few, zero), np.maximum(self._from_zero(self.fisher, zero), 0.0), 0.0)
+    def _by_model(self, zero: Floats | None) -> Floats:
+        return self._from_zero(self.fisher, zero)
 
     def differences(self) -> Floats:
         """The variance of every difference of two strengths.
@@ -185,21 +178,6 @@ class Covariance:
     def variance(self, parameter: int) -> float:
         """The variance of one parameter."""
         return max(float(matrix[parameter, parameter]) for matrix in self.matrices)
-
-
-def few_from(few: NDArray[np.bool_], zero: Floats | None) -> NDArray[np.bool_]:
-    """Which models have few battles or clusters, measured from `zero`: all of them where it is one that has."""
-    return few | few[int(np.argmax(zero))] if zero is not None and zero.max() == 1.0 else few
-
-
-def well_known(errors: Uncertainty) -> NDArray[np.bool_]:
-    """Which models have an interval: those with enough effective clusters."""
-    return np.asarray(errors.degrees >= FEWEST_CLUSTERS - 1.0 if errors.ways else errors.degrees > 0.0)
-
-
-def shared_degrees(errors: Uncertainty) -> float:
-    """The degrees of freedom of what all battles share: a covariate's coefficient."""
-    return max(min(way.effective_count for way in errors.ways) - 1.0, 1.0) if errors.ways else math.inf
 
 
 def sandwich(fit: BradleyTerryFit, rows: Comparisons, counted: Counted) -> Covariance:
@@ -355,9 +333,6 @@ def clustered_rows(
 ) -> Iterator[ClusteredRows]:
     """The rows that share their clusters, with their derivatives: cluster by cluster, in pieces."""
     scores, place = derivatives.scores, tie_places(fit)
-    if counted.share is None and (rows.weight[shared] == 1.0).all():
-        yield from _single_battles(fit, derivatives, counted, cluster, shared)
-        return
     shared = shared[order_of(cluster[shared])]
     for piece in cut_between_clusters(cluster[shared]):
         chosen = shared[piece]
@@ -378,48 +353,6 @@ def clustered_rows(
         )
 
 
-def _single_battles(
-    fit: BradleyTerryFit, derivatives: BattleDerivatives, counted: Counted, cluster: Ints, shared: NDArray[np.intp]
-) -> Iterator[ClusteredRows]:
-    """The same where every row is one battle with one of three results: cluster, cell and result are sorted as one.
-
-    So nothing has to be fetched from where the row stood, which for millions of rows takes longer than the arithmetic.
-    """
-    place, scores = tie_places(fit), derivatives.scores
-    kinds = 3 * len(counted.cells)
-    packed = cluster[shared]
-    packed *= kinds
-    packed += 3 * counted.cell[shared]
-    packed += counted.result[shared]
-    packed.sort()
-    for owner, kind in _unpacked(packed, kinds):
-        cell = kind // 3
-        yield ClusteredRows(
-            n_models=fit.cells.n_models,
-            n_ties=len(fit.tied_groups),
-            first=fit.cells.first[cell],
-            second=fit.cells.second[cell],
-            cluster=number_clusters(owner),
-            weight=np.ones(len(cell)),
-            pull=scores.delta.ravel()[kind],
-            tied=scores.tie.ravel()[kind],
-            bend=derivatives.bend[cell],
-            design=fit.cells.design[cell],
-            tie_at=place[fit.cells.group[cell]],
-            leverage=derivatives.leverage[cell],
-        )
-
-
-def _unpacked(packed: Ints, kinds: int) -> Iterator[tuple[Ints, Ints]]:
-    """Cluster and kind of sorted rows, in pieces of about ROWS_AT_ONCE, no cluster cut in two."""
-    start = 0
-    while start < len(packed):
-        last = int(packed[min(start + ROWS_AT_ONCE, len(packed)) - 1]) // kinds
-        end = int(np.searchsorted(packed, (last + 1) * kinds))
-        yield np.divmod(packed[start:end], kinds)
-        start = end
-
-
 def cluster_moves(
     fit: BradleyTerryFit, rows: Comparisons, counted: Counted, cluster: Ints, n_clusters: int, *, corrected: bool
 ) -> Floats:
@@ -434,12 +367,7 @@ def cluster_moves(
     used, done = np.unique(cluster), 0  # pieces hold whole clusters, in the order of their numbers
     for piece in clustered_rows(fit, derivatives, rows, counted, cluster, np.arange(len(rows))):
         part = leave_one_out(piece, derivatives.inverse) if corrected else piece
-        size = part.n_clusters * m
-        place = part.cluster * m
-        score = sum_by(place + part.first, part.pull, size) - sum_by(place + part.second, part.pull, size)
-        others = [sum_by(part.cluster, column, part.n_clusters) for column in part.rest().T]
-        scores = np.column_stack([score.reshape(-1, m), *others])
-        moves[used[done : done + part.n_clusters]] = scores @ derivatives.inverse[:, :m]
+        moves[used[done : done + part.n_clusters]] = part.score_table() @ derivatives.inverse[:, :m]
         done += part.n_clusters
     return moves
 
@@ -542,9 +470,9 @@ class Draws:
         return float(value.mean() + value.std(ddof=1) / np.sqrt(len(value)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DrawnCovariance:
-    """What is known about the errors of a fit of many models: an `Uncertainty` that holds draws instead of a matrix.
+@dataclass(frozen=True, eq=False)
+class DrawnCovariance(Uncertainty):
+    """What is known about the errors of a fit of many models, by draws instead of a matrix.
 
     `each` are the draws of every clustering (of single rows where there is none), `both` those of the rows that agree
     in both of two. `fisher` are draws of the model's own covariance.
@@ -556,16 +484,6 @@ class DrawnCovariance:
     degrees: Floats
     few: NDArray[np.bool_]
     ways: tuple[Clustering, ...] = ()
-
-    @property
-    def known(self) -> NDArray[np.bool_]:
-        """Which models have an interval: those with enough effective clusters."""
-        return well_known(self)
-
-    @property
-    def all_degrees(self) -> float:
-        """The degrees of freedom of what all battles share: a covariate's coefficient."""
-        return shared_degrees(self)
 
     def widest(self) -> Draws:
         """The draws of the clustering on which the strengths depend most."""
@@ -582,13 +500,10 @@ class DrawnCovariance:
             largest = np.maximum(largest, together + spread)
         return np.where(_moving(zero, len(self.degrees)), np.maximum(largest, 0.0), 0.0)
 
-    def fisher_variances(self, zero: Floats | None = None) -> Floats:
-        """The same as the model itself has it: for models with few battles or clusters, 0 for the others."""
-        value, error = self.fisher.variances(zero)
-        return np.where(few_from(self.few, zero) & _moving(zero, len(self.few)), np.maximum(value + error, 0.0), 0.0)
+    def _by_model(self, zero: Floats | None) -> Floats:
+        return np.where(_moving(zero, len(self.few)), sum(self.fisher.variances(zero)), 0.0)
 
-    def variance(self, parameter: int) -> float:
-        """The variance of one parameter that is not a strength: the largest that one of the clusterings gives."""
+    def variance(self, parameter: int) -> float:  # noqa: D102
         return max(draws.variance(parameter) for draws in self.each)
 
 
@@ -611,8 +526,7 @@ def drawn_sandwich(
     def draw(number: int, scores: csc_array[np.float64], factor: float = 1.0) -> Draws:
         return _draw(information, scores, factor, np.random.default_rng([seed, number]), draws)
 
-    root = _Spread(fit)
-    fisher = draw(0, root.matrix(*root.root(fit.curvature())))
+    fisher = draw(0, _matrix(fit, *_root(fit, fit.curvature())))
     seen = SURE_SHARE * fisher.squared_gaps(fit.cells.first, fit.cells.second)
     derivatives = BattleDerivatives.by_diagonal(fit, inverse_diagonal, seen)
     if not rows.clusters:
@@ -669,67 +583,47 @@ def _one_way(
     corrected: bool,
 ) -> tuple[csc_array[np.float64], Clustering]:
     """The scores of one kind of clusters, a column each, and what the clusters are worth."""
-    own, spread = independent_rows(rows, cluster), _Spread(fit)
+    own = independent_rows(rows, cluster)
     scores = derivatives.scores_without if corrected else derivatives.scores
-    parts, columns = spread.root(own_squares(fit, scores, rows, counted, own))
+    parts, columns = _root(fit, own_squares(fit, scores, rows, counted, own))
     sizes = ClusterSizes.alone(rows.take(own))
     if cluster is not None:
         for shared in clustered_rows(fit, derivatives, rows, counted, cluster, np.flatnonzero(~own)):
             sizes += ClusterSizes.of(shared)
-            kept = leave_one_out_by_diagonal(shared, derivatives.inverse) if corrected else shared
-            parts.append(spread.rows(kept, columns))
+            kept = leave_one_out(shared, derivatives.inverse) if corrected else shared
+            clusters, parameter, value = kept.scores()
+            parts.append((columns + clusters, parameter, value))
             columns += shared.n_clusters
-    return spread.matrix(parts, columns), Clustering.of(np.empty((0, 0)), sizes, rows)
+    return _matrix(fit, parts, columns), Clustering.of(np.empty((0, 0)), sizes, rows)
 
 
 Triples = tuple[Ints, Ints, Floats]
+"""Entries of a sparse matrix of scores: cluster, parameter, value."""
 
 
-class _Spread:
-    """Slopes by log-odds and by tie as entries of a sparse matrix (parameters, clusters)."""
+def _root(fit: BradleyTerryFit, squares: Curvature) -> tuple[list[Triples], int]:
+    """Entries of scores whose squares sum to these, and of how many clusters.
 
-    def __init__(self, fit: BradleyTerryFit) -> None:
-        self.fit, self.n = fit, fit.n_parameters
-        self.tie_at = tie_places(fit)[fit.cells.group]
+    One is for each cell, with its slopes by log-odds and tie, and one for each tie parameter with what is left.
+    """
+    cells, n, ties = fit.cells, len(fit.cells), np.arange(len(fit.tied_groups))
+    tie_at = tie_places(fit)[cells.group]
+    top = np.sqrt(np.maximum(squares.delta, 0.0))
+    across = np.divide(squares.cross, top, out=np.zeros(n), where=top > 0.0)
+    has = tie_at >= 0
+    rest = sum_by(tie_at[has], np.maximum(squares.tie - across**2, 0.0)[has], len(ties))
+    each = score_triples(np.arange(n), cells.first, cells.second, cells.design, cells.n_models, top, tie_at, across)
+    return [each, (n + ties, cells.n_models + cells.design.shape[1] + ties, np.sqrt(rest))], n + len(ties)
 
-    def root(self, squares: Curvature) -> tuple[list[Triples], int]:
-        """Entries of columns whose squares sum to these, and how many columns.
 
-        One is for each cell, with its slopes by log-odds and tie, and one for each tie parameter with what is left.
-        """
-        cells, n = self.fit.cells, len(self.fit.cells)
-        top = np.sqrt(np.maximum(squares.delta, 0.0))
-        across = np.divide(squares.cross, top, out=np.zeros(n), where=top > 0.0)
-        each = self._triples(cells.first, cells.second, cells.design, self.tie_at, np.arange(n), top, across)
-        has, ties = self.tie_at >= 0, np.arange(len(self.fit.tied_groups))
-        rest = sum_by(self.tie_at[has], np.maximum(squares.tie - across**2, 0.0)[has], len(ties))
-        parameter = cells.n_models + cells.design.shape[1] + ties
-        return [each, (parameter, n + ties, np.sqrt(rest))], n + len(ties)
+def _matrix(fit: BradleyTerryFit, parts: list[Triples], clusters: int) -> csc_array[np.float64]:
+    """The sparse matrix (parameters, clusters); entries at one place add up. A prior's pull is one more per model."""
+    from scipy.sparse import csc_array
 
-    def rows(self, rows: ClusteredRows, offset: int) -> Triples:
-        """The entries of rows that share clusters, whose columns start at `offset`."""
-        return self._triples(
-            rows.first, rows.second, rows.design, rows.tie_at, offset + rows.cluster, rows.pull, rows.tied
-        )
-
-    def _triples(
-        self, first: Ints, second: Ints, design: Floats, tie_at: Ints, column: Ints, pull: Floats, tied: Floats
-    ) -> Triples:
-        m, q = self.fit.cells.n_models, design.shape[1]
-        has = np.flatnonzero((tie_at >= 0) & (tied != 0.0))
-        parameter = [first, second, *(np.full(len(first), m + k) for k in range(q)), m + q + tie_at[has]]
-        columns = [column] * (2 + q) + [column[has]]
-        values = [pull, -pull, *(pull * z for z in design.T), tied[has]]
-        return np.concatenate(parameter), np.concatenate(columns), np.concatenate(values)
-
-    def matrix(self, parts: list[Triples], columns: int) -> csc_array[np.float64]:
-        """The sparse matrix of all entries; entries at one place add up. A prior's pull has a column for each model."""
-        from scipy.sparse import csc_array
-
-        prior = self.fit.prior
-        if prior is not None:
-            each = np.arange(self.fit.cells.n_models)
-            parts = [*parts, (each, columns + each, np.full(len(each), prior.precision * np.sqrt(prior.spread)))]
-            columns += len(each)
-        parameter, column, value = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return csc_array((value, (parameter, column)), shape=(self.n, columns))
+    prior = fit.prior
+    if prior is not None:
+        each = np.arange(fit.cells.n_models)
+        parts = [*parts, (clusters + each, each, np.full(len(each), prior.precision * np.sqrt(prior.spread)))]
+        clusters += len(each)
+    cluster, parameter, value = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return csc_array((value, (parameter, cluster)), shape=(fit.n_parameters, clusters))

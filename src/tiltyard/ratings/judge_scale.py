@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.errors import NotConverged, RatingError
-from tiltyard.ratings.bradley_terry import BradleyTerryFit, NormalPrior, assemble, border, fit
+from tiltyard.ratings.bradley_terry import BradleyTerryFit, StrengthPrior, assemble, border, fit
 from tiltyard.ratings.comparisons import TIED, PairCells, sum_by
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import FEW
@@ -262,7 +262,7 @@ def _fit_verdicts(strength: Floats, verdicts: CalibrationVerdicts) -> _VerdictFi
             tau2 = best.tau_squared()
             if tau2 == 0.0 or abs(tau2 - best.tau2) <= TAU_TOLERANCE * tau2:
                 break
-            prior = NormalPrior(1.0 / tau2, np.zeros(m), tau2)
+            prior = StrengthPrior(1.0 / tau2, tau2, np.zeros(m, dtype=np.int64))
             best = replace(best, fit=fit(cells, HALF, start=best.fit.parameters, prior=prior), tau2=tau2)
     except NotConverged as error:
         raise NotConverged("the judge's slope did not converge: calibrate on more battles.") from error

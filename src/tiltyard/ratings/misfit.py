@@ -22,15 +22,15 @@ The variance of a score is the largest of: what the model says, what each kind o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, assemble, invert_centred
 from tiltyard.ratings.bradley_terry import fit as refit
-from tiltyard.ratings.clusters import ROWS_AT_ONCE, number_clusters, tie_places
+from tiltyard.ratings.clusters import number_clusters, tie_places
 from tiltyard.ratings.comparisons import FIRST_WON, OWN_CLUSTER, TIED, Comparisons, Counted, sum_by
 from tiltyard.ratings.intervals import row_scores
 from tiltyard.ratings.tie_models import Curvature
@@ -51,118 +51,6 @@ PIECES = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ColumnPart:
-    """Where each row adds to a table of columns: at `place`, its score by log-odds and by tie times these factors."""
-
-    place: Ints
-    by_odds: Floats | None = None
-    by_tie: Floats | None = None
-
-
-Columns = tuple[ColumnPart, ...]
-"""The entries of every row in one family of parameters."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scored:
-    """Rows (or cells) of battles: who met, and the derivatives of their log-likelihood, weights included.
-
-    `bend` is the curvature: columns by log-odds, by both, by tie. `tie_at` is the place of the row's tie parameter
-    among those of the fit, −1 where it has none.
-    """
-
-    n_models: int
-    n_ties: int
-    first: Ints
-    second: Ints
-    design: Floats
-    tie_at: Ints
-    pull: Floats
-    tied: Floats
-    bend: Floats
-
-    @property
-    def n_parameters(self) -> int:
-        """Strengths, coefficients and tie parameters."""
-        return int(self.n_models + self.design.shape[1] + self.n_ties)
-
-    def parameters(self, factor: Floats | None = None) -> Columns:
-        """The columns of the fit's own parameters, each row times a factor."""
-        one = np.ones(len(self.first)) if factor is None else factor
-        columns = [ColumnPart(self.first, one), ColumnPart(self.second, -one)]
-        m, q = self.n_models, self.design.shape[1]
-        columns += [ColumnPart(np.full(len(one), m + k), one * self.design[:, k]) for k in range(q)]
-        if self.n_ties:
-            has = self.tie_at >= 0
-            columns.append(ColumnPart(m + q + np.where(has, self.tie_at, 0), None, np.where(has, one, 0.0)))
-        return tuple(columns)
-
-    def sums(self, columns: Columns, size: int) -> Floats:
-        """The score by each of `size` parameters."""
-        return sum((sum_by(entry.place, self._score(entry), size) for entry in columns), np.zeros(size))
-
-    def grouped(self, columns: Columns, size: int, way: Grouping) -> Floats:
-        """The scores summed by group: (groups, size)."""
-        total = np.zeros(way.n_groups * size)
-        start = way.group * size
-        keys, spread = np.empty_like(start), np.empty(len(start))  # for all columns: large arrays are dear to make
-        for entry in columns:
-            value, place = self._score(entry), entry.place.astype(np.int64, copy=False)
-            if way.at is not None and way.scale is not None:
-                value *= way.scale
-                value, place = value.take(way.at, out=spread, mode="clip"), place.take(way.at, out=keys, mode="clip")
-            total += sum_by(np.add(start, place, out=keys), value, way.n_groups * size)
-        return total.reshape(way.n_groups, size)
-
-    def _score(self, entry: ColumnPart) -> Floats:
-        value = np.zeros(len(self.first))
-        if entry.by_odds is not None:
-            value += self.pull * entry.by_odds
-        if entry.by_tie is not None:
-            value += self.tied * entry.by_tie
-        return value
-
-    def information(self, columns: Columns, size: int) -> Floats:
-        """Minus the second derivatives by these parameters and by the fit's own: (size, parameters)."""
-        n, own = self.n_parameters, self.parameters()
-        total = np.zeros(size * n)
-        for one in columns:
-            by_odds, by_tie = self._bent(one)
-            for other in own:
-                value = np.zeros(len(self.first))
-                if other.by_odds is not None:
-                    value += by_odds * other.by_odds
-                if other.by_tie is not None:
-                    value += by_tie * other.by_tie
-                total += sum_by(one.place * n + other.place, value, size * n)
-        return total.reshape(size, n)
-
-    def own_information(self, columns: Columns, size: int) -> Floats:
-        """The same by each parameter twice; no row may have two entries in one place."""
-        total = np.zeros(size)
-        for one in columns:
-            by_odds, by_tie = self._bent(one)
-            value = np.zeros(len(self.first))
-            if one.by_odds is not None:
-                value += by_odds * one.by_odds
-            if one.by_tie is not None:
-                value += by_tie * one.by_tie
-            total += sum_by(one.place, value, size)
-        return total
-
-    def _bent(self, entry: ColumnPart) -> tuple[Floats, Floats]:
-        """The curvature times an entry's factors: by log-odds and by tie."""
-        by_odds, by_tie = np.zeros(len(self.first)), np.zeros(len(self.first))
-        if entry.by_odds is not None:
-            by_odds += self.bend[:, 0] * entry.by_odds
-            by_tie += self.bend[:, 1] * entry.by_odds
-        if entry.by_tie is not None:
-            by_odds += self.bend[:, 1] * entry.by_tie
-            by_tie += self.bend[:, 2] * entry.by_tie
-        return by_odds, by_tie
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Grouping:
     """The rows of one kind of clusters in groups that do not depend on each other.
 
@@ -174,14 +62,6 @@ class Grouping:
     n_groups: int
     at: NDArray[np.intp] | None = None
     scale: Floats | None = None
-
-    def part(self, start: int, end: int) -> Grouping:
-        """The same for some rows in a row."""
-        if self.at is None:
-            return Grouping(self.group[start:end], self.n_groups)
-        assert self.scale is not None
-        low, high = np.searchsorted(self.at, [start, end])
-        return Grouping(self.group[low:high], self.n_groups, self.at[low:high] - start, self.scale[start:end])
 
 
 def groupings(rows: Comparisons, n_columns: int, rng: np.random.Generator) -> list[Grouping]:
@@ -217,55 +97,6 @@ def _grouping(cluster: Ints, weight: Floats, most: int, rng: np.random.Generator
     else:
         spread[alone], n_groups = rng.integers(most, size=count), most
     return Grouping(spread, n_groups, at, scale)
-
-
-@dataclass(slots=True, eq=False)
-class Family:
-    """Added parameters that are tested together: which columns they are, and the sums over all rows.
-
-    `columns` gives the columns of rows `start` … `end` in these cells; where it needs no more than the cells
-    (`by_cell`), information is summed by cell. `score` is the slope by each parameter, `cross` the information it
-    shares with the fit's own, `own` what it has in all; `by_group` holds the scores of every group, a table for each
-    kind of clusters.
-    """
-
-    size: int
-    columns: Callable[[Ints, int, int], Columns]
-    by_cell: bool = True
-    score: Floats = field(init=False)
-    cross: Floats = field(init=False)
-    own: Floats = field(init=False)
-    by_group: list[Floats] = field(init=False)
-
-    def start(self, n_parameters: int, ways: list[Grouping]) -> None:
-        """Empty sums."""
-        self.score, self.own = np.zeros(self.size), np.zeros(self.size)
-        self.cross = np.zeros((self.size, n_parameters))
-        self.by_group = [np.zeros((way.n_groups, self.size)) for way in ways]
-
-    def add_scores(self, rows: Scored, columns: Columns, ways: list[Grouping]) -> None:
-        """Add the scores of some rows."""
-        self.score += rows.sums(columns, self.size)
-        for total, way in zip(self.by_group, ways, strict=True):
-            total += rows.grouped(columns, self.size, way)
-
-    def add_information(self, rows: Scored, columns: Columns) -> None:
-        """Add the information of some rows or cells."""
-        self.cross += rows.information(columns, self.size)
-        self.own += rows.own_information(columns, self.size)
-
-    def projected(self, by_parameter: list[Floats], inverse: Floats) -> list[Floats]:
-        """Every group's scores less what the fit's own parameters take up of them."""
-        taken = inverse @ self.cross.T
-        return [table - strengths @ taken for table, strengths in zip(self.by_group, by_parameter, strict=True)]
-
-    def left_score(self, totals: Floats, inverse: Floats) -> Floats:
-        """The score less what the fit's own parameters take up: they have none of their own over all battles."""
-        return np.asarray(self.score - self.cross @ (inverse @ totals))
-
-    def left(self, inverse: Floats) -> Floats:
-        """What the battles say about each parameter beyond the fit's own: the variance of its score by the model."""
-        return np.asarray(np.maximum(self.own - ((self.cross @ inverse) * self.cross).sum(axis=1), 0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -312,7 +143,7 @@ def draw_signs(ways: list[Grouping], rng: np.random.Generator, draws: int = DRAW
 
 
 def test_scores(score: Floats, by_group: list[Floats], model: Floats, signs: list[NDArray[np.float32]]) -> Tested:
-    """Scores beside their draws; `by_group` has the part that the fit takes up subtracted, `model` is the variance."""
+    """Scores beside their draws; what the fit takes up is subtracted from both. `model` is the model's variance."""
     result = [(table * table).sum(axis=0) for table in by_group]
     variance = np.maximum(np.max(result, axis=0), model)
     if len(result) == 2:
@@ -349,151 +180,115 @@ MOST_ROWS = 100_000
 do not show is too small to matter."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoredBattles:
-    """A fit with its rows, and what the checks read of its cells.
+class ScoreEntry(NamedTuple):
+    """Where each row adds to some parameters: at `place`, its score by log-odds and by tie times these factors."""
 
-    `bend` is the curvature of one battle of each cell. `pair` numbers the pairs of models, each once: `low` and `high`
-    are the two, `met` their battles, `turn` is −1 where a cell has them the other way round.
+    place: Ints
+    by_odds: Floats | float = 0.0
+    by_tie: Floats | float = 0.0
+
+
+class Family(NamedTuple):
+    """Parameters that are tested together, and the entries of every row in them."""
+
+    size: int
+    entries: list[ScoreEntry]
+
+
+class ScoredBattles:
+    """The battles of a fit with the derivatives of their log-likelihood, and what its own parameters take up of them.
+
+    `pull` and `tied` are the slopes of every row by log-odds and by tie, weights included; `bend` is the curvature:
+    columns by log-odds, by both, by tie. `pair` numbers the pairs of models by cell: `low` and `high` are the two,
+    `met` their battles, `turn` is −1 where a cell has them the other way round.
     """
 
-    fit: BradleyTerryFit
-    rows: Comparisons
-    counted: Counted
-    bend: Floats
-    pair: Ints
-    turn: Floats
-    low: Ints
-    high: Ints
-    met: Floats
-
-    @classmethod
-    def of(cls, fit: BradleyTerryFit, rows: Comparisons, counted: Counted) -> ScoredBattles:
-        """The battles of a fit, without the cells of its prior."""
-        cells = counted.cells
-        total = fit.curvature()
-        n = cells.counts.sum(axis=1)
+    def __init__(self, fit: BradleyTerryFit, rows: Comparisons, counted: Counted, inverse: Floats) -> None:
+        self.fit, self.rows, self.counted, self.inverse = fit, rows, counted, inverse
+        cells, cell, m = counted.cells, counted.cell, counted.cells.n_models
+        self.gap = fit.parameters.delta(cells)
+        tie_at = tie_places(fit)[cells.group]
+        n, total = cells.counts.sum(axis=1), fit.curvature()
         bend = np.column_stack([total.delta, total.cross, total.tie])[: len(cells)] / np.maximum(n, 1e-300)[:, None]
-        bend[tie_places(fit)[cells.group] < 0, 1:] = 0.0
-        m = cells.n_models
+        bend[tie_at < 0, 1:] = 0.0
+        self.bend = rows.weight[:, None] * bend[cell]
+        scores = fit.tie_model.result_scores(self.gap, fit.parameters.tie[cells.group])
+        every = np.arange(len(rows))
+        self.pull = rows.weight * row_scores(scores.delta, counted, every)
+        self.tied = rows.weight * row_scores(scores.tie, counted, every)
         low, high = np.minimum(cells.first, cells.second), np.maximum(cells.first, cells.second)
-        names, pair = np.unique(low * m + high, return_inverse=True)
-        met = sum_by(pair, n, len(names))
-        turn = np.where(cells.first < cells.second, 1.0, -1.0)
-        return cls(fit, rows, counted, bend, pair, turn, names // m, names % m, met)
+        names, self.pair = np.unique(low * m + high, return_inverse=True)
+        self.low, self.high = np.divmod(names, m)
+        self.met = sum_by(self.pair, n, len(names))
+        self.turn = np.where(cells.first < cells.second, 1.0, -1.0)
+        self.checked_pairs = np.argsort(-self.met, kind="stable")[:MOST_PAIRS]
+        self.even = (float(self.met.mean()) / self.met)[self.pair]
+        self.part = float(rows.weight.sum()) / float(self.met.sum())
+        q = cells.design.shape[1]
+        own = [ScoreEntry(cells.first[cell], 1.0), ScoreEntry(cells.second[cell], -1.0)]
+        own += [ScoreEntry(np.full(len(cell), m + k), cells.design[cell, k]) for k in range(q)]
+        if len(fit.tied_groups):
+            has = tie_at[cell] >= 0
+            own.append(ScoreEntry(m + q + np.where(has, tie_at[cell], 0), by_tie=has.astype(np.float64)))
+        self.own = Family(fit.n_parameters, own)
 
-    @property
-    def gap(self) -> Floats:
-        """The log-odds of every cell."""
-        return self.fit.parameters.delta(self.counted.cells)
+    def families(self, times: tuple[Floats, Floats] | None, *, slot: bool) -> dict[str, Family]:
+        """What is tested: a parameter for each of the pairs that met most; the fit's own, every pair weighing the same.
 
-    @property
-    def even(self) -> Floats:
-        """The factor of every cell that makes all pairs weigh the same."""
-        return (float(self.met.mean()) / self.met)[self.pair]
-
-    @property
-    def checked_pairs(self) -> NDArray[np.intp]:
-        """The pairs that met most."""
-        return np.argsort(-self.met, kind="stable")[:MOST_PAIRS]
-
-    def pair_family(self) -> Family:
-        """One parameter for each of the pairs that met most."""
-        kept = self.checked_pairs
-        place = np.zeros(len(self.met), dtype=np.int64)
-        inside = np.zeros(len(self.met))
+        Where there is one, a tie parameter that grows with the square of the gap; the advantage of the first side;
+        and with times, for each model a strength that grows from its first battle to its last.
+        """
+        cells, cell, kept = self.counted.cells, self.counted.cell, self.checked_pairs
+        nowhere = np.zeros(len(cell), np.int64)
+        place, inside = np.zeros(len(self.met), dtype=np.int64), np.zeros(len(self.met))
         place[kept], inside[kept] = np.arange(len(kept)), 1.0
-        turn = self.turn * inside[self.pair]
-        return Family(len(kept), lambda cell, _start, _end: (ColumnPart(place[self.pair[cell]], turn[cell]),))
+        turn, even = self.turn * inside[self.pair], self.even[cell]
+        families = {
+            "pairs": Family(len(kept), [ScoreEntry(place[self.pair[cell]], turn[cell])]),
+            "schedule": Family(
+                self.own.size, [ScoreEntry(at, even * odds, even * tie) for at, odds, tie in self.own.entries]
+            ),
+        }
+        if len(self.fit.tied_groups):
+            families["ties"] = Family(1, [ScoreEntry(nowhere, by_tie=self.gap[cell] ** 2)])
+        same = self.rows.first == cells.first[cell]
+        if slot:
+            families["slot"] = Family(1, [ScoreEntry(nowhere, np.where(same, 1.0, -1.0))])
+        if times is not None:
+            one, other = np.where(same, times[0], times[1]), np.where(same, times[1], times[0])
+            entries = [ScoreEntry(cells.first[cell], one), ScoreEntry(cells.second[cell], -other)]
+            families["drift"] = Family(self.rows.n_models, entries)
+        return families
 
-    def schedule_family(self) -> Family:
-        """The fit's own parameters, every pair weighing the same."""
-        even = self.even
-        return Family(self.fit.n_parameters, lambda cell, _start, _end: self.scored(cell).parameters(even[cell]))
+    def sums(self, family: Family, way: Grouping | None = None) -> Floats:
+        """The scores by each parameter: of all rows (1, size), or of every group (groups, size)."""
+        groups = 1 if way is None else way.n_groups
+        start = 0 if way is None else way.group * family.size
+        total = np.zeros(groups * family.size)
+        for place, by_odds, by_tie in family.entries:
+            value = self.pull * by_odds + self.tied * by_tie
+            if way is not None and way.at is not None and way.scale is not None:
+                value, place = (value * way.scale)[way.at], place[way.at]
+            total += sum_by(start + place, value, len(total))
+        return total.reshape(groups, family.size)
 
-    def tie_family(self) -> Family:
-        """A tie parameter that grows with the square of the gap."""
-        square = self.gap**2
-        return Family(1, lambda cell, _start, _end: (ColumnPart(np.zeros(len(cell), np.int64), None, square[cell]),))
+    def information(self, family: Family) -> tuple[Floats, Floats]:
+        """Minus the second derivatives by these parameters and the fit's own, (size, parameters); and by each twice."""
+        n = self.own.size
+        cross, twice = np.zeros(family.size * n), np.zeros(family.size)
+        dd, dt, tt = self.bend.T
+        for place, by_odds, by_tie in family.entries:
+            odds, tie = dd * by_odds + dt * by_tie, dt * by_odds + tt * by_tie
+            twice += sum_by(place, odds * by_odds + tie * by_tie, family.size)
+            for other in self.own.entries:
+                cross += sum_by(place * n + other.place, odds * other.by_odds + tie * other.by_tie, len(cross))
+        return cross.reshape(family.size, n), twice
 
-    def slot_family(self) -> Family:
-        """The advantage of the first side."""
-
-        def columns(cell: Ints, start: int, end: int) -> Columns:
-            side = np.where(self.rows.first[start:end] == self.counted.cells.first[cell], 1.0, -1.0)
-            return (ColumnPart(np.zeros(len(cell), np.int64), side),)
-
-        return Family(1, columns, by_cell=False)
-
-    def drift_family(self, times: tuple[Floats, Floats]) -> Family:
-        """For each model a strength that grows from its first battle to its last."""
-
-        def columns(cell: Ints, start: int, end: int) -> Columns:
-            same = self.rows.first[start:end] == self.counted.cells.first[cell]
-            one, other = (time[start:end] for time in times)
-            return (
-                ColumnPart(self.counted.cells.first[cell], np.where(same, one, other)),
-                ColumnPart(self.counted.cells.second[cell], -np.where(same, other, one)),
-            )
-
-        return Family(self.rows.n_models, columns, by_cell=False)
-
-    def pieces(self) -> Iterator[tuple[int, int, Scored]]:
-        """The rows with their scores, in pieces."""
-        point, cells = self.fit.parameters, self.counted.cells
-        scores = self.fit.tie_model.result_scores(self.gap, point.tie[cells.group])
-        for start in range(0, len(self.rows), ROWS_AT_ONCE):
-            end = min(start + ROWS_AT_ONCE, len(self.rows))
-            chosen = np.arange(start, end)
-            cell, weight = self.counted.cell[start:end], self.rows.weight[start:end]
-            pull = weight * row_scores(scores.delta, self.counted, chosen)
-            tied = weight * row_scores(scores.tie, self.counted, chosen)
-            yield start, end, self.scored(cell, pull, tied, weight[:, None] * self.bend[cell])
-
-    def scored(
-        self, cell: Ints, pull: Floats | None = None, tied: Floats | None = None, bend: Floats | None = None
-    ) -> Scored:
-        """Rows of these cells; without scores, the cells themselves."""
-        cells, nothing = self.counted.cells, np.zeros(0)
-        return Scored(
-            cells.n_models,
-            len(self.fit.tied_groups),
-            cells.first[cell],
-            cells.second[cell],
-            cells.design[cell],
-            tie_places(self.fit)[cells.group[cell]],
-            nothing if pull is None else pull,
-            nothing if tied is None else tied,
-            np.zeros((0, 3)) if bend is None else bend,
-        )
-
-
-def sum_up(battles: ScoredBattles, families: dict[str, Family], ways: list[Grouping]) -> tuple[Floats, list[Floats]]:
-    """Go through the rows once: sums of every family; the scores of the fit's own parameters, in all and by group."""
-    n_parameters = battles.fit.n_parameters
-    by_parameter = [np.zeros((way.n_groups, n_parameters)) for way in ways]
-    totals = np.zeros(n_parameters)
-    for family in families.values():
-        family.start(n_parameters, ways)
-    for start, end, scored in battles.pieces():
-        cell = battles.counted.cell[start:end]
-        parts = [way.part(start, end) for way in ways]
-        for family in families.values():
-            columns = family.columns(cell, start, end)
-            family.add_scores(scored, columns, parts)
-            if not family.by_cell:
-                family.add_information(scored, columns)
-        own = scored.parameters()
-        totals += scored.sums(own, n_parameters)
-        for total, part in zip(by_parameter, parts, strict=True):
-            total += scored.grouped(own, n_parameters, part)
-    weight = sum_by(battles.counted.cell, battles.rows.weight, len(battles.bend))
-    cell = np.flatnonzero(weight)  # of a sample, few cells may be left
-    bend = battles.bend[cell] * weight[cell, None]
-    for family in families.values():
-        if family.by_cell:
-            family.add_information(battles.scored(cell, bend=bend), family.columns(cell, 0, 0))
-    return totals, by_parameter
+    def left(self, family: Family, cross: Floats, ways: list[Grouping]) -> tuple[Floats, list[Floats]]:
+        """The scores in all and by group, less what the fit's own parameters take up of them."""
+        taken = self.inverse @ cross.T
+        score = self.sums(family) - self.sums(self.own) @ taken
+        return score[0], [self.sums(family, way) - self.sums(self.own, way) @ taken for way in ways]
 
 
 def sample(rows: Comparisons, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -651,94 +446,77 @@ def check_fit(
         inverse = inverse * (float(rows.weight.sum()) / float(rows.weight[chosen].sum()))
         rows, counted = rows.take(chosen), counted.take(chosen)
         seconds = None if seconds is None else seconds[chosen]
-    battles = ScoredBattles.of(fit, rows, counted)
-    families = {"pairs": battles.pair_family(), "schedule": battles.schedule_family()}
-    if len(fit.tied_groups):
-        families["ties"] = battles.tie_family()
-    if slot:
-        families["slot"] = battles.slot_family()
-    times = None if seconds is None else own_times(rows, seconds)
-    if times is not None:
-        families["drift"] = battles.drift_family(times)
+    battles = ScoredBattles(fit, rows, counted, inverse)
+    families = battles.families(None if seconds is None else own_times(rows, seconds), slot=slot)
     ways = groupings(rows, sum(family.size for family in families.values()), rng)
-    totals, by_parameter = sum_up(battles, families, ways)
     signs = draw_signs(ways, rng)
-    tested = {
-        name: test_scores(
-            family.left_score(totals, inverse), family.projected(by_parameter, inverse), family.left(inverse), signs
-        )
-        for name, family in families.items()
-        if name != "schedule"
-    }
-    moves = _schedule_test(battles, families["schedule"], totals, by_parameter, inverse, signs)
-    pairs, schedule = _pairs_and_schedule(battles, families["pairs"], tested["pairs"], moves, inverse)
+    moves = _schedule_test(battles, families.pop("schedule"), ways, signs)
+    tested = {}
+    for name, family in families.items():
+        cross, own = battles.information(family)
+        score, by_group = battles.left(family, cross, ways)
+        beyond = np.maximum(own - ((cross @ inverse) * cross).sum(axis=1), 0.0)
+        tested[name] = own, test_scores(score, by_group, beyond, signs)
+    pairs, schedule = _pairs_and_schedule(battles, *tested["pairs"], moves)
     return Misfit(
         pairs=pairs,
         schedule=schedule,
-        ties=_tie_law(battles, families["ties"], tested["ties"]) if "ties" in tested else None,
-        drift=_drift(families["drift"], tested["drift"]) if "drift" in tested else None,
-        slot=_slot_effect(families["slot"], tested["slot"]) if "slot" in tested else None,
+        ties=_tie_law(battles, *tested["ties"]) if "ties" in tested else None,
+        drift=_drift(*tested["drift"]) if "drift" in tested else None,
+        slot=_slot_effect(*tested["slot"]) if "slot" in tested else None,
     )
 
 
 def _schedule_test(
-    battles: ScoredBattles,
-    family: Family,
-    totals: Floats,
-    by_parameter: list[Floats],
-    inverse: Floats,
-    signs: list[NDArray[np.float32]],
+    battles: ScoredBattles, family: Family, ways: list[Grouping], signs: list[NDArray[np.float32]]
 ) -> Tested:
     """The moves of strengths, in one Newton step, when every pair weighs the same; `information` is their variance."""
     fit, m = battles.fit, battles.rows.n_models
-    total = fit.curvature()
-    weight = np.ones(len(fit.cells))
-    weight[: len(battles.even)] = battles.even
-    share = float(battles.rows.weight.sum()) / float(battles.met.sum())
+    total, weight = fit.curvature(), _even_weights(battles)
 
     def assembled(factor: Floats) -> Floats:
-        bend = Curvature(*(part * factor * share for part in (total.delta, total.cross, total.tie)))
+        bend = Curvature(*(part * factor * battles.part for part in (total.delta, total.cross, total.tie)))
         return assemble(fit.cells, bend, fit.tied_groups)
 
     towards = invert_centred(assembled(weight), m)
-    family.cross[:] = assembled(weight)
-    model = np.diag(towards @ assembled(weight * weight) @ towards - inverse)[:m]
-    tables = [(table @ towards)[:, :m] for table in family.projected(by_parameter, inverse)]
-    return test_scores((towards @ family.left_score(totals, inverse))[:m], tables, np.maximum(model, 0.0), signs)
+    model = np.diag(towards @ assembled(weight * weight) @ towards - battles.inverse)[:m]
+    score, by_group = battles.left(family, assembled(weight), ways)
+    return test_scores(
+        (towards @ score)[:m], [(table @ towards)[:, :m] for table in by_group], np.maximum(model, 0.0), signs
+    )
+
+
+def _even_weights(battles: ScoredBattles) -> Floats:
+    """The factor of every cell of the fit that makes all pairs weigh the same; 1 for its prior."""
+    weight = np.ones(len(battles.fit.cells))
+    weight[: len(battles.even)] = battles.even
+    return weight
 
 
 def _pairs_and_schedule(
-    battles: ScoredBattles, family: Family, tested: Tested, moves: Tested, inverse: Floats
+    battles: ScoredBattles, own: Floats, tested: Tested, moves: Tested
 ) -> tuple[PairResiduals | None, ScheduleMoves | None]:
     """Both checks, with one p-value for the two together: they look at the same residuals."""
-    free = tested.information > LEAST_OWN * family.own
+    free = tested.information > LEAST_OWN * own
     if not free.any():
         return None, None
-    kept = battles.checked_pairs[free]
     tested = tested.keep(free)
     z, drawn = tested.z, tested.draws
     seen = [float((z * z).sum()), float(np.abs(z).max())]
     chance = [(drawn * drawn).sum(axis=1), np.abs(drawn).max(axis=1)]
-    schedule, apart = _schedule(battles, moves, inverse)
-    if schedule is not None:
-        seen.append(float(np.abs(schedule.z).max()))
-        chance.append(apart)
+    schedule = None
+    movable = moves.information > LEAST_OWN * np.diag(battles.inverse)[: len(moves.score)]
+    if movable.any():
+        fit = battles.fit
+        even = fit.cells.with_counts(fit.cells.counts * _even_weights(battles)[:, None])
+        again = refit(even, fit.tie_model, start=fit.parameters)
+        moved, largest = np.where(movable, moves.z, 0.0), np.abs(moves.draws[:, movable]).max(axis=1)
+        seen.append(float(np.abs(moved).max()))
+        chance.append(largest)
+        move = again.parameters.strength - fit.parameters.strength
+        schedule = ScheduleMoves(p_value(seen[-1], largest), move, moved)
+    kept = battles.checked_pairs[free]
     return _pair_residuals(battles, tested, kept, smallest_p(seen, chance)), schedule
-
-
-def _schedule(battles: ScoredBattles, moves: Tested, inverse: Floats) -> tuple[ScheduleMoves | None, Floats]:
-    """The moves as a refit has them, and the largest of each draw."""
-    movable = moves.information > LEAST_OWN * np.diag(inverse)[: len(moves.score)]
-    if not movable.any():
-        return None, np.zeros(0)
-    fit = battles.fit
-    weight = np.ones(len(fit.cells))
-    weight[: len(battles.even)] = battles.even
-    again = refit(fit.cells.with_counts(fit.cells.counts * weight[:, None]), fit.tie_model, start=fit.parameters)
-    z = np.where(movable, moves.z, 0.0)
-    apart = np.abs(moves.draws[:, movable]).max(axis=1)
-    p = p_value(float(np.abs(z).max()), apart)
-    return ScheduleMoves(p, again.parameters.strength - fit.parameters.strength, z), apart
 
 
 def _pair_residuals(battles: ScoredBattles, tested: Tested, kept: Ints, p: float) -> PairResiduals:
@@ -755,8 +533,7 @@ def _pair_residuals(battles: ScoredBattles, tested: Tested, kept: Ints, p: float
     order = np.lexsort((kept, -np.round(np.abs(tested.z), 6)))
     at = kept[order]
     off, met = share[at] - expected[at], battles.met[at]
-    part = float(battles.rows.weight.sum()) / float(battles.met.sum())
-    error = np.sqrt(tested.variance[order] / part) / met
+    error = np.sqrt(tested.variance[order] / battles.part) / met
     excess = float((met * (off * off - error * error)).sum() / met.sum())
     return PairResiduals(
         p=p,
@@ -771,9 +548,9 @@ def _pair_residuals(battles: ScoredBattles, tested: Tested, kept: Ints, p: float
     )
 
 
-def _tie_law(battles: ScoredBattles, family: Family, tested: Tested) -> TieLaw | None:
+def _tie_law(battles: ScoredBattles, own: Floats, tested: Tested) -> TieLaw | None:
     """Ties of close and of far pairs, seen and expected."""
-    if tested.information[0] <= LEAST_OWN * family.own[0] or tested.score[0] == 0.0:
+    if tested.information[0] <= LEAST_OWN * own[0] or tested.score[0] == 0.0:
         return None
     cells, fit = battles.counted.cells, battles.fit
     has = tie_places(fit)[cells.group] >= 0
@@ -792,9 +569,9 @@ def _tie_law(battles: ScoredBattles, family: Family, tested: Tested) -> TieLaw |
     return TieLaw(p, z, share(tied, ~far), share(due, ~far), share(tied, far), share(due, far))
 
 
-def _drift(family: Family, tested: Tested) -> Drift | None:
+def _drift(own: Floats, tested: Tested) -> Drift | None:
     """The change of every model; none for those whose battles all have one time."""
-    free = tested.information > LEAST_OWN * np.maximum(family.own, 1e-300)
+    free = tested.information > LEAST_OWN * np.maximum(own, 1e-300)
     if not free.any():
         return None
     z = np.where(free, tested.z, 0.0)
@@ -809,9 +586,9 @@ def _drift(family: Family, tested: Tested) -> Drift | None:
     )
 
 
-def _slot_effect(family: Family, tested: Tested) -> SlotEffect | None:
+def _slot_effect(own: Floats, tested: Tested) -> SlotEffect | None:
     """The advantage of the first side, unless the models' strengths explain who sat there."""
-    if tested.information[0] <= LEAST_OWN * family.own[0]:
+    if tested.information[0] <= LEAST_OWN * own[0]:
         return None
     drawn = np.abs(tested.draws[:, 0])
     value, error = float(tested.estimate[0]), float(tested.error[0])

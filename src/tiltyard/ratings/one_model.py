@@ -232,8 +232,10 @@ def fit_one(anchor_strength: Floats, rows: OneModelRows, tie_model: TieModel) ->
     if not len(rows) or not rows.weight.sum() > 0:
         raise RatingError("the new model has no battles to be placed by: judge some first.")
     counts = rows.counts()
-    tie_model = _settle_tie_model(counts, tie_model)
-    reach = _reach_of_one(counts)
+    won, lost, tied = counts.sum(axis=0)
+    if tie_model.has_parameter and tied > 0 and (won == 0 or lost == 0):
+        tie_model = HALF  # ties and the gap would grow without limit
+    reach = Reach.UNBEATEN if lost + tied == 0 else Reach.WINLESS if won + tied == 0 else Reach.HELD
     known, opponent = anchor_strength[rows.opponent], rows.opponent
     if rows.head_start is not None:
         known = known - rows.head_start
@@ -279,20 +281,6 @@ def _fit_against(known: Floats, counts: Floats, tie_model: TieModel) -> BradleyT
         raise NotConverged(
             "the new model's strength did not converge: its battles barely bound it. Judge more battles."
         ) from error
-
-
-def _settle_tie_model(counts: Floats, tie_model: TieModel) -> TieModel:
-    """The tie model, or half-wins where no loss contradicts the wins: ties and the gap would grow without limit."""
-    won, lost, tied = counts.sum(axis=0)
-    return HALF if tie_model.has_parameter and tied > 0 and (won == 0 or lost == 0) else tie_model
-
-
-def _reach_of_one(counts: Floats) -> Reach:
-    """Whether both sides of the new model's strength are bounded, given anchors that stay put."""
-    won, lost, tied = counts.sum(axis=0)
-    if lost + tied == 0:
-        return Reach.UNBEATEN
-    return Reach.WINLESS if won + tied == 0 else Reach.HELD
 
 
 def _squares(fitted: BradleyTerryFit, rows: OneModelRows) -> tuple[Floats, float]:

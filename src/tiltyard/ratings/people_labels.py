@@ -102,13 +102,7 @@ class PeopleFit:
 
 
 def fit_with_people(data: LabelledMatchups, tie_model: TieModel, *, weight: float | None = None) -> PeopleFit:
-    """The corrected fit. Labels must join all models; the judge's weight λ is tuned unless it is given.
-
-    Parameters:
-        data: Matchups, the judge's outcomes and people's labels.
-        tie_model: How people's ties are read: Davidson's, or half a win.
-        weight: The judge's weight λ between 0 and 1; None: the one with the smallest variance.
-    """
+    """The corrected fit. Labels must join all models; the judge's weight λ is tuned unless it is given."""
     cells, cell = _cells(data)
     labels = cell[data.matchup]
     counts = _counts(labels, data.weight, data.said, len(cells))

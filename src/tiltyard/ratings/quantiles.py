@@ -7,9 +7,7 @@ cost every command more time than rating a hundred thousand battles; the tests c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -21,11 +19,11 @@ MANY_DEGREES = 1000.0
 FEWEST_DEGREES = 0.1
 """Below this Student's t has no finite cut worth the name: beyond 10¹⁸ at a level of 0.95."""
 
-FEW_VALUES = 8
-"""So many different degrees of freedom are looked up one by one; more are computed together."""
+MANY_VALUES = 40
+"""So many different degrees of freedom are computed by SciPy: importing it takes less time."""
 
 ROUNDS = 200
-"""The most rounds of Newton's method, which needs four, and terms of a continued fraction, which needs sixty."""
+"""The most rounds of Newton's method, which needs five, and terms of a continued fraction, which needs sixty."""
 
 
 def normal_quantile(level: float) -> float:
@@ -54,91 +52,53 @@ def t_quantile(level: float, degrees: Floats) -> Floats:
     each, place = np.unique(np.asarray(degrees, dtype=np.float64), return_inverse=True)
     cut = np.where(each > 0.0, np.inf, np.nan)
     many = each >= MANY_DEGREES
-    cut[many] = _expanded_t_cut(_normal_cut(tail), each[many])
+    cut[many] = [_expanded_t_cut(tail, one) for one in each[many].tolist()]
     few = (each >= FEWEST_DEGREES) & ~many
-    kept = few.sum() <= FEW_VALUES
-    cut[few] = [_kept_t_cut(tail, one) for one in each[few].tolist()] if kept else _t_cut(tail, each[few])
+    if few.sum() >= MANY_VALUES:
+        from scipy.special import stdtrit
+
+        cut[few] = -stdtrit(each[few], tail)
+    else:
+        cut[few] = [_t_cut(tail, one) for one in each[few].tolist()]
     return np.asarray(cut[place].reshape(np.shape(degrees)))
 
 
-@lru_cache(maxsize=4096)
-def _kept_t_cut(tail: float, degrees: float) -> float:
-    """The cut for one number of degrees of freedom: simulations ask for the same again and again."""
-    return float(_t_cut(tail, np.array([degrees]))[0])
-
-
-def _expanded_t_cut(z: float, degrees: Floats) -> Floats:
+def _expanded_t_cut(tail: float, degrees: float) -> float:
     """The cut of Student's t with many degrees of freedom, from that of the normal."""
-    s = z * z
-    terms = (
-        1.0,
-        (s + 1.0) / 4.0,
-        ((5.0 * s + 16.0) * s + 3.0) / 96.0,
-        (((3.0 * s + 19.0) * s + 17.0) * s - 15.0) / 384.0,
-        ((((79.0 * s + 776.0) * s + 1482.0) * s - 1920.0) * s - 945.0) / 92160.0,
-    )
-    return np.asarray(z * np.polynomial.polynomial.polyval(1.0 / degrees, terms))
+    z = _normal_cut(tail)
+    s, n = z * z, 1.0 / degrees
+    fourth = ((((79.0 * s + 776.0) * s + 1482.0) * s - 1920.0) * s - 945.0) / 92160.0
+    third = (((3.0 * s + 19.0) * s + 17.0) * s - 15.0) / 384.0
+    second = ((5.0 * s + 16.0) * s + 3.0) / 96.0
+    return z * (1.0 + n * ((s + 1.0) / 4.0 + n * (second + n * (third + n * fourth))))
 
 
-def _t_cut(tail: float, degrees: Floats) -> Floats:
+@lru_cache(maxsize=4096)
+def _t_cut(tail: float, degrees: float) -> float:
     """What Student's t exceeds with chance `tail`: Newton's method on ln P as a function of ln t.
 
-    It is concave and falls, so that from the second round on the root is approached from above. From Hill's
-    approximation two or three rounds are enough.
+    It is concave and falls, so that from the second round on the root is approached from above.
     """
-    log_t = np.log(_hill_t_cut(tail, degrees))
-    log_beta = np.array([math.lgamma(0.5 * a + 0.5) - math.lgamma(0.5 * a) for a in degrees.tolist()])
-    log_beta -= 0.5 * math.log(math.pi)
+    log_t, half = math.log(max(_expanded_t_cut(tail, max(degrees, 4.0)), 1e-300)), 0.5 * degrees
+    log_beta = math.lgamma(half + 0.5) - math.lgamma(half) - 0.5 * math.log(math.pi)
     for _ in range(ROUNDS):
-        t = np.exp(log_t)
-        beyond, density = _beyond(t, degrees, log_beta)
-        step = np.log(beyond / tail) * beyond / (t * density)
+        t = math.exp(log_t)
+        log_inside = -math.log1p(t * t / degrees)  # ln x, x = ν / (ν + t²)
+        density = math.exp(log_beta + (half + 0.5) * log_inside) / math.sqrt(degrees)
+        x = math.exp(log_inside)
+        if x < (half + 1.0) / (half + 2.5):
+            beyond = t * density * _beta_fraction(half, 0.5, x) / (2.0 * half)
+        else:
+            beyond = 0.5 - t * density * _beta_fraction(0.5, half, -math.expm1(log_inside))
+        step = math.log(beyond / tail) * beyond / (t * density)
         log_t += step
-        if (np.abs(step) <= 1e-13 * np.maximum(1.0, np.abs(log_t))).all():
+        if abs(step) <= 1e-13 * max(1.0, abs(log_t)):
             break
-    return np.asarray(np.exp(log_t))
+    return math.exp(log_t)
 
 
-def _hill_t_cut(tail: float, degrees: Floats) -> Floats:
-    """About the same, to three digits or more from two degrees of freedom on (Hill 1970, algorithm 396)."""
-    z, n = -_normal_cut(tail), np.maximum(degrees, 1.0)
-    a = 1.0 / (n - 0.5)
-    b = 48.0 / (a * a)
-    c = ((20700.0 * a / b - 98.0) * a - 16.0) * a + 96.36
-    d = ((94.5 / (b + c) - 3.0) / b + 1.0) * np.sqrt(0.5 * math.pi * a) * n
-    y = (2.0 * tail * d) ** (2.0 / n)
-    low = c + np.where(n < 5.0, 0.3 * (n - 4.5) * (z + 0.6), 0.0)
-    low += (((0.05 * d * z - 5.0) * z - 7.0) * z - 2.0) * z + b
-    s = z * z
-    near = (((((0.4 * s + 6.3) * s + 36.0) * s + 94.5) / low - s - 3.0) / b + 1.0) * z
-    near = np.expm1(np.minimum(a * near * near, 50.0))
-    far = 1.0 / (((n + 6.0) / (n * y) - 0.089 * d - 0.822) * (n + 2.0) * 3.0) + 0.5 / (n + 4.0)
-    far = (far * y - 1.0) * (n + 1.0) / (n + 2.0) + 1.0 / y
-    t = np.sqrt(n * np.maximum(np.where(y > 0.05 + a, near, far), 0.0))
-    return np.where((degrees >= 1.0) & np.isfinite(t) & (t > 0.0), t, max(-z, 1e-300))
-
-
-def _beyond(t: Floats, degrees: Floats, log_beta: Floats) -> tuple[Floats, Floats]:
-    """The chance that Student's t exceeds `t`, an incomplete beta function, and its density there."""
-    half = 0.5 * degrees
-    log_inside = -np.log1p(t * t / degrees)  # ln x, x = ν / (ν + t²)
-    density = np.exp(log_beta + (half + 0.5) * log_inside) / np.sqrt(degrees)
-    x = np.exp(log_inside)
-    far = x < (half + 1.0) / (half + 2.5)
-    a, b, at = np.where(far, half, 0.5), np.where(far, 0.5, half), np.where(far, x, -np.expm1(log_inside))
-    part = t * density * _beta_fraction(a, b, at) / (2.0 * a)
-    return np.where(far, part, 0.5 - part), density
-
-
-def _beta_fraction(a: Floats, b: Floats, x: Floats) -> Floats:
+def _beta_fraction(a: float, b: float, x: float) -> float:
     """The continued fraction of the incomplete beta function I_x(a, b) (DLMF 8.17.22), by Lentz's method."""
-    if len(x) == 1:  # one number: as a float a tenth of the time that it takes in an array, and the same bits
-        return np.array([_lentz(a.item(), b.item(), x.item(), largest=float)])
-    return np.asarray(_lentz(a, b, x, largest=np.max)) if len(x) else x
-
-
-def _lentz(a: Any, b: Any, x: Any, *, largest: Callable[[Any], float]) -> Any:
-    """The fraction's value for numbers or arrays, until its `largest` change is none."""
     c, d = 1.0, 1.0 / (1.0 - (a + b) * x / (a + 1.0))
     value = d
     for m in range(1, ROUNDS + 1):
@@ -148,8 +108,8 @@ def _lentz(a: Any, b: Any, x: Any, *, largest: Callable[[Any], float]) -> Any:
         ):
             d = 1.0 / (1.0 + term * d)
             c = 1.0 + term / c
-            value = value * (c * d)
-        if largest(abs(c * d - 1.0)) < 1e-15:
+            value *= c * d
+        if abs(c * d - 1.0) < 1e-15:
             break
     return value
 

@@ -97,7 +97,8 @@ def estimate_reliability(votes: ArrayLike, known: ArrayLike | None = None) -> Re
         )
     rows, place, counts = np.unique(np.column_stack([codes, truths]), axis=0, return_inverse=True, return_counts=True)
     codes, truths, weight = rows[:, :-1], rows[:, -1], counts.astype(float)
-    truth = _clamped(_vote_shares(codes), truths)
+    shares = np.stack([(codes == label).sum(axis=1) for label in (A, B, NEITHER)], axis=1) + 1 / 3
+    truth = _clamped(shares / shares.sum(axis=1, keepdims=True), truths)
     params, converged = _maximise(codes, truth, weight), False
     for _ in range(MOST_STEPS):
         truth = _clamped(_posterior(codes, *params), truths)
@@ -112,12 +113,6 @@ def estimate_reliability(votes: ArrayLike, known: ArrayLike | None = None) -> Re
 
 _Parameters = tuple["Floats", "Floats", float]
 """By judge right, wrong, neither; by judge the share of ties it calls; the share of ties."""
-
-
-def _vote_shares(said: Votes) -> Floats:
-    """Where EM starts: the shares of the votes, with a third of a vote for each result."""
-    counts = np.stack([(said == label).sum(axis=1) for label in (A, B, NEITHER)], axis=1) + 1 / 3
-    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
 def _clamped(truth: Floats, known: Votes) -> Floats:

@@ -28,12 +28,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.ratings.bradley_terry import BradleyTerryFit, NormalPrior, Parameters, StrengthPrior, fit
+from tiltyard.ratings.bradley_terry import BradleyTerryFit, Parameters, StrengthPrior, fit
 from tiltyard.ratings.comparisons import OWN_CLUSTER, TIED, Comparisons, Counted, PairCells, sum_by
 from tiltyard.ratings.graph import Reach, half_win_prior, reach
 from tiltyard.ratings.intervals import MANY_MODELS, Clustering, Covariance, sandwich
@@ -51,49 +51,6 @@ ONE_ERROR = 0.5
 
 DISPERSIONS = 3
 """At most so often the spread of scores by cluster and the variance are found from each other."""
-
-
-class Population(Protocol):
-    """What strengths are pulled towards, and what of the battles tells how far they lie from it."""
-
-    @property
-    def dimensions(self) -> int:
-        """In how many directions strengths are pulled."""
-        ...
-
-    def prior(self, precision: float, spread: float) -> StrengthPrior:
-        """The prior of this precision; `spread` is the variance around it that intervals allow for."""
-        ...
-
-    def log_determinant(self, result: BradleyTerryFit) -> float:
-        """Ln det of a fit's information, prior included, but for the shift of all strengths."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class OneMean:
-    """All strengths come from one normal distribution."""
-
-    n_models: int
-
-    @property
-    def dimensions(self) -> int:
-        """All but the shift of all strengths."""
-        return self.n_models - 1
-
-    def prior(self, precision: float, spread: float) -> NormalPrior:
-        """A pull towards the mean of all."""
-        return NormalPrior(precision, np.zeros(self.n_models), spread)
-
-    def log_determinant(self, result: BradleyTerryFit) -> float:
-        """Ln det of the information, but for the shift; by its diagonal where there are many models."""
-        assert result.prior is not None
-        m, precision = result.cells.n_models, result.prior.precision
-        if m > MANY_MODELS:
-            weight = result.curvature().delta
-            diagonal = np.bincount(result.cells.first, weight, m) + np.bincount(result.cells.second, weight, m)
-            return float(np.log(diagonal + precision).sum()) - math.log(precision)
-        return float(np.linalg.slogdet(result.information())[1]) - math.log(precision)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,53 +71,57 @@ def fit_shrunk(
     cells: PairCells,
     tie_model: TieModel,
     dispersion: Callable[[BradleyTerryFit], float] | None = None,
-    population: Population | None = None,
+    model: Ints | None = None,
 ) -> ShrunkFit:
     """The fit with a normal prior whose variance comes from the battles.
 
     `dispersion` tells how many times as uncertain strengths are as a fit alone says; None where battles are
-    independent. Without a `population` all strengths are pulled towards their mean.
+    independent. `model` says whose each strength is (`StrengthPrior`); None: all are pulled towards one mean.
     """
-    share, population = 1.0, population or OneMean(cells.n_models)
-    result = _search(cells, tie_model, share, population)
+    share, model = 1.0, np.zeros(cells.n_models, dtype=np.int64) if model is None else model
+    result = _search(cells, tie_model, share, model)
     if dispersion is not None:
         for _ in range(DISPERSIONS):
             assert result.fit.prior is not None
-            battles_alone = replace(result.fit, prior=population.prior(result.fit.prior.precision, 0.0))
+            battles_alone = replace(result.fit, prior=replace(result.fit.prior, spread=0.0))
             before, share = share, max(1.0, dispersion(battles_alone))
             if abs(share / before - 1.0) < 0.02:
                 break
-            result = _search(cells, tie_model, share, population)
+            result = _search(cells, tie_model, share, model)
     return result
 
 
-def _search(cells: PairCells, tie_model: TieModel, share: float, population: Population) -> ShrunkFit:
+def _search(cells: PairCells, tie_model: TieModel, share: float, model: Ints) -> ShrunkFit:
     """The variance of the largest marginal likelihood if battles count 1/`share` each, and the fit with it."""
-    evidence = _Evidence(cells.with_counts(cells.counts / share), tie_model, population)
+    weighed, near = cells.with_counts(cells.counts / share), None
+    pulled = len(model) - len(np.unique(model))
+
+    @cache
+    def evidence(log_variance: float) -> float:
+        nonlocal near
+        prior = StrengthPrior(math.exp(-log_variance), 0.0, model)
+        result = fit(weighed, tie_model, start=near, prior=prior)
+        near = result.parameters
+        fall = prior.log_density(near.strength) - 0.5 * pulled * log_variance
+        return result.log_likelihood + fall - 0.5 * _log_determinant(result, one_mean=not model.any())
+
     low, high = 2.0 * math.log(SMALLEST_SD), 2.0 * math.log(LARGEST_SD)
     best = _largest(evidence, low, high)
     upper = _falls_by(evidence, best, high, ONE_ERROR)
     variance = math.exp(best)
-    prior = population.prior(share / variance, math.exp(upper))
-    return ShrunkFit(fit(cells, tie_model, start=evidence.near, prior=prior), variance, share)
+    prior = StrengthPrior(share / variance, math.exp(upper), model)
+    return ShrunkFit(fit(cells, tie_model, start=near, prior=prior), variance, share)
 
 
-class _Evidence:
-    """The log marginal likelihood of battles at the logarithm of a variance; each fit starts from the last one."""
-
-    def __init__(self, cells: PairCells, tie_model: TieModel, population: Population) -> None:
-        self.cells, self.tie_model, self.population = cells, tie_model, population
-        self.near: Parameters | None = None
-        self.known: dict[float, float] = {}
-
-    def __call__(self, log_variance: float) -> float:
-        if log_variance not in self.known:
-            prior = self.population.prior(math.exp(-log_variance), 0.0)
-            result = fit(self.cells, self.tie_model, start=self.near, prior=prior)
-            self.near = result.parameters
-            fall = prior.log_density(result.parameters.strength) - 0.5 * self.population.dimensions * log_variance
-            self.known[log_variance] = result.log_likelihood + fall - 0.5 * self.population.log_determinant(result)
-        return self.known[log_variance]
+def _log_determinant(result: BradleyTerryFit, *, one_mean: bool) -> float:
+    """Ln det of the information, but for the shift of all strengths; by its diagonal where there are many models."""
+    m = result.cells.n_models
+    if m <= MANY_MODELS or not one_mean:
+        return float(np.linalg.slogdet(result.information()[1:, 1:])[1])
+    assert result.prior is not None
+    weight, precision = result.curvature().delta, result.prior.precision
+    diagonal = np.bincount(result.cells.first, weight, m) + np.bincount(result.cells.second, weight, m)
+    return float(np.log(diagonal + precision).sum()) - math.log(precision)
 
 
 GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
@@ -197,61 +158,6 @@ FEWEST_DEGREES = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PooledPrior:
-    """Strengths of one model are pulled towards their mean as by a normal distribution of this precision.
-
-    `model` says for every strength whose it is. `spread` is the variance of true deviations: what the pull is wrong by.
-    """
-
-    precision: float
-    model: Ints
-    spread: float
-
-    def pull(self, strength: Floats) -> Floats:
-        """The slope of its log-density by each strength."""
-        return -self.times(strength)
-
-    def log_density(self, strength: Floats) -> float:
-        """Its log-density, but for a constant."""
-        return -0.5 * float(strength @ self.times(strength))
-
-    def times(self, columns: Floats) -> Floats:
-        """The precision times what each entry differs by from the mean of its model's, column by column."""
-        return np.asarray(self.precision * (columns - self.means(columns)[self.model]))
-
-    def means(self, columns: Floats) -> Floats:
-        """The mean over each model's categories."""
-        order = np.argsort(self.model, kind="stable")
-        ordered = self.model[order]
-        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-        counts = np.diff(np.append(starts, len(ordered)))
-        sums = np.add.reduceat(columns[order], starts, axis=0)
-        result = np.zeros((int(self.model.max()) + 1, *columns.shape[1:]))
-        result[ordered[starts]] = (sums.T / counts).T
-        return result
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Categories:
-    """The population of `shrinkage`: which model each strength belongs to."""
-
-    model: Ints
-
-    @property
-    def dimensions(self) -> int:
-        """Every model's strengths but for their mean."""
-        return len(self.model) - len(np.unique(self.model))
-
-    def prior(self, precision: float, spread: float) -> PooledPrior:
-        """A pull towards the mean of each model."""
-        return PooledPrior(precision, self.model, spread)
-
-    def log_determinant(self, result: BradleyTerryFit) -> float:
-        """Ln det of the information, the first strength held fixed."""
-        return float(np.linalg.slogdet(result.information()[1:, 1:])[1])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class PooledFit:
     """All categories fitted at once: strengths of (category, model) with their covariance and `Reach`.
 
@@ -273,7 +179,7 @@ class PooledFit:
     def means(self) -> Floats:
         """What each strength is pulled towards: the model's strength over all categories."""
         prior = self.shrunk.fit.prior
-        assert isinstance(prior, PooledPrior)
+        assert prior is not None
         return np.asarray(prior.means(self.shrunk.fit.parameters.strength)[self.model])
 
 
@@ -281,7 +187,7 @@ def fit_pooled(rows: Comparisons, counted: Counted, tie_model: TieModel, model: 
     """The joint fit. `rows` compare (category, model) pairs; all must be joined by battles and shared models."""
     cells, state = _bounded(counted.cells, model)
     dispersion = (lambda fitted: _dispersion(sandwich(fitted, rows, counted), model)) if rows.clusters else None
-    shrunk = fit_shrunk(cells, tie_model, dispersion, Categories(model))
+    shrunk = fit_shrunk(cells, tie_model, dispersion, model)
     fit, n = shrunk.fit, len(model)
     assert fit.prior is not None
     inverse = fit.inverse_information()[:n, :n]
@@ -296,7 +202,7 @@ def _dispersion(errors: Covariance, model: Ints) -> float:
 
     A taste that a voter has in every category moves a model's strengths together, and says nothing about deviations.
     """
-    n, deviations = len(model), PooledPrior(1.0, model, 0.0)
+    n, deviations = len(model), StrengthPrior(1.0, 0.0, model)
     by_cluster = max(float(np.trace(deviations.times(matrix[:n, :n]))) for matrix in errors.matrices)
     return by_cluster / max(float(np.trace(deviations.times(errors.fisher[:n, :n]))), 1e-300)
 
@@ -309,10 +215,7 @@ def _bounded(cells: PairCells, model: Ints) -> tuple[PairCells, NDArray[np.int8]
     links = np.zeros((len(first), 3))
     links[:, TIED] = 1.0
     state = reach(cells.append(first, second, links))
-    if (state != Reach.HELD).any():
-        prior = half_win_prior(cells, state)
-        cells = cells.append(prior.first, prior.second, prior.counts)
-    return cells, state
+    return (half_win_prior(cells, state) if (state != Reach.HELD).any() else cells), state
 
 
 def _degrees_of_models(rows: Comparisons, model: Ints) -> Floats:

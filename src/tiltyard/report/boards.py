@@ -1,52 +1,33 @@
-"""A board as pages show it: entries with their places, intervals on one scale, and what stands above and below."""
+"""A board as pages show it: entries with their places, and intervals on one scale."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from typing import Any
 
 from tiltyard.boards import EloReport, Leaderboard, RatingEntry
 from tiltyard.boards.text import interval_text, percent, rank_text
 from tiltyard.pages.svg import Scale
 
 
-@dataclass(frozen=True, slots=True)
-class BoardLineView:
-    """One line of a board: its places, the words of its picture, and how many lines above it are left out."""
+def board_view(
+    board: Leaderboard, places: Iterable[int] | None = None, placed: RatingEntry | None = None
+) -> dict[str, Any]:
+    """A board as the macro `board` draws it, or its lines at some places counted from 0.
 
-    entry: RatingEntry
-    places: str
-    label: str
-    left_out: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class BoardView:
-    """A board as the macro `board` draws it; `guide` and `band` are as in `svg.interval`."""
-
-    rows: Sequence[BoardLineView]
-    scale: Scale
-    interval_head: str
-    guide: float | None = None
-    band: tuple[float | None, float | None] | None = None
-
-
-def board_view(board: Leaderboard, places: Iterable[int] | None = None, placed: RatingEntry | None = None) -> BoardView:
-    """The lines of a board, all or those of some places counted from 0; others are compared with the placed one."""
+    A row is an entry, its ranks, its interval, and how many lines above it are left out. Others are compared with the
+    placed one.
+    """
     shown = list(range(len(board)) if places is None else places)
     entries = [board.entries[place] for place in shown]
     gaps = [place - before - 1 for before, place in zip([shown[0] - 1, *shown], shown, strict=False)]
-    rows = [
-        BoardLineView(
-            entry,
-            rank_text(entry),
-            f"{entry.model}: {entry.rating:.1f}, interval {interval_text(entry)}, place {rank_text(entry)}",
-            gap,
-        )
-        for entry, gap in zip(entries, gaps, strict=True)
-    ]
-    guide, band = (None, None) if placed is None else (placed.rating, (placed.ci_low, placed.ci_high))
-    return BoardView(rows, rating_scale(entries), interval_head(board), guide, band)
+    return {
+        "rows": [(one, rank_text(one), interval_text(one), gap) for one, gap in zip(entries, gaps, strict=True)],
+        "scale": rating_scale(entries),
+        "interval_head": interval_head(board),
+        "guide": placed and placed.rating,
+        "band": placed and (placed.ci_low, placed.ci_high),
+    }
 
 
 def rating_scale(entries: Iterable[RatingEntry]) -> Scale:

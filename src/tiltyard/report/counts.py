@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from tiltyard.judging.records import VerdictLabel
 from tiltyard.ratings.quantiles import normal_quantile
-from tiltyard.report.judged import JudgedBattle, JudgedBattles, counted
-from tiltyard.report.run import Dimension, Run, wins_and_losses
+from tiltyard.report.run import Dimension, JudgedBattle, Run
 from tiltyard.validity.agreement import wilson
 
 LEVEL = 0.95
@@ -33,11 +32,6 @@ class Share:
     def interval(self) -> tuple[float, float] | None:
         """Its interval."""
         return share_interval(self.hits, self.n)
-
-    def label(self, what: str) -> str:
-        """The words of its picture, where it has an interval."""
-        low, high = self.interval or (0.0, 0.0)
-        return f"{what}: {100 * (self.value or 0.0):.1f} %, interval {100 * low:.1f} to {100 * high:.1f} %"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,58 +57,52 @@ def share_interval(hits: float, n: float) -> tuple[float, float] | None:
 def behaviour(battles: Iterable[JudgedBattle]) -> Behaviour:
     """The habits of the judge over these judgments."""
     both = differ = opposite = first = decided = 0
-    for battle, count in counted(battles):
-        first += count * sum(word is VerdictLabel.A for word in battle.slots)
-        decided += count * sum(word in (VerdictLabel.A, VerdictLabel.B) for word in battle.slots)
-        for pair in battle.both_orders:
-            words = [battle.said[place] for place in pair if place < len(battle.said)]
-            if len(words) == 2 and all(word.readable for word in words):
-                both += count
-                differ += count * (words[0] != words[1])
-                opposite += count * (set(words) == {VerdictLabel.A, VerdictLabel.B})
+    for battle in battles:
+        first += battle.slots.count(VerdictLabel.A)
+        decided += battle.slots.count(VerdictLabel.A) + battle.slots.count(VerdictLabel.B)
+        for one, other in battle.pairs:
+            if one.readable and other.readable:
+                both += 1
+                differ += one != other
+                opposite += {one, other} == {VerdictLabel.A, VerdictLabel.B}
     return Behaviour(Share(differ, both), opposite, Share(first, decided))
 
 
-def verdict_counts(battles: JudgedBattles) -> Counter[VerdictLabel]:
+def verdict_counts(battles: Iterable[JudgedBattle]) -> Counter[VerdictLabel]:
     """How often each verdict was given, failures included, in the order in which they appear."""
-    counts: Counter[VerdictLabel] = Counter()
-    for battle, count in battles.counted():
-        for word in battle.said:
-            counts[word] += count
-    return counts
-
-
-def behaviour_by(battles: JudgedBattles, key: Callable[[JudgedBattle], str]) -> dict[str, Behaviour]:
-    """The habits of the judge per group, in the order in which the groups appear."""
-    return {name: behaviour(group) for name, group in battles.grouped(key).items()}
+    return Counter(label for battle in battles for label in battle.labels)
 
 
 def disagreements(run: Run) -> list[str]:
     """A sentence for every number that disagrees with the verdict lines; none if all is well."""
     lines: list[str] = []
     for dimension in run.dimensions:
-        battles = run.battles.of_dimension(dimension.name)
-        lines += _decisive(dimension, battles) + _tallies(dimension, battles) + _board(dimension) + _means(dimension)
+        battles = run.of_dimension(dimension.name)
+        decisive = sum(battle.winner is not None for battle in battles)
+        if decisive != dimension.n_decisive:
+            lines.append(
+                f"{dimension.name}: elo_results.json counts {dimension.n_decisive} decisive matches, the verdicts "
+                f"{decisive}"
+            )
+        lines += _tallies(dimension, battles) + _board(dimension)
+        for name, line in dimension.elo.items():
+            mean = dimension.traces[name].mean() if name in dimension.traces else None
+            if mean is None or not np.isclose(line.mean, mean, rtol=1e-9, atol=1e-9):
+                lines.append(
+                    f"{dimension.name}: the mean Elo of {name} is {line.mean} in elo_results.json, {mean} in the traces"
+                )
     return lines
 
 
-def _decisive(dimension: Dimension, battles: JudgedBattles) -> list[str]:
-    decisive = sum(count for battle, count in battles.counted() if battle.winner is not None)
-    if decisive == dimension.n_decisive:
-        return []
-    return [
-        f"{dimension.name}: elo_results.json counts {dimension.n_decisive} decisive matches, the verdicts {decisive}"
-    ]
-
-
-def _tallies(dimension: Dimension, battles: JudgedBattles) -> list[str]:
+def _tallies(dimension: Dimension, battles: Iterable[JudgedBattle]) -> list[str]:
+    """The pair table against the verdicts."""
     tallies: dict[tuple[str, str], Counter[str]] = {}
-    for battle, count in battles.counted():
+    for battle in battles:
         if battle.settled:
             first, second = sorted(battle.entrants)
             cell = tallies.setdefault((first, second), Counter())
-            cell[battle.winner or "tie"] += count
-            cell["inconsistent"] += count * (battle.inconsistent and battle.winner is None)
+            cell[battle.winner or "tie"] += 1
+            cell["inconsistent"] += battle.inconsistent and battle.winner is None
     rows = {(pair.entrant_a, pair.entrant_b): pair for pair in dimension.pairs}
     lines = []
     for a, b in sorted(tallies.keys() | rows.keys()):
@@ -130,26 +118,20 @@ def _board(dimension: Dimension) -> list[str]:
     """The board's wins, losses and ties against the pair table; a board that left battles out is not compared."""
     if dimension.board is None or dimension.board.details.get("left_out"):
         return []
-    totals: dict[str, list[int]] = {}
+    totals: dict[str, Counter[str]] = {}
     for pair in dimension.pairs:
-        for name in (pair.entrant_a, pair.entrant_b):
-            won, lost = wins_and_losses(pair, name)
-            cell = totals.setdefault(name, [0, 0, 0])
-            cell[0], cell[1], cell[2] = cell[0] + won, cell[1] + lost, cell[2] + pair.ties
-    return [
-        f"{dimension.name}: the board gives {entry.model} {entry.wins:g} wins, {entry.losses:g} losses and "
-        f"{entry.ties:g} ties, the pair table {totals.get(entry.model, [0, 0, 0])}"
-        for entry in dimension.board.ratings
-        if [entry.wins, entry.losses, entry.ties] != totals.get(entry.model, [0, 0, 0])
-    ]
-
-
-def _means(dimension: Dimension) -> list[str]:
-    if not dimension.elo:
-        return []
-    means = dict(zip(dimension.trace_entrants, dimension.traces.mean(axis=0), strict=True))
-    return [
-        f"{dimension.name}: the mean Elo of {name} is {line.mean} in elo_results.json, {means.get(name)} in the traces"
-        for name, line in dimension.elo.items()
-        if name not in means or not np.isclose(line.mean, means[name], rtol=1e-9, atol=1e-9)
-    ]
+        for name, won, lost in (
+            (pair.entrant_a, pair.a_wins, pair.b_wins),
+            (pair.entrant_b, pair.b_wins, pair.a_wins),
+        ):
+            totals.setdefault(name, Counter()).update(wins=won, losses=lost, ties=pair.ties)
+    lines = []
+    for entry in dimension.board.ratings:
+        counts = totals.get(entry.model, Counter())
+        seen = [counts["wins"], counts["losses"], counts["ties"]]
+        if [entry.wins, entry.losses, entry.ties] != seen:
+            lines.append(
+                f"{dimension.name}: the board gives {entry.model} {entry.wins:g} wins, {entry.losses:g} losses and "
+                f"{entry.ties:g} ties, the pair table {seen}"
+            )
+    return lines

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -18,22 +18,15 @@ from tiltyard.bank import Prompt
 from tiltyard.battles.battle import Outcome
 from tiltyard.battles.table import BattleTable
 from tiltyard.judging.records import prompt_columns
-from tiltyard.pages import figures
-from tiltyard.pages.escaping import shortened
+from tiltyard.pages.figures import count, percent, signed
 
 PROMPT = "question_id"
 MOST_CELLS = 40_000
 """Cells of one grid at the most: about 4 MB of page, which a browser sorts in a moment."""
-TEXT_WIDTH = 160
-"""Characters of a prompt in its row; a longer one unfolds, or is on the view that the row leads to."""
 MOST_TEXT = 2_000_000
 """Characters of prompts that unfold in their rows; above that all are cut."""
 LONG = 200
 """Prompts beyond so many are folded: a browser does not lay out what nobody has opened."""
-EVEN = 0.5
-KEPT_CELLS = 4_096
-"""Contents of cells that are kept."""
-
 LEGEND = (
     "▲ won more than it lost, ▼ lost more, = even. The percentage is the mean result, ties counting half; below it "
     "won–lost–tied."
@@ -43,15 +36,7 @@ LEADS = "A prompt or a cell leads to the answers and the judge’s words."
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """How one model fared on one prompt.
-
-    Parameters:
-        score: The mean result: 1 won, 0 lost, a half for a tie; None: only both-bad battles.
-        won: Battles it won.
-        lost: Battles it lost.
-        tied: Battles that were tied.
-        both_bad: Battles in which both answers were bad.
-    """
+    """How one model fared on one prompt; `score` is the mean result, ties counting half, None if all were both bad."""
 
     score: float | None
     won: float
@@ -60,35 +45,57 @@ class GridCell:
     both_bad: float = 0.0
 
     @property
-    def net(self) -> float:
-        """Wins minus losses."""
-        return self.won - self.lost
+    def lean(self) -> float:
+        """From −1 (lost all) to 1 (won all)."""
+        return 0.0 if self.score is None else round(2.0 * self.score - 1.0, 9)
+
+    @property
+    def loss(self) -> tuple[float, float]:
+        """A key that puts most losses first."""
+        return (self.won - self.lost, 0.5 if self.score is None else self.score)
+
+    @property
+    def text(self) -> str:
+        """What the cell says."""
+        return "both bad" if self.score is None else f"{_sign(self.lean)} {percent(self.score)}"
+
+    @property
+    def small(self) -> str:
+        """What it says below."""
+        counts = "–".join(count(n, 0 if n == round(n) else 1) for n in (self.won, self.lost, self.tied))
+        return f"{counts}, {count(self.both_bad)} bad" if self.both_bad else counts
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeCell:
-    """By how much one mean result on a prompt is above another.
-
-    Parameters:
-        change: The one mean minus the other.
-        means: The other and the one, where they are not in columns of their own.
-    """
+    """By how much one mean result on a prompt is above another, and the other and the one in `means`."""
 
     change: float
     means: tuple[float, float] | None = None
 
+    @property
+    def lean(self) -> float:
+        """The change, without what rounding leaves."""
+        return round(self.change, 9)
 
-@dataclass(frozen=True, slots=True)
-class GridColumn:
-    """A column of the grid.
+    @property
+    def loss(self) -> tuple[float, float]:
+        """A key that puts the largest losses first."""
+        return (0.0, self.change)
 
-    Parameters:
-        title: Its head.
-        lost: What the filter calls the prompts on which it shows a loss; empty: they cannot be chosen.
-    """
+    @property
+    def text(self) -> str:
+        """What the cell says."""
+        return f"{_sign(self.lean)} {signed(100 * self.lean) if self.lean else 0}"
 
-    title: str
-    lost: str = ""
+    @property
+    def small(self) -> str:
+        """What it says below."""
+        return "" if self.means is None else " → ".join(map(percent, self.means))
+
+
+def _sign(lean: float) -> str:
+    return "▲" if lean > 0 else "▼" if lean < 0 else "="
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +113,21 @@ class GridRow:
     """
 
     prompt: str
-    cells: tuple[GridCell | ChangeCell | None, ...]
+    cells: Sequence[GridCell | ChangeCell | None]
     text: str | None = None
     category: str | None = None
     target: str = ""
-    targets: tuple[str, ...] = ()
+    targets: Sequence[str] = ()
     remark: str = ""
 
+    @property
+    def losses(self) -> tuple[tuple[float, float], ...]:
+        """A key by which prompts with most losses in the first column come first, those without a battle last."""
+        return tuple((math.inf, 0.0) if cell is None else cell.loss for cell in self.cells)
 
-def cells_by_prompt(battles: BattleTable, models: Sequence[str]) -> dict[str, tuple[GridCell | None, ...]]:
-    """For every prompt a cell for each of these models, in their order; empty where prompts are unknown.
 
-    Parameters:
-        battles: The battles, both-bad ones included.
-        models: The models, all of them in the table.
-    """
+def cells_by_prompt(battles: BattleTable, models: Sequence[str]) -> dict[str, list[GridCell | None]]:
+    """For every prompt a cell for each of these models, in their order; empty where prompts are unknown."""
     from tiltyard.decisions.prompts import scores  # the live site draws grids without it
 
     if PROMPT not in battles.columns or not models:
@@ -144,25 +151,18 @@ def cells_by_prompt(battles: BattleTable, models: Sequence[str]) -> dict[str, tu
     seen = sums[:4].sum(axis=0) > 0
     rows: dict[str, list[GridCell | None]] = {}
     for p, m, cell in zip(*np.argwhere(seen).T.tolist(), sums[:, seen].T.tolist(), strict=True):
-        rows.setdefault(prompts.labels[p], [None] * len(models))[m] = _cell(*cell)
-    return {prompt: tuple(row) for prompt, row in rows.items()}
+        won, lost, tied, both_bad, points = cell
+        met = won + lost + tied
+        row = rows.setdefault(prompts.labels[p], [None] * len(models))
+        row[m] = GridCell(points / met if met else None, won, lost, tied, both_bad)
+    return rows
 
 
-def _cell(won: float, lost: float, tied: float, both_bad: float, points: float) -> GridCell:
-    met = won + lost + tied
-    return GridCell(points / met if met else None, won, lost, tied, both_bad)
-
-
-def categories_by_prompt(battles: BattleTable, column: str = "category") -> dict[str, str]:
-    """The category of every prompt that has one; of several the most frequent.
-
-    Parameters:
-        battles: The battles.
-        column: The column with the categories.
-    """
-    if PROMPT not in battles.columns or column not in battles.columns:
+def categories_by_prompt(battles: BattleTable) -> dict[str, str]:
+    """The category of every prompt that has one; of several the most frequent."""
+    if PROMPT not in battles.columns or "category" not in battles.columns:
         return {}
-    prompts, values = battles.text_column(PROMPT), battles.text_column(column)
+    prompts, values = battles.text_column(PROMPT), battles.text_column("category")
     both = (prompts.codes >= 0) & (values.codes >= 0)
     pairs = np.unique(np.stack([prompts.codes[both], values.codes[both]]), axis=1, return_counts=True)
     counts: dict[str, Counter[str]] = {}
@@ -171,22 +171,10 @@ def categories_by_prompt(battles: BattleTable, column: str = "category") -> dict
     return {prompt: count.most_common(1)[0][0] for prompt, count in counts.items()}
 
 
-def kinds_of(prompts: Mapping[str, Prompt]) -> dict[str, str]:
-    """What tells the prompts of a run apart; see `kind_column`.
-
-    Parameters:
-        prompts: The prompts by id.
-    """
-    return kind_column(prompts)[1]
-
-
 def kind_column(prompts: Mapping[str, Prompt]) -> tuple[str, dict[str, str]]:
     """The column of a run's battles that tells its prompts apart, and its values by prompt.
 
     That is the category or, where all prompts have the same, the source or the subject.
-
-    Parameters:
-        prompts: The prompts by id.
     """
     known = {name: prompt_columns(prompt) for name, prompt in prompts.items()}
     for column in ("category", "prompt_source", "subject"):
@@ -195,54 +183,8 @@ def kind_column(prompts: Mapping[str, Prompt]) -> tuple[str, dict[str, str]]:
     return "", {}
 
 
-def room_for(n_columns: int) -> int:
-    """How many prompts a grid of that many columns may show.
-
-    Parameters:
-        n_columns: Its columns.
-    """
-    return max(1, MOST_CELLS // max(1, n_columns))
-
-
-@dataclass(frozen=True, slots=True)
-class ShownCell:
-    """What a cell says: its text, what is small below it, and its shade from 0 (lost all) to 6 (won all)."""
-
-    shown: str
-    small: str
-    shade: int
-
-
-@dataclass(frozen=True, slots=True)
-class ShownRow:
-    """A row of the grid as it is drawn."""
-
-    short: str
-    unfolded: str
-    about: str
-    category: str
-    remark: str
-    target: str
-    cells: tuple[tuple[ShownCell | None, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GridView:
-    """The grid with its filter, as the macro `grid` draws it."""
-
-    label: str
-    legend: str
-    left_out: str
-    searched: str
-    choices: list[tuple[str, str, list[tuple[str, str]]]]
-    heads: list[str | tuple[str, str]]
-    rows: list[ShownRow]
-    rest: list[ShownRow]
-    """Rows that are folded."""
-
-
 def grid(
-    columns: Sequence[GridColumn],
+    columns: Sequence[tuple[str, str]],
     rows: Sequence[GridRow],
     *,
     label: str,
@@ -250,11 +192,11 @@ def grid(
     leads: str = LEADS,
     legend: str = LEGEND,
     most_text: int = MOST_TEXT,
-) -> GridView:
-    """The grid with its filter, which appears only where scripts run.
+) -> dict[str, Any]:
+    """The grid with its filter, which appears only where scripts run, as the macro `grid` draws it.
 
     Parameters:
-        columns: The columns.
+        columns: The head of each column, and what the filter calls the prompts on which it shows a loss.
         rows: The prompts, in the order in which they are shown first.
         label: What the table is called aloud.
         left_out: A sentence about what is not in it.
@@ -263,106 +205,20 @@ def grid(
         most_text: Characters of prompts that unfold in their rows at the most.
     """
     unfold = sum(len(row.text or "") for row in rows if not row.target) <= most_text
-    if not unfold and most_text:
-        left_out = f"{left_out} Long prompts are cut.".strip()
-    names = sorted({row.category for row in rows if row.category})
-    lost = [(str(place), column.lost) for place, column in enumerate(columns, start=1) if column.lost]
-    choices = [("Category", "category", [(name, name) for name in names])] if len(names) > 1 else []
-    choices += [("Prompts", "losses", lost)] if lost else []
-    shown = [_row(row, unfold=unfold) for row in rows]
-    return GridView(
-        label=label,
-        legend=f"{legend} {leads}" if any(row.target for row in rows) else legend,
-        left_out=left_out,
-        searched="prompt, answer, judge’s words" if any(row.target.startswith("#") for row in rows) else "prompt",
-        choices=choices,
-        heads=["prompt", *((column.title, "res") for column in columns)],
-        rows=shown[:LONG],
-        rest=shown[LONG:],
-    )
-
-
-def _row(row: GridRow, *, unfold: bool) -> ShownRow:
-    """The prompt's text, or its id where the text is unknown; below it id and category."""
-    short = shortened(row.text or row.prompt, TEXT_WIDTH)
-    targets = row.targets or (row.target,) * len(row.cells)
-    return ShownRow(
-        short=short or "(empty)",
-        unfolded=row.text if unfold and row.text and short.endswith("…") else "",
-        about="" if row.text is None else shortened(row.prompt, 60),
-        category=row.category or "",
-        remark=row.remark,
-        target=row.target,
-        cells=tuple((None if cell is None else _shown(cell), to) for cell, to in zip(row.cells, targets, strict=True)),
-    )
-
-
-@lru_cache(maxsize=KEPT_CELLS)
-def _shown(cell: GridCell | ChangeCell) -> ShownCell:
-    """What a cell says: in all grids of a run or a site, the same few things again and again."""
-    if isinstance(cell, ChangeCell):
-        lean = round(cell.change, 9)
-        points = f"{_sign(lean)} {figures.signed(100 * lean) if lean else 0}"
-        means = "" if cell.means is None else " → ".join(map(figures.percent, cell.means))
-        return ShownCell(points, means, _shade(lean))
-    lean = 0.0 if cell.score is None else round(2.0 * (cell.score - EVEN), 9)
-    share = "both bad" if cell.score is None else f"{_sign(lean)} {figures.percent(cell.score)}"
-    return ShownCell(share, _counts(cell), _shade(lean))
-
-
-def _sign(lean: float) -> str:
-    return "▲" if lean > 0 else "▼" if lean < 0 else "="
-
-
-def _shade(lean: float) -> int:
-    """From 0 (lost all) to 6 (won all); 3 only where it is even."""
-    return 3 + round(min(max(abs(lean) * 3.0, 0.51), 3.0)) * (1 if lean > 0 else -1 if lean < 0 else 0)
-
-
-def _counts(cell: GridCell) -> str:
-    counts = "–".join(figures.count(n, 0 if n == round(n) else 1) for n in (cell.won, cell.lost, cell.tied))
-    bad = cell.both_bad
-    return f"{counts}, {figures.count(bad)} bad" if bad else counts
-
-
-def losses_first(row: GridRow) -> tuple[tuple[float, float], ...]:
-    """A key that puts the prompts first on which the first column shows most losses, then the second, and so on.
-
-    Prompts without a battle come last.
-
-    Parameters:
-        row: The row.
-    """
-    return tuple(_loss(cell) for cell in row.cells)
-
-
-def _loss(cell: GridCell | ChangeCell | None) -> tuple[float, float]:
-    if cell is None:
-        return (math.inf, 0.0)
-    if isinstance(cell, ChangeCell):
-        return (0.0, cell.change)
-    return (cell.net, EVEN if cell.score is None else cell.score)
-
-
-def spread(row: GridRow) -> float:
-    """How differently the columns fared on a prompt: the best mean result minus the worst.
-
-    Parameters:
-        row: The row.
-    """
-    means = [cell.score for cell in row.cells if isinstance(cell, GridCell) and cell.score is not None]
-    return max(means) - min(means) if means else -1.0
+    return {
+        "columns": columns,
+        "label": label,
+        "legend": f"{legend} {leads}" if any(row.target for row in rows) else legend,
+        "left_out": left_out if unfold or not most_text else f"{left_out} Long prompts are cut.".strip(),
+        "searched": "prompt, answer, judge’s words" if any(row.target.startswith("#") for row in rows) else "prompt",
+        "categories": sorted({row.category for row in rows if row.category}),
+        "unfold": unfold,
+        "rows": rows[:LONG],
+        "rest": rows[LONG:],
+    }
 
 
 def most_telling(rows: Sequence[GridRow], weights: Mapping[str, tuple[float, ...]], most: int) -> list[GridRow]:
-    """At most so many of the rows: those with the largest weights, in their old order.
-
-    Parameters:
-        rows: The rows.
-        weights: How telling each prompt is, by id.
-        most: How many.
-    """
-    if len(rows) <= most:
-        return list(rows)
+    """At most so many of the rows: those of the prompts with the largest weights, in their old order."""
     kept = sorted(range(len(rows)), key=lambda i: (*(-w for w in weights[rows[i].prompt]), i))[:most]
     return [rows[i] for i in sorted(kept)]

@@ -1,13 +1,14 @@
-"""A run folder as one frozen record: settings, numbers, texts, and judgments on request."""
+"""A run folder as one frozen record: settings, numbers, texts, and every judgment in brief."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
-from typing import Any
+from typing import Any, TypeVar
 from zipfile import BadZipFile
 
 import msgspec
@@ -17,9 +18,8 @@ from tiltyard.bank import Prompt
 from tiltyard.bank.images import Image, count_images, is_image_type
 from tiltyard.boards import EloReport
 from tiltyard.errors import BankError, BattleError, RunFolderError
-from tiltyard.judging.records import Judgment
-from tiltyard.judging.run_folder import RUN, again, read_lines, read_object, require
-from tiltyard.report.judged import JudgedBattle, JudgedBattles, list_judged, read_judgment
+from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs
+from tiltyard.judging.run_folder import RUN, LineSpan, again, decode, read_lines, read_object, require
 from tiltyard.tournament.artifacts import EloResults, MatchLine, calibrated_path
 from tiltyard.tournament.ratings import BaselineTable, EloLine, PairTally
 from tiltyard.types import Floats
@@ -27,15 +27,112 @@ from tiltyard.types import Floats
 LARGEST_SHOWN, LARGEST_TOGETHER = 1_400_000, 16_000_000
 """Characters of one image on a page (1 MB), and of all images of a report."""
 
-
-def met(pair: PairTally) -> int:
-    """How often two entrants were compared with a readable result."""
-    return pair.a_wins + pair.b_wins + pair.ties
+JUDGMENTS = msgspec.json.Decoder(Judgment)
+Key = TypeVar("Key")
 
 
-def wins_and_losses(pair: PairTally, entrant: str) -> tuple[int, int]:
-    """Wins and losses of one of the two."""
-    return (pair.a_wins, pair.b_wins) if entrant == pair.entrant_a else (pair.b_wins, pair.a_wins)
+class JudgedBattle(msgspec.Struct, frozen=True, gc=False):
+    """One judgment without its texts: what lists, counts and links need."""
+
+    number: int
+    """Its place in the run."""
+    prompt_id: str
+    line: LineSpan
+    file: str
+    dimension: str
+    entrant_a: str
+    entrant_b: str
+    winner: str | None
+    inconsistent: bool
+    status: str
+    slots: tuple[VerdictLabel, ...]
+    """The verdicts as they were given: A is the answer shown first."""
+    labels: tuple[VerdictLabel, ...]
+    """The same by entrant: A is entrant_a."""
+    judges: tuple[str, ...]
+    swaps: tuple[bool, ...]
+    """For each verdict, whether entrant_b was shown first."""
+    pairs: tuple[tuple[VerdictLabel, VerdictLabel], ...]
+    """The labels of one judge in both orders, for every judge and repeat."""
+
+    @property
+    def entrants(self) -> tuple[str, str]:
+        """The two, entrant_a first."""
+        return (self.entrant_a, self.entrant_b)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it made a battle; a failed judgment did not."""
+        return self.status == "ok"
+
+    @property
+    def outcome(self) -> str:
+        """The outcome in one word: the winner's name, `tie`, `inconsistent` or `failed`."""
+        if not self.settled:
+            return "failed"
+        return self.winner or ("inconsistent" if self.inconsistent else "tie")
+
+    @property
+    def kind(self) -> str:
+        """Which of the four outcomes it had, regardless of who won."""
+        return "decisive" if self.winner is not None else self.outcome
+
+    @property
+    def words(self) -> list[str]:
+        """Each verdict in a word: an entrant's name, `tie`, or a failure's name."""
+        names = {VerdictLabel.A: self.entrant_a, VerdictLabel.B: self.entrant_b, VerdictLabel.TIE: "tie"}
+        return [names.get(label, str(label)) for label in self.labels]
+
+    def word_when_first(self, entrant: str) -> str:
+        """The verdict when this entrant was shown first, or how often each was given; `not asked` if it never was."""
+        pairs = zip(self.words, self.swaps, strict=True)
+        words = Counter(word for word, swap in pairs if entrant == self.entrants[swap])
+        if words.total() < 2:
+            return next(iter(words), "not asked")
+        return ", ".join(f"{word} {count}" for word, count in words.most_common())
+
+
+def read_judged(files: Mapping[str, Path], folder: Path, command: str = RUN) -> list[JudgedBattle]:
+    """The judgments of a file for each dimension, in brief, in the order of the files."""
+    battles: list[JudgedBattle] = []
+    shared: dict[Any, Any] = {}
+
+    def once(*values: Any) -> Any:
+        """Equal values as one object: most judgments have the same few."""
+        return shared.setdefault((type(values[0]) if values else None, values), values)
+
+    for dimension, path in files.items():
+        file = path.relative_to(folder).as_posix()
+        for place, judgment in read_lines(path, JUDGMENTS, command):
+            raw = judgment.raw
+            battles.append(
+                JudgedBattle(
+                    number=len(battles),
+                    prompt_id=intern(judgment.prompt_id),
+                    line=place,
+                    file=file,
+                    dimension=dimension,
+                    entrant_a=intern(judgment.entrant_a),
+                    entrant_b=intern(judgment.entrant_b),
+                    winner=judgment.winner and intern(judgment.winner),
+                    inconsistent=judgment.inconsistent,
+                    status=judgment.status,
+                    slots=once(*(verdict.verdict for verdict in raw)),
+                    labels=once(*(verdict.for_entrants for verdict in raw)),
+                    judges=once(*dict.fromkeys(verdict.judge_model for verdict in raw)),
+                    swaps=once(*(verdict.position_swap for verdict in raw)),
+                    pairs=once(*((one.for_entrants, other.for_entrants) for one, other in in_pairs(raw))),
+                )
+            )
+    return battles
+
+
+def grouped(battles: Iterable[JudgedBattle], key: Callable[[JudgedBattle], Key]) -> dict[Key, list[JudgedBattle]]:
+    """Those with the same key together, in the order in which the keys appear."""
+    groups: dict[Key, list[JudgedBattle]] = {}
+    for battle in battles:
+        groups.setdefault(key(battle), []).append(battle)
+    return groups
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,17 +140,16 @@ class Dimension:
     """The numbers of one dimension, from the files. Without a decisive match the Elo parts are empty."""
 
     name: str
-    n_matches: int
     n_decisive: int
-    elo: Mapping[str, EloLine]
-    sweep: Mapping[str, Mapping[str, EloLine]]
-    traces: Floats
-    trace_entrants: tuple[str, ...]
-    pairs: tuple[PairTally, ...]
     board: EloReport | None
-    against: BaselineTable | None = None
     calibrated: EloReport | None = None
     """The board that people's labels correct."""
+    against: BaselineTable | None = None
+    pairs: Sequence[PairTally] = ()
+    elo: Mapping[str, EloLine] = field(default_factory=dict)
+    sweep: Mapping[str, Mapping[str, EloLine]] = field(default_factory=dict)
+    traces: Mapping[str, Floats] = field(default_factory=dict)
+    """The Elo of each entrant in every shuffle."""
 
     @property
     def best_board(self) -> EloReport | None:
@@ -74,25 +170,39 @@ class Run:
     default_k: float
     """K of the primary Elo."""
     entrants: tuple[str, ...]
-    """The entrants."""
+    """The entrants, in the order of the config."""
     dimensions: tuple[Dimension, ...]
-    """The dimensions."""
+    """The numbers of each dimension."""
     prompts: Mapping[str, Prompt]
-    """The prompts."""
+    """The prompts by id."""
     answers: Mapping[tuple[str, str], str]
     """The text of an answer by prompt and entrant."""
-    battles: JudgedBattles
+    battles: list[JudgedBattle]
     """Every judgment without its texts, in the order of the files."""
     pictures: Mapping[tuple[str, str | None], tuple[str, ...]] = field(default_factory=dict)
     """Images as data URLs, by prompt and entrant; None: of the prompt itself."""
 
+    @property
+    def results(self) -> Mapping[str, Any]:
+        """What the manifest says of the results."""
+        return self.manifest.get("results") or {}
+
     def judgment(self, battle: JudgedBattle) -> Judgment:
         """A judgment with the judge's texts, read from its file now."""
-        return read_judgment(self.folder, battle)
+        path = self.folder / battle.file
+        with path.open("rb") as file:
+            file.seek(battle.line.start)
+            line = file.read(battle.line.end - battle.line.start)
+        judgment: Judgment = decode(line, JUDGMENTS, path, battle.line.number)
+        return judgment
 
     def judgments(self, dimension: str) -> Iterator[Judgment]:
         """The judgments of a dimension, one at a time."""
-        return map(self.judgment, self.battles.of_dimension(dimension))
+        return map(self.judgment, self.of_dimension(dimension))
+
+    def of_dimension(self, name: str) -> list[JudgedBattle]:
+        """The judgments of one dimension."""
+        return [battle for battle in self.battles if battle.dimension == name]
 
 
 def read_run(folder: str | Path) -> Run:
@@ -103,32 +213,32 @@ def read_run(folder: str | Path) -> Run:
     """
     folder = Path(folder)
     manifest = read_object(require(folder / "manifest.json", folder))
-    results = _elo_results(require(folder / "elo_results.json", folder))
+    results = converted(require(folder / "elo_results.json", folder), EloResults)
     tallies = _tallies(require(folder / "pairwise_winrates.csv", folder))
     traces = _traces(folder, results)
     shown = ShownImages()
-    prompts, answers, n_matches = _texts(require(folder / "matches" / "matches.jsonl", folder), shown)
+    prompts, answers = _texts(require(folder / "matches" / "matches.jsonl", folder), shown)
     names = tuple(results.primary)
-    against = _against(folder / "baseline.json")
-    battles = list_judged(folder, names)
+    baseline = folder / "baseline.json"
+    against = converted(baseline, dict[str, BaselineTable]) if baseline.is_file() else {}
+    battles = read_judged({name: require(folder / "verdicts" / f"{name}.jsonl", folder) for name in names}, folder)
     check_texts(battles, prompts, answers, "matches/matches.jsonl")
     usage = folder / "usage.json"
+    listed = [str(name) for name in manifest.get("entrants") or []]
     return Run(
         folder=folder,
         manifest=manifest,
         usage=read_object(usage) if usage.is_file() else None,
         default_k=results.default_k,
-        entrants=_entrants(manifest, answers),
+        entrants=tuple(dict.fromkeys([*listed, *(name for _, name in answers)])),
         dimensions=tuple(
             Dimension(
                 name=name,
-                n_matches=n_matches.get(name, 0),
                 n_decisive=results.n_decisive_matches.get(name, 0),
                 elo=results.primary[name],
                 sweep=results.k_sensitivity.get(name, {}),
-                traces=traces[name][0],
-                trace_entrants=traces[name][1],
-                pairs=tuple(tallies.get(name, ())),
+                traces=traces.get(name, {}),
+                pairs=tallies.get(name, ()),
                 board=_board(folder / "ratings" / f"{name}.json"),
                 calibrated=_board(calibrated_path(folder, name)),
                 against=against.get(name),
@@ -142,21 +252,12 @@ def read_run(folder: str | Path) -> Run:
     )
 
 
-def _elo_results(path: Path) -> EloResults:
+def converted(path: Path, kind: Any, command: str = RUN) -> Any:
+    """A JSON file of the run as a record."""
     try:
-        return msgspec.convert(read_object(path), EloResults)
+        return msgspec.convert(read_object(path, command), kind)
     except msgspec.ValidationError as error:
-        raise RunFolderError(f"{path}: {error}. {again()}") from None
-
-
-def _against(path: Path) -> dict[str, BaselineTable]:
-    """The win rates against the baseline by dimension; none where everyone met everyone."""
-    if not path.is_file():
-        return {}
-    try:
-        return msgspec.convert(read_object(path), dict[str, BaselineTable])
-    except msgspec.ValidationError as error:
-        raise RunFolderError(f"{path}: {error}. {again()}") from None
+        raise RunFolderError(f"{path}: {error}. {again(command)}") from None
 
 
 def _tallies(path: Path) -> dict[str, list[PairTally]]:
@@ -171,9 +272,9 @@ def _tallies(path: Path) -> dict[str, list[PairTally]]:
     return pairs
 
 
-def _traces(folder: Path, results: EloResults) -> dict[str, tuple[Floats, tuple[str, ...]]]:
-    """The Elo of every shuffle by dimension; empty if nothing was decided."""
-    traces: dict[str, tuple[Floats, tuple[str, ...]]] = {name: (np.empty((0, 0)), ()) for name in results.primary}
+def _traces(folder: Path, results: EloResults) -> dict[str, dict[str, Floats]]:
+    """The Elo of every shuffle by dimension and entrant; nothing where nothing was decided."""
+    traces: dict[str, dict[str, Floats]] = {}
     rated = [name for name, lines in results.primary.items() if lines]
     if not rated:
         return traces
@@ -181,11 +282,8 @@ def _traces(folder: Path, results: EloResults) -> dict[str, tuple[Floats, tuple[
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             for name in rated:
-                entrants = tuple(str(entrant) for entrant in arrays[f"{name}__entrants"])
                 data = np.asarray(arrays[f"{name}__data"], dtype=np.float64)
-                if data.ndim != 2 or data.shape[1] != len(entrants):
-                    raise ValueError(f"{name}__data has shape {data.shape} for {len(entrants)} entrants")
-                traces[name] = (data, entrants)
+                traces[name] = dict(zip(map(str, arrays[f"{name}__entrants"]), data.T, strict=True))
     except (OSError, ValueError, KeyError, BadZipFile, EOFError) as error:
         raise RunFolderError(f"{path}: torn, or not the traces of this run ({error}). {again()}") from None
     return traces
@@ -204,22 +302,21 @@ def read_board(path: Path, command: str = RUN) -> EloReport:
         raise RunFolderError(f"{path}: torn, or not a ratings file ({error}). {again(command)}") from None
 
 
-def _texts(path: Path, shown: ShownImages) -> tuple[dict[str, Prompt], dict[tuple[str, str], str], dict[str, int]]:
-    """Every prompt and answer once, and the number of matches of each dimension."""
+def _texts(path: Path, shown: ShownImages) -> tuple[dict[str, Prompt], dict[tuple[str, str], str]]:
+    """Every prompt and answer once."""
     prompts: dict[str, Prompt] = {}
     answers: dict[tuple[str, str], str] = {}
-    counts: dict[str, int] = {}
     for place, match in read_lines(path, msgspec.json.Decoder(MatchLine)):
-        counts[match.dimension] = counts.get(match.dimension, 0) + 1
-        prompt = prompts.get(match.prompt_id)
-        if prompt is None:
-            prompt = prompts[match.prompt_id] = _prompt(match, shown)
+        name = match.prompt_id
+        if name not in prompts:
+            asked = shown.add((name, None), match.prompt.whole_text, match.prompt_images)
+            prompts[name] = msgspec.structs.replace(match.prompt, text=asked)
         texts = {
-            match.entrant_a: shown.add((match.prompt_id, match.entrant_a), match.response_a, match.images_a),
-            match.entrant_b: shown.add((match.prompt_id, match.entrant_b), match.response_b, match.images_b),
+            match.entrant_a: shown.add((name, match.entrant_a), match.response_a, match.images_a),
+            match.entrant_b: shown.add((name, match.entrant_b), match.response_b, match.images_b),
         }
-        keep_answers(answers, prompt.prompt_id, texts, f"{path}:{place.number}")
-    return prompts, answers, counts
+        keep_answers(answers, name, texts, f"{path}:{place.number}")
+    return prompts, answers
 
 
 def keep_answers(
@@ -229,12 +326,6 @@ def keep_answers(
     for entrant, answer in texts.items():
         if answers.setdefault((prompt_id, intern(entrant)), answer) != answer:
             raise RunFolderError(f"{where}: {entrant} has two different answers to {prompt_id}. {again(command)}")
-
-
-def _prompt(match: MatchLine, shown: ShownImages) -> Prompt:
-    """The prompt as the pages show it, with what came before it."""
-    text = shown.add((match.prompt_id, None), match.prompt.whole_text, match.prompt_images)
-    return msgspec.structs.replace(match.prompt, text=text)
 
 
 class ShownImages:
@@ -249,7 +340,10 @@ class ShownImages:
         """Keep somebody's images, and return their text with a line that says how many there are."""
         if not images:
             return text
-        shown = [self._url(image) for image in images]
+        for image in images:
+            if image not in self._known:
+                self._known[image] = self._read(image)
+        shown = [self._known[image] for image in images]
         urls = tuple(url for url in shown if url.startswith("data:"))
         if urls:
             self.pictures[whose] = urls
@@ -257,13 +351,8 @@ class ShownImages:
         left = f"; {len(shown) - len(urls)} not shown here: {', '.join(reasons)}" if reasons else ""
         return f"{text}\n\n({count_images(len(images))}{left})".lstrip()
 
-    def _url(self, image: Image) -> str:
-        """The image as a data URL, or why it is not shown."""
-        if image not in self._known:
-            self._known[image] = self._read(image)
-        return self._known[image]
-
     def _read(self, image: Image) -> str:
+        """The image as a data URL, or why it is not shown."""
         if image.url:
             return "at an address, which a report does not load"
         try:
@@ -294,9 +383,3 @@ def check_texts(
                 f"{battle.file}:{battle.line.number}: {file} has no texts for {battle.prompt_id} of "
                 f"{' and '.join(battle.entrants)}. {again(command)}"
             )
-
-
-def _entrants(manifest: Mapping[str, Any], answers: Mapping[tuple[str, str], str]) -> tuple[str, ...]:
-    """The entrants in the order of the config, then any other that was compared."""
-    listed = [str(name) for name in manifest.get("entrants") or []]
-    return tuple(dict.fromkeys([*listed, *(name for _, name in answers)]))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tiltyard.report.judged import JudgedBattle, JudgedBattles
-from tiltyard.report.run import Run
+from tiltyard.report.run import JudgedBattle, Run, grouped
 
 MAIN = "report.html"
 ONE_PAGE = 4_000
@@ -39,34 +37,25 @@ class SiteMap:
         return (self.dimensions[dimension], first, second)
 
     @cached_property
-    def by_pair(self) -> Mapping[tuple[int, int, int], JudgedBattles]:
+    def by_pair(self) -> Mapping[tuple[int, int, int], list[JudgedBattle]]:
         """The judgments of every pair that was judged, dimension by dimension."""
-        groups = self.run.battles.grouped(lambda battle: self.pair_key(battle.dimension, *battle.entrants))
+        groups = grouped(self.run.battles, lambda battle: self.pair_key(battle.dimension, *battle.entrants))
         return dict(sorted(groups.items()))
 
     @cached_property
-    def by_prompt(self) -> Mapping[str, JudgedBattles]:
+    def by_prompt(self) -> Mapping[str, list[JudgedBattle]]:
         """The judgments on every prompt, in the order of the match list."""
-        groups = self.run.battles.grouped(lambda battle: battle.prompt_id)
-        return {name: groups.get(name, self.run.battles[:0]) for name in self.run.prompts}
+        groups = grouped(self.run.battles, lambda battle: battle.prompt_id)
+        return {name: groups.get(name, []) for name in self.run.prompts}
 
     @cached_property
-    def _place_in_pair(self) -> array[int]:
-        """The place of each judgment, by number, in the list of its pair."""
-        places = array("I", bytes(4 * len(self.run.battles)))
-        for battles in self.by_pair.values():
-            for place, number in enumerate(battles.numbers):
-                places[number] = place
-        return places
-
-    def neighbours(self, battle: JudgedBattle) -> tuple[JudgedBattle | None, JudgedBattle | None]:
-        """The judgments before and after one in the list of its pair."""
-        around = self.by_pair[self.pair_key(battle.dimension, *battle.entrants)]
-        place = self._place_in_pair[battle.number]
-        return (
-            around[place - 1] if place else None,
-            around[place + 1] if place + 1 < len(around) else None,
-        )
+    def neighbours(self) -> Mapping[int, tuple[JudgedBattle | None, JudgedBattle | None]]:
+        """By the number of a judgment, those before and after it in the list of its pair."""
+        return {
+            battle.number: (before, after)
+            for some in self.by_pair.values()
+            for before, battle, after in zip([None, *some], some, [*some[1:], None], strict=False)
+        }
 
     @cached_property
     def prompt_files(self) -> Mapping[str, str]:

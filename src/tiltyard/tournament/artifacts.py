@@ -8,9 +8,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 import numpy as np
@@ -21,8 +21,9 @@ from tiltyard.bank.prompts import EarlierTurn, PlainValue
 from tiltyard.battles import Battle
 from tiltyard.boards.inputs import origin
 from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, write_text
+from tiltyard.judging.canaries import MissedCanary
 from tiltyard.judging.judge import JudgingResult, PanelVerdicts
-from tiltyard.judging.panel import panel_members
+from tiltyard.judging.panel import PanelStudy, panel_members
 from tiltyard.judging.plan import Case
 from tiltyard.judging.questions import TEMPLATE_VERSION, prompt_template
 from tiltyard.judging.records import Judgment, to_battle
@@ -30,176 +31,100 @@ from tiltyard.judging.run_folder import versions
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.tournament.config import Mode, OpponentSettings
 from tiltyard.tournament.plan import MatchList, RunPlan, TranscriptCounts
-from tiltyard.tournament.ratings import DimensionRatings, EloLine, PairTally
-from tiltyard.tournament.summary import failed_questions, own_counts
+from tiltyard.tournament.ratings import DimensionRatings, EloLine, JudgeHabits, PairTally
+from tiltyard.tournament.summary import Check, FailedQuestion, failed_questions, own_counts
 
 JUDGE_PROMPTS = "judge_prompts.json"
 """The file with the texts that judges were sent."""
 
 
 class EloResults(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of `elo_results.json`."""
+    """`elo_results.json`: permutation Elo over the decisive judgments, by dimension and entrant."""
 
     default_k: float
+    """K of `primary`."""
     primary: dict[str, dict[str, EloLine]]
     k_sensitivity: dict[str, dict[str, dict[str, EloLine]]]
+    """By dimension, every K of the sweep and entrant, without sampling intervals."""
     n_decisive_matches: dict[str, int]
 
 
-def write_matches(folder: Path, matches: MatchList) -> None:
-    """`matches/matches.jsonl`: one line per match, with everything the judge is shown."""
-    write_lines(
-        folder / "matches" / "matches.jsonl",
-        (
-            {
-                "dimension": match.matchup.dimension,
-                "prompt_id": match.matchup.prompt_id,
-                "entrant_a": match.matchup.entrant_a,
-                "entrant_b": match.matchup.entrant_b,
-                "prompt_text": match.prompt.text,
-                "source": match.prompt.source,
-                "subject": match.prompt.subject,
-                "gold_answer": match.prompt.gold_answer,
-                "expected_behavior": match.prompt.expected_behavior,
-                "response_a": match.response_a,
-                "response_b": match.response_b,
-                **_more_shown(match),
-            }
-            for rows in matches.by_dimension.values()
-            for match in rows
-        ),
-    )
+class SentPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """What some judges are sent around the prompt and the answers."""
+
+    judges: list[str]
+    system: str
+    """The system text in full."""
+    user: str
+    """The user's text, with names in braces for the material."""
 
 
-def _more_shown(match: Case) -> dict[str, Any]:
-    """What a judge is shown besides the texts, and what else the bank says about the prompt, where there is any."""
-    shown = {
-        "tags": match.prompt.tags,
-        "language": match.prompt.language,
-        "prompt_columns": match.prompt.columns,
-        "prompt_system": match.prompt.system,
-        "prompt_turns": match.prompt.turns,
-        "prompt_images": match.images.prompt,
-        "images_a": match.images.answer_a,
-        "images_b": match.images.answer_b,
-    }
-    return {name: value for name, value in shown.items() if value}
+class DimensionPrompts(msgspec.Struct, frozen=True, kw_only=True):
+    """The rubric of a dimension, in full, and what is sent; a recorded judge was sent texts that nobody here knows."""
+
+    rubric_version: str
+    rubric: str
+    sent: list[SentPrompt]
 
 
-def write_judge_prompts(folder: Path, plan: RunPlan) -> None:
-    """`judge_prompts.json`: by dimension, the rubric, and the texts that each judge is sent around the material.
+class JudgePrompts(msgspec.Struct, frozen=True, kw_only=True):
+    """`judge_prompts.json`: what the judges are sent, by dimension."""
 
-    A recorded judge was sent texts that nobody here knows.
-    """
-    judge = plan.setup.config.judge
-    listed = {member.model: member for member in judge.members}
-    dimensions: dict[str, Any] = {}
-    for rubric in plan.rubrics:
-        sent: dict[tuple[str, str], list[str]] = {}
-        for name in panel_members(plan.judge_model) or (plan.judge_model,):
-            if parse_model_name(name).provider != "recorded":
-                own = listed.get(name)
-                reply = judge.reply if own is None or own.reply is None else own.reply
-                sent.setdefault(prompt_template(rubric, reply, grades=judge.grades), []).append(name)
-        dimensions[rubric.dimension] = {
-            "rubric_version": rubric.version,
-            "rubric": rubric.text,
-            "sent": [{"judges": names, "system": system, "user": user} for (system, user), names in sent.items()],
-        }
-    write_json(folder / JUDGE_PROMPTS, {"template_version": TEMPLATE_VERSION, "dimensions": dimensions})
+    template_version: str
+    """Version of Tiltyard's own texts."""
+    dimensions: dict[str, DimensionPrompts]
 
 
-def write_verdicts(folder: Path, dimension: str, judgments: Sequence[Judgment]) -> None:
-    """`verdicts/<dimension>.jsonl`: one line per judgment with both raw verdicts, forward first."""
-    write_lines(folder / "verdicts" / f"{dimension}.jsonl", judgments)
-
-
-def write_standings(
-    folder: Path,
-    standings: Mapping[str, DimensionRatings],
-    default_k: float,
-    columns: Mapping[str, Mapping[str, PlainValue]] | None = None,
-) -> None:
-    """Elo results and traces, win rates, battles, and a Bradley–Terry board per dimension.
-
-    `columns` is what the battles say about their prompts, by prompt.
-    """
-    write_json(folder / "elo_results.json", msgspec.to_builtins(elo_results(standings, default_k)))
-    _write_traces(folder / "elo_per_perm.npz", standings)
-    write_text(folder / "pairwise_winrates.csv", win_rate_table(standings))
-    battles = (battle for standing in standings.values() for battle in standing.battles)
-    write_lines(folder / "battles.jsonl", _battle_rows(battles, columns or {}))
-    _write_baseline(folder / "baseline.json", standings)
-    rated = any(standing.board is not None for standing in standings.values())
-    # A run in which nothing was settled has an empty battle file, without a source.
-    came_from = origin(folder / "battles.jsonl") if rated else {}
-    for dimension, standing in standings.items():
-        path = folder / "ratings" / f"{dimension}.json"
-        if standing.board is None:
-            path.unlink(missing_ok=True)
-            continue
-        board = replace(standing.board, details={**standing.board.details, **came_from})
-        write_text(path, board.to_json())
-
-
-def _battle_rows(
-    battles: Iterable[Battle], columns: Mapping[str, Mapping[str, PlainValue]]
-) -> Iterator[dict[str, Any]]:
-    """Battles as they are written, with what the bank says about their prompts."""
-    return ({**battle.to_dict(), **columns.get(battle.question_id or "", {})} for battle in battles)
-
-
-def _write_baseline(path: Path, standings: Mapping[str, DimensionRatings]) -> None:
-    """`baseline.json`: win rates against the baseline by dimension; no file where everyone met everyone."""
-    tables = {name: standing.against for name, standing in standings.items() if standing.against is not None}
-    if tables:
-        write_json(path, msgspec.to_builtins(tables))
-    else:
-        path.unlink(missing_ok=True)
-
-
-def write_panel_battles(
-    folder: Path,
-    panel: PanelVerdicts | None,
-    dimensions: Sequence[str],
-    columns: Mapping[str, Mapping[str, PlainValue]],
-) -> None:
-    """`panel/battles.jsonl`: the battles that each judge of a panel alone would make; none for a single judge."""
-    if panel is None:
-        (folder / "panel" / "battles.jsonl").unlink(missing_ok=True)
-        return
-    battles = (
-        battle
-        for dimension in dimensions
-        for judgments in panel.member_judgments(dimension)
-        for judgment in judgments
-        if (battle := to_battle(judgment)) is not None
-    )
-    write_lines(folder / "panel" / "battles.jsonl", _battle_rows(battles, columns))
-
-
-class MatchLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of `matches/matches.jsonl`."""
+class MatchLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of `matches/matches.jsonl`: one match, with everything the judge is shown."""
 
     dimension: str
     prompt_id: str
     entrant_a: str
+    """First by the order of the file."""
     entrant_b: str
     prompt_text: str
+    source: str | None
+    subject: str | None
+    gold_answer: str | None
+    expected_behavior: str | None
     response_a: str
     response_b: str
-    source: str | None = None
-    subject: str | None = None
-    gold_answer: str | None = None
-    expected_behavior: str | None = None
     tags: tuple[str, ...] = ()
     language: str = ""
     prompt_columns: dict[str, PlainValue] = {}
+    """The further columns of the bank."""
     prompt_system: str | None = None
     prompt_turns: tuple[EarlierTurn, ...] = ()
     prompt_images: tuple[Image, ...] = ()
     images_a: tuple[Image, ...] = ()
     images_b: tuple[Image, ...] = ()
+
+    @classmethod
+    def of(cls, match: Case) -> MatchLine:
+        """The line of a match."""
+        prompt, matchup = match.prompt, match.matchup
+        return cls(
+            dimension=matchup.dimension,
+            prompt_id=matchup.prompt_id,
+            entrant_a=matchup.entrant_a,
+            entrant_b=matchup.entrant_b,
+            prompt_text=prompt.text,
+            source=prompt.source,
+            subject=prompt.subject,
+            gold_answer=prompt.gold_answer,
+            expected_behavior=prompt.expected_behavior,
+            response_a=match.response_a,
+            response_b=match.response_b,
+            tags=prompt.tags,
+            language=prompt.language,
+            prompt_columns=prompt.columns,
+            prompt_system=prompt.system or None,
+            prompt_turns=prompt.turns,
+            prompt_images=match.images.prompt,
+            images_a=match.images.answer_a,
+            images_b=match.images.answer_b,
+        )
 
     @property
     def prompt(self) -> Prompt:
@@ -219,9 +144,49 @@ class MatchLine(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def elo_results(standings: Mapping[str, DimensionRatings], default_k: float) -> EloResults:
-    """The contents of `elo_results.json`."""
-    return EloResults(
+def write_matches(folder: Path, matches: MatchList) -> None:
+    """`matches/matches.jsonl`: one line per match, with everything the judge is shown."""
+    rows = (MatchLine.of(match) for cases in matches.by_dimension.values() for match in cases)
+    write_lines(folder / "matches" / "matches.jsonl", rows)
+
+
+def write_judge_prompts(folder: Path, plan: RunPlan) -> None:
+    """`judge_prompts.json`: by dimension, the rubric, and the texts that each judge is sent around the material."""
+    judge = plan.setup.config.judge
+    listed = {member.model: member for member in judge.members}
+    dimensions = {}
+    for rubric in plan.rubrics:
+        sent: dict[tuple[str, str], list[str]] = {}
+        for name in panel_members(plan.judge_model) or (plan.judge_model,):
+            if parse_model_name(name).provider != "recorded":
+                own = listed.get(name)
+                reply = judge.reply if own is None or own.reply is None else own.reply
+                sent.setdefault(prompt_template(rubric, reply, grades=judge.grades), []).append(name)
+        dimensions[rubric.dimension] = DimensionPrompts(
+            rubric_version=rubric.version,
+            rubric=rubric.text,
+            sent=[SentPrompt(judges=names, system=system, user=user) for (system, user), names in sent.items()],
+        )
+    prompts = JudgePrompts(template_version=TEMPLATE_VERSION, dimensions=dimensions)
+    write_json(folder / JUDGE_PROMPTS, msgspec.to_builtins(prompts))
+
+
+def write_verdicts(folder: Path, dimension: str, judgments: Sequence[Judgment]) -> None:
+    """`verdicts/<dimension>.jsonl`: one line per judgment with both raw verdicts, forward first."""
+    write_lines(folder / "verdicts" / f"{dimension}.jsonl", judgments)
+
+
+def write_standings(
+    folder: Path,
+    standings: Mapping[str, DimensionRatings],
+    default_k: float,
+    columns: Mapping[str, Mapping[str, PlainValue]] | None = None,
+) -> None:
+    """Elo results and traces, win rates, battles, and a Bradley–Terry board per dimension.
+
+    `columns` is what the battles say about their prompts, by prompt.
+    """
+    elo = EloResults(
         default_k=default_k,
         primary={dimension: dict(standing.elo) for dimension, standing in standings.items()},
         k_sensitivity={
@@ -230,28 +195,69 @@ def elo_results(standings: Mapping[str, DimensionRatings], default_k: float) -> 
         },
         n_decisive_matches={dimension: standing.n_decisive for dimension, standing in standings.items()},
     )
-
-
-def _write_traces(path: Path, standings: Mapping[str, DimensionRatings]) -> None:
-    arrays: dict[str, Any] = {}
+    write_json(folder / "elo_results.json", msgspec.to_builtins(elo))
+    traces = {}
     for dimension, standing in standings.items():
         if standing.elo:
-            arrays[f"{dimension}__data"] = standing.traces
-            arrays[f"{dimension}__entrants"] = np.array(standing.entrants)
-    if not arrays:
-        path.unlink(missing_ok=True)
-        return
-    write_arrays(path, arrays)
-
-
-def win_rate_table(standings: Mapping[str, DimensionRatings]) -> str:
-    """The contents of `pairwise_winrates.csv`."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+            traces[f"{dimension}__data"] = standing.traces
+            traces[f"{dimension}__entrants"] = np.array(standing.entrants)
+    if traces:
+        write_arrays(folder / "elo_per_perm.npz", traces)
+    else:
+        (folder / "elo_per_perm.npz").unlink(missing_ok=True)
+    rates = io.StringIO()
+    writer = csv.writer(rates, lineterminator="\n")
     writer.writerow(PairTally.__struct_fields__)
     for standing in standings.values():
         writer.writerows(msgspec.structs.astuple(pair) for pair in standing.pairs)
-    return text.getvalue()
+    write_text(folder / "pairwise_winrates.csv", rates.getvalue())
+    battles = (battle for standing in standings.values() for battle in standing.battles)
+    write_lines(folder / "battles.jsonl", _battle_rows(battles, columns or {}))
+    against = {name: standing.against for name, standing in standings.items() if standing.against is not None}
+    if against:
+        write_json(folder / "baseline.json", msgspec.to_builtins(against))
+    else:
+        (folder / "baseline.json").unlink(missing_ok=True)
+    rated = any(standing.board is not None for standing in standings.values())
+    # A run in which nothing was settled has an empty battle file, without a source.
+    came_from = origin(folder / "battles.jsonl") if rated else {}
+    for dimension, standing in standings.items():
+        path = folder / "ratings" / f"{dimension}.json"
+        if standing.board is None:
+            path.unlink(missing_ok=True)
+            continue
+        board = replace(standing.board, details={**standing.board.details, **came_from})
+        write_text(path, board.to_json())
+
+
+def _battle_rows(
+    battles: Iterable[Battle], columns: Mapping[str, Mapping[str, PlainValue]]
+) -> Iterator[dict[str, Any]]:
+    """Battles as they are written, with what the bank says about their prompts."""
+    for battle in battles:
+        style = {name: int(value) for name, value in battle.controls.items()}
+        yield {**battle.to_dict(), **style, **columns.get(battle.question_id or "", {})}
+
+
+def write_panel_battles(
+    folder: Path,
+    panel: PanelVerdicts | None,
+    dimensions: Sequence[str],
+    columns: Mapping[str, Mapping[str, PlainValue]],
+) -> None:
+    """`panel/battles.jsonl`: the battles that each judge of a panel alone would make; none for a single judge."""
+    path = folder / "panel" / "battles.jsonl"
+    if panel is None:
+        path.unlink(missing_ok=True)
+        return
+    battles = (
+        battle
+        for dimension in dimensions
+        for judgments in panel.member_judgments(dimension)
+        for judgment in judgments
+        if (battle := to_battle(judgment)) is not None
+    )
+    write_lines(path, _battle_rows(battles, columns))
 
 
 def calibrated_path(folder: Path, dimension: str) -> Path:
@@ -308,8 +314,72 @@ class InputHashes(msgspec.Struct, frozen=True, kw_only=True):
     """Hash of each response file, by entrant."""
 
 
+class DimensionResults(msgspec.Struct, frozen=True, kw_only=True):
+    """The judgments of one dimension."""
+
+    judgments: int
+    settled: int
+    """Those that make a battle."""
+    decisive: int
+    """Those with a winner."""
+    inconsistent: int
+    """Those that changed with the order."""
+    failed_verdicts: dict[str, int]
+    missing_verdicts: int
+    """Verdicts never given."""
+    failed_questions: list[FailedQuestion]
+    """The first 20 questions that ended without a verdict."""
+    bradley_terry: str
+    """`ok`, or why there is no board."""
+    habits: JudgeHabits
+
+
+class CanaryKind(TypedDict):
+    """The canaries of one kind."""
+
+    kind: str
+    asked: int
+    right: int
+    fooled: int
+    undecided: int
+    failed: int
+
+
+class CanaryResults(TypedDict):
+    """How the judge did on pairs with a known better answer."""
+
+    asked: int
+    right: int
+    """In both orders."""
+    missed: list[MissedCanary]
+    """Those that count against the judge."""
+    kinds: list[CanaryKind]
+
+
+class PanelResults(TypedDict):
+    """What the judges of a panel agree on."""
+
+    judges: list[str]
+    combine: str
+    dimensions: dict[str, PanelStudy]
+
+
+class RunResults(msgspec.Struct, frozen=True, kw_only=True):
+    """What is only known at the end of a run."""
+
+    both_orders: bool
+    """Whether every match was judged in both orders."""
+    dimensions: dict[str, DimensionResults]
+    panel: PanelResults | msgspec.UnsetType = msgspec.UNSET
+    canaries: dict[str, CanaryResults] | msgspec.UnsetType = msgspec.UNSET
+    calibration: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+    """`people`, as in a calibrated ratings file, or why there is no corrected board: `missing`."""
+    gate: list[Check] | msgspec.UnsetType = msgspec.UNSET
+    """The go or no-go of a pilot."""
+
+
 class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of a run's `manifest.json`, in the order of the file; a field that is not set is not written."""
+    """`manifest.json` of a run, written when it starts and completed when it ends; what is not set is not written."""
 
     note: str | msgspec.UnsetType = msgspec.UNSET
     """The note of the tournament file."""
@@ -367,12 +437,12 @@ class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Hashes of everything that was read."""
     versions: dict[str, str]
     """The versions of Tiltyard and Python."""
-    results: dict[str, Any] | None
+    results: RunResults | None
     """What is only known at the end; null until then."""
 
 
 def manifest(
-    plan: RunPlan, *, started_at: str, finished_at: str | None, results: Mapping[str, Any] | None = None
+    plan: RunPlan, *, started_at: str, finished_at: str | None, results: RunResults | None = None
 ) -> dict[str, Any]:
     """The manifest of a run; `results` is what is only known at the end."""
     setup, matches, judge = plan.setup, plan.matches, plan.setup.config.judge
@@ -408,38 +478,29 @@ def manifest(
         ),
         transcripts=plan.transcripts or unset,
         rubric_versions={rubric.dimension: rubric.version for rubric in plan.rubrics},
-        sha256=_hashes(plan),
+        sha256=InputHashes(
+            config=file_sha256(setup.path),
+            bank=file_sha256(setup.bank_path),
+            rubrics={dimension: file_sha256(path) for dimension, path in setup.rubric_paths.items()},
+            responses={name: file_sha256(responses_path(setup.responses_dir, name)) for name in setup.entrant_ids},
+        ),
         versions=versions(),
-        results=None,
+        results=results,
     )
-    return {**msgspec.to_builtins(manifest), "results": dict(results) if results is not None else None}
+    return dict(msgspec.to_builtins(manifest))
 
 
-def run_results(judged: JudgingResult, standings: Mapping[str, DimensionRatings]) -> dict[str, Any]:
-    """Results known at the end of a run: judgments, failures and battles per dimension."""
-    rows: dict[str, Any] = {}
-    for dimension, standing in standings.items():
-        counts = own_counts(judged, dimension)
-        settled = sum(pair.a_wins + pair.b_wins + pair.ties for pair in standing.pairs)
-        rows[dimension] = {
-            "judgments": counts.judgments,
-            "settled": settled,
-            "decisive": standing.n_decisive,
-            "inconsistent": sum(pair.inconsistent for pair in standing.pairs),
-            "failed_verdicts": dict(counts.failed_verdicts),
-            "missing_verdicts": counts.missing_verdicts,
-            "failed_questions": [asdict(one) for one in failed_questions(judged, dimension, most=MOST_NAMED)],
-            "bradley_terry": "ok" if standing.board is not None else standing.board_missing,
-        }
-        rows[dimension]["habits"] = asdict(standing.habits)
-    return rows
-
-
-def _hashes(plan: RunPlan) -> InputHashes:
-    setup = plan.setup
-    return InputHashes(
-        config=file_sha256(setup.path),
-        bank=file_sha256(setup.bank_path),
-        rubrics={dimension: file_sha256(path) for dimension, path in setup.rubric_paths.items()},
-        responses={name: file_sha256(responses_path(setup.responses_dir, name)) for name in setup.entrant_ids},
+def dimension_results(judged: JudgingResult, standing: DimensionRatings) -> DimensionResults:
+    """Judgments, failures and battles of a dimension."""
+    counts = own_counts(judged, standing.dimension)
+    return DimensionResults(
+        judgments=counts.judgments,
+        settled=sum(pair.a_wins + pair.b_wins + pair.ties for pair in standing.pairs),
+        decisive=standing.n_decisive,
+        inconsistent=sum(pair.inconsistent for pair in standing.pairs),
+        failed_verdicts=dict(counts.failed_verdicts),
+        missing_verdicts=counts.missing_verdicts,
+        failed_questions=failed_questions(judged, standing.dimension, most=MOST_NAMED),
+        bradley_terry=standing.board_missing or "ok",
+        habits=standing.habits,
     )

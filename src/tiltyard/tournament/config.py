@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -19,7 +19,7 @@ from tiltyard.judging.adaptive import RoundGoal, RoundSettings
 from tiltyard.judging.judge import panel_name
 from tiltyard.judging.panel import PanelMember
 from tiltyard.judging.reading import check_form
-from tiltyard.llm.prices import StatedPrice
+from tiltyard.llm.prices import Price
 from tiltyard.llm.provider import TIMEOUT_SECONDS
 from tiltyard.ratings.elo import K_MAX
 
@@ -40,14 +40,6 @@ class RoundsSection(msgspec.Struct, frozen=True, kw_only=True):
     """Confidence level of the decision, in each dimension."""
     seed: int = 0
     """Draws the order of the prompts and varies the opponents."""
-
-
-def wrong_rounds(rounds: RoundsSection) -> Iterator[str]:
-    """Reject rounds that cannot be played."""
-    try:
-        round_settings(rounds, None)
-    except OptionError as error:
-        yield f"rounds: {error}"
 
 
 def round_settings(rounds: RoundsSection, until: str | None) -> RoundSettings | None:
@@ -159,7 +151,7 @@ class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of direct calls and their replies per minute, at most, for each judge."""
     prices_path: str | None = None
     """A price file whose models replace or extend the built-in table."""
-    prices: dict[str, StatedPrice] = {}
+    prices: dict[str, Price] = {}
     """Prices by model, stated here; they count before every price file."""
     reply: Literal["reasoned", "label", "choice", "json", "tool"] = "reasoned"
     """`reasoned`, `label`, `choice`, `json` or `tool`: a few sentences and a verdict line; or only the label, with its
@@ -279,17 +271,19 @@ def load_setup(path: str | Path, *, mode: Mode | None = None) -> Setup:
     """
     path = Path(path)
     raw = _read_yaml(path)
-    problems = Problems()
+    problems: list[str] = []
     sections = _read_sections(raw, problems)
-    check_values(sections, problems, mode)
+    problems += _wrong_settings(sections, mode)
     places = _find_files(sections, path, problems)
-    problems.refuse(path)
-    return Setup(
-        config=msgspec.convert(raw, Config, strict=False), path=path, warnings=tuple(_unknown_keys(raw)), **places
-    )
+    if len(problems) == 1:
+        raise ConfigError(f"{path}: {problems[0]}")
+    if problems:
+        raise ConfigError(f"{path}: {len(problems)} settings are missing or wrong. Correct them:", problems)
+    config = msgspec.convert(raw, Config, strict=False)
+    return Setup(config=config, path=path, warnings=tuple(_unknown_keys(raw, Config)), **places)
 
 
-def _read_sections(raw: Mapping[str, Any], problems: Problems) -> dict[str, Any]:
+def _read_sections(raw: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     """Every section of the file that is well-formed; the others are among the problems, setting by setting."""
     sections: dict[str, Any] = {}
     kinds = get_type_hints(Config, include_extras=True)
@@ -331,7 +325,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return raw
 
 
-def _find_files(sections: Mapping[str, Any], path: Path, problems: Problems) -> dict[str, Any]:
+def _find_files(sections: Mapping[str, Any], path: Path, problems: list[str]) -> dict[str, Any]:
     """Where the files and folders are that the file names; what is not there is among the problems."""
     bases = (path.parent, Path())
 
@@ -362,48 +356,27 @@ def _find_files(sections: Mapping[str, Any], path: Path, problems: Problems) -> 
     return files
 
 
-KNOWN: dict[str, Any] = {
-    "prompts": PromptSettings,
-    "caches": CacheSettings,
-    "judge": JudgeSection,
-    "elo": EloSettings,
-    "opponents": OpponentSettings,
-    "rounds": RoundsSection,
-}
-
-
-def _unknown_keys(raw: Mapping[str, Any]) -> list[str]:
-    """A warning for every unknown key, so that a misspelt option is not silently ignored."""
-    odd = [(str(key), Config.__struct_fields__, "") for key in raw if key not in Config.__struct_fields__]
-    parts = [(section, raw.get(section) or {}, kind) for section, kind in KNOWN.items()]
-    parts += [(f"entrants[{place}]", entrant, Entrant) for place, entrant in enumerate(raw["entrants"])]
-    parts += [(f"rubrics.{name}", rubric, RubricSettings) for name, rubric in raw["rubrics"].items()]
-    for section, given, kind in parts:
-        known = kind.__struct_fields__
-        odd += [(str(key), known, f"{section}.") for key in given if key not in known]
-    warnings = []
-    for key, known, prefix in odd:
-        close = difflib.get_close_matches(key, known, n=1)
-        hint = f"; did you mean {prefix}{close[0]}?" if close else ""
-        warnings.append(f"the setting {prefix}{key} means nothing here and is ignored{hint}")
-    return warnings
+def _unknown_keys(value: Any, kind: Any, name: str = "") -> Iterator[str]:
+    """A warning for every key that means nothing, so that a misspelt option is not silently ignored."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        known, before = get_type_hints(kind), f"{name}." if name else ""
+        for key, inner in (value or {}).items() if isinstance(value, Mapping) or value is None else ():
+            if key in known:
+                yield from _unknown_keys(inner, known[key], f"{before}{key}")
+                continue
+            close = difflib.get_close_matches(str(key), known, n=1)
+            hint = f"; did you mean {before}{close[0]}?" if close else ""
+            yield f"the setting {before}{key} means nothing here and is ignored{hint}"
+    elif _holds_structs(kind):
+        for place, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+            at = f"{name}.{place}" if isinstance(value, Mapping) else f"{name}[{place}]"
+            yield from _unknown_keys(inner, get_args(kind)[isinstance(value, Mapping)], at)
 
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """The name of an HTTP header."""
 N_PERMS_MAX = 1_000_000
 """The most shuffles of permutation Elo: with that many, the shuffle error is a thousandth of a rating's spread."""
-
-
-class Problems(list[str]):
-    """What is wrong with a file, collected."""
-
-    def refuse(self, path: Path) -> None:
-        """Raise everything that was found as one error: one problem on its line, several as a list."""
-        if len(self) == 1:
-            raise ConfigError(f"{path}: {self[0]}")
-        if self:
-            raise ConfigError(f"{path}: {len(self)} settings are missing or wrong. Correct them:", self)
 
 
 def wrong_values(value: Any, kind: Any, name: str, required: bool) -> Iterator[str]:
@@ -462,59 +435,37 @@ def _in_words(message: str) -> str:
     return message[:1].lower() + message[1:].replace("`$.", "`").replace("`$[...]`", "a value of it")
 
 
-def check_values(sections: Mapping[str, Any], problems: Problems, mode: Mode | None) -> None:
+def _wrong_settings(sections: Mapping[str, Any], mode: Mode | None) -> Iterator[str]:
     """What the values of well-formed sections may not be. Checked before anything is asked: judging costs money."""
-    entrants, rubrics = sections.get("entrants"), sections.get("rubrics")
-    ids = [entrant.entrant_id for entrant in entrants or ()]
-    if entrants is not None and len(ids) < 2:
-        problems.append(f"a tournament needs two entrants or more, the file has {len(ids)}.")
+    ids = [entrant.entrant_id for entrant in sections.get("entrants", ())]
+    rubrics = sections.get("rubrics")
+    if "entrants" in sections and len(ids) < 2:
+        yield f"a tournament needs two entrants or more, the file has {len(ids)}."
     for name in sorted({name for name in ids if ids.count(name) > 1}):
-        problems.append(f"entrant_id {name!r} is listed twice. Ids must differ.")
+        yield f"entrant_id {name!r} is listed twice. Ids must differ."
     if rubrics is not None and not rubrics:
-        problems.append("no rubric is given. Add one dimension under `rubrics`.")
+        yield "no rubric is given. Add one dimension under `rubrics`."
     for name in dict.fromkeys((*ids, *(rubrics or ()))):
         if not name or name.startswith(".") or any(letter in name for letter in "/\\\0"):
-            problems.append(f"{name!r} cannot be part of a file name. Use letters, digits, - and _.")
-    if entrants is not None and "opponents" in sections:
-        problems += _wrong_baseline(sections["opponents"].baseline, ids)
-    checks: dict[str, Callable[[Any], Iterator[str]]] = {
-        "elo": _wrong_elo,
-        "prompts": _wrong_pilot,
-        "judge": _wrong_panel,
-        "entrants": _wrong_entrant_headers,
-        "rounds": wrong_rounds,
-    }
-    for section, wrong in checks.items():
-        if section in sections:
-            problems += wrong(sections[section])
+            yield f"{name!r} cannot be part of a file name. Use letters, digits, - and _."
+    baseline = sections["opponents"].baseline if "opponents" in sections else None
+    if baseline is not None and "entrants" in sections and baseline not in ids:
+        close = difflib.get_close_matches(baseline, ids, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else f"Name one of {', '.join(ids)}, or add it to `entrants`."
+        yield f"opponents.baseline is {baseline!r}, which is no entrant. {hint}"
+    if "elo" in sections:
+        yield from _wrong_elo(sections["elo"])
+    if "prompts" in sections:
+        yield from _wrong_pilot(sections["prompts"])
     if "judge" in sections:
-        problems += _wrong_form(sections["judge"])
-        problems += _wrong_limits(sections["judge"])
-    if mode is not None and "judge" in sections and not sections["judge"].model_of(mode):
-        problems.append(f"judge.{mode}_model is missing: name who judges in --mode {mode}, or pass --judge-model.")
-
-
-def _wrong_form(judge: JudgeSection) -> Iterator[str]:
-    try:
-        check_form(judge.reply, judge.grades, judge.options)
-    except OptionError as error:
-        yield str(error)
-
-
-def _wrong_limits(judge: JudgeSection) -> Iterator[str]:
-    """Reject limits that let nothing through, and headers that no server accepts."""
-    for name in ("timeout_seconds", "requests_per_minute", "tokens_per_minute"):
-        value = getattr(judge, name)
-        if value is not None and not 0 < value < math.inf:
-            yield f"judge.{name} is {value:g}: it must be a number above 0."
-    yield from _wrong_headers("judge.headers", judge.headers)
-    for place, member in enumerate(judge.members):
-        yield from _wrong_headers(f"judge.panel[{place}].headers", member.headers or {})
-
-
-def _wrong_entrant_headers(entrants: Sequence[Entrant]) -> Iterator[str]:
-    for place, entrant in enumerate(entrants):
+        yield from _wrong_judge(sections["judge"], mode)
+    for place, entrant in enumerate(sections.get("entrants", ())):
         yield from _wrong_headers(f"entrants[{place}].headers", entrant.headers)
+    if "rounds" in sections:
+        try:
+            round_settings(sections["rounds"], None)
+        except OptionError as error:
+            yield f"rounds: {error}"
 
 
 def _wrong_headers(where: str, headers: Mapping[str, str]) -> Iterator[str]:
@@ -523,13 +474,6 @@ def _wrong_headers(where: str, headers: Mapping[str, str]) -> Iterator[str]:
             yield f"{where} has {header!r}, which is no name of a header: use letters, digits and -, such as X-Team."
         elif not (value.isascii() and value.isprintable()):
             yield f"{where}.{header} holds characters that no header has: use printable ASCII on one line."
-
-
-def _wrong_baseline(baseline: str | None, ids: Sequence[str]) -> Iterator[str]:
-    if baseline is not None and baseline not in ids:
-        close = difflib.get_close_matches(baseline, ids, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"Name one of {', '.join(ids)}, or add it to `entrants`."
-        yield f"opponents.baseline is {baseline!r}, which is no entrant. {hint}"
 
 
 def _wrong_elo(elo: EloSettings) -> Iterator[str]:
@@ -559,7 +503,7 @@ def _wrong_pilot(prompts: PromptSettings) -> Iterator[str]:
             yield f"prompts.pilot_strata.{source} is {places}: the places of a source are 0 or more."
 
 
-def _wrong_panel(judge: JudgeSection) -> Iterator[str]:
+def _wrong_judge(judge: JudgeSection, mode: Mode | None) -> Iterator[str]:
     names = [member.model for member in judge.members]
     if judge.repeats < 1:
         yield f"judge.repeats is {judge.repeats}: a question is asked at least once."
@@ -569,3 +513,16 @@ def _wrong_panel(judge: JudgeSection) -> Iterator[str]:
         yield f"judge.panel lists {name} twice. To ask a judge several times, set judge.repeats."
     if names and judge.headline_model:
         yield "judge.panel and judge.headline_model both say who judges in --mode headline. Remove one of them."
+    try:
+        check_form(judge.reply, judge.grades, judge.options)
+    except OptionError as error:
+        yield str(error)
+    for name in ("timeout_seconds", "requests_per_minute", "tokens_per_minute"):
+        value = getattr(judge, name)
+        if value is not None and not 0 < value < math.inf:
+            yield f"judge.{name} is {value:g}: it must be a number above 0."
+    yield from _wrong_headers("judge.headers", judge.headers)
+    for place, member in enumerate(judge.members):
+        yield from _wrong_headers(f"judge.panel[{place}].headers", member.headers or {})
+    if mode is not None and not judge.model_of(mode):
+        yield f"judge.{mode}_model is missing: name who judges in --mode {mode}, or pass --judge-model."

@@ -90,39 +90,29 @@ def _rows(folder: Path, shown: list[SheetMatchup], key: SheetKey) -> list[dict[s
     lines = read_lines(require(folder / "matches" / "matches.jsonl", folder), msgspec.json.Decoder(MatchLine))
     for _, line in lines:
         one = wanted.get((line.dimension, line.prompt_id, *sorted((line.entrant_a, line.entrant_b))))
-        if one is not None:
-            _check_images(line)
-            answers = {line.entrant_a: line.response_a, line.entrant_b: line.response_b}
-            rows[one] = {
-                "label_id": key.label_id(one),
-                "dimension": one.dimension,
-                "prompt": "\n".join([line.prompt.whole_text, *_image_lines(line)]),
-                **_help(line),
-                "model_a": SIDES[0],
-                "model_b": SIDES[1],
-                "response_a": answers[one.first],
-                "response_b": answers[one.second],
-                "winner": "",
-                "voter": "",
-            }
+        if one is None:
+            continue
+        if line.images_a or line.images_b:
+            raise OptionError(
+                f"the answers to {line.prompt_id} hold images, which a sheet of texts cannot show without telling "
+                "whose they are. Let people vote in an arena, or draw from a run of text answers."
+            )
+        answers = {line.entrant_a: line.response_a, line.entrant_b: line.response_b}
+        images = [f"[image: {image.url or image.path}]" for image in line.prompt_images]
+        told = {"gold_answer": line.gold_answer, "expected_behavior": line.expected_behavior}
+        rows[one] = {
+            "label_id": key.label_id(one),
+            "dimension": one.dimension,
+            "prompt": "\n".join([line.prompt.whole_text, *images]),
+            **{name: text for name, text in told.items() if text},
+            "model_a": SIDES[0],
+            "model_b": SIDES[1],
+            "response_a": answers[one.first],
+            "response_b": answers[one.second],
+            "winner": "",
+            "voter": "",
+        }
     return [rows[one] for one in shown if one in rows]
-
-
-def _check_images(line: MatchLine) -> None:
-    if line.images_a or line.images_b:
-        raise OptionError(
-            f"the answers to {line.prompt_id} hold images, which a sheet of texts cannot show without telling whose "
-            "they are. Let people vote in an arena, or draw from a run of text answers."
-        )
-
-
-def _image_lines(line: MatchLine) -> list[str]:
-    return [f"[image: {image.url or image.path}]" for image in line.prompt_images]
-
-
-def _help(line: MatchLine) -> dict[str, str]:
-    told = {"gold_answer": line.gold_answer, "expected_behavior": line.expected_behavior}
-    return {name: text for name, text in told.items() if text}
 
 
 def _as_csv(rows: list[dict[str, str]]) -> str:
@@ -177,20 +167,16 @@ def calibrate_run(
     """
     boards = {}
     for dimension in dimensions:
-        board = _calibrated(folder, labels, dimension)
-        if board.board is not None:
-            report = EloReport.of(board.board, arena=dimension, judge_model=judge_model)
-            write_text(calibrated_path(folder, dimension), report.to_json())
-        boards[dimension] = board
+        estimator = BradleyTerry(only_connected=True, selection=Selection(dimension=dimension))
+        try:
+            board = rate_with_people(estimator, folder / "battles.jsonl", labels)
+        except TiltyardError as error:
+            boards[dimension] = CalibratedBoard(None, _about_row(error) if isinstance(error, BadRow) else str(error))
+            continue
+        boards[dimension] = CalibratedBoard(board)
+        report = EloReport.of(board, arena=dimension, judge_model=judge_model)
+        write_text(calibrated_path(folder, dimension), report.to_json())
     return boards
-
-
-def _calibrated(folder: Path, labels: Path, dimension: str) -> CalibratedBoard:
-    estimator = BradleyTerry(only_connected=True, selection=Selection(dimension=dimension))
-    try:
-        return CalibratedBoard(rate_with_people(estimator, folder / "battles.jsonl", labels))
-    except TiltyardError as error:
-        return CalibratedBoard(None, _about_row(error) if isinstance(error, BadRow) else str(error))
 
 
 def _about_row(error: BadRow) -> str:

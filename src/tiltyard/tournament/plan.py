@@ -16,13 +16,13 @@ from tiltyard.bank.images import Image, ImageFinder
 from tiltyard.bank.responses import LEAST_CHARACTERS, render_transcript
 from tiltyard.errors import BankError, ConfigError, OptionError, TiltyardError
 from tiltyard.judging.adaptive import RoundSettings
-from tiltyard.judging.judge import Combine
 from tiltyard.judging.panel import panel_members
 from tiltyard.judging.plan import NO_IMAGES, Case, CaseImages, LazySequence, Rubric
 from tiltyard.judging.records import Matchup
 from tiltyard.llm.prices import IMAGE_TOKENS
 from tiltyard.llm.provider import parse_model_name
-from tiltyard.tournament.config import N_PERMS_MAX, EloSettings, Mode, PromptSettings, Setup, round_settings
+from tiltyard.options import RunOptions
+from tiltyard.tournament.config import N_PERMS_MAX, EloSettings, Setup, round_settings
 
 Answers = Mapping[str, Mapping[str, Response]]
 """Responses by entrant and prompt."""
@@ -107,27 +107,6 @@ class PlanImages:
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """What the command line changes for one run; None keeps the config's value."""
-
-    mode: Mode
-    output_dir: Path | None = None
-    judge_model: str | None = None
-    n_perms: int | None = None
-    limit_pairs: int | None = None
-    skip_judging: bool = False
-    retry_failed: bool = False
-    budget_usd: float | None = None
-    max_batch: int | None = None
-    labels_path: Path | None = None
-    """People's labels that correct the boards."""
-    repeats: int | None = None
-    combine: Combine | None = None
-    until: str | None = None
-    """What adaptive rounds go on for; None keeps the config's goal, `all` judges everything."""
-
-
 @dataclass(frozen=True, slots=True)
 class RunPlan:
     """A run, ready to be quoted and carried out."""
@@ -169,20 +148,17 @@ class RunPlan:
         """Judge queries for each pair: both orders, by every judge, as often as each is asked."""
         return 2 * self.setup.config.judge.repeats * max(1, len(panel_members(self.judge_model)))
 
-    def _without_answers(self) -> str:
-        """Who is left out, and what brings them in."""
-        they = "it" if len(self.left_out) == 1 else "them"
-        return (
-            f"WARNING: no answers of {_named(self.setup, self.left_out)}; the run goes on without {they}. "
-            f"To have {they} judged too, run `tiltyard generate {self.setup.path}` first"
-        )
-
     def announcements(self) -> list[str]:
         """A summary to show before the run starts: cells covered, what was dropped, pairs and queries."""
         matches = self.matches
-        note = self.setup.config.note
-        lines = [self._without_answers()] if self.left_out else []
-        lines += [*([note] if note else []), *self.setup.warnings]
+        lines = []
+        if self.left_out:
+            they = "it" if len(self.left_out) == 1 else "them"
+            lines.append(
+                f"WARNING: no answers of {_named(self.setup, self.left_out)}; the run goes on without {they}. "
+                f"To have {they} judged too, run `tiltyard generate {self.setup.path}` first"
+            )
+        lines += [*filter(None, [self.setup.config.note]), *self.setup.warnings]
         lines += [rubric.version_note for rubric in self.rubrics if rubric.version_note]
         combine = self.setup.config.judge.combine
         if combine != "majority" and not panel_members(self.judge_model):
@@ -210,13 +186,19 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
     """Read the bank, the answers and the rubrics, and list the matches; what is wrong with them is said at once."""
     config, reading = setup.config, _Reading()
     bank = reading.attempt(lambda: read_prompts(setup.bank_path)) or []
-    selected = (reading.attempt(lambda: _pilot(bank, config.prompts)) or []) if options.mode == "pilot" else bank
+    selected, pilot = bank, config.prompts
+    if bank and options.mode == "pilot":
+        size, seed, strata = pilot.pilot_size, pilot.pilot_seed, pilot.pilot_strata
+        selected = reading.attempt(lambda: stratified_subset(bank, size=size, seed=seed, strata=strata)) or []
     rubrics = tuple(
         rubric
         for dimension, path in setup.rubric_paths.items()
         if (rubric := reading.attempt(partial(Rubric.load, dimension, path))) is not None
     )
-    setup = _with_options(setup, options)
+    given = {"repeats": options.repeats, "combine": options.combine}
+    given = {name: value for name, value in given.items() if value is not None}
+    judge = msgspec.structs.replace(config.judge, **given)
+    setup = replace(setup, config=msgspec.structs.replace(config, judge=judge))
     there, read = reading.attempt(lambda: read_answers(setup)) or (setup, {})
     limit = config.judge.transcript_characters
     answers, transcripts = reading.attempt(lambda: show_transcripts(read, selected, limit)) or (read, None)
@@ -224,12 +206,14 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
     chosen = reading.attempt(lambda: _judge(setup, options)) or ""
     rounds = reading.attempt(lambda: _rounds(setup, options))
     reading.refuse(setup.path)
-    elo = config.elo if options.n_perms is None else _with_perms(config.elo, options.n_perms)
+    n_perms = config.elo.n_perms if options.n_perms is None else options.n_perms
+    if n_perms > N_PERMS_MAX:
+        raise OptionError(f"n_perms is {n_perms}: take 2 to {N_PERMS_MAX:,}; 500 is usual.")
     return RunPlan(
         setup=there,
         options=options,
         judge_model=chosen,
-        elo=elo,
+        elo=msgspec.structs.replace(config.elo, n_perms=n_perms),
         bank=tuple(bank),
         selected=tuple(selected),
         rubrics=rubrics,
@@ -282,13 +266,6 @@ class _Reading:
             raise ConfigError(f"{path}: {count} things are missing or wrong. Correct them:", self._errors)
 
 
-def _pilot(bank: Sequence[Prompt], settings: PromptSettings) -> list[Prompt]:
-    """The prompts of a pilot; none from a bank that could not be read, which is said already."""
-    if not bank:
-        return []
-    return stratified_subset(bank, size=settings.pilot_size, seed=settings.pilot_seed, strata=settings.pilot_strata)
-
-
 def _judge(setup: Setup, options: RunOptions) -> str:
     chosen = options.judge_model or setup.config.judge.model_of(options.mode)
     if not chosen:
@@ -302,22 +279,6 @@ def _judge(setup: Setup, options: RunOptions) -> str:
     return chosen
 
 
-def _with_options(setup: Setup, options: RunOptions) -> Setup:
-    """The same tournament with what the command line says about repeats and panels."""
-    changed = {"repeats": options.repeats, "combine": options.combine}
-    given = {name: value for name, value in changed.items() if value is not None}
-    if not given:
-        return setup
-    judge = msgspec.structs.replace(setup.config.judge, **given)
-    return replace(setup, config=msgspec.structs.replace(setup.config, judge=judge))
-
-
-def _with_perms(elo: EloSettings, n_perms: int) -> EloSettings:
-    if not 2 <= n_perms <= N_PERMS_MAX:
-        raise OptionError(f"n_perms is {n_perms}: take 2 to {N_PERMS_MAX:,}; 500 is usual.")
-    return msgspec.structs.replace(elo, n_perms=n_perms)
-
-
 def read_answers(setup: Setup) -> tuple[Setup, dict[str, dict[str, Response]]]:
     """The answers of every entrant that has any, and the tournament among these; fewer than two are an error."""
     there = [name for name in setup.entrant_ids if responses_path(setup.responses_dir, name).exists()]
@@ -329,25 +290,21 @@ def read_answers(setup: Setup) -> tuple[Setup, dict[str, dict[str, Response]]]:
                     f"a judge cannot see {answer.answer_kind} answers, such as {name!r} to {answer.prompt_id!r}. "
                     "Leave them out, or let people vote on them: tiltyard arena."
                 )
-    return _among(setup, answered), answered
-
-
-def _among(setup: Setup, there: Mapping[str, object]) -> Setup:
-    missing = [name for name in setup.entrant_ids if name not in there]
+    missing = [name for name in setup.entrant_ids if name not in answered]
     baseline = setup.config.opponents.baseline
     if baseline in missing:
         raise ConfigError(
             f"no answers of {baseline}, the baseline that all others are judged against: a run cannot go on without "
             f"them. Fill {responses_path(setup.responses_dir, baseline)}, or name another opponents.baseline."
         )
-    if len(there) < 2:
-        those = f"only {next(iter(there))} has answers" if there else "nobody has answers"
+    if len(answered) < 2:
+        those = f"only {next(iter(answered))} has answers" if answered else "nobody has answers"
         raise ConfigError(
             f"no answers of {_named(setup, missing)}: {those}, and a tournament needs two entrants. Fill the files "
             f"with `tiltyard generate {setup.path}`."
         )
-    left = tuple(entrant for entrant in setup.config.entrants if entrant.entrant_id in there)
-    return replace(setup, config=msgspec.structs.replace(setup.config, entrants=left)) if missing else setup
+    left = tuple(entrant for entrant in setup.config.entrants if entrant.entrant_id in answered)
+    return replace(setup, config=msgspec.structs.replace(setup.config, entrants=left)), answered
 
 
 def _named(setup: Setup, missing: Sequence[str]) -> str:
@@ -372,7 +329,8 @@ class Matches(LazySequence[Case]):
         images: PlanImages | None = None,
     ) -> None:
         self._dimension = dimension
-        self._pairs = _pairs(entrants, baseline)
+        others = ((name, baseline) for name in entrants if baseline is not None and name != baseline)
+        self._pairs = tuple(combinations(entrants, 2) if baseline is None else others)
         self._prompts = prompts
         self._answers = answers
         self._images = images
@@ -388,13 +346,6 @@ class Matches(LazySequence[Case]):
         return Case(matchup, prompt, text_a, text_b, images)
 
 
-def _pairs(entrants: Sequence[str], baseline: str | None) -> tuple[tuple[str, str], ...]:
-    """Everyone against everyone in the order of the config, or everyone else against the baseline."""
-    if baseline is None:
-        return tuple(combinations(entrants, 2))
-    return tuple((name, baseline) for name in entrants if name != baseline)
-
-
 @dataclass(frozen=True, slots=True)
 class MatchList:
     """The matches of every dimension, and what is missing: cells of the cache, and dropped prompts with the reason."""
@@ -408,11 +359,6 @@ class MatchList:
     """Prompts that some entrant did not answer."""
     without_gold: Mapping[str, int] = field(default_factory=dict)
     """Per dimension, prompts skipped because they have no gold answer."""
-
-    @property
-    def n_matches(self) -> int:
-        """All matches of all dimensions."""
-        return sum(len(matches) for matches in self.by_dimension.values())
 
 
 def build_matches(

@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, overload
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from tiltyard.bank.responses import STYLE, AnswerStyles
-from tiltyard.battles import Battle, BattleTable, Codes, Outcome, Source
+from tiltyard.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.boards import BradleyTerry, EloReport, Leaderboard
 from tiltyard.boards.bradley_terry import CENTRE
-from tiltyard.boards.certainty import Solved, coefficients
+from tiltyard.boards.certainty import coefficients
 from tiltyard.decisions.contrast import contrast
 from tiltyard.decisions.prompts import scores
 from tiltyard.decisions.two_models import mean_result
 from tiltyard.errors import TiltyardError
 from tiltyard.judging.plan import Case
-from tiltyard.judging.records import Judgment, Verdict, VerdictLabel, in_pairs, repeated, to_battle
+from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs, repeated, to_battle
 from tiltyard.pages.tables import Table
 from tiltyard.ratings import elo
 from tiltyard.tournament.config import EloSettings
@@ -108,26 +108,21 @@ class BaselineTable(msgspec.Struct, frozen=True, kw_only=True):
     """How the intervals of the plain rates are made."""
 
 
-def rate_against(table: BattleTable, baseline: str, inconsistent: NDArray[np.bool_]) -> BaselineTable | None:
+def rate_against(table: BattleTable, baseline: str) -> BaselineTable | None:
     """The win rates of everyone else against the baseline; None without a battle.
 
     Parameters:
         table: The battles of a dimension, with the columns of `STYLE` if they are to be controlled for.
         baseline: The entrant that everyone else met.
-        inconsistent: For each battle, whether the two orders disagreed.
     """
     if not len(table):
         return None
     others = [name for name in table.models if name != baseline]
-    varying = tuple(name for name in STYLE if _varies(table, name))
+    pairs = {name: (f"{name}_a", f"{name}_b") for name in STYLE if f"{name}_a" in table.columns}
+    varying = tuple(n for n, (a, b) in pairs.items() if (table.number_column(a) != table.number_column(b)).any())
     length, by_length = _controlled(table, baseline, others, tuple(name for name in varying if name == "len"))
     style, by_style = _controlled(table, baseline, others, varying)
-    rates = []
-    for name in others:
-        one = _one_rate(table, name, inconsistent)
-        rates.append(
-            msgspec.structs.replace(one, length_controlled=by_length.get(name), style_controlled=by_style.get(name))
-        )
+    rates = [_one_rate(table, name, by_length.get(name), by_style.get(name)) for name in others]
     return BaselineTable(
         baseline=baseline,
         rates=tuple(sorted(rates, key=lambda one: (-one.win_rate, one.entrant))),
@@ -137,15 +132,10 @@ def rate_against(table: BattleTable, baseline: str, inconsistent: NDArray[np.boo
     )
 
 
-def _varies(table: BattleTable, name: str) -> bool:
-    """Whether the two answers of some battle differ in a feature; without the column none do."""
-    if f"{name}_a" not in table.columns:
-        return False
-    return bool((table.number_column(f"{name}_a") != table.number_column(f"{name}_b")).any())
-
-
-def _one_rate(table: BattleTable, entrant: str, inconsistent: NDArray[np.bool_]) -> BaselineRate:
-    """An entrant's plain win rate. In every battle of the table one side is the baseline."""
+def _one_rate(
+    table: BattleTable, entrant: str, length: ControlledRate | None, style: ControlledRate | None
+) -> BaselineRate:
+    """An entrant's win rates. In every battle of the table one side is the baseline."""
     code = table.models.index(entrant)
     on_a = table.model_a == code
     ours = on_a | (table.model_b == code)
@@ -159,10 +149,12 @@ def _one_rate(table: BattleTable, entrant: str, inconsistent: NDArray[np.bool_])
         win_rate=rate.value or 0.0,
         low=rate.low or 0.0,
         high=1.0 if rate.high is None else rate.high,
+        length_controlled=length,
+        style_controlled=style,
         wins=int(won.sum()),
         losses=int((ours & ~won & ~tied).sum()),
         ties=int(tied.sum()),
-        inconsistent=int((ours & inconsistent).sum()),
+        inconsistent=int((ours & (table.number_column("inconsistent") == 1.0)).sum()),
         prompts=len(np.unique(prompts)),
         mean_length=_mean_length(table, entrant),
     )
@@ -173,12 +165,8 @@ def _mean_length(table: BattleTable, entrant: str) -> float | None:
     if "len_a" not in table.columns:
         return None
     code = table.models.index(entrant)
-    lengths = [table.number_column(f"len_{side}")[codes == code] for side, codes in _sides(table)]
+    lengths = table.number_column("len_a")[table.model_a == code], table.number_column("len_b")[table.model_b == code]
     return float(np.concatenate(lengths).mean())
-
-
-def _sides(table: BattleTable) -> tuple[tuple[str, NDArray[np.int32]], tuple[str, NDArray[np.int32]]]:
-    return ("a", table.model_a), ("b", table.model_b)
 
 
 def _controlled(
@@ -194,19 +182,15 @@ def _controlled(
         why = str(error).split(". ")[0]
         missing = f"the battles do not tell the entrants from their style ({why})"
         return StyleEffect(features=features, missing=missing), {}
-    rates = {name: _expected(solved, name, baseline) for name in others}
-    return StyleEffect(
-        features=features, points=coefficients(list(features), solved.fit, solved.covariance, LEVEL)
-    ), rates
-
-
-def _expected(solved: Solved, entrant: str, baseline: str) -> ControlledRate:
-    """The mean result that a fit expects of an entrant against the baseline, styles being equal."""
-    difference = contrast(solved, entrant, baseline)
-    low, high = difference.ends(LEVEL)
-    rate = mean_result(solved, difference.points)
-    assert rate is not None
-    return ControlledRate(rate, mean_result(solved, low), mean_result(solved, high))
+    rates = {}
+    for name in others:
+        difference = contrast(solved, name, baseline)
+        low, high = difference.ends(LEVEL)
+        rate = mean_result(solved, difference.points)
+        assert rate is not None
+        rates[name] = ControlledRate(rate, mean_result(solved, low), mean_result(solved, high))
+    points = coefficients(list(features), solved.fit, solved.covariance, LEVEL)
+    return StyleEffect(features=features, points=points), rates
 
 
 def baseline_text(table: BaselineTable) -> str:
@@ -349,78 +333,45 @@ def _percent(estimate: Estimate) -> str:
     return f"{100 * (estimate.value or 0.0):.0f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
-@dataclass(slots=True)
-class _Shares:
-    """Hits with the prompt of each, in columns."""
-
-    hits: array[int] = field(default_factory=lambda: array("b"))
-    prompts: array[int] = field(default_factory=lambda: array("i"))
-
-    def add(self, hit: bool, prompt: int) -> None:
-        self.hits.append(hit)
-        self.prompts.append(prompt)
-
-    def estimate(self) -> Estimate:
-        return share(self.hits, self.prompts)  # type: ignore[arg-type]
-
-
 class HabitCounts:
     """Counts the habits of a judge as its judgments pass by; with `cases`, its preference for length too."""
 
     def __init__(self, cases: Sequence[Case] | None = None) -> None:
         self._cases = cases
         self._numbers: dict[str, int] = {}
-        self._flips, self._firsts, self._longer, self._repeats = _Shares(), _Shares(), _Shares(), _Shares()
+        names = ("flips", "first_slot", "longer", "repeats")
+        self._hits = {name: (array("b"), array("i")) for name in names}
+
+    def _add(self, name: str, hit: bool, prompt: int) -> None:
+        hits, prompts = self._hits[name]
+        hits.append(hit)
+        prompts.append(prompt)
 
     def watch(self, judgments: Iterable[Judgment]) -> Iterator[Judgment]:
         """The same judgments, counted."""
         for place, judgment in enumerate(judgments):
             prompt = self._numbers.setdefault(judgment.prompt_id, len(self._numbers))
             if len(judgment.raw) > 2:
-                self._count_several(judgment.raw, prompt)
+                for forward, swapped in in_pairs(judgment.raw):
+                    if forward.verdict.readable and swapped.verdict.readable:
+                        self._add("flips", forward.for_entrants is not swapped.for_entrants, prompt)
+                for same in repeated(judgment.raw):
+                    self._add("repeats", same, prompt)
             elif len(judgment.raw) == 2 and judgment.status == "ok":
-                self._flips.add(judgment.inconsistent, prompt)
+                self._add("flips", judgment.inconsistent, prompt)
             for verdict in judgment.raw:
                 if verdict.verdict in (VerdictLabel.A, VerdictLabel.B):
-                    self._firsts.add(verdict.verdict is VerdictLabel.A, prompt)
+                    self._add("first_slot", verdict.verdict is VerdictLabel.A, prompt)
             if judgment.winner is not None and self._cases is not None:
                 case = self._cases[place]
                 longer = len(case.response_a) - len(case.response_b)
                 if longer:
-                    self._longer.add((judgment.winner == judgment.entrant_a) == (longer > 0), prompt)
+                    self._add("longer", (judgment.winner == judgment.entrant_a) == (longer > 0), prompt)
             yield judgment
-
-    def _count_several(self, raw: Sequence[Verdict], prompt: int) -> None:
-        for forward, swapped in in_pairs(raw):
-            if forward.verdict.readable and swapped.verdict.readable:
-                self._flips.add(forward.for_entrants is not swapped.for_entrants, prompt)
-        for same in repeated(raw):
-            self._repeats.add(same, prompt)
 
     def habits(self) -> JudgeHabits:
         """What was counted."""
-        shares = (self._flips, self._firsts, self._longer, self._repeats)
-        return JudgeHabits(*(share.estimate() for share in shares))
-
-
-@dataclass(slots=True)
-class _Texts:
-    """A dictionary-encoded text column: a number for each row, and every text once, in order of appearance."""
-
-    codes: array[int] = field(default_factory=lambda: array("i"))
-    numbers: dict[str, int] = field(default_factory=dict)
-
-    def append(self, text: str) -> None:
-        self.codes.append(self.numbers.setdefault(text, len(self.numbers)))
-
-    def labels(self) -> list[str]:
-        return list(self.numbers)
-
-    def column(self) -> NDArray[np.int32]:
-        return np.array(self.codes, dtype=np.int32)
-
-
-_STYLE_COLUMNS = tuple(f"{name}_{side}" for name in STYLE for side in "ab")
+        return JudgeHabits(**{name: share(*columns) for name, columns in self._hits.items()})  # type: ignore[arg-type]
 
 
 class EloLine(msgspec.Struct, frozen=True):
@@ -468,7 +419,7 @@ class DimensionRatings:
     traces: Floats
     entrants: tuple[str, ...]
     pairs: tuple[PairTally, ...]
-    battles: Sequence[Battle]
+    battles: BattleTable
     board: EloReport | None
     board_missing: str | None
     """Why there is no Bradley–Terry board, if so."""
@@ -508,10 +459,9 @@ def rate_dimension(
         level: Level of the Bradley–Terry intervals.
         amend: Changes the Bradley–Terry board before it is written: adaptive rounds add what they decided.
     """
-    styles = AnswerStyles() if styles is None else styles
     counts = HabitCounts(cases)
-    battles = SettledBattles(dimension, counts.watch(judgments), cases, styles)
-    table = battles.table()
+    battles = settled_battles(dimension, counts.watch(judgments), cases, styles)
+    table = replace(battles, columns={"question_id": battles.columns["question_id"]})
     board, why = _board(table, baseline, level)
     if board is not None and amend is not None:
         board = amend(board)
@@ -534,7 +484,7 @@ def rate_dimension(
         board_missing=why,
         leaderboard=board,
         habits=counts.habits(),
-        against=None if baseline is None else rate_against(battles.table(STYLE), baseline, battles.inconsistent()),
+        against=None if baseline is None else rate_against(battles, baseline),
     )
 
 
@@ -553,7 +503,9 @@ def _permutation_elo(
         n_perms=settings.n_perms,
         seed=settings.shuffle_seed,
     )
-    clusters = _by_appearance(decisive.text_column("question_id").codes)
+    # Prompts are numbered in the order of their first appearance, because resamples depend on the numbering.
+    _, first, group = np.unique(decisive.text_column("question_id").codes, return_index=True, return_inverse=True)
+    clusters = np.asarray(np.argsort(np.argsort(first))[group], dtype=np.int64)
     sampling = None
     if clusters.max() > 0:
         sampling = elo.sampling_interval(
@@ -564,32 +516,19 @@ def _permutation_elo(
     return lines, sweep, result.default.ratings
 
 
-def _by_appearance(codes: NDArray[np.int32]) -> NDArray[np.int64]:
-    """The same groups, numbered in order of first appearance, because resamples depend on the numbering."""
-    _, first, group = np.unique(codes, return_index=True, return_inverse=True)
-    return np.asarray(np.argsort(np.argsort(first))[group], dtype=np.int64)
-
-
 def _lines(
     trace: elo.EloTraces, entrants: tuple[str, ...], sampling: elo.SamplingInterval | None
 ) -> dict[str, EloLine]:
+    # An end of an interval is missing if the entrant only won or only lost.
+    ends = np.full((2, len(entrants)), np.nan) if sampling is None else np.array([sampling.low, sampling.high])
     return {
         name: EloLine(
-            entrant_id=name,
-            mean=float(trace.mean[i]),
-            sem=float(trace.sem[i]),
-            ci95_low=float(trace.ci95_low[i]),
-            ci95_high=float(trace.ci95_high[i]),
-            sampling_low=None if sampling is None else _end(sampling.low[i]),
-            sampling_high=None if sampling is None else _end(sampling.high[i]),
+            name,
+            *(float(column[i]) for column in (trace.mean, trace.sem, trace.ci95_low, trace.ci95_high)),
+            *(None if np.isnan(end) else float(end) for end in ends[:, i]),
         )
         for i, name in enumerate(entrants)
     }
-
-
-def _end(value: float) -> float | None:
-    """An end of an interval; None if the entrant only won or only lost."""
-    return None if np.isnan(value) else float(value)
 
 
 def _board(table: BattleTable, baseline: str | None, level: float) -> tuple[Leaderboard | None, str | None]:
@@ -603,127 +542,75 @@ def _board(table: BattleTable, baseline: str | None, level: float) -> tuple[Lead
         return None, str(error)
 
 
-def _tallies(dimension: str, battles: SettledBattles) -> tuple[PairTally, ...]:
-    table = battles.table()
+def _tallies(dimension: str, table: BattleTable) -> tuple[PairTally, ...]:
     first, second = np.minimum(table.model_a, table.model_b), np.maximum(table.model_a, table.model_b)
     first_won = (table.outcome == Outcome.A) == (table.model_a == first)
     tied = table.outcome == Outcome.TIE
     pairs, group = np.unique(np.stack([first, second]), axis=1, return_inverse=True)
-    kinds = (first_won & ~tied, ~first_won & ~tied, tied, battles.inconsistent())
+    kinds = (first_won & ~tied, ~first_won & ~tied, tied, table.number_column("inconsistent") == 1.0)
     counts = [np.bincount(group.ravel(), kind, pairs.shape[1]).astype(int).tolist() for kind in kinds]
     names = [[table.models[code] for code in side] for side in pairs]
     return tuple(PairTally(dimension, *row) for row in zip(*names, *counts, strict=True))
 
 
-class SettledBattles(Sequence[Battle]):
-    """The battles of a dimension's judgments, each created on access; failed judgments give none.
+def settled_battles(
+    dimension: str,
+    judgments: Iterable[Judgment],
+    cases: Sequence[Case] | None = None,
+    styles: AnswerStyles | None = None,
+) -> BattleTable:
+    """The battles of a dimension's judgments; failed judgments give none.
 
     With the `cases` that were judged, in the same order, battles have columns for the style of both answers; `styles`
     holds what was measured of each answer.
     """
-
-    def __init__(
-        self,
-        dimension: str,
-        judgments: Iterable[Judgment],
-        cases: Sequence[Case] | None = None,
-        styles: AnswerStyles | None = None,
-    ) -> None:
-        self._dimension = dimension
-        self._cases = cases
-        self._styles = AnswerStyles() if styles is None else styles
-        self._style_a, self._style_b = array("i"), array("i")
-        self._entrants: dict[str, int] = {}
-        self._a, self._b = _Texts(numbers=self._entrants), _Texts(numbers=self._entrants)
-        self._prompt, self._judge = _Texts(), _Texts()
-        self._outcome, self._inconsistent, self._score = array("b"), array("b"), array("d")
-        for place, judgment in enumerate(judgments):
-            battle = to_battle(judgment)
-            if battle is not None:
-                self._append(battle)
-                self._measure(judgment, place)
-        self._names = list(self._entrants)
-        self._prompts, self._judges = self._prompt.labels(), self._judge.labels()
-
-    def _append(self, battle: Battle) -> None:
-        self._a.append(battle.model_a)
-        self._b.append(battle.model_b)
-        self._prompt.append(battle.question_id or "")
-        self._judge.append(battle.judge_model or "")
-        self._outcome.append(battle.winner)
-        self._inconsistent.append(battle.inconsistent)
-        self._score.append(math.nan if battle.score_a is None else battle.score_a)
-
-    def _measure(self, judgment: Judgment, place: int) -> None:
-        cases = self._cases
+    styles = AnswerStyles() if styles is None else styles
+    models: dict[str, int] = {}
+    prompts: dict[str, int] = {}
+    judges: dict[str, int] = {}
+    codes, score = array("i"), array("d")
+    for place, judgment in enumerate(judgments):
+        battle = to_battle(judgment)
+        if battle is None:
+            continue
+        for known, name in (
+            (models, battle.model_a),
+            (models, battle.model_b),
+            (prompts, battle.question_id or ""),
+            (judges, battle.judge_model or ""),
+        ):
+            codes.append(known.setdefault(name, len(known)))
+        codes.extend((battle.winner, battle.inconsistent))
+        score.append(math.nan if battle.score_a is None else battle.score_a)
         if cases is not None:
-            at, prompt = self._styles.place, judgment.prompt_id
-            self._style_a.append(at(judgment.entrant_a, prompt, lambda: cases[place].response_a))
-            self._style_b.append(at(judgment.entrant_b, prompt, lambda: cases[place].response_b))
+            for entrant, side in ((judgment.entrant_a, "response_a"), (judgment.entrant_b, "response_b")):
+                codes.append(styles.place(entrant, judgment.prompt_id, partial(_text, cases, place, side)))
+    rows = np.array(codes, dtype=np.int32).reshape(-1, 6 if cases is None else 8).T
+    model_a, model_b, prompt, judge, outcome, inconsistent = rows[:6]
+    order = sorted(models)
+    place_of = np.array([order.index(name) for name in models], dtype=np.int32)
+    columns: dict[str, Codes | Floats] = {
+        "question_id": Codes(prompt, list(prompts)),
+        "judge_model": Codes(judge, list(judges)),
+        "dimension": Codes(np.zeros_like(prompt), [dimension]),
+        "inconsistent": inconsistent.astype(np.float64),
+    }
+    if cases is not None:
+        measured = styles.table().astype(np.float64)
+        for i, name in enumerate(STYLE):
+            columns |= {f"{name}_a": measured[rows[6], i], f"{name}_b": measured[rows[7], i]}
+    scores = np.array(score)
+    return BattleTable(
+        models=tuple(order),
+        model_a=place_of[model_a],
+        model_b=place_of[model_b],
+        outcome=outcome.astype(np.int8),
+        source=np.full(len(outcome), Source.LLM_JUDGE, dtype=np.int8),
+        weight=np.ones(len(outcome)),
+        score_a=None if np.isnan(scores).all() else scores,
+        columns=columns,
+    )
 
-    def __len__(self) -> int:
-        return len(self._outcome)
 
-    @overload
-    def __getitem__(self, place: int) -> Battle: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Battle]: ...
-    def __getitem__(self, place: int | slice) -> Battle | list[Battle]:
-        numbers = range(len(self))[place]
-        return self._battle(numbers) if isinstance(numbers, int) else [self._battle(number) for number in numbers]
-
-    def __iter__(self) -> Iterator[Battle]:
-        return map(self._battle, range(len(self)))
-
-    def _battle(self, number: int) -> Battle:
-        score = self._score[number]
-        return Battle(
-            model_a=self._names[self._a.codes[number]],
-            model_b=self._names[self._b.codes[number]],
-            winner=Outcome(self._outcome[number]),
-            source=Source.LLM_JUDGE,
-            question_id=self._prompts[self._prompt.codes[number]],
-            judge_model=self._judges[self._judge.codes[number]],
-            dimension=self._dimension,
-            score_a=None if math.isnan(score) else score,
-            inconsistent=bool(self._inconsistent[number]),
-            controls=self._controls(number),
-        )
-
-    def _controls(self, number: int) -> dict[str, float]:
-        if self._cases is None:
-            return {}
-        a, b = self._styles.row(self._style_a[number]), self._styles.row(self._style_b[number])
-        return dict(zip(_STYLE_COLUMNS, (value for pair in zip(a, b, strict=True) for value in pair), strict=True))
-
-    def table(self, style: Sequence[str] = ()) -> BattleTable:
-        """The same battles in the form that ratings take, prompts included, and these features of style."""
-        order = sorted(range(len(self._names)), key=self._names.__getitem__)
-        code = np.argsort(np.array(order, dtype=np.int32)).astype(np.int32)
-        score = np.array(self._score)
-        return BattleTable(
-            models=tuple(self._names[place] for place in order),
-            model_a=code[self._a.column()],
-            model_b=code[self._b.column()],
-            outcome=np.array(self._outcome, dtype=np.int8),
-            source=np.full(len(self), Source.LLM_JUDGE, dtype=np.int8),
-            weight=np.ones(len(self)),
-            score_a=None if np.isnan(score).all() else score,
-            columns={
-                "question_id": Codes(self._prompt.column(), self._prompts),
-                **(self._style_columns(style) if style and self._cases is not None else {}),
-            },
-        )
-
-    def _style_columns(self, style: Sequence[str]) -> dict[str, Floats]:
-        measured = self._styles.table()
-        sides = (("a", np.array(self._style_a, dtype=np.int64)), ("b", np.array(self._style_b, dtype=np.int64)))
-        return {
-            f"{name}_{side}": measured[rows, STYLE.index(name)].astype(np.float64)
-            for name in style
-            for side, rows in sides
-        }
-
-    def inconsistent(self) -> NDArray[np.bool_]:
-        """For each battle, whether the two orders disagreed."""
-        return np.array(self._inconsistent, dtype=bool)
+def _text(cases: Sequence[Case], place: int, side: str) -> str:
+    return str(getattr(cases[place], side))

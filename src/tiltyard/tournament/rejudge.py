@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from tiltyard.judging.run_folder import again, read_lines, read_object, require,
 from tiltyard.llm.asking import AskingParts, Watch
 from tiltyard.tournament.artifacts import MatchLine
 from tiltyard.tournament.config import EloSettings, OpponentSettings, load_setup
-from tiltyard.tournament.ratings import DimensionRatings, JudgeHabits
+from tiltyard.tournament.ratings import DimensionRatings
 from tiltyard.tournament.run import Notice, asking_parts, make_judge, rate_all
 
 Before = dict[tuple[str, str, str], str | None]
@@ -43,8 +43,8 @@ class _Manifest(msgspec.Struct, frozen=True):
     opponents: OpponentSettings = OpponentSettings()
 
 
-class _VerdictLine(msgspec.Struct, frozen=True):
-    """The part of a verdict line that a comparison needs."""
+class _Settled(msgspec.Struct, frozen=True):
+    """The part of a judgment that a comparison needs."""
 
     prompt_id: str
     entrant_a: str
@@ -68,22 +68,32 @@ class Job:
     baseline: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What another judge changed in one dimension; `ranks` compares the Bradley–Terry boards, where both exist.
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What another judge changed in one dimension."""
 
-    `compared` counts the judgments on which neither judge failed.
-    """
-
-    dimension: str
     judgments: int
+    """Judgments of the other judge."""
     compared: int
+    """Settled by both."""
     same: int
     winner_changed: int
+    """Another winner."""
     winner_to_none: int
+    """No longer decided."""
     none_to_winner: int
-    ranks: Mapping[str, Any] | None
-    habits: JudgeHabits
+    """Newly decided."""
+    ranks: dict[str, Any] | None
+    """The Bradley–Terry boards, where both exist: the fields of [board comparison](#board-comparison)."""
+
+
+class ChangedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """`changes.json` of a re-judged run: what another judge changed."""
+
+    run: str
+    """The first run."""
+    judge_before: str
+    judge_after: str
+    dimensions: dict[str, Change]
 
 
 def prepare(run: Path, judge_model: str, *, out: Path | None, budget_usd: float | None, notice: Notice) -> Job:
@@ -129,20 +139,23 @@ def read_cases(run: Path) -> dict[str, list[Case]]:
 def read_before(run: Path, dimension: str) -> Before:
     """The verdicts of a run's judge in one dimension."""
     path = require(run / "verdicts" / f"{dimension}.jsonl", run)
-    outcomes: dict[tuple[str, str, str], list[str | None]] = {}
-    for _, row in read_lines(path, msgspec.json.Decoder(_VerdictLine)):
-        if row.status == "ok":
-            outcomes.setdefault((row.prompt_id, row.entrant_a, row.entrant_b), []).append(row.winner)
-    return {name: _most(winners) for name, winners in outcomes.items()}
+    return _winners(line for _, line in read_lines(path, msgspec.json.Decoder(_Settled)))
 
 
-def _most(winners: list[str | None]) -> str | None:
-    """The winner that most judges name, where every judge of a panel has a line of its own."""
-    (first, most), (_, next_most) = [*Counter(winners).most_common(2), (None, 0)][:2]
-    return first if most > next_most else None
+def _winners(judgments: Iterable[_Settled | Judgment]) -> Before:
+    """The winner of each match, that most judges name where every judge of a panel has a judgment of its own."""
+    named: dict[tuple[str, str, str], Counter[str | None]] = {}
+    for one in judgments:
+        if one.status == "ok":
+            named.setdefault((one.prompt_id, one.entrant_a, one.entrant_b), Counter())[one.winner] += 1
+    winners: Before = {}
+    for match, counts in named.items():
+        (first, most), (_, next_most) = [*counts.most_common(2), (None, 0)][:2]
+        winners[match] = first if most > next_most else None
+    return winners
 
 
-async def rejudge(job: Job, *, watch: Watch | None = None) -> list[Change]:
+async def rejudge(job: Job, *, watch: Watch | None = None) -> tuple[ChangedRun, Mapping[str, DimensionRatings]]:
     """Judge, rate, write the new folder, and compare it with the old one."""
     job.folder.mkdir(parents=True, exist_ok=True)
     async with aclosing(job.judge):
@@ -151,56 +164,34 @@ async def rejudge(job: Job, *, watch: Watch | None = None) -> list[Change]:
     columns = {case.prompt.prompt_id: prompt_columns(case.prompt) for rows in cases.values() for case in rows}
     standings = rate_all(judged, job.elo, job.folder, cases=cases, columns=columns, baseline=job.baseline)
     write_json(job.folder / "usage.json", usage_report(judged, job.asking.prices))
-    changes = [
-        compare_dimension(job, dimension, list(judgments), standings[dimension])
-        for dimension, judgments in judged.judgments.items()
-    ]
-    write_json(
-        job.folder / "changes.json",
-        {
-            "run": str(job.source),
-            "judge_before": job.judge_before,
-            "judge_after": judged.judge_model,
-            "dimensions": {change.dimension: _row(change) for change in changes},
+    changed = ChangedRun(
+        run=str(job.source),
+        judge_before=job.judge_before,
+        judge_after=judged.judge_model,
+        dimensions={
+            dimension: _change(job, list(judgments), standings[dimension])
+            for dimension, judgments in judged.judgments.items()
         },
     )
-    return changes
+    write_json(job.folder / "changes.json", msgspec.to_builtins(changed))
+    return changed, standings
 
 
-def _row(change: Change) -> dict[str, Any]:
-    return {
-        "judgments": change.judgments,
-        "compared": change.compared,
-        "same": change.same,
-        "winner_changed": change.winner_changed,
-        "winner_to_none": change.winner_to_none,
-        "none_to_winner": change.none_to_winner,
-        "ranks": change.ranks,
-    }
-
-
-def compare_dimension(job: Job, dimension: str, after: list[Judgment], standing: DimensionRatings) -> Change:
-    """How the judgments and the board of a dimension changed."""
-    before = job.before[dimension]
-    outcomes: dict[tuple[str, str, str], list[str | None]] = {}
-    for one in after:
-        if one.status == "ok":
-            outcomes.setdefault((one.prompt_id, one.entrant_a, one.entrant_b), []).append(one.winner)
-    pairs = [(before[name], _most(winners)) for name, winners in outcomes.items() if name in before]
+def _change(job: Job, after: list[Judgment], standing: DimensionRatings) -> Change:
+    before = job.before[standing.dimension]
+    pairs = [(before[match], new) for match, new in _winners(after).items() if match in before]
     return Change(
-        dimension=dimension,
         judgments=len(after),
         compared=len(pairs),
         same=sum(old == new for old, new in pairs),
         winner_changed=sum(old is not None and new is not None and old != new for old, new in pairs),
         winner_to_none=sum(old is not None and new is None for old, new in pairs),
         none_to_winner=sum(old is None and new is not None for old, new in pairs),
-        ranks=_ranks(job.source / "ratings" / f"{dimension}.json", standing),
-        habits=standing.habits,
+        ranks=_ranks(job.source / "ratings" / f"{standing.dimension}.json", standing),
     )
 
 
-def _ranks(path: Path, standing: DimensionRatings) -> Mapping[str, Any] | None:
+def _ranks(path: Path, standing: DimensionRatings) -> dict[str, Any] | None:
     if standing.board is None or not path.exists():
         return None
     try:
@@ -209,13 +200,13 @@ def _ranks(path: Path, standing: DimensionRatings) -> Mapping[str, Any] | None:
         return None
 
 
-def change_lines(changes: list[Change]) -> list[str]:
+def change_lines(changed: ChangedRun, standings: Mapping[str, DimensionRatings]) -> list[str]:
     """What changed, as text."""
     lines = []
-    for change in changes:
+    for dimension, change in changed.dimensions.items():
         failed = change.judgments - change.compared
         lines.append(
-            f"{change.dimension}: {change.same:,} of {change.compared:,} judgments the same; "
+            f"{dimension}: {change.same:,} of {change.compared:,} judgments the same; "
             f"{change.winner_changed:,} other winner, {change.winner_to_none:,} no longer decided, "
             f"{change.none_to_winner:,} newly decided"
             + (f"; {failed:,} cannot be compared, since a judge failed" if failed else "")
@@ -224,6 +215,7 @@ def change_lines(changes: list[Change]) -> list[str]:
             moved = [row for row in change.ranks["changes"] if row["places_gained"]]
             moves = ", ".join(f"{row['model']} {row['rank_before']}→{row['rank_after']}" for row in moved)
             lines.append(f"  ranks: Kendall τ {change.ranks['kendall_tau']:.3f}; {moves or 'nobody moved'}")
-        if change.habits.unreliable:
-            lines.append(f"  {change.habits.lines()[0]}")
+        habits = standings[dimension].habits
+        if habits.unreliable:
+            lines.append(f"  {habits.lines()[0]}")
     return lines

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.battles import Outcome
@@ -20,6 +20,7 @@ from tiltyard.judging.adaptive import (
     Design,
     ImaginedWorld,
     RoundGoal,
+    RoundRecord,
     RoundSettings,
     estimate,
     forecast,
@@ -48,6 +49,51 @@ def some_cases(cases: Sequence[Case], places: Ints) -> Sequence[Case]:
     return LazySequence(len(places), lambda number: cases[int(places[number])])
 
 
+class DimensionRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The rounds of one dimension."""
+
+    rounds: list[RoundRecord]
+    looks: int
+    """Rounds so far."""
+    stopped: str | None
+    """Why there is no further round."""
+    settled: bool
+    """Whether the question is answered."""
+    decision: str
+    """What was decided, in words."""
+    calls: int
+    """Calls that the judged pairs take."""
+    calls_of_full_design: int
+    saved: float
+    """The share of them that was saved."""
+    contenders: list[str]
+    """Entrants that nobody is told apart above, strongest first."""
+    told_apart: list[list[str]]
+    """Pairs, the better one first."""
+    given_up: list[list[str]]
+    """Pairs that the rounds to come would hardly tell apart."""
+
+
+class RoundsFile(msgspec.Struct, frozen=True, kw_only=True):
+    """`rounds.json`: how adaptive rounds went, written after each; absent if everything was judged."""
+
+    until: str
+    """What the rounds go on for; a budget in USD is a number of calls here."""
+    level: float
+    """Confidence level of the decision in each dimension."""
+    planned_looks: int
+    """The most rounds: the error rate is divided over them."""
+    interval_level: float
+    """Level of the intervals in `ratings/<dimension>.json`."""
+    opponents: int | None
+    """`rounds.opponents`."""
+    prompts_per_round: int | None
+    """`rounds.prompts`."""
+    seed: int
+    """Draws the order of the prompts and varies the opponents."""
+    dimensions: dict[str, DimensionRecord]
+
+
 @dataclass(slots=True)
 class DimensionRounds:
     """The rounds of one dimension, with the judgments they brought."""
@@ -56,10 +102,6 @@ class DimensionRounds:
     entrants: tuple[str, ...]
     cases: Sequence[Case]
     stats: JudgingStats = field(default_factory=lambda: JudgingStats(0, 0))
-
-    def take(self, numbers: Ints, judgments: Sequence[Judgment]) -> None:
-        """Take the judgments of a round."""
-        self.rounds.take(numbers, *outcomes_of(judgments, len(numbers)))
 
     def judged_cases(self) -> Sequence[Case]:
         """What was judged, in the order of the full design."""
@@ -73,30 +115,29 @@ class DimensionRounds:
         fit = self.rounds.estimates
         return sorted(codes, key=lambda code: 0.0 if fit is None else -float(fit.strength[code]))
 
-    def to_dict(self) -> dict[str, Any]:
+    def record(self) -> DimensionRecord:
         """What `rounds.json` says about a dimension."""
-        rounds = self.rounds
+        rounds, above = self.rounds, self.rounds.decision.above
         per_case = rounds.settings.calls_per_case
-        above = rounds.decision.above
         pairs = self._by_strength(range(len(self.entrants)))
-        return {
-            "rounds": [asdict(record) for record in rounds.records],
-            "looks": len(rounds.records),
-            "stopped": rounds.stopped,
-            "settled": rounds.settled,
-            "decision": decision_words(self),
-            "calls": int(rounds.judged.sum()) * per_case,
-            "calls_of_full_design": len(rounds.design) * per_case,
-            "saved": 1.0 - float(rounds.judged.mean()) if len(rounds.design) else 0.0,
-            "contenders": self.names(rounds.contenders),
-            "told_apart": [[self.entrants[i], self.entrants[j]] for i in pairs for j in pairs if above[i, j]],
-            "given_up": [
+        return DimensionRecord(
+            rounds=rounds.records,
+            looks=len(rounds.records),
+            stopped=rounds.stopped,
+            settled=rounds.settled,
+            decision=decision_words(self),
+            calls=int(rounds.judged.sum()) * per_case,
+            calls_of_full_design=len(rounds.design) * per_case,
+            saved=1.0 - float(rounds.judged.mean()) if len(rounds.design) else 0.0,
+            contenders=self.names(rounds.contenders),
+            told_apart=[[self.entrants[i], self.entrants[j]] for i in pairs for j in pairs if above[i, j]],
+            given_up=[
                 [self.entrants[i], self.entrants[j]]
                 for place, i in enumerate(pairs)
                 for j in pairs[place + 1 :]
                 if rounds.decision.hopeless[i, j]
             ],
-        }
+        )
 
 
 OnRound = Callable[[str, DimensionRounds], None]
@@ -114,18 +155,18 @@ class RoundsResult:
     judged: JudgingResult
 
 
-def rounds_file(settings: RoundSettings, dimensions: dict[str, DimensionRounds]) -> dict[str, Any]:
-    """The contents of `rounds.json`: the settings, and every dimension's rounds."""
-    return {
-        "until": str(settings.goal),
-        "level": settings.level,
-        "planned_looks": settings.maximum,
-        "interval_level": settings.interval_level,
-        "opponents": settings.opponents,
-        "prompts_per_round": settings.prompts,
-        "seed": settings.seed,
-        "dimensions": {name: state.to_dict() for name, state in dimensions.items()},
-    }
+def _write_rounds(folder: Path, settings: RoundSettings, dimensions: dict[str, DimensionRounds]) -> None:
+    file = RoundsFile(
+        until=str(settings.goal),
+        level=settings.level,
+        planned_looks=settings.maximum,
+        interval_level=settings.interval_level,
+        opponents=settings.opponents,
+        prompts_per_round=settings.prompts,
+        seed=settings.seed,
+        dimensions={name: state.record() for name, state in dimensions.items()},
+    )
+    write_json(folder / ROUNDS_FILE, msgspec.to_builtins(file, enc_hook=float))
 
 
 def make_states(plan: RunPlan, settings: RoundSettings, *, calls_per_case: int) -> dict[str, DimensionRounds]:
@@ -235,16 +276,18 @@ async def judge_in_rounds(
             watch=watch,
             on_verdict=on_verdict,
         )
-        _add_member_stats(member_stats, judged)
+        for member, rows in judged.panel.member_stats.items() if judged.panel is not None else ():
+            mine = member_stats.setdefault(member, {})
+            mine |= {name: add_stats(mine[name], stats) if name in mine else stats for name, stats in rows.items()}
         for name, stats in judged.stats.items():
             states[name].stats = add_stats(states[name].stats, stats)
         for name, cases in numbers.items():
-            states[name].take(cases, judged.judgments[name])
+            states[name].rounds.take(cases, *outcomes_of(judged.judgments[name], len(cases)))
             if plan.options.skip_judging and judged.stats[name].missing:
                 states[name].rounds.stopped = "verdicts are missing, and this command asks nothing"
             if on_round is not None:
                 on_round(name, states[name])
-        write_json(folder / ROUNDS_FILE, rounds_file(plan.rounds, states))
+        _write_rounds(folder, plan.rounds, states)
         first = False
     whole = JudgingPlan(
         judging_plan.rubrics, {name: state.judged_cases() for name, state in states.items()}, judging_plan.canaries
@@ -253,20 +296,6 @@ async def judge_in_rounds(
     panel = None if kept.panel is None else kept.panel.with_stats(member_stats)
     judged = replace(kept, stats={name: state.stats for name, state in states.items()}, panel=panel)
     return RoundsResult(plan.rounds, states, whole, judged)
-
-
-def _add_member_stats(totals: dict[str, dict[str, JudgingStats]], judged: JudgingResult) -> None:
-    """Add what each judge of a panel was asked in a round."""
-    for member, rows in judged.panel.member_stats.items() if judged.panel is not None else ():
-        mine = totals.setdefault(member, {})
-        for name, stats in rows.items():
-            mine[name] = add_stats(mine[name], stats) if name in mine else stats
-
-
-def matches_judged(plan: RunPlan, result: RoundsResult) -> RunPlan:
-    """The plan with the matches that were judged instead of all that could be."""
-    judged = {name: state.judged_cases() for name, state in result.dimensions.items()}
-    return replace(plan, matches=replace(plan.matches, by_dimension=judged))
 
 
 def board_after_rounds(board: Leaderboard, state: DimensionRounds) -> Leaderboard:
@@ -298,7 +327,13 @@ def board_after_rounds(board: Leaderboard, state: DimensionRounds) -> Leaderboar
             "ranks": _ranks_words(settings),
         },
     }
-    return replace(board, entries=tuple(entries), settings=told, remarks=(*board.remarks, *_remarks(state)))
+    remarks = (
+        f"adaptive rounds until {settings.goal}, stopped after {len(rounds.records)} of at most {settings.maximum}: "
+        f"{rounds.stopped}",
+        f"intervals are at {percent(settings.interval_level)}, so that each holds with {percent(settings.level)} "
+        f"whichever of the {settings.maximum} planned looks was the last",
+    )
+    return replace(board, entries=tuple(entries), settings=told, remarks=(*board.remarks, *remarks))
 
 
 def _ranks_words(settings: RoundSettings) -> str:
@@ -310,17 +345,6 @@ def _ranks_words(settings: RoundSettings) -> str:
     if settings.goal.kind == "top":
         return f"who could be first is what the rounds decided ({percent(settings.level)}); otherwise {wide}"
     return wide
-
-
-def _remarks(state: DimensionRounds) -> list[str]:
-    settings, looks = state.rounds.settings, len(state.rounds.records)
-    sentence = f"adaptive rounds until {settings.goal}, stopped after {looks} of at most {settings.maximum}: "
-    lines = [sentence + str(state.rounds.stopped)]
-    lines.append(
-        f"intervals are at {percent(settings.interval_level)}, so that each holds with {percent(settings.level)} "
-        f"whichever of the {settings.maximum} planned looks was the last"
-    )
-    return lines
 
 
 def decision_words(state: DimensionRounds) -> str:
@@ -361,12 +385,12 @@ def outcome_lines(result: RoundsResult) -> list[str]:
     """For each dimension: what was decided, why it stopped, and what was saved."""
     lines = []
     for name, state in result.dimensions.items():
-        told = state.to_dict()
+        told = state.record()
         lines += [
-            f"{name}: {told['decision']}",
-            f"  stopped after round {told['looks']} of at most {state.rounds.settings.maximum}: {told['stopped']}",
-            f"  {told['calls']:,} calls; judging everything takes {told['calls_of_full_design']:,}: "
-            f"{100 * told['saved']:.0f} % saved",
+            f"{name}: {told.decision}",
+            f"  stopped after round {told.looks} of at most {state.rounds.settings.maximum}: {told.stopped}",
+            f"  {told.calls:,} calls; judging everything takes {told.calls_of_full_design:,}: "
+            f"{100 * told.saved:.0f} % saved",
         ]
     return lines
 

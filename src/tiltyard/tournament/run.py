@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tiltyard.bank.prompts import PlainValue
 from tiltyard.bank.responses import AnswerStyles
 from tiltyard.errors import OptionError
@@ -16,7 +18,7 @@ from tiltyard.files import remove_unfinished, write_json
 from tiltyard.judging.canaries import canary_cases, canary_report
 from tiltyard.judging.judge import Judge, JudgingResult, OnVerdict, judge
 from tiltyard.judging.language_model import JudgeSettings
-from tiltyard.judging.panel import PanelJudge, PanelMember, PanelStudy, panel_members, panel_results, study_panel
+from tiltyard.judging.panel import PanelJudge, PanelMember, PanelStudy, panel_members, study_panel
 from tiltyard.judging.plan import Case, JudgingPlan, case_of_each
 from tiltyard.judging.records import Judgment, prompt_columns
 from tiltyard.judging.run_folder import (
@@ -33,9 +35,10 @@ from tiltyard.llm.asking import AskingParts, AskingSettings, Watch
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.tournament.artifacts import (
+    RunResults,
+    dimension_results,
     forget_other_dimensions,
     manifest,
-    run_results,
     write_judge_prompts,
     write_matches,
     write_panel_battles,
@@ -52,14 +55,10 @@ from tiltyard.tournament.rounds import (
     RoundsResult,
     board_after_rounds,
     judge_in_rounds,
-    matches_judged,
 )
 from tiltyard.tournament.summary import Check, gate
 
 Notice = Callable[[str], None]
-
-OnJudged = Callable[[str, "Sequence[Judgment]"], None]
-"""Gets a dimension and its judgments once all of them are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +94,16 @@ def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: b
         return _single_judge(setup, PanelMember(model=judge_model), asking, silent=silent)
     listed = {member.model: member for member in setup.config.judge.members}
     chosen = [listed.get(name) or PanelMember(model=name) for name in members]
-    refuse_same_requests(chosen)
-    judges = [_single_judge(setup, member, asking, silent=silent, in_panel=True) for member in chosen]
-    return PanelJudge(judges, folder=setup.judgments_dir, asking=asking, combine=setup.config.judge.combine)
-
-
-def refuse_same_requests(members: Sequence[PanelMember]) -> None:
-    """Refuse two members that would send the same bytes: their verdicts could not be told apart in the cache."""
     sent: dict[str, str] = {}
-    for member in members:
+    for member in chosen:
         same = sent.setdefault(parse_model_name(member.model).model, member.model)
         if same != member.model:
             raise OptionError(
                 f"{same} and {member.model} send the same model name, so the cache could not tell their verdicts "
                 "apart. Let one of the servers use another name."
             )
+    judges = [_single_judge(setup, member, asking, silent=silent, in_panel=True) for member in chosen]
+    return PanelJudge(judges, folder=setup.judgments_dir, asking=asking, combine=setup.config.judge.combine)
 
 
 def _single_judge(
@@ -119,6 +113,10 @@ def _single_judge(
     recorded = parse_model_name(member.model).provider == "recorded"
     if recorded and config.repeats > 1 and not in_panel:
         raise OptionError(f"{member.model} is a recording, which cannot be asked {config.repeats} times. Drop repeats.")
+    # The config's headers go only to the config's own address.
+    address = member.base_url or _judge_address(config, member.model)
+    shared = member.base_url is None and (config.base_url is None or address is not None)
+    headers = member.headers if member.headers is not None else config.headers if shared else {}
     settings = JudgeSettings(
         model=member.model,
         max_tokens=config.max_tokens if member.max_tokens is None else member.max_tokens,
@@ -133,8 +131,8 @@ def _single_judge(
     return judge_by_name(
         settings,
         folder=setup.judgments_dir,
-        asking=replace(asking, headers=_judge_headers(config, member)),
-        base_url=member.base_url or _judge_address(config, member.model),
+        asking=replace(asking, headers=headers),
+        base_url=address,
         look_in=(setup.path.parent, Path()),
         silent=silent,
     )
@@ -152,14 +150,6 @@ def _judge_address(config: JudgeSection, judge_model: str) -> str | None:
     named = (config.pilot_model, config.headline_model, *(member.model for member in config.members))
     makers = {parse_model_name(one).provider for one in named if one}
     return config.base_url if makers == {name.provider} else name.shared_address(config.base_url)
-
-
-def _judge_headers(config: JudgeSection, member: PanelMember) -> Mapping[str, str]:
-    """The headers that go to a judge's server: those of the config only where its address is the config's too."""
-    if member.headers is not None:
-        return member.headers
-    mine = config.base_url is None or _judge_address(config, member.model) is not None
-    return config.headers if mine and member.base_url is None else {}
 
 
 def asking_parts(setup: Setup, notice: Notice, *, budget_usd: float | None, max_batch: int | None) -> AskingParts:
@@ -211,16 +201,39 @@ async def carry_out(
     write_json(folder / "manifest.json", manifest(plan, started_at=started, finished_at=None))
     write_judge_prompts(folder, plan)
     early: dict[str, DimensionRatings] = {}
-    settled = None if on_standing is None else _rates_at_once(plan, judging_plan, chosen.name, early, on_standing)
+    all_cases = judging_plan.cases
+
+    def settled(dimension: str, judgments: Sequence[Judgment]) -> None:
+        """Rate a dimension that is settled while others are still being judged, and tell."""
+        cases = case_of_each(all_cases.get(dimension, ()), len(judgments))
+        early[dimension] = rate_dimension(
+            dimension, judgments, plan.elo, chosen.name, cases=cases, baseline=plan.baseline
+        )
+        if on_standing is not None:
+            on_standing(early[dimension])
+
     rounds: RoundsResult | None = None
     async with aclosing(chosen):
         if plan.rounds is None:
-            judged = await _judge_at_once(plan, judging_plan, chosen, folder, watch, on_verdict, settled)
+            (folder / ROUNDS_FILE).unlink(missing_ok=True)
+            write_matches(folder, plan.matches)
+            judged = await judge(
+                judging_plan,
+                chosen,
+                skip_judging=plan.options.skip_judging,
+                prewarm=plan.prewarm,
+                retry_failed=plan.options.retry_failed,
+                single_order=True,
+                watch=watch,
+                on_verdict=on_verdict,
+                on_settled=None if on_standing is None else settled,
+            )
         else:
             rounds = await judge_in_rounds(
                 plan, judging_plan, chosen, folder, watch=watch, on_verdict=on_verdict, on_round=on_round
             )
-            plan, judging_plan, judged = matches_judged(plan, rounds), rounds.judging_plan, rounds.judged
+            judging_plan, judged = rounds.judging_plan, rounds.judged
+            plan = replace(plan, matches=replace(plan.matches, by_dimension=judging_plan.cases))
             write_matches(folder, plan.matches)
     cases = plan.matches.by_dimension
     columns = {prompt.prompt_id: prompt_columns(prompt) for prompt in plan.selected}
@@ -234,73 +247,23 @@ async def carry_out(
     checks = gate(plan, judged, standings, canaries) if plan.options.mode == "pilot" else []
     studies = study_panel(judging_plan, judged)
     result = RunResult(folder, standings, judged, checks, calibrated, studies, rounds, canaries)
-    results = _results(result, people=plan.labels is not None)
+    unset = msgspec.UNSET
+    results = RunResults(
+        both_orders=judged.both_orders,
+        dimensions={name: dimension_results(judged, standing) for name, standing in standings.items()},
+        panel=unset
+        if judged.panel is None
+        else {"judges": list(judged.panel.members), "combine": judged.panel.combine, "dimensions": studies},
+        canaries=canaries or unset,
+        calibration=unset if plan.labels is None else {name: one.record() for name, one in calibrated.items()},
+        gate=checks or unset,
+    )
     finished = manifest(plan, started_at=started, finished_at=iso_time(now), results=results)
     write_json(folder / "manifest.json", finished)
     if finish is not None:
         finish(folder)
     remove_unfinished(folder)
     return result
-
-
-async def _judge_at_once(
-    plan: RunPlan,
-    judging_plan: JudgingPlan,
-    chosen: Judge,
-    folder: Path,
-    watch: Watch | None,
-    on_verdict: OnVerdict | None,
-    on_settled: OnJudged | None,
-) -> JudgingResult:
-    (folder / ROUNDS_FILE).unlink(missing_ok=True)
-    write_matches(folder, plan.matches)
-    return await judge(
-        judging_plan,
-        chosen,
-        skip_judging=plan.options.skip_judging,
-        prewarm=plan.prewarm,
-        retry_failed=plan.options.retry_failed,
-        single_order=True,
-        watch=watch,
-        on_verdict=on_verdict,
-        on_settled=on_settled,
-    )
-
-
-def _rates_at_once(
-    plan: RunPlan,
-    judging_plan: JudgingPlan,
-    judge_model: str,
-    rated: dict[str, DimensionRatings],
-    on_standing: Callable[[DimensionRatings], None],
-) -> OnJudged:
-    """What is done with a dimension that is settled while others are still judged: rate it, keep it, tell."""
-
-    def settled(dimension: str, judgments: Sequence[Judgment]) -> None:
-        cases = case_of_each(judging_plan.cases.get(dimension, ()), len(judgments))
-        rated[dimension] = rate_dimension(
-            dimension, judgments, plan.elo, judge_model, cases=cases, baseline=plan.baseline
-        )
-        on_standing(rated[dimension])
-
-    return settled
-
-
-def _results(result: RunResult, *, people: bool) -> dict[str, Any]:
-    judged = result.judged
-    results: dict[str, Any] = {
-        "both_orders": judged.both_orders,
-        "dimensions": run_results(judged, result.standings),
-    }
-    if judged.panel is not None:
-        results["panel"] = panel_results(judged.panel, result.studies)
-    if result.canaries:
-        results["canaries"] = result.canaries
-    if people:
-        results["calibration"] = {dimension: board.record() for dimension, board in result.calibrated.items()}
-    if result.checks:
-        results["gate"] = [{"check": c.name, "passed": c.passed, "detail": c.detail} for c in result.checks]
-    return results
 
 
 def rate_all(

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from tiltyard.boards.text import as_table
-from tiltyard.judging.judge import JudgingResult, JudgingStats
-from tiltyard.judging.records import Verdict, VerdictLabel
-from tiltyard.llm.prices import add_costs
-from tiltyard.llm.provider import Usage
+from tiltyard.judging.judge import JudgingResult, add_stats
+from tiltyard.judging.records import VerdictLabel
+from tiltyard.llm.asking import plural
 from tiltyard.pages.tables import Table
 from tiltyard.tournament.plan import RunPlan
 from tiltyard.tournament.ratings import MOST_INCONSISTENT, baseline_text
 
 if TYPE_CHECKING:
-    from tiltyard.tournament.ratings import DimensionRatings, EloLine
+    from tiltyard.tournament.ratings import DimensionRatings
 
 _LONGEST_WORDS = 300
-
-
 _MOST_NAMED = 3
-
-
-def _range(line: EloLine) -> str:
-    if line.sampling_low is None:
-        return "no interval"
-    return f"{line.sampling_low:.0f} … {line.sampling_high:.0f}"
 
 
 def summary_table(standings: Mapping[str, DimensionRatings]) -> str:
@@ -47,9 +38,14 @@ def summary_table(standings: Mapping[str, DimensionRatings]) -> str:
     header = ["entrant", *standings]
     rows = []
     for name in entrants:
-        lines = [standing.elo.get(name) for standing in standings.values()]
-        rows.append([name, *("–" if line is None else f"{line.mean:.1f} ± {line.sem:.2f}" for line in lines)])
-        rows.append(["", *("" if line is None else _range(line) for line in lines)])
+        means, ranges = [name], [""]
+        for line in (standing.elo.get(name) for standing in standings.values()):
+            means.append("–" if line is None else f"{line.mean:.1f} ± {line.sem:.2f}")
+            if line is None or line.sampling_low is None:
+                ranges.append("" if line is None else "no interval")
+            else:
+                ranges.append(f"{line.sampling_low:.0f} … {line.sampling_high:.0f}")
+        rows += [means, ranges]
     rows.append(["decisive matches", *(f"{standing.n_decisive:,}" for standing in standings.values())])
     title = "Elo averaged over shuffles: mean ± SEM (shuffle error only), below it the 95 % sampling interval"
     return "\n".join([title, *Table.of(header, rows).text(last=1)])
@@ -99,10 +95,6 @@ def failure_lines(judged: JudgingResult) -> list[str]:
     return lines
 
 
-def _replies(number: int) -> str:
-    return f"{number:,} {'reply' if number == 1 else 'replies'}"
-
-
 def usage_lines(judged: JudgingResult) -> list[str]:
     """Per dimension: what was cached, what was asked, and its cost."""
     lines = []
@@ -111,7 +103,7 @@ def usage_lines(judged: JudgingResult) -> list[str]:
         failures = ", ".join(f"{count} {name}" for name, count in stats.failures.items())
         cost = "price unknown" if stats.cost is None else f"${stats.cost:,.2f}"
         if stats.replies_without_usage:
-            cost += f", and unknown for {_replies(stats.replies_without_usage)} whose tokens were not stated"
+            cost += f", and unknown for {plural(stats.replies_without_usage, 'reply')} whose tokens were not stated"
         lines.append(
             f"{dimension}: {stats.cache_hits:,} cached, {stats.fresh_calls:,} fresh; "
             f"cache written {usage.cache_creation_input_tokens:,}, read {usage.cache_read_input_tokens:,}; "
@@ -120,23 +112,15 @@ def usage_lines(judged: JudgingResult) -> list[str]:
             + (f"; {stats.missing:,} verdicts missing" if stats.missing else "")
         )
     for judge, of_dimensions in judged.panel.member_stats.items() if judged.panel is not None else ():
-        lines.append(f"{judge}: {_of_judge(of_dimensions.values())}")
+        stats = reduce(add_stats, of_dimensions.values())
+        cost = "price unknown" if stats.cost is None else f"${stats.cost:.2f}"
+        failed = sum(stats.failures.values())
+        lines.append(
+            f"{judge}: {stats.cache_hits:,} cached, {stats.fresh_calls:,} fresh; "
+            f"input {stats.usage.input_tokens:,}, output {stats.usage.output_tokens:,} tokens; {cost}"
+            + (f"; {failed:,} questions failed" if failed else "")
+        )
     return lines
-
-
-def _of_judge(stats: Collection[JudgingStats]) -> str:
-    """What one judge of a panel was asked in all dimensions, and what that cost."""
-    usage = sum((one.usage for one in stats), Usage())
-    cost: float | None = 0.0
-    for one in stats:
-        cost = add_costs(cost, one.cost)
-    price = "price unknown" if cost is None else f"${cost:.2f}"
-    hits, fresh = sum(one.cache_hits for one in stats), sum(one.fresh_calls for one in stats)
-    failed = sum(sum(one.failures.values()) for one in stats)
-    return (
-        f"{hits:,} cached, {fresh:,} fresh; input {usage.input_tokens:,}, output {usage.output_tokens:,} tokens; "
-        f"{price}" + (f"; {failed:,} questions failed" if failed else "")
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +152,11 @@ class FailedQuestion:
     entrant_a: str
     entrant_b: str
     position_swap: bool
+    """Whether entrant_b's answer was shown first."""
     verdict: str
+    """The name of the failure."""
     error: str
+    """Why; for `error`, with the provider's message. For others the reply is in the report."""
 
 
 def failed_questions(judged: JudgingResult, dimension: str, *, most: int) -> list[FailedQuestion]:
@@ -179,27 +166,18 @@ def failed_questions(judged: JudgingResult, dimension: str, *, most: int) -> lis
     """
     if not own_counts(judged, dimension).failed_verdicts:
         return []
-    failed = (
-        FailedQuestion(
-            judgment.prompt_id,
-            judgment.entrant_a,
-            judgment.entrant_b,
-            verdict.position_swap,
-            verdict.verdict.value,
-            _why(verdict),
-        )
-        for judgment in judged.judgments[dimension]
-        for verdict in judgment.raw
-        if not verdict.verdict.readable
-    )
-    return list(islice(failed, most))
-
-
-def _why(verdict: Verdict) -> str:
-    """The name of a failure, and for an error the provider's message; for others the reply is in the report."""
-    why = verdict.error or verdict.verdict.value
-    words = " ".join(verdict.reasoning.split()) if verdict.verdict is VerdictLabel.ERROR else ""
-    return f"{why}: {words[:_LONGEST_WORDS]}" if words else why
+    failed: list[FailedQuestion] = []
+    for judgment in judged.judgments[dimension]:
+        for verdict in judgment.raw:
+            if len(failed) == most:
+                return failed
+            if not verdict.verdict.readable:
+                label, why = verdict.verdict, verdict.error or verdict.verdict.value
+                words = " ".join(verdict.reasoning.split()) if label is VerdictLabel.ERROR else ""
+                why = f"{why}: {words[:_LONGEST_WORDS]}" if words else why
+                who = judgment.prompt_id, judgment.entrant_a, judgment.entrant_b
+                failed.append(FailedQuestion(*who, verdict.position_swap, label.value, why))
+    return failed
 
 
 MOST_FAILED = 0.05
@@ -213,9 +191,10 @@ FEWEST_DECISIVE = 10
 class Check:
     """One condition of the gate."""
 
-    name: str
+    check: str
     passed: bool
     detail: str
+    """The numbers behind it."""
 
 
 def gate(
@@ -226,6 +205,8 @@ def gate(
 ) -> list[Check]:
     """The checks of every dimension, and of the answers; `canaries` as `canary_report` gives them."""
     matches = plan.matches
+    by_votes = judged.panel is not None and judged.panel.combine != "rows"
+    why = "have no majority" if by_votes else "changed with the order of the answers"
     checks = [
         Check(
             "answers complete",
@@ -236,6 +217,7 @@ def gate(
     ]
     for dimension, standing in standings.items():
         failures = own_counts(judged, dimension).failed_verdicts
+        names = ", ".join(f"{count} {name}" for name, count in failures.items()) or "none"
         settled = sum(pair.a_wins + pair.b_wins + pair.ties for pair in standing.pairs)
         cases = len(matches.by_dimension[dimension])
         failed = cases - settled
@@ -244,12 +226,12 @@ def gate(
             Check(
                 f"{dimension}: verdicts readable",
                 failed <= MOST_FAILED * max(cases, 1),
-                f"{failed} of {cases} judgments failed ({_names(failures)})",
+                f"{failed} of {cases} judgments failed ({names})",
             ),
             Check(
                 f"{dimension}: judge consistent",
                 contradicted <= MOST_INCONSISTENT * max(settled, 1),
-                f"{contradicted} of {settled} judgments {_contradiction(judged)}",
+                f"{contradicted} of {settled} judgments {why}",
             ),
             Check(
                 f"{dimension}: enough decisive matches",
@@ -258,25 +240,10 @@ def gate(
             ),
         ]
         if canaries and dimension in canaries:
-            checks.append(_canary_check(dimension, canaries[dimension]))
+            missed, asked = [one["canary"] for one in canaries[dimension]["missed"]], canaries[dimension]["asked"]
+            detail = f"missed {len(missed)} of {asked}: {', '.join(missed)}" if missed else f"{asked} judged"
+            checks.append(Check(f"{dimension}: no canary missed", not missed, detail))
     return checks
-
-
-def _canary_check(dimension: str, scores: Mapping[str, Any]) -> Check:
-    missed = [one["canary"] for one in scores["missed"]]
-    detail = (
-        f"missed {len(missed)} of {scores['asked']}: {', '.join(missed)}" if missed else f"{scores['asked']} judged"
-    )
-    return Check(f"{dimension}: no canary missed", not missed, detail)
-
-
-def _contradiction(judged: JudgingResult) -> str:
-    several = judged.panel is not None and judged.panel.combine != "rows"
-    return "have no majority" if several else "changed with the order of the answers"
-
-
-def _names(failures: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in failures.items()) or "none"
 
 
 def passes(checks: Sequence[Check]) -> bool:
@@ -287,4 +254,4 @@ def passes(checks: Sequence[Check]) -> bool:
 def verdict_lines(checks: Sequence[Check]) -> list[str]:
     """The gate as text: GO or NO-GO, then every check."""
     head = "GO: the pilot found nothing against the headline run" if passes(checks) else "NO-GO: see what failed below"
-    return [head, *(f"  {'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}" for check in checks)]
+    return [head, *(f"  {'ok  ' if check.passed else 'FAIL'} {check.check}: {check.detail}" for check in checks)]

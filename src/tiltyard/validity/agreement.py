@@ -99,11 +99,6 @@ def win_rate(scores: Floats, clusters: NDArray[np.integer], *, level: float = 0.
     for as many results as these are worth when one cluster that was won and one that was lost are added. The first is
     too narrow where nearly all results are alike, and there is none where all are; the second is too narrow where
     losses are rare and come together. One cluster says nothing about another: the interval is then open, from 0 to 1.
-
-    Parameters:
-        scores: The result of each battle.
-        clusters: The number of each battle's cluster (a prompt).
-        level: Confidence level.
     """
     n = len(scores)
     if n == 0:
@@ -142,13 +137,7 @@ def _logistic(logit: float) -> float:
 
 
 def mean_of(values: Sequence[float], clusters: Sequence[Hashable] | None = None, *, level: float = 0.95) -> Estimate:
-    """The mean of some values with its interval.
-
-    Parameters:
-        values: The values.
-        clusters: What values belong together (a prompt); None where they are independent.
-        level: Confidence level.
-    """
+    """The mean of some values with its interval."""
     if not len(values):
         return NO_ESTIMATE
     numbers = np.asarray(values, float)

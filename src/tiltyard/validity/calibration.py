@@ -125,12 +125,7 @@ class ConfidenceBin:
 
 
 def confidence_bins(stated: Floats, held: Bools) -> tuple[ConfidenceBin, ...]:
-    """Stated confidence against how often it held, bin by bin; empty bins are left out.
-
-    Parameters:
-        stated: The confidence of each rating, in percent.
-        held: Whether the rating was as near to its later value as confidence is about.
-    """
+    """Stated confidence against how often it held, bin by bin; empty bins are left out."""
     last = CONFIDENCE_EDGES[-1]
     bins = []
     for low, high in pairwise(CONFIDENCE_EDGES):

@@ -202,22 +202,15 @@ def order_rule(
     earlier: Sequence[Mapping[str, int]] | None,
     window: int,
 ) -> Rule:
-    """Over the last matchups, no model of the top stood outside the range of ranks that it has now.
-
-    Parameters:
-        order: The first models, best first.
-        ranges: Every model's range of ranks now.
-        earlier: Every model's place at several times since, oldest first; None where there are fewer votes than that.
-        window: How many matchups back the first of them is.
-    """
+    """Over the last matchups, no model of the top stood outside the range of ranks that it has now."""
     name = "models outside their range lately"
     if earlier is None:
         detail = f"known once there are {window:,} counted votes"
         return Rule(name, None, 0, at_most=True, detail=detail, unit="models", ours=True)
-    left = [model for model in order if any(not _inside(ranges.get(model), past.get(model)) for past in earlier)]
+
+    def inside(model: str, past: Mapping[str, int]) -> bool:
+        return model in ranges and model in past and ranges[model][0] <= past[model] <= ranges[model][1]
+
+    left = [model for model in order if not all(inside(model, past) for past in earlier)]
     detail = f"of the top {len(order)}, over the last {window:,} matchups" + (f": {', '.join(left)}" if left else "")
     return Rule(name, len(left), 0, at_most=True, detail=detail, unit="models", ours=True)
-
-
-def _inside(places: tuple[int, int] | None, place: int | None) -> bool:
-    return places is not None and place is not None and places[0] <= place <= places[1]

@@ -104,13 +104,6 @@ def high_both_bad(
     A model that was always bad does not rise, but should be looked at. A both-bad vote is about two models, so the
     matchups of a model that is found are set aside before the next is looked for. Exact binomial test, one-sided;
     Holm's step-down keeps false alarms of a whole report at `alpha`.
-
-    Parameters:
-        votes: The votes.
-        models: The models to look at.
-        least_votes: Recent votes from which on a model is looked at.
-        level: The rate that is still acceptable; 1 accepts any.
-        alpha: How often a report in which every rate is acceptable may name a model.
     """
     from scipy.special import bdtrc
 

@@ -109,14 +109,17 @@ def share_flag(name: str, number: int, total: int, what: str, least: int, share:
 
 def session_flags(votes: SessionVotes, rules: SessionRules) -> list[SessionFlag]:
     """Every sign found in a session, in a fixed order."""
-    result = (
-        _fast(votes, rules),
-        _one_sided(votes, rules),
-        _upsets(votes, rules),
-        _both_bad(votes, rules),
-        _favour(votes),
-    )
-    return [flag for flag in result if flag is not None]
+    result = [_fast(votes, rules)]
+    for side in (Outcome.A, Outcome.B):  # sides are random, so no model earns the same one again and again
+        number = int((votes.outcome == side).sum())
+        if len(votes) >= rules.one_sided_votes and number >= rules.one_sided_share * len(votes):
+            result.append(SessionFlag("one-sided", f"{number} of {len(votes)} votes for side {side.name}"))
+            break
+    result.append(_upsets(votes, rules))
+    number = int((votes.outcome == Outcome.BOTH_BAD).sum())
+    if len(votes) >= rules.both_bad_votes and number >= rules.both_bad_share * len(votes):
+        result.append(SessionFlag("both-bad", f"{number} of {len(votes)} votes say both are bad"))
+    return [flag for flag in (*result, _favour(votes)) if flag is not None]
 
 
 def _fast(votes: SessionVotes, rules: SessionRules) -> SessionFlag | None:
@@ -130,15 +133,6 @@ def _fast(votes: SessionVotes, rules: SessionRules) -> SessionFlag | None:
     return SessionFlag("fast", f"{fast} of {len(gaps)} gaps between votes under {rules.fast_seconds:g} s")
 
 
-def _one_sided(votes: SessionVotes, rules: SessionRules) -> SessionFlag | None:
-    """The same side again and again; sides are random, so no model earns that."""
-    for side in (Outcome.A, Outcome.B):
-        number = int((votes.outcome == side).sum())
-        if len(votes) >= rules.one_sided_votes and number >= rules.one_sided_share * len(votes):
-            return SessionFlag("one-sided", f"{number} of {len(votes)} votes for side {side.name}")
-    return None
-
-
 def _upsets(votes: SessionVotes, rules: SessionRules) -> SessionFlag | None:
     """The weaker model again and again, among decisive votes on pairs with a clear favourite."""
     for_a, for_b = votes.outcome == Outcome.A, votes.outcome == Outcome.B
@@ -149,13 +143,6 @@ def _upsets(votes: SessionVotes, rules: SessionRules) -> SessionFlag | None:
     if number < rules.upset_votes or upsets < rules.upset_share * number:
         return None
     return SessionFlag("upsets", f"the clear outsider won {upsets} of {number} decisive votes")
-
-
-def _both_bad(votes: SessionVotes, rules: SessionRules) -> SessionFlag | None:
-    number = int((votes.outcome == Outcome.BOTH_BAD).sum())
-    if len(votes) < rules.both_bad_votes or number < rules.both_bad_share * len(votes):
-        return None
-    return SessionFlag("both-bad", f"{number} of {len(votes)} votes say both are bad")
 
 
 def _favour(votes: SessionVotes) -> SessionFlag | None:
@@ -179,7 +166,8 @@ def _favour(votes: SessionVotes) -> SessionFlag | None:
     worst = int(np.argmax(sigmas))
     if 2.0 * float(ndtr(-sigmas[worst])) * int(enough.sum()) > FAVOUR_ALPHA:
         return None
-    name, more = _name(votes, int(met[worst])), excess[worst] > 0
+    name = votes.names[met[worst]] if votes.names else f"model {met[worst]}"
+    more = excess[worst] > 0
     return SessionFlag(
         "favours one model" if more else "puts down one model",
         f"{name} won {abs(excess[worst]):.1f} {'more' if more else 'fewer'} of its {number[worst]} decisive votes "
@@ -187,51 +175,9 @@ def _favour(votes: SessionVotes) -> SessionFlag | None:
     )
 
 
-def may_have_flags(votes: SessionVotes, voter: Ints, rules: SessionRules) -> NDArray[np.bool_]:
-    """By voter: whether `session_flags` can find anything; False for nearly everybody, at once for all votes.
-
-    Parameters:
-        votes: The votes of all sessions, in order.
-        voter: The number of the voter of each vote.
-        rules: When a session is flagged.
-    """
-    from scipy.special import ndtri
-
-    number = int(voter.max(initial=-1)) + 1
-
-    def counted(chosen: NDArray[np.bool_]) -> Ints:
-        return np.bincount(voter[chosen], minlength=number)
-
-    size = np.bincount(voter, minlength=number)
-    order = np.argsort(voter, kind="stable")
-    same, gaps = np.diff(voter[order]) == 0, np.diff(votes.seconds[order])
-    hurried = np.bincount(voter[order][1:][same & (gaps < rules.fast_seconds)], minlength=number)
-    result = (size >= rules.fast_votes) & (hurried >= rules.fast_share * (size - 1))
-    for side in (Outcome.A, Outcome.B):
-        result |= (size >= rules.one_sided_votes) & (counted(votes.outcome == side) >= rules.one_sided_share * size)
-    bad = counted(votes.outcome == Outcome.BOTH_BAD)
-    result |= (size >= rules.both_bad_votes) & (bad >= rules.both_bad_share * size)
-    for_a, for_b = votes.outcome == Outcome.A, votes.outcome == Outcome.B
-    against_a, against_b = votes.expected_a >= CLEAR_FAVOURITE, votes.expected_a <= 1.0 - CLEAR_FAVOURITE
-    clear = counted((for_a | for_b) & (against_a | against_b))
-    upsets = counted((for_b & against_a) | (for_a & against_b))
-    result |= (clear >= rules.upset_votes) & (upsets >= rules.upset_share * clear)
-    decisive = for_a | for_b
-    width = int(max(votes.model_a.max(initial=0), votes.model_b.max(initial=0))) + 1
-    key = np.concatenate([voter[decisive] * width + model[decisive] for model in (votes.model_a, votes.model_b)])
-    surprise = (np.where(for_a, 1.0, 0.0) - votes.expected_a)[decisive]
-    variance = (votes.expected_a * (1.0 - votes.expected_a))[decisive]
-    cells, code, met = np.unique(key, return_inverse=True, return_counts=True)
-    excess = np.abs(np.bincount(code, np.concatenate([surprise, -surprise]), len(cells)))
-    total = np.bincount(code, np.concatenate([variance, variance]), len(cells))
-    least = -float(ndtri(FAVOUR_ALPHA / 2.0)) - 1e-6  # as if the session had met one model often, the easiest case
-    favoured = (met >= FAVOUR_VOTES) & (np.maximum(excess - 0.5, 0.0) >= least * np.sqrt(total + 1e-12))
-    result[cells[favoured] // width] = True
-    return np.asarray(result)
-
-
-def _name(votes: SessionVotes, model: int) -> str:
-    return votes.names[model] if votes.names else f"model {model}"
+def fewest_votes(rules: SessionRules) -> int:
+    """From how many votes on `session_flags` can find anything."""
+    return min(rules.fast_votes, rules.one_sided_votes, rules.upset_votes, rules.both_bad_votes, FAVOUR_VOTES)
 
 
 def expected_scores(rating_a: Floats, rating_b: Floats) -> Floats:
@@ -406,14 +352,7 @@ _KIN = [{plain(name) for name in kin} for kin in KIN]
 
 @lru_cache(maxsize=4096)
 def author_names(model: str, display_name: str = "", maker: str = "", aliases: tuple[str, ...] = ()) -> AuthorNames:
-    """The names that would tell who wrote an answer.
-
-    Parameters:
-        model: The model's id.
-        display_name: Its title.
-        maker: Who made it.
-        aliases: Other names of it.
-    """
+    """The names that would tell who wrote an answer."""
     spaced = _spaced(maker, *aliases, display_name, model, *(name for kin in KIN for name in kin))
     names = {plain(name) for name in (maker, *aliases)}
     for name in (display_name, *re.split("[/:]", model)):
@@ -456,13 +395,7 @@ def _words(name: str) -> list[str]:
 
 
 def find_name(text: str, prompt: str, names: AuthorNames) -> Naming | None:
-    """The first name in an answer that tells its author; without one, the first that may; None without either.
-
-    Parameters:
-        text: The answer.
-        prompt: What was asked: words of it tell nothing.
-        names: What to look for.
-    """
+    """The first name in an answer that tells its author; without one, the first that may; None without either."""
     seen = _readable(text)
     lowered = seen.casefold()
     for wanted, telling in ((names.telling, True), (names.doubtful, False)):

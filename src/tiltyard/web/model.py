@@ -36,7 +36,7 @@ from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.decisions.two_models import compare_in
 from tiltyard.errors import TiltyardError
 from tiltyard.pages.figures import plural
-from tiltyard.report.grid import GridCell, GridColumn, GridRow, GridView, grid, losses_first, most_telling
+from tiltyard.report.grid import GridCell, GridRow, grid, most_telling
 from tiltyard.validity.calibration import CalibrationCurve
 from tiltyard.validity.voters import expected_scores
 from tiltyard.web.addresses import compare_address, model_address
@@ -208,7 +208,7 @@ def chosen_prompt(page: ModelPage, asked: str | None) -> str | None:
 
 def prompt_grid(
     page: ModelPage, texts: Mapping[str, str], names: Mapping[str, str], subjects: Mapping[str, str], *, blind: bool
-) -> GridView:
+) -> dict[str, Any]:
     """How the model and those next in rank fared on each prompt, without any answer; its heaviest losses first.
 
     Parameters:
@@ -230,11 +230,11 @@ def prompt_grid(
             row = GridRow(name, cells, texts.get(name, name), subjects.get(name), remark=remark)
             rows.append(replace(row, target=targets[0], targets=tuple(targets)) if public else row)
             votes[name] = (float(record.votes),)
-    rows.sort(key=losses_first)
+    rows.sort(key=lambda row: row.losses)
     kept = most_telling(rows, votes, MOST_PROMPTS)
     left_out = f"{plural(len(rows) - len(kept), 'prompt')} with the fewest votes are left out."
     return grid(
-        [GridColumn(name, f"where {name} lost") for name in shown],
+        [(name, f"where {name} lost") for name in shown],
         kept,
         label="By prompt",
         left_out=left_out if len(kept) < len(rows) else "",

@@ -34,7 +34,7 @@ def make(kind: str, server: FakeServer, **options: Any) -> Any:
     if kind == "openai":
         return OpenAIProvider(api_key=KEY, base_url=server.openai_url, **options)
     if kind == "gemini":
-        from tiltyard.llm.providers.gemini import GeminiProvider  # its SDK takes a second to import
+        from tiltyard.llm.providers.gemini import GeminiProvider
 
         with patch.object(ssl, "create_default_context", _certificates_read_once):
             return GeminiProvider(api_key=KEY, base_url=server.gemini_url, **options)

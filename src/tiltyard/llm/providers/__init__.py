@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from tiltyard.errors import MissingExtra, OptionError
 from tiltyard.llm.keys import fill_in_headers, find_key, load_env
@@ -14,10 +15,13 @@ from tiltyard.llm.providers import in_process
 from tiltyard.llm.providers.scripted import read_script
 
 if TYPE_CHECKING:
-    from tiltyard.llm.presets import ServerPreset
     from tiltyard.llm.provider import ModelName, Provider
+    from tiltyard.llm.providers.http import MakerProvider
 
 __all__ = ["make_provider"]
+
+_CLASSES = {"anthropic": "AnthropicProvider", "openai": "OpenAIProvider", "gemini": "GeminiProvider"}
+"""The makers, each with the class in its module."""
 
 
 def make_provider(
@@ -46,21 +50,32 @@ def make_provider(
         timeout_seconds: How long one request may take in all.
     """
     if name.provider == "scripted":
-        return read_script(_find_script(name.model, folders))
-    if name.provider not in (*_MAKERS, *PRESETS):
-        askable = ", ".join(f"{one}/…" for one in (*_MAKERS, *PRESETS))
+        tried = [folder / name.model for folder in folders]
+        for path in tried:
+            if path.is_file():
+                return read_script(path)
+        raise OptionError(f"There is no script at {' or '.join(str(path) for path in tried)}.")
+    if name.provider not in (*_CLASSES, *PRESETS):
+        askable = ", ".join(f"{one}/…" for one in (*_CLASSES, *PRESETS))
         raise OptionError(f"{name} is not a model that can be asked. Give {askable} or scripted/….")
     variables = load_env(folders) if env is None else env
     limits = _Limits(headers=fill_in_headers(headers or {}, variables), timeout_seconds=timeout_seconds)
     try:
         if name.provider in PRESETS:
             return _compatible(name, base_url, variables, guided_choice, limits)
-        _only_compatible(name, guided_choice)
-        return _MAKERS[name.provider](name, base_url, variables, limits)
+        if guided_choice is not None:
+            raise OptionError(f"guided_choice is for local/… models, not for {name}. Leave it out.")
+        module = importlib.import_module(f"{__name__}.{name.provider}")
     except ImportError as error:
         if (error.name or "").startswith("tiltyard"):
             raise
         raise MissingExtra(f"Asking {name}", "gemini" if name.provider == "gemini" else "judge") from None
+    maker: type[MakerProvider] = getattr(module, _CLASSES[name.provider])
+    variable = next((one for one in maker.key_variables if variables.get(one, "").strip()), maker.key_variables[0])
+    key = find_key(variable, variables, needed_for=str(name))
+    address = next(filter(None, (variables.get(one) for one in maker.address_variables)), None)
+    provider: Any = maker(api_key=key, base_url=base_url or address, **limits)
+    return cast("Provider", provider)
 
 
 class _Limits(TypedDict):
@@ -68,29 +83,6 @@ class _Limits(TypedDict):
 
     headers: Mapping[str, str]
     timeout_seconds: float
-
-
-def _anthropic(name: ModelName, base_url: str | None, env: Mapping[str, str], limits: _Limits) -> Provider:
-    from tiltyard.llm.providers import anthropic
-
-    key = find_key(anthropic.KEY_VARIABLE, env, needed_for=str(name))
-    return anthropic.AnthropicProvider(api_key=key, base_url=base_url or env.get("ANTHROPIC_BASE_URL"), **limits)
-
-
-def _openai(name: ModelName, base_url: str | None, env: Mapping[str, str], limits: _Limits) -> Provider:
-    from tiltyard.llm.providers import openai
-
-    key = find_key(openai.KEY_VARIABLE, env, needed_for=str(name))
-    return openai.OpenAIProvider(api_key=key, base_url=base_url or env.get("OPENAI_BASE_URL"), **limits)
-
-
-def _gemini(name: ModelName, base_url: str | None, env: Mapping[str, str], limits: _Limits) -> Provider:
-    from tiltyard.llm.providers import gemini
-
-    variables = [variable for variable in gemini.KEY_VARIABLES if env.get(variable, "").strip()]
-    key = find_key((variables or gemini.KEY_VARIABLES)[0], env, needed_for=str(name))
-    addresses = (env.get(variable) for variable in gemini.ADDRESS_VARIABLES)
-    return gemini.GeminiProvider(api_key=key, base_url=base_url or next(filter(None, addresses), None), **limits)
 
 
 def _compatible(
@@ -101,7 +93,13 @@ def _compatible(
     if not address and name.provider == "local" and name.model in in_process.PACKAGES:
         return in_process.InProcessProvider(name.model, guided_choice=guided_choice)
     if not address:
-        raise OptionError(f"{name} needs the address of its server: {_how_to_give_address(preset)}")
+        how = f"set {preset.address_variable} in the environment or in .env, or give a base_url."
+        if preset.name == "local":
+            how = (
+                "give a base_url such as http://localhost:8000/v1. (Only "
+                f"local/{' and local/'.join(in_process.PACKAGES)} runs without one, in this process.)"
+            )
+        raise OptionError(f"{name} needs the address of its server: {how}")
     from tiltyard.llm.providers import openai
 
     key = env.get(preset.key_variable, "").strip() or None
@@ -111,32 +109,3 @@ def _compatible(
     return openai.CompatibleProvider(
         base_url=address, api_key=key, guided_choice=guided_choice, preset=preset, version=version, **limits
     )
-
-
-def _how_to_give_address(preset: ServerPreset) -> str:
-    if preset.name == "local":
-        return (
-            "give a base_url such as http://localhost:8000/v1. (Only "
-            f"local/{' and local/'.join(in_process.PACKAGES)} runs without one, in this process.)"
-        )
-    return f"set {preset.address_variable} in the environment or in .env, or give a base_url."
-
-
-def _find_script(script: str, folders: Sequence[Path]) -> Path:
-    tried = [folder / script for folder in folders]
-    for path in tried:
-        if path.is_file():
-            return path
-    raise OptionError(f"There is no script at {' or '.join(str(path) for path in tried)}.")
-
-
-def _only_compatible(name: ModelName, guided_choice: str | None) -> None:
-    if guided_choice is not None:
-        raise OptionError(f"guided_choice is for local/… models, not for {name}. Leave it out.")
-
-
-_MAKERS: dict[str, Callable[[ModelName, str | None, Mapping[str, str], _Limits], Provider]] = {
-    "anthropic": _anthropic,
-    "openai": _openai,
-    "gemini": _gemini,
-}

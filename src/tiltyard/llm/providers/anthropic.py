@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -11,11 +11,9 @@ import msgspec
 from anthropic.types.messages import MessageBatch
 
 from tiltyard.bank.images import Image
-from tiltyard.errors import ModelError, Refused, TryLater
+from tiltyard.errors import Refused, TryLater
 from tiltyard.llm.asking import plural
-from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.provider import (
-    TIMEOUT_SECONDS,
     BatchLimits,
     BatchState,
     Reply,
@@ -26,10 +24,10 @@ from tiltyard.llm.provider import (
 )
 from tiltyard.llm.providers.http import (
     FILE_SECONDS,
-    Caller,
-    NetworkProvider,
+    MakerProvider,
     answered,
     answered_object,
+    as_it_came,
     http_client,
     results_file,
     socket_timeout,
@@ -48,37 +46,22 @@ from tiltyard.llm.providers.wire import (
     replies,
 )
 
-KEY_VARIABLE = "ANTHROPIC_API_KEY"
-DEFAULT_BASE_URL = "https://api.anthropic.com"
-
 _STOPS = {"max_tokens": Stop.LENGTH, "model_context_window_exceeded": Stop.LENGTH, "refusal": Stop.REFUSAL}
 _POINTLESS = frozenset({"invalid_request_error", "not_found_error", "request_too_large"})
 _CACHED = ("cache_creation_input_tokens", "cache_read_input_tokens")
 _LONGEST_CUSTOM_ID = "x" * 64
 
 
-class AnthropicProvider(NetworkProvider):
-    """Asks Anthropic's models. It belongs to the event loop of its first call; close it with `aclose`."""
+class AnthropicProvider(MakerProvider):
+    """Asks Anthropic's models."""
 
-    def __init__(
-        self,
-        *,
-        api_key: str,
-        base_url: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-    ) -> None:
-        keep_secret(api_key)
-        super().__init__(
-            Caller(
-                "anthropic",
-                KEY_VARIABLE,
-                base_url or DEFAULT_BASE_URL,
-                anthropic.APIError,
-                headers or {},
-                timeout_seconds,
-            )
-        )
+    maker = "anthropic"
+    key_variables = ("ANTHROPIC_API_KEY",)
+    address_variables = ("ANTHROPIC_BASE_URL",)
+    default_base_url = "https://api.anthropic.com"
+    api_error = anthropic.APIError
+
+    def _connect(self, api_key: str) -> None:
         self._client = anthropic.AsyncAnthropic(
             api_key=api_key,
             base_url=self._caller.base_url,
@@ -92,7 +75,7 @@ class AnthropicProvider(NetworkProvider):
         create = self._client.messages.with_raw_response.create
         waiting = create(**_params(request), extra_body=_options(request) or None)
         about = f"a request to {request.model}"
-        return _reply(await answered_object(waiting, self._caller, about, request=request))
+        return _reply(await answered_object(as_it_came(waiting), self._caller, about, request=request))
 
     async def aclose(self) -> None:
         """Close connections."""
@@ -118,18 +101,21 @@ class AnthropicProvider(NetworkProvider):
         """The current state of a batch."""
         return _state(await self._batch(batch_id))
 
-    def results(self, batch_id: str) -> AsyncIterator[tuple[str, Reply]]:
+    def results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
         """The replies of an ended batch, streamed."""
         return streamed(self._results(batch_id), self._caller, f"a request for the results of batch {batch_id}")
 
-    def recent_batches(self) -> AsyncIterator[BatchState]:
+    def recent_batches(self) -> AsyncGenerator[BatchState, None]:
         """The batches of this account, newest first."""
         return streamed(self._recent_batches(), self._caller, "a request for the list of batches")
 
     async def _results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
         batch = await self._batch(batch_id)
         if batch.results_url is None:
-            raise _no_results(batch)
+            if batch.archived_at is not None:
+                gone = f"The results of batch {batch_id} are no longer kept by Anthropic."
+                raise Refused(f"{gone} Send its requests again.")
+            raise TryLater(f"Batch {batch_id} has not ended yet. Ask for its results later.")
         async with results_file(self._client.messages.batches.with_streaming_response.results(batch_id)) as answer:
             async for reply in replies(decode_lines(answer.iter_bytes()), "custom_id", _batch_reply):
                 yield reply
@@ -141,12 +127,6 @@ class AnthropicProvider(NetworkProvider):
     async def _batch(self, batch_id: str) -> MessageBatch:
         waiting = self._client.messages.batches.retrieve(batch_id)
         return await answered(waiting, MessageBatch, self._caller, f"a question about batch {batch_id}")
-
-
-def _no_results(batch: MessageBatch) -> ModelError:
-    if batch.archived_at is not None:
-        return Refused(f"The results of batch {batch.id} are no longer kept by Anthropic. Send its requests again.")
-    return TryLater(f"Batch {batch.id} has not ended yet. Ask for its results later.")
 
 
 def _params(request: Request) -> dict[str, Any]:

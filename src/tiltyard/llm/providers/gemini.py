@@ -1,30 +1,22 @@
-"""Gemini: `generateContent` one at a time, and batches from a file at half price, through Google's official SDK."""
+"""Gemini: `generateContent` one at a time, and batches from a file at half price, by plain HTTP."""
 
 from __future__ import annotations
 
 import datetime
-import io
-import logging
 import math
 import mimetypes
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 import msgspec
-from google import genai
-from google.genai import types
 
 from tiltyard.bank.images import Image
 from tiltyard.errors import Refused, TryLater
 from tiltyard.llm.asking import plural
-from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.provider import (
-    TIMEOUT_SECONDS,
     BatchLimits,
     BatchState,
     Reply,
@@ -36,11 +28,10 @@ from tiltyard.llm.provider import (
 )
 from tiltyard.llm.providers.http import (
     FILE_SECONDS,
-    Caller,
-    NetworkProvider,
+    MakerProvider,
+    answered,
     answered_object,
     http_client,
-    is_results_file,
     results_file,
     streamed,
 )
@@ -335,20 +326,10 @@ def _moment(value: object) -> float:
         return math.inf
 
 
-KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-"""Where the key is looked for, in this order."""
-ADDRESS_VARIABLES = ("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
-DEFAULT_BASE_URL = "https://generativelanguage.googleapis.com"
-
 _API_VERSION = "v1beta"
 _LONGEST_CUSTOM_ID = "x" * 64
 _PAGE = 100
-
-# It names the variable whose key it would take; the key is ours, whatever the environment holds.
-logging.getLogger("google_genai").setLevel(logging.ERROR)
-
-_received: ContextVar[list[httpx2.Response] | None] = ContextVar("_received", default=None)
-"""The answers to the current call, noted before the SDK interprets them."""
+_LINES = "application/jsonl"
 
 
 class _HTTPStatus(Exception):
@@ -371,95 +352,55 @@ class _HTTPStatus(Exception):
         super().__init__(f"status {self.status_code}")
 
 
-async def _note(response: httpx2.Response) -> None:
-    """Read each answer before the SDK does, and raise what is none: its own retries of an upload block the loop."""
-    if response.status_code == 200 and is_results_file():
-        return
-    await response.aread()
-    if response.status_code != 200:
-        raise _HTTPStatus(response)
-    uploading = "x-goog-upload-offset" in response.request.headers
-    if uploading and "x-goog-upload-status" not in response.headers:
-        raise ValueError("the upload was answered without a status")
-    seen = _received.get()
-    if seen is not None:
-        seen.append(response)
+class GeminiProvider(MakerProvider):
+    """Asks Google's Gemini models."""
 
+    maker = "gemini"
+    key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    address_variables = ("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
+    default_base_url = "https://generativelanguage.googleapis.com"
+    api_error = _HTTPStatus
 
-@dataclass(frozen=True, slots=True)
-class _Raw:
-    """The last answer to a call, as it came."""
+    def _connect(self, api_key: str) -> None:
+        self._http = http_client(self._caller, httpx2.AsyncClient, httpx2.AsyncClient)
+        self._key = {"x-goog-api-key": api_key}
+        self._base = self._caller.base_url.rstrip("/")
 
-    http_response: httpx2.Response
-
-
-async def _raw(waiting: Awaitable[object]) -> _Raw:
-    """The answer to an SDK call as it came, whatever the SDK makes of its body."""
-    seen: list[httpx2.Response] = []
-    token = _received.set(seen)
-    try:
-        await waiting
-    except Exception:
-        if not seen:
-            raise
-    finally:
-        _received.reset(token)
-    return _Raw(seen[-1])
-
-
-class GeminiProvider(NetworkProvider):
-    """Asks Google's Gemini models. It belongs to the event loop of its first call; close it with `aclose`."""
-
-    def __init__(
+    async def _send(
         self,
+        url: str,
+        body: object = None,
         *,
-        api_key: str,
-        base_url: str | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-    ) -> None:
-        keep_secret(api_key)
-        self._api_key = api_key
-        super().__init__(
-            Caller(
-                "gemini", KEY_VARIABLES[0], base_url or DEFAULT_BASE_URL, _HTTPStatus, headers or {}, timeout_seconds
-            )
+        params: Mapping[str, str] | None = None,
+    ) -> httpx2.Response:
+        """The answer to a request: a POST if it has a body, which is encoded unless it is bytes."""
+        content = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
+        response = await self._http.request(
+            "GET" if body is None else "POST",
+            url,
+            content=content,
+            params=params,
+            headers={"content-type": "application/json"} | dict(self._key if headers is None else headers),
         )
-        self._http = http_client(self._caller, _aiohttp_client, httpx2.AsyncClient)
-        hooks = self._http.event_hooks
-        self._http.event_hooks = {**hooks, "response": [*hooks["response"], _note]}
-        # Everything that the SDK would otherwise take from the environment is stated.
-        self._client = genai.Client(
-            api_key=api_key,
-            vertexai=False,
-            http_options=types.HttpOptions(
-                base_url=self._caller.base_url,
-                api_version=_API_VERSION,
-                timeout=round(1000 * (timeout_seconds + 1)),
-                httpx_async_client=self._http,
-            ),
-        )
+        if response.status_code != 200:
+            raise _HTTPStatus(response)
+        return response
+
+    async def _call(self, path: str, about: str, body: object = None, **further: Any) -> dict[str, Any]:
+        """The JSON object with which a method of the API answers."""
+        limits = {name: further.pop(name) for name in ("seconds", "request") if name in further}
+        waiting = self._send(f"{self._base}/{_API_VERSION}/{path}", body, **further)
+        return await answered_object(waiting, self._caller, about, **limits)
 
     async def ask(self, request: Request) -> Reply:
         """The reply to one request."""
-        waiting = self._client.aio.models.generate_content(
-            model=_checked(request.model),
-            contents=request.user,
-            config=types.GenerateContentConfig(
-                automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
-                automatic_continuation=False,
-                should_return_http_response=True,
-                http_options=types.HttpOptions(extra_body=gemini_request(request)),
-            ),
-        )
-        about = f"a request to {request.model}"
-        answer = await answered_object(_raw(waiting), self._caller, about, request=request)
+        path = f"{_model_path(request.model)}:generateContent"
+        answer = await self._call(path, f"a request to {request.model}", gemini_request(request), request=request)
         return gemini_reply(answer, request.choices)
 
     async def aclose(self) -> None:
         """Close connections."""
-        await self._client.aio.aclose()
-        self._client.close()
         await self._http.aclose()
 
     @property
@@ -475,30 +416,44 @@ class GeminiProvider(NetworkProvider):
         """Upload a batch as a file, start it and return its id. The tag is its display name."""
         about = f"a batch of {plural(len(requests), 'request')} ({tag})"
         content = b"".join(batch_line(custom_id, request) for custom_id, request in requests)
-        upload = self._client.aio.files.upload(
-            file=io.BytesIO(content),
-            config=types.UploadFileConfig(display_name=tag, mime_type="application/jsonl"),
-        )
-        stored = await answered_object(_raw(upload), self._caller, about, seconds=FILE_SECONDS)
-        uploaded = an_object(stored.get("file"))
-        file_name = a_text(uploaded.get("name"))
-        if not file_name:
-            raise TryLater(f"{self._caller.address} took the file of {about}, but did not say its name.")
-        create = self._client.aio.batches.create(
-            model=_checked(requests[0][1].model),
-            src=file_name,
-            config=types.CreateBatchJobConfig(display_name=tag),
-        )
-        batch_id = a_text((await answered_object(_raw(create), self._caller, about)).get("name"))
+        file_name = await self._upload(content, tag, about)
+        batch = {"displayName": tag, "inputConfig": {"fileName": file_name}}
+        path = f"{_model_path(requests[0][1].model)}:batchGenerateContent"
+        batch_id = a_text((await self._call(path, about, {"batch": batch})).get("name"))
         if not batch_id:
             raise TryLater(f"{self._caller.address} took {about}, but did not say its name.")
         return batch_id
+
+    async def _upload(self, content: bytes, tag: str, about: str) -> str:
+        """Upload a file in Google's two steps, and return its name."""
+        start = self._send(
+            f"{self._base}/upload/{_API_VERSION}/files",
+            {"file": {"displayName": tag, "mimeType": _LINES}},
+            headers=self._key
+            | {
+                "x-goog-upload-protocol": "resumable",
+                "x-goog-upload-command": "start",
+                "x-goog-upload-header-content-length": str(len(content)),
+                "x-goog-upload-header-content-type": _LINES,
+            },
+        )
+        address = (await answered(start, httpx2.Response, self._caller, about)).headers.get("x-goog-upload-url")
+        if not address:
+            raise TryLater(f"{self._caller.address} did not say where to upload {about}.")
+        send = self._send(
+            address, content, headers={"x-goog-upload-offset": "0", "x-goog-upload-command": "upload, finalize"}
+        )
+        stored = await answered_object(send, self._caller, about, seconds=FILE_SECONDS)
+        file_name = a_text(an_object(stored.get("file")).get("name"))
+        if not file_name:
+            raise TryLater(f"{self._caller.address} took the file of {about}, but did not say its name.")
+        return file_name
 
     async def state(self, batch_id: str) -> BatchState:
         """The current state of a batch."""
         return batch_state(await self._batch(batch_id), batch_id)
 
-    async def results(self, batch_id: str) -> AsyncIterator[tuple[str, Reply]]:
+    async def results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
         """The replies of an ended batch: none if it failed, expired or was canceled before it had any."""
         batch = await self._batch(batch_id)
         if not batch_state(batch, batch_id).ended:
@@ -516,43 +471,37 @@ class GeminiProvider(NetworkProvider):
             return
         raise failure
 
-    async def recent_batches(self) -> AsyncIterator[BatchState]:
+    async def recent_batches(self) -> AsyncGenerator[BatchState, None]:
         """The batches of this account, newest first: Google does not promise an order, so all are listed first."""
         about = "a request for the list of batches"
         batches: list[BatchState] = []
-        page_token: str | None = None
+        params = {"pageSize": str(_PAGE)}
         while True:
-            config = types.ListBatchJobsConfig(page_size=_PAGE, page_token=page_token)
-            page = await answered_object(_raw(self._client.aio.batches.list(config=config)), self._caller, about)
+            page = await self._call("batches", about, params=params)
             batches += [batch_state(an_object(one), "") for one in a_list(page.get("operations"))]
             page_token = a_text(page.get("nextPageToken"))
             if not page_token:
                 break
+            params = params | {"pageToken": page_token}
         for state in sorted(batches, key=lambda state: state.created_at, reverse=True):
             yield state
 
     async def _lines(self, file_name: str) -> AsyncGenerator[object, None]:
-        """The lines of a file, as they arrive: the SDK would read it whole."""
-        url = f"{self._caller.base_url.rstrip('/')}/{_API_VERSION}/{file_name}:download"
-        opening = self._http.stream("GET", url, params={"alt": "media"}, headers={"x-goog-api-key": self._api_key})
+        """The lines of a file, as they arrive."""
+        url = f"{self._base}/{_API_VERSION}/{file_name}:download"
+        opening = self._http.stream("GET", url, params={"alt": "media"}, headers=self._key)
         async with results_file(opening) as answer:
+            if answer.status_code != 200:
+                await answer.aread()
+                raise _HTTPStatus(answer)
             async for line in decode_lines(answer.aiter_bytes()):
                 yield line
 
     async def _batch(self, batch_id: str) -> dict[str, Any]:
-        name = f"batches/{batch_id.removeprefix('batches/')}"
-        waiting = self._client.aio.batches.get(name=name)
-        return await answered_object(_raw(waiting), self._caller, f"a question about batch {batch_id}")
+        return await self._call(f"batches/{batch_id.removeprefix('batches/')}", f"a question about batch {batch_id}")
 
 
-def _checked(model: str) -> str:
-    if ".." in model or "?" in model or "&" in model:
+def _model_path(model: str) -> str:
+    if ".." in model or "?" in model or "&" in model or "#" in model:
         raise Refused(f"gemini/{model} is not a name of a model. Write it as Google does, such as gemini/gemini-x-pro.")
-    return model
-
-
-def _aiohttp_client(**settings: Any) -> httpx2.AsyncClient:
-    """OpenAI's client on aiohttp, where it is installed: Google's own repeats lost requests by itself."""
-    from openai import DefaultAioHttpClient
-
-    return DefaultAioHttpClient(**settings)
+    return model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"

@@ -17,11 +17,12 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import httpx2
 
 from tiltyard.errors import ModelError, OptionError, QuestionRefused, Refused, TryLater
+from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.provider import TIMEOUT_SECONDS, Request
 from tiltyard.llm.providers.wire import NotJSON, decode, one_line
 
@@ -125,6 +126,42 @@ class NetworkProvider:
         return self._caller.provider
 
 
+class MakerProvider(NetworkProvider):
+    """A provider of one maker's models. It belongs to the event loop of its first call; close it with `aclose`.
+
+    Parameters:
+        api_key: Its key.
+        base_url: Another address than the maker's.
+        headers: Further headers of every request, for a gateway.
+        timeout_seconds: How long one request may take in all.
+    """
+
+    maker: ClassVar[str]
+    key_variables: ClassVar[tuple[str, ...]]
+    """Where the key is looked for, in this order."""
+    address_variables: ClassVar[tuple[str, ...]]
+    default_base_url: ClassVar[str]
+    api_error: ClassVar[type[Exception]]
+
+    def __init__(
+        self,
+        *,
+        api_key: str,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
+        keep_secret(api_key)
+        address = base_url or self.default_base_url
+        super().__init__(
+            Caller(self.maker, self.key_variables[0], address, self.api_error, headers or {}, timeout_seconds)
+        )
+        self._connect(api_key)
+
+    def _connect(self, api_key: str) -> None:
+        raise NotImplementedError
+
+
 async def answered(
     waiting: Awaitable[object], kind: type[Answer], caller: Caller, about: str, *, seconds: float | None = None
 ) -> Answer:
@@ -141,7 +178,10 @@ async def answered(
         async with asyncio.timeout(limit) as deadline:
             answer = await waiting
     except (caller.api_error, *_NETWORK) as error:
-        failure = _too_slow(limit, caller, about) if deadline.expired() else translate(error, caller, about)
+        failure = translate(error, caller, about)
+        if deadline.expired():
+            slow = f"{caller.address} gave no whole answer to {about} within {limit:g} s (timeout_seconds)."
+            failure = TryLater(slow, timed_out=True)
     else:
         if isinstance(answer, kind):
             return answer
@@ -149,17 +189,14 @@ async def answered(
     raise failure
 
 
-class RawResponse(Protocol):
-    """What both SDKs return for a request whose answer they should not interpret."""
-
-    @property
-    def http_response(self) -> httpx2.Response:
-        """The answer as it came."""
-        ...
+async def as_it_came(waiting: Awaitable[Any]) -> httpx2.Response:
+    """The answer to an SDK's call `with_raw_response`: their classes do not check types, and some inputs break them."""
+    response: httpx2.Response = (await waiting).http_response
+    return response
 
 
 async def answered_object(
-    waiting: Awaitable[RawResponse],
+    waiting: Awaitable[httpx2.Response],
     caller: Caller,
     about: str,
     *,
@@ -169,45 +206,27 @@ async def answered_object(
     """The JSON object that a server returns; failures are raised as in `answered`.
 
     The answer to a `request` may be longer, the more tokens it asks for.
-
-    The SDKs' own classes are not used for it: they do not check types, and some inputs break them.
     """
-    failure: ModelError
-    limit = caller.timeout_seconds if seconds is None else seconds
-    token = _largest.set(LARGEST_ANSWER if request is None else _largest_answer(request))
+    largest = LARGEST_ANSWER
+    if request is not None:
+        each = BYTES_PER_TOKEN_WITH_PROBABILITIES if request.choices else BYTES_PER_TOKEN
+        largest += each * request.max_tokens
+    token = _largest.set(largest)
     try:
-        async with asyncio.timeout(limit) as deadline:
-            data = (await waiting).http_response.content
-        answer = decode(data)
-    except NotJSON:
-        failure = _damaged(data, caller, about)
-    except (caller.api_error, *_NETWORK) as error:
-        failure = _too_slow(limit, caller, about) if deadline.expired() else translate(error, caller, about)
-    else:
-        if isinstance(answer, dict):
-            return answer
-        failure = TryLater(_no_answer(caller, about))
+        data = (await answered(waiting, httpx2.Response, caller, about, seconds=seconds)).content
     finally:
         _largest.reset(token)
-    raise failure
-
-
-def _largest_answer(request: Request) -> int:
-    each = BYTES_PER_TOKEN_WITH_PROBABILITIES if request.choices else BYTES_PER_TOKEN
-    return LARGEST_ANSWER + each * request.max_tokens
-
-
-def _too_slow(seconds: float, caller: Caller, about: str) -> TryLater:
-    return TryLater(
-        f"{caller.address} gave no whole answer to {about} within {seconds:g} s (timeout_seconds).", timed_out=True
-    )
-
-
-def _damaged(data: bytes, caller: Caller, about: str) -> ModelError:
-    """The error for an answer that is not JSON: one that begins like an object was cut off or garbled in transit."""
-    if data.strip() and not data.lstrip().startswith(b"{"):
-        return TryLater(_no_answer(caller, about))  # a gateway's page, perhaps: the next question may be answered
-    return TryLater(f"The answer of {caller.address} to {about} is incomplete or garbled.", damaged=True)
+    try:
+        answer = decode(data)
+    except NotJSON:
+        # One that begins like an object was cut off or garbled on its way; another may be a gateway's page.
+        if not data.strip() or data.lstrip().startswith(b"{"):
+            garbled = f"The answer of {caller.address} to {about} is incomplete or garbled."
+            raise TryLater(garbled, damaged=True) from None
+        answer = None
+    if not isinstance(answer, dict):
+        raise TryLater(_no_answer(caller, about))
+    return answer
 
 
 def _no_answer(caller: Caller, about: str) -> str:
@@ -232,7 +251,9 @@ def translate(error: Exception, caller: Caller, about: str) -> ModelError:
     """`TryLater` if it may succeed later, `QuestionRefused` if only this question never will, else `Refused`."""
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
-        reasons = _reasons(error)
+        reasons = [error]  # the SDK's error and its causes; the innermost one says most
+        while isinstance(cause := reasons[-1].__cause__, Exception):
+            reasons.append(cause)
         too_long = next((one for one in reasons if isinstance(one, AnswerTooLong)), None)
         if too_long is not None:
             return QuestionRefused(
@@ -242,7 +263,7 @@ def translate(error: Exception, caller: Caller, about: str) -> ModelError:
                 paid=True,
             )
         words = f"No answer from {caller.address} to {about}: {type(reasons[-1]).__name__} {reasons[-1]}"
-        damaged = any(isinstance(one, AnswerTooSlow) or _is_cut_off(one) for one in reasons)
+        damaged = any(isinstance(one, AnswerTooSlow) or any(cut in str(one) for cut in _CUT_OFF) for one in reasons)
         unreachable = any(isinstance(one, _UNREACHABLE) for one in reasons)
         return TryLater(one_line(words), damaged=damaged, unreachable=unreachable)
     names, words = _error_body(error)
@@ -251,7 +272,7 @@ def translate(error: Exception, caller: Caller, about: str) -> ModelError:
     if status == 402 or _NO_MONEY & names.keys() or _NO_CREDIT.search(words):
         return Refused(one_line(message, "Top up the account, then run again."))
     if status in _LATER or not 400 <= status < 500:
-        return TryLater(one_line(message), retry_after(_headers(error)))
+        return TryLater(one_line(message), retry_after(getattr(getattr(error, "response", None), "headers", {})))
     line = one_line(message, _advice(meant, caller))
     if meant not in _ALL_QUESTIONS or (meant == 403 and _FLAGGED.search(words)):
         return QuestionRefused(line, next(iter(names), f"status {status}"), one_line(words))
@@ -272,23 +293,6 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
     except (TypeError, ValueError, OverflowError, IndexError):
         return None
     return min(max(0.0, moment - (time.time() if now is None else now)), _LONGEST_WAIT_SECONDS)
-
-
-def _headers(error: Exception) -> Mapping[str, str]:
-    headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", {})
-    return headers
-
-
-def _reasons(error: Exception) -> list[Exception]:
-    """Why there was no answer: the SDK's error and its causes; the innermost one says most."""
-    reasons = [error]
-    while isinstance(cause := reasons[-1].__cause__, Exception):
-        reasons.append(cause)
-    return reasons
-
-
-def _is_cut_off(reason: Exception) -> bool:
-    return any(words in str(reason) for words in _CUT_OFF)
 
 
 def _error_body(error: Exception) -> tuple[dict[str, None], str]:
@@ -360,16 +364,6 @@ class _LimitedBody(httpx2.AsyncByteStream):
         await self._compressed.aclose()
 
 
-async def _limit_body(response: httpx2.Response, seconds: float) -> None:
-    """Let an answer be read only up to its limits; it is decompressed here, in pieces, as it is read."""
-    compressed = httpx2.Response(
-        response.status_code, headers=response.headers, stream=response.stream, request=response.request
-    )
-    response.stream = _LimitedBody(compressed, _largest.get(), seconds)
-    for name in ("content-encoding", "content-length"):
-        response.headers.pop(name, None)
-
-
 @asynccontextmanager
 async def results_file(opening: AbstractAsyncContextManager[Answer]) -> AsyncIterator[Answer]:
     """An answer that is a file of results: it may be as long as it likes, since it is read line by line."""
@@ -382,11 +376,6 @@ async def results_file(opening: AbstractAsyncContextManager[Answer]) -> AsyncIte
         yield answer
     finally:
         await opening.__aexit__(None, None, None)
-
-
-def is_results_file() -> bool:
-    """Whether the current call is for a file of results."""
-    return math.isinf(_largest.get())
 
 
 def http_client(
@@ -408,7 +397,13 @@ def http_client(
                 request.headers.pop(name, None)
 
     async def limit_body(response: httpx2.Response) -> None:
-        await _limit_body(response, caller.timeout_seconds)
+        """Let an answer be read only up to its limits; it is decompressed here, in pieces, as it is read."""
+        compressed = httpx2.Response(
+            response.status_code, headers=response.headers, stream=response.stream, request=response.request
+        )
+        response.stream = _LimitedBody(compressed, _largest.get(), caller.timeout_seconds)
+        for name in ("content-encoding", "content-length"):
+            response.headers.pop(name, None)
 
     settings = {
         "event_hooks": {"request": [add_headers], "response": [limit_body]},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,9 +17,11 @@ from tiltyard.llm.provider import TIMEOUT_SECONDS, BatchLimits, BatchState, Repl
 from tiltyard.llm.providers.http import (
     FILE_SECONDS,
     Caller,
+    MakerProvider,
     NetworkProvider,
     answered,
     answered_object,
+    as_it_came,
     http_client,
     results_file,
     socket_timeout,
@@ -33,9 +35,6 @@ from tiltyard.llm.providers.wire import (
     decode_lines,
     replies,
 )
-
-KEY_VARIABLE = "OPENAI_API_KEY"
-DEFAULT_BASE_URL = "https://api.openai.com/v1"
 
 _ENDPOINT: Final = "/v1/chat/completions"
 _TAG = "tiltyard"
@@ -120,22 +119,16 @@ class CompatibleProvider(NetworkProvider):
         await self._client.close()
 
 
-class OpenAIProvider(NetworkProvider):
-    """Asks OpenAI's models. It belongs to the event loop of its first call; close it with `aclose`."""
+class OpenAIProvider(MakerProvider):
+    """Asks OpenAI's models."""
 
-    def __init__(
-        self,
-        *,
-        api_key: str,
-        base_url: str | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-    ) -> None:
-        super().__init__(
-            Caller(
-                "openai", KEY_VARIABLE, base_url or DEFAULT_BASE_URL, openai.APIError, headers or {}, timeout_seconds
-            )
-        )
+    maker = "openai"
+    key_variables = ("OPENAI_API_KEY",)
+    address_variables = ("OPENAI_BASE_URL",)
+    default_base_url = "https://api.openai.com/v1"
+    api_error = openai.APIError
+
+    def _connect(self, api_key: str) -> None:
         self._client = _client(api_key, self._caller)
 
     async def ask(self, request: Request) -> Reply:
@@ -173,7 +166,7 @@ class OpenAIProvider(NetworkProvider):
         """The current state of a batch."""
         return _state(await self._batch(batch_id))
 
-    async def results(self, batch_id: str) -> AsyncIterator[tuple[str, Reply]]:
+    async def results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
         """The replies of an ended batch, streamed: those that succeeded, then those that did not."""
         batch = await self._batch(batch_id)
         if batch.status not in _ENDED:
@@ -187,7 +180,7 @@ class OpenAIProvider(NetworkProvider):
             async for reply in replies(lines, "custom_id", lambda line: batch_reply(problem or line)):
                 yield reply
 
-    def recent_batches(self) -> AsyncIterator[BatchState]:
+    def recent_batches(self) -> AsyncGenerator[BatchState, None]:
         """The batches of this account, newest first."""
         return streamed(self._recent_batches(), self._caller, "a request for the list of batches")
 
@@ -210,7 +203,7 @@ async def _ask(client: openai.AsyncOpenAI, caller: Caller, request: Request, bod
     known = {name: body.pop(name) for name in ("model", "messages")}
     waiting = client.chat.completions.with_raw_response.create(**known, extra_body=body)
     about = f"a request to {request.model}"
-    return chat_reply(await answered_object(waiting, caller, about, request=request), request.choices)
+    return chat_reply(await answered_object(as_it_came(waiting), caller, about, request=request), request.choices)
 
 
 def _line(custom_id: str, request: Request) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,7 +119,7 @@ class ScriptedBatchProvider(ScriptedProvider):
         self._polls_left[batch_id] -= 1
         return state
 
-    async def results(self, batch_id: str) -> AsyncIterator[tuple[str, Reply]]:
+    async def results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
         """The replies of an ended batch, last first."""
         batch = self._batch(batch_id)
         if not self._state(batch).ended:
@@ -127,7 +127,7 @@ class ScriptedBatchProvider(ScriptedProvider):
         for custom_id, request in reversed(batch.requests):
             yield custom_id, msgspec.structs.replace(self._reply(request), batched=True)
 
-    async def recent_batches(self) -> AsyncIterator[BatchState]:
+    async def recent_batches(self) -> AsyncGenerator[BatchState, None]:
         """All batches, newest first."""
         for batch in reversed(self._batches.values()):
             yield self._state(batch)

@@ -15,7 +15,7 @@ import msgspec
 
 from tiltyard.bank.images import Image
 from tiltyard.llm.keys import redact
-from tiltyard.llm.provider import UNREADABLE, Reply, ReplySchema, Request, Stop, ToolCall, Usage, answer_start
+from tiltyard.llm.provider import UNREADABLE, Reply, Request, Stop, ToolCall, Usage, answer_start
 
 _LARGEST_COUNT = 2**53
 _LONGEST_NAME = 80
@@ -155,8 +155,12 @@ def joined_texts(content: object) -> str | None:
     """
     if not isinstance(content, list):
         return a_text(content)
-    parts = (part if isinstance(part, str) else _text_of(an_object(part)) for part in content)
-    return encodable("".join(part for part in parts if part is not None))
+    texts = []
+    for part in content:
+        text = part if isinstance(part, str) else an_object(part).get("text")
+        if isinstance(text, str) and (text is part or part.get("type") in ("text", "output_text")):
+            texts.append(text)
+    return encodable("".join(texts))
 
 
 def arguments_text(value: object) -> str:
@@ -167,11 +171,6 @@ def arguments_text(value: object) -> str:
         return encodable(json.dumps(value, ensure_ascii=False))
     except RecursionError:
         return ""
-
-
-def _text_of(part: dict[str, Any]) -> str | None:
-    text = part.get("text")
-    return text if part.get("type") in ("text", "output_text") and isinstance(text, str) else None
 
 
 _LONGEST_MESSAGE = 300
@@ -229,8 +228,15 @@ def chat_request(
         body |= {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
         if guided_choice:
             body |= choice_words[guided_choice](request.choices)
-    if request.structured is not None:
-        body |= _structured(request.structured)
+    wanted = request.structured
+    if wanted is not None:
+        named = {"name": wanted.name, "strict": True}
+        function = named | {"description": wanted.description, "parameters": wanted.schema}
+        if wanted.as_tool:
+            body["tools"] = [{"type": "function", "function": function}]
+            body["tool_choice"] = {"type": "function", "function": {"name": wanted.name}}
+        else:
+            body["response_format"] = {"type": "json_schema", "json_schema": named | {"schema": wanted.schema}}
     return body | request.options
 
 
@@ -239,18 +245,6 @@ def _part(part: str | Image) -> dict[str, Any]:
         return {"type": "text", "text": part}
     url = f"data:{part.media_type};base64,{part.encoded()}" if part.path else part.url
     return {"type": "image_url", "image_url": {"url": url}}
-
-
-def _structured(wanted: ReplySchema) -> dict[str, Any]:
-    """The parameters with which a server is told what JSON object the reply is."""
-    named = {"name": wanted.name, "strict": True}
-    if not wanted.as_tool:
-        return {"response_format": {"type": "json_schema", "json_schema": named | {"schema": wanted.schema}}}
-    function = named | {"description": wanted.description, "parameters": wanted.schema}
-    return {
-        "tools": [{"type": "function", "function": function}],
-        "tool_choice": {"type": "function", "function": {"name": wanted.name}},
-    }
 
 
 def chat_reply(completion: object, choices: Sequence[str] = (), *, batched: bool = False) -> Reply:
@@ -278,13 +272,12 @@ def chat_reply(completion: object, choices: Sequence[str] = (), *, batched: bool
         model=model,
         batched=batched,
         choice_probabilities=choice_probabilities(tokens, choices, text) if choices else None,
-        calls=_calls(message.get("tool_calls")),
+        calls=tuple(
+            ToolCall(a_name(one.get("name")), arguments_text(one.get("arguments")))
+            for one in (an_object(an_object(call).get("function")) for call in a_list(message.get("tool_calls")))
+            if one
+        ),
     )
-
-
-def _calls(calls: object) -> tuple[ToolCall, ...]:
-    functions = (an_object(an_object(call).get("function")) for call in a_list(calls))
-    return tuple(ToolCall(a_name(one.get("name")), arguments_text(one.get("arguments"))) for one in functions if one)
 
 
 def batch_reply(line: object) -> Reply:
@@ -319,17 +312,15 @@ def choice_probabilities(tokens: object, choices: Sequence[str], text: str) -> d
     answer, place = text[start:].strip(), 0
     for entry, token in zip(entries, spelled, strict=True):
         if place >= begin and token.strip():
-            fits = _same_words(joined[place:].strip(), answer) and _is_whole(token.strip(), answer, choices)
+            spoken = joined[place:].strip()
+            # the tokens spell all of the answer, possibly followed by special tokens, or its beginning
+            same = answer.startswith(spoken) or (
+                spoken.startswith(answer) and _SPECIAL_TOKENS.fullmatch(spoken, len(answer)) is not None
+            )
+            fits = same and _is_whole(token.strip(), answer, choices)
             return _shares(entry.get("top_logprobs"), choices) if fits else None
         place += len(token)
     return None
-
-
-def _same_words(tokens: str, answer: str) -> bool:
-    """Whether tokens spell an answer: all of it, possibly followed by special tokens, or its beginning."""
-    if answer.startswith(tokens):
-        return True
-    return tokens.startswith(answer) and _SPECIAL_TOKENS.fullmatch(tokens, len(answer)) is not None
 
 
 def _is_whole(token: str, answer: str, choices: Sequence[str]) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.report.counts import behaviour, share_interval
-from tiltyard.report.judged import JudgedBattle
 from tiltyard.report.placement.folder import Placement
+from tiltyard.report.run import JudgedBattle
 
 OUTCOMES = ("won", "lost", "tie", "inconsistent", "failed")
 
@@ -63,14 +63,8 @@ def count_results(placed: Placement, battles: Iterable[JudgedBattle]) -> Results
         if battle.settled and expected is not None:
             one = expected_score(placed, placed.opponent(battle))
             expected = None if one is None else expected + one
-    return Results(
-        won=counts["won"],
-        lost=counts["lost"],
-        tied=counts["tie"] + counts["inconsistent"],
-        inconsistent=counts["inconsistent"],
-        failed=counts["failed"],
-        expected_sum=expected,
-    )
+    tied = counts["tie"] + counts["inconsistent"]
+    return Results(counts["won"], counts["lost"], tied, counts["inconsistent"], counts["failed"], expected)
 
 
 def expected_score(placed: Placement, opponent: str) -> float | None:
@@ -103,35 +97,24 @@ def _share(logit: float) -> float:
 
 def disagreements(placed: Placement) -> list[str]:
     """A sentence for every number that disagrees with the files it was computed from; none if all is well."""
-    counted = count_results(placed, placed.run.battles)
-    return [*_counts(placed, counted), *_board(placed, counted), *_flips(placed), *_rounds(placed), *_panel(placed)]
-
-
-def _counts(placed: Placement, counted: Results) -> list[str]:
-    written = placed.manifest.judged
+    counted, judged, entry = count_results(placed, placed.run.battles), placed.manifest.judged, placed.entry
     pairs = {
-        "wins": (written.wins, counted.won),
-        "losses": (written.losses, counted.lost),
-        "ties": (written.ties, counted.tied),
-        "inconsistent battles": (written.inconsistent, counted.inconsistent),
-        "failed battles": (written.failed, counted.failed),
+        "wins": (judged.wins, counted.won),
+        "losses": (judged.losses, counted.lost),
+        "ties": (judged.ties, counted.tied),
+        "inconsistent battles": (judged.inconsistent, counted.inconsistent),
+        "failed battles": (judged.failed, counted.failed),
     }
-    return [
+    lines = [
         f"manifest.json counts {written:,} {what}, the verdicts {seen:,}"
         for what, (written, seen) in pairs.items()
         if written != seen
     ]
-
-
-def _board(placed: Placement, counted: Results) -> list[str]:
-    """The model's line against the verdicts; a board may leave inconsistent battles out."""
-    entry = placed.entry
     dropped = counted.inconsistent if placed.report.details.get("inconsistent") == "drop" else 0
-    written = [entry.wins, entry.losses, entry.ties]
-    seen = [counted.won, counted.lost, counted.tied - dropped]
-    if written == seen:
-        return []
-    return [f"the board gives {entry.model} (won, lost, tied) {written}, the verdicts {seen}"]
+    written, seen = [entry.wins, entry.losses, entry.ties], [counted.won, counted.lost, counted.tied - dropped]
+    if written != seen:
+        lines.append(f"the board gives {entry.model} (won, lost, tied) {written}, the verdicts {seen}")
+    return [*lines, *_flips(placed), *_rounds(placed), *_panel(placed)]
 
 
 def _flips(placed: Placement) -> list[str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from tiltyard.bank import Prompt
 from tiltyard.battles import Outcome
@@ -21,8 +20,16 @@ from tiltyard.judging.run_folder import again, read_lines, read_object, require
 from tiltyard.placement.manifest import PlacementManifest
 from tiltyard.placement.sampling import Panel
 from tiltyard.report.boards import as_leaderboard
-from tiltyard.report.judged import JudgedBattle, read_judged
-from tiltyard.report.run import Dimension, Run, check_texts, keep_answers, read_board
+from tiltyard.report.run import (
+    Dimension,
+    JudgedBattle,
+    Run,
+    check_texts,
+    converted,
+    keep_answers,
+    read_board,
+    read_judged,
+)
 
 PLACE = "tiltyard place"
 """The command that writes such a folder."""
@@ -58,7 +65,7 @@ class Placement:
     run: Run
     """The judged battles; their dimension is the rubric's."""
     manifest: PlacementManifest
-    """The run's manifest."""
+    """What it says about itself."""
     report: EloReport
     """Its ratings file."""
     panel: Panel
@@ -91,8 +98,12 @@ class Placement:
         """Every line of the board by its model."""
         return {entry.model: entry for entry in self.board}
 
+    def rating(self, name: str) -> float | None:
+        """The rating of a model, if it is on the board."""
+        return self.entries[name].rating if name in self.entries else None
+
     def opponent(self, battle: JudgedBattle) -> str:
-        """The model's opponents."""
+        """The model's opponent in a battle."""
         return battle.entrant_b if battle.entrant_a == self.model else battle.entrant_a
 
     def language(self, battle: JudgedBattle) -> str:
@@ -107,55 +118,39 @@ def read_placement(folder: str | Path) -> Placement:
         folder: The folder of a placement.
     """
     folder = Path(folder)
-    raw = read_object(require(folder / "manifest.json", folder, PLACE), PLACE)
-    manifest: PlacementManifest = _convert(raw, PlacementManifest, folder / "manifest.json")
+    path = require(folder / "manifest.json", folder, PLACE)
+    manifest: PlacementManifest = converted(path, PlacementManifest, PLACE)
     report = read_board(require(folder / "elo_ratings.json", folder, PLACE), PLACE)
-    names = [entry.model for entry in report.ratings]
-    if manifest.model not in names:
+    if manifest.model not in [entry.model for entry in report.ratings]:
         raise RunFolderError(f"{folder / 'elo_ratings.json'}: no rating of {manifest.model}. {again(PLACE)}")
-    panel_path = require(folder / "panel.json", folder, PLACE)
-    panel: Panel = _convert(read_object(panel_path, PLACE), Panel, panel_path)
+    panel: Panel = converted(require(folder / "panel.json", folder, PLACE), Panel, PLACE)
     require(folder / "battles.jsonl", folder, PLACE)
-    run = _run(folder, raw, manifest, report)
+    run = _run(folder, read_object(path, PLACE), manifest, report)
     people = _against_people(folder) if manifest.calibration is not None else Counter()
     return Placement(run=run, manifest=manifest, report=report, panel=panel, against_people=people)
-
-
-def _convert(value: Mapping[str, Any], kind: type[Any], path: Path) -> Any:
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise RunFolderError(f"{path}: {error}. {again(PLACE)}") from None
 
 
 def _run(folder: Path, raw: Mapping[str, Any], manifest: PlacementManifest, report: EloReport) -> Run:
     """The judged battles as a run of one dimension, with the placed model first and its opponents by their rating."""
     prompts, answers = _texts(require(folder / "texts.jsonl", folder, PLACE), manifest.model)
-    path = require(folder / "verdicts.jsonl", folder, PLACE)
+    path, model = require(folder / "verdicts.jsonl", folder, PLACE), manifest.model
     battles = read_judged({manifest.rubric.dimension: path}, folder, PLACE)
-    _check_model(battles, manifest.model, path)
+    for battle in battles:
+        if model not in battle.entrants:
+            met = " and ".join(battle.entrants)
+            raise RunFolderError(f"{path}:{battle.line.number}: a battle of {met}, not of {model}. {again(PLACE)}")
     check_texts(battles, prompts, answers, "texts.jsonl", PLACE)
-    met = {name for battle in battles for name in battle.entrants}
-    rated = [entry.model for entry in report.ratings if entry.model in met]
+    names = {name for battle in battles for name in battle.entrants}
+    rated = [entry.model for entry in report.ratings if entry.model in names]
     usage = folder / "usage.json"
-    dimension = Dimension(
-        name=manifest.rubric.dimension,
-        n_matches=len(battles),
-        n_decisive=sum(battle.winner is not None for battle in battles),
-        elo={},
-        sweep={},
-        traces=np.empty((0, 0)),
-        trace_entrants=(),
-        pairs=(),
-        board=report,
-    )
+    decisive = sum(battle.winner is not None for battle in battles)
     return Run(
         folder=folder,
         manifest=raw,
         usage=read_object(usage, PLACE) if usage.is_file() else None,
         default_k=0.0,
-        entrants=tuple(dict.fromkeys([manifest.model, *rated, *sorted(met)])),
-        dimensions=(dimension,),
+        entrants=tuple(dict.fromkeys([model, *rated, *sorted(names)])),
+        dimensions=(Dimension(manifest.rubric.dimension, decisive, report),),
         prompts=prompts,
         answers=answers,
         battles=battles,
@@ -169,22 +164,9 @@ def _texts(path: Path, model: str) -> tuple[dict[str, Prompt], dict[tuple[str, s
     for place, line in read_lines(path, msgspec.json.Decoder(TextLine), PLACE):
         texts = {model: line.model_answer, line.opponent: line.opponent_answer}
         keep_answers(answers, line.question_id, texts, f"{path}:{place.number}", PLACE)
-        prompts.setdefault(
-            line.question_id,
-            Prompt(
-                prompt_id=line.question_id,
-                text=line.prompt,
-                source=line.language or UNKNOWN_LANGUAGE,
-            ),
-        )
+        language = line.language or UNKNOWN_LANGUAGE
+        prompts.setdefault(line.question_id, Prompt(prompt_id=line.question_id, text=line.prompt, source=language))
     return prompts, answers
-
-
-def _check_model(battles: Sequence[JudgedBattle], model: str, path: Path) -> None:
-    for battle in battles:
-        if model not in battle.entrants:
-            met = " and ".join(battle.entrants)
-            raise RunFolderError(f"{path}:{battle.line.number}: a battle of {met}, not of {model}. {again(PLACE)}")
 
 
 def _against_people(folder: Path) -> Counter[Heard]:

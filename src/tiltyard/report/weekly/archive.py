@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -14,8 +13,8 @@ from tiltyard.arena.store.reading import events_in_order
 from tiltyard.arena.store.weeks import KeptWeek, Week, WeekTexts, keep_week, kept_weeks, week_texts, weeks_with_votes
 from tiltyard.arena.weekly import WeeklyReport, weekly_report
 from tiltyard.files import write_text
-from tiltyard.pages.html import package_text, page
-from tiltyard.report.weekly.page import STYLE, kept_sections, weekly_page
+from tiltyard.pages.html import page
+from tiltyard.report.weekly.page import kept_sections, style, weekly_page
 from tiltyard.report.weekly.text import weekly_json, weekly_markdown
 
 
@@ -43,7 +42,13 @@ def keep_finished_weeks(store: Store, now: int | None = None, *, again: bool = F
                 votes=report.votes,
                 written_at=now,
             )
-            keep_week(store, facts, _texts(report, week), again=again)
+            texts = WeekTexts(
+                page=weekly_page(report, f"Validity report {week.name}"),
+                sections=kept_sections(report, {row.model: row.display_name for row in report.board.rows}),
+                markdown=weekly_markdown(report),
+                report=weekly_json(report),
+            )
+            keep_week(store, facts, texts, again=again)
             written.append(week.name)
     return written
 
@@ -55,15 +60,6 @@ def report_of(store: Store, week: Week) -> tuple[WeeklyReport, int]:
     state, period = period_of_log(events, week.since)
     study, _ = study_of(state, period.votes)
     return weekly_report(state, period, study), state.seq
-
-
-def _texts(report: WeeklyReport, week: Week) -> WeekTexts:
-    return WeekTexts(
-        page=weekly_page(report, f"Validity report {week.name}"),
-        sections=kept_sections(report, {row.model: row.display_name for row in report.board.rows}),
-        markdown=weekly_markdown(report),
-        report=weekly_json(report),
-    )
 
 
 def write_folder(store: Store, folder: Path) -> int:
@@ -78,7 +74,8 @@ def write_folder(store: Store, folder: Path) -> int:
         assert texts is not None
         forms = ((texts.page, "html"), (texts.markdown, "md"), (texts.report, "json"))
         new += sum([_write(folder / f"{kept.week}.{suffix}", text) for text, suffix in forms]) > 0
-    _write(folder / "index.html", _index(weeks))
+    index = page("report/weeks.html", title="Validity reports", style=style(), weeks=weeks)
+    _write(folder / "index.html", index)
     return new
 
 
@@ -87,8 +84,3 @@ def _write(path: Path, text: str) -> bool:
         return False
     write_text(path, text)
     return True
-
-
-def _index(weeks: Sequence[KeptWeek]) -> str:
-    style = package_text("tiltyard.report", "style.css") + STYLE
-    return page("report/weeks.html", title="Validity reports", style=style, weeks=weeks)

@@ -6,59 +6,26 @@ The file has no script and loads nothing; it works in light and dark, and in pri
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tiltyard.arena.blindness import NOT_BLIND
+import numpy as np
+
 from tiltyard.arena.board import BoardRow
 from tiltyard.arena.weekly import WeeklyReport
+from tiltyard.pages import escaping
+from tiltyard.pages.escaping import Html
 from tiltyard.pages.html import package_text, page, render
-from tiltyard.report.weekly import pictures, text
-from tiltyard.validity.churn import Known
+from tiltyard.pages.svg import MARGIN, WIDTH, Scale, path, picture, words
+from tiltyard.report.weekly import text
+from tiltyard.validity.churn import Known, top_order
 
-SECTIONS = {
-    "status": "Status",
-    "fairness": "Fairness",
-    "pairs": "Pairs",
-    "confidence": "Confidence",
-    "stated": "Did stated confidence hold?",
-    "calibration": "Predicted against observed",
-    "churn": "Churn",
-    "lanes": "Lanes and sides",
-    "flags": "Flags",
-    "offline": "Intervals and ranges of ranks",
-    "fit": "Model fit",
-}
-"""What the navigation calls each section, in the order of the page."""
+ROW, CHART_WIDTH, NAME_ROOM, RANK_ROOM = 26, 900, 190, 34
+"""Sizes of the chart of places."""
 
-STYLE = """
-.hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-.scroll { position: relative; }
-.verdict { display: inline-block; margin: .2rem 0 1rem; padding: .25rem .9rem; border: 1.5px solid currentColor;
-  border-radius: 2rem; font: 600 1.05rem/1.5 var(--sans); }
-.verdict.stable { color: var(--good); }
-.verdict.calibrating { color: var(--odd); }
-.tiles { margin: 1.4rem 0 0; }
-.met { color: var(--good); font-weight: 600; }
-.unmet { color: var(--odd); font-weight: 600; }
-.band { fill: var(--accent); fill-opacity: .13; stroke: none; }
-.dot.out { fill: var(--odd); }
-.ranks { display: block; width: 100%; min-width: 40rem; height: auto; }
-.ranks text { font: 13px var(--sans); fill: var(--muted); }
-.ranks .name { fill: var(--ink); }
-.way path { fill: none; stroke: var(--muted); stroke-opacity: .45; stroke-width: 1.5; }
-.way circle { fill: var(--muted); }
-.way.moved path { stroke: var(--accent); stroke-opacity: 1; stroke-width: 2.5; }
-.way.moved circle { fill: var(--accent); }
-.measures :is(td, th) { padding-block: .15rem; white-space: nowrap; }
-.measures .chart { width: 24rem; min-width: 15rem; padding: 0 1.6rem 0 .2rem; }
-section > p { max-width: 48rem; margin: 0 0 .7rem; }
-section > .scroll + p { margin-top: 1rem; }
-section > h3 { margin-top: 1.2rem; }
-@media print { nav { display: none; } section { break-inside: avoid-page; } }
-"""
-
+FURTHEST = 0.4
+"""Exposures further off than this are drawn at the edge of their picture."""
 
 Address = Callable[..., str]
 """The address of a model, or of two models; empty: it has none."""
@@ -69,25 +36,19 @@ def no_address(*_models: str) -> str:
     return ""
 
 
+def style() -> str:
+    """The style sheet of weekly reports."""
+    return package_text("tiltyard.report", "style.css") + package_text("tiltyard.report", "weekly/style.css")
+
+
 def weekly_page(report: WeeklyReport, title: str = "Validity report") -> str:
     """The report as one HTML file."""
-    view = week_view(report)
-    return page(
-        "report/week.html",
-        title=title,
-        style=package_text("tiltyard.report", "style.css") + STYLE,
-        nav=[(anchor, name) for anchor, name in SECTIONS.items() if anchor == "status" or anchor in view["shown"]],
-        status_sentence=text.status_sentence(report),
-        not_blind=NOT_BLIND,
-        rules=[(rule, *text.rule_numbers(rule)) for rule in report.board.publication.deciding],
-        beside=text.worth_knowing(report.board.publication),
-        **view,
-    )
+    return page("report/week.html", title=title, style=style(), **week_view(report))
 
 
 def kept_sections(report: WeeklyReport, names: Mapping[str, str]) -> str:
     """The sentence about its status, the week in figures and every section, for the site to keep and to frame."""
-    return render("report/week_sections.html", status_sentence=text.status_sentence(report), **week_view(report, names))
+    return render("report/week_sections.html", **week_view(report, names))
 
 
 def week_view(
@@ -98,44 +59,26 @@ def week_view(
 ) -> dict[str, Any]:
     """What the sections show; without names, models stand under their ids."""
     named = report if names is None else by_shown_name(report)
-    fair = report.exposure
-    fit = text.misfit_sentences(named)
-    shown = {"fairness", "pairs", "confidence", "churn", "lanes", "flags"}
-    shown |= {"stated"} if report.confidence else set()
-    shown |= {"calibration"} if report.calibration is not None and report.calibration.bins else set()
-    shown |= {"offline"} if report.offline is not None else set()
-    shown |= {"fit"} if fit else set()
+    fair, rows = report.exposure, report.board.rows
+    offs = [abs(off) for off in fair.off.tolist() if not np.isnan(off)]
+    widest = min(FURTHEST, max([*offs, 1.5 * fair.tolerance]))
+    standings = [known for look in (report.looks[0], report.looks[-1]) for known in look.standings.values()]
     return {
         "report": report,
-        "shown": shown,
+        "named": named,
+        "sentences": text,
         "names": names,
         "model_address": model_address,
         "pair_address": pair_address,
-        "pictures": pictures,
-        "exposure_sentences": text.exposure_sentences(report),
-        "off_scale": pictures.off_scale(fair.off.tolist(), fair.tolerance),
+        "off_scale": Scale.of([-100 * widest, 100 * widest]),
         "exposures": [
             (row, int(fair.exposures[i]), float(fair.targets[i]), float(fair.off[i]), bool(fair.within[i]))
-            for i, row in enumerate(report.board.rows)
+            for i, row in enumerate(rows)
         ],
-        "stability_sentences": text.stability_sentences(named),
-        "band_scale": pictures.band_scale(report.looks),
-        "bands": bands(report) if report.board.rows else [],
-        "confidence_note": text.CONFIDENCE_NOTE,
-        "confidence_rows": text.confidence_rows(report),
-        "calibration_sentence": text.calibration_sentence(report),
-        "churn_sentences": text.churn_sentences(named),
-        "rank_chart": pictures.rank_chart(named) if report.board.rows else None,
-        "lanes_off": "" if report.lanes_on else text.LANES_OFF,
-        "lane_sentence": text.lane_sentence(named),
-        "side_sentence": text.side_sentence(named),
-        "flags": [
-            ("Both-bad rates", [text.quality_sentence(named, flag) for flag in named.quality], text.QUALITY_FINE),
-            ("Flags", [text.note_sentence(note) for note in named.flags], "None in this period."),
-            ("Exclusions", [text.note_sentence(note) for note in named.exclusions], "None in this period."),
-        ],
-        "offline_sentences": text.offline_sentences(report),
-        "fit": fit,
+        "band_scale": Scale.of([end for known in standings for end in (known.low, known.high)] or [0.0]),
+        "bands": bands(report) if rows else [],
+        "share_picture": share_picture,
+        "rank_chart": rank_chart(named) if rows else None,
     }
 
 
@@ -189,3 +132,61 @@ def bands(report: WeeklyReport) -> list[tuple[BoardRow, Known | None, Known]]:
     """The standings of each model of the board at the start of the period and now."""
     before, now = report.looks[0].standings, report.looks[-1].standings
     return [(row, before.get(row.model), now[row.model]) for row in report.board.rows]
+
+
+def share_picture(share: float, needed: float, label: str) -> Html:
+    """A bar from 0 to 1 with a mark at its target."""
+    room = WIDTH - 2 * MARGIN
+    marks = [
+        path(f"M{MARGIN} 9h{room}v12h-{room}z", "band"),
+        path(f"M{MARGIN} 9h{room * min(share, 1.0):.2f}v12h-{room * min(share, 1.0):.2f}z", "area"),
+        path(f"M{MARGIN + room * needed:.2f} 4V26", "guide"),
+    ]
+    return picture(label, marks)
+
+
+def rank_chart(report: WeeklyReport) -> Html:
+    """The places of the top models over time; a model whose place changed is highlighted."""
+    looks = [look for look in report.looks if look.standings]
+    last = top_order(looks[-1].standings, report.churn.top)
+    orders = [top_order(look.standings, len(look.standings)) for look in looks]
+    shown = list(dict.fromkeys([*last, *(model for order in orders for model in order[: report.churn.top])]))
+    places = {model: [order.index(model) + 1 if model in order else None for order in orders] for model in shown}
+    deepest = max(place for line in places.values() for place in line if place is not None)
+    step = (CHART_WIDTH - NAME_ROOM - RANK_ROOM) / max(len(looks) - 1, 1)
+    marks = [_rank_line(model, places[model], step) for model in sorted(shown, key=lambda name: _moved(places[name]))]
+    marks += [_rank_label(model, places[model], step, len(looks)) for model in shown if places[model][-1] is not None]
+    height = ROW * (deepest + 1)
+    label = f"Places of {len(shown)} models over {len(looks)} looks; now {', '.join(last)}"
+    return picture(label, marks, width=CHART_WIDTH, height=height, class_="ranks")
+
+
+def _moved(line: Sequence[int | None]) -> bool:
+    return len({place for place in line if place is not None}) > 1
+
+
+def _rank_line(model: str, line: Sequence[int | None], step: float) -> str:
+    """One model's line, with a gap where it was not on the board."""
+    steps, drawing = [], False
+    for number, place in enumerate(line):
+        if place is None:
+            drawing = False
+            continue
+        steps.append(f"{'L' if drawing else 'M'}{RANK_ROOM + number * step:.1f} {ROW * place:g}")
+        drawing = True
+    dots = [
+        f'<circle cx="{RANK_ROOM + number * step:.1f}" cy="{ROW * place}" r="3"/>'
+        for number, place in enumerate(line)
+        if place is not None
+    ]
+    title = escaping.text(f"{model}: {', '.join('–' if place is None else str(place) for place in line)}")
+    class_ = "way moved" if _moved(line) else "way"
+    return f'<g class="{class_}"><title>{title}</title><path d="{"".join(steps)}"/>{"".join(dots)}</g>'
+
+
+def _rank_label(model: str, line: Sequence[int | None], step: float, n_looks: int) -> str:
+    first, place = line[0], line[-1]
+    assert place is not None
+    x = RANK_ROOM + (n_looks - 1) * step + 12
+    left = "" if first is None else words(RANK_ROOM - 12, ROW * first + 4, str(first), anchor="end")
+    return f"<g>{left}{words(f'{x:.1f}', ROW * place + 4, f'{place}  {model}', class_='name')}</g>"

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from tiltyard.arena.blindness import NOT_BLIND
 from tiltyard.arena.weekly import Note, WeeklyReport
-from tiltyard.pages.figures import day, plural, signed_percent
+from tiltyard.pages.figures import day, percent, plural, points, signed_percent
+from tiltyard.pages.tables import Table
 from tiltyard.validity.fairness import THREE_SIGMA
 from tiltyard.validity.misfit import fit_sentences, fit_verdict
 from tiltyard.validity.publication import Publication, Rule
@@ -24,16 +25,15 @@ def weekly_json(report: WeeklyReport) -> str:
 
 def rule_numbers(rule: Rule) -> tuple[str, str]:
     """What a rule found and what it needs, in its own unit."""
-    value = "–" if rule.value is None else _in_unit(rule, rule.value)
-    return value, f"{'at most' if rule.at_most else 'at least'} {_in_unit(rule, rule.needed)}"
+    return _in_unit(rule, rule.value), f"{'at most' if rule.at_most else 'at least'} {_in_unit(rule, rule.needed)}"
 
 
-def _in_unit(rule: Rule, value: float) -> str:
+def _in_unit(rule: Rule, value: float | None) -> str:
+    if value is None:
+        return "–"
     if rule.unit == "share":
-        return f"{100 * value:.{1 if rule.ours else 0}f} %".replace(".0 %", " %")
-    if rule.unit == "points":
-        return f"{value:.1f}"
-    return f"{value:g} {rule.unit}"
+        return f"{round(100 * value, 1 if rule.ours else 0):g} %"
+    return f"{value:.1f}" if rule.unit == "points" else f"{value:g} {rule.unit}"
 
 
 def status_sentence(report: WeeklyReport) -> str:
@@ -50,8 +50,9 @@ def worth_knowing(status: Publication) -> str:
     parts = []
     for rule in status.beside:
         value, needed = rule_numbers(rule)
-        compared = needed if rule.met else needed.replace("at most", "more than")
-        parts.append(f"{rule.name} {'not known yet' if rule.value is None else f'{value} ({compared})'}")
+        if not rule.met:
+            needed = f"{'more' if rule.at_most else 'less'} than {_in_unit(rule, rule.needed)}"
+        parts.append(f"{rule.name} {'not known yet' if rule.value is None else f'{value} ({needed})'}")
     return f"Also worth knowing, without an effect on the label: {', '.join(parts)}." if parts else ""
 
 
@@ -122,13 +123,8 @@ CONFIDENCE_NOTE = (
 def confidence_rows(report: WeeklyReport) -> list[tuple[str, str, str, str]]:
     """Stated confidence against how often it held: the bin, ratings in it, stated, held."""
     return [
-        (
-            f"{piece.low}–{piece.high} %",
-            f"{piece.ratings:,}",
-            f"{piece.stated:.0f} %",
-            f"{100 * piece.held / piece.ratings:.0f} %",
-        )
-        for piece in report.confidence
+        (f"{one.low}–{one.high} %", f"{one.ratings:,}", f"{one.stated:.0f} %", percent(one.held / one.ratings))
+        for one in report.confidence
     ]
 
 
@@ -196,7 +192,7 @@ def offline_sentences(report: WeeklyReport) -> list[str]:
     board = report.offline
     if board is None:
         return []
-    clusters = board.clusters.replace(",", " and ")
+    clusters = " and ".join(board.clusters.split(","))
     sentences = [f"Bradley–Terry over {board.votes:,} votes, intervals clustered by {clusters} ({board.speaks_for})."]
     if board.centre is not None:
         sentences.append(
@@ -226,130 +222,127 @@ def misfit_sentences(report: WeeklyReport) -> list[str]:
 
 def weekly_markdown(report: WeeklyReport) -> str:
     """The report as Markdown."""
-    sections = [
-        ["# Validity report", "", f"{day(report.since)} to {day(report.until)}", "", f"**{status_sentence(report)}**"],
-        [] if report.blind else [f"**{NOT_BLIND}**"],
-        _table(["rule", "found", "needed", "met"], _rule_rows(report)),
-        [worth_knowing(report.board.publication)],
+    blocks = [
+        "# Validity report",
+        f"{day(report.since)} to {day(report.until)}",
+        f"**{status_sentence(report)}**",
+        "" if report.blind else f"**{NOT_BLIND}**",
+        _table(
+            ["rule", "found", "needed", "met"],
+            [(rule.name, *rule_numbers(rule), _yes(rule.met)) for rule in report.board.publication.deciding],
+        ),
+        worth_knowing(report.board.publication),
         _facts(report),
-        ["## Coverage fairness", "", *exposure_sentences(report)],
-        _table(["model", "exposures", "target", "off", "in tolerance", "prompt coverage"], _exposure_rows(report)),
-        ["## Pair completeness", "", f"Adjacent pairs in the top {report.churn.top}."],
-        _table(["pair", "decisive votes", "prompts", "complete"], _pair_rows(report)),
-        ["## Confidence stability", "", *stability_sentences(report)],
-        _confidence(report),
-        _calibration(report),
-        ["## Top-rank churn against confidence bands", "", *churn_sentences(report)],
-        [
-            "## Lanes and sides",
-            "",
-            *_lane_lines(report),
-            "",
-            *filter(None, [lane_sentence(report)]),
-            side_sentence(report),
-        ],
-        ["## Quality", "", *_list([quality_sentence(report, flag) for flag in report.quality], QUALITY_FINE)],
-        ["## Flags", "", *_list(map(note_sentence, report.flags), "None.")],
-        ["## Exclusions", "", *_list(map(note_sentence, report.exclusions), "None.")],
+        "## Coverage fairness",
+        "\n".join(exposure_sentences(report)),
+        _exposures(report),
+        "## Pair completeness",
+        f"Adjacent pairs in the top {report.churn.top}.",
+        _table(
+            ["pair", "decisive votes", "prompts", "complete"],
+            [
+                (f"{pair.above} – {pair.below}", f"{pair.decisive}", f"{pair.prompts}", percent(pair.completeness))
+                for pair in report.pairs
+            ],
+        ),
+        "## Confidence stability",
+        "\n".join(stability_sentences(report)),
+        *(
+            [CONFIDENCE_NOTE, _table(["confidence", "ratings", "stated", "held"], confidence_rows(report))]
+            if report.confidence
+            else []
+        ),
+        *_calibration(report),
+        "## Top-rank churn against confidence bands",
+        "\n".join(churn_sentences(report)),
+        "## Lanes and sides",
+        _lanes(report),
+        lane_sentence(report),
+        side_sentence(report),
+        "## Quality",
+        _list([quality_sentence(report, flag) for flag in report.quality], QUALITY_FINE),
+        "## Flags",
+        _list(map(note_sentence, report.flags), "None."),
+        "## Exclusions",
+        _list(map(note_sentence, report.exclusions), "None."),
+        *_offline(report),
     ]
-    if report.offline is not None:
-        sections.append(["## Intervals and ranges of ranks", "", *offline_sentences(report)])
-        sections.append(
-            _table(["model", "place", "range", "rating", "interval", "votes to swap with next"], _offline(report))
-        )
-    if misfit_sentences(report):
-        sections.append(["## Model fit", "", *_list(misfit_sentences(report), "")])
-    return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
-
-
-def _confidence(report: WeeklyReport) -> list[str]:
-    if not report.confidence:
-        return []
-    return [CONFIDENCE_NOTE, "", *_table(["confidence", "ratings", "stated", "held"], confidence_rows(report))]
+    fit = misfit_sentences(report)
+    blocks += ["## Model fit", _list(fit, "")] if fit else []
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def _calibration(report: WeeklyReport) -> list[str]:
-    if not calibration_sentence(report) or report.calibration is None:
+    sentence = calibration_sentence(report)
+    if not sentence or report.calibration is None:
         return []
-    rows = [
-        (f"{100 * piece.predicted:.0f} %", f"{100 * piece.observed:.0f} %", f"{piece.votes:,}")
-        for piece in report.calibration.bins
-    ]
-    return [
-        "## Predicted against observed",
-        "",
-        calibration_sentence(report),
-        "",
-        *_table(["predicted", "observed", "votes"], rows),
-    ]
+    rows = [(percent(one.predicted), percent(one.observed), f"{one.votes:,}") for one in report.calibration.bins]
+    return ["## Predicted against observed", sentence, _table(["predicted", "observed", "votes"], rows)]
 
 
-def _facts(report: WeeklyReport) -> list[str]:
+def _facts(report: WeeklyReport) -> str:
     served = report.events.get("matchup_served", 0)
     closed = [f"{report.events[kind]:,} {kind}" for kind in ("skipped", "expired", "undone") if report.events.get(kind)]
     tail = f"; {', '.join(closed)}" if closed else ""
-    return [
+    return (
         f"Phase {report.board.phase}. {report.votes:,} counted votes by {report.voters:,} voters, "
         f"{served:,} matchups served{tail}."
-    ]
+    )
 
 
-def _rule_rows(report: WeeklyReport) -> Iterable[Sequence[str]]:
-    for rule in report.board.publication.deciding:
-        yield rule.name, *rule_numbers(rule), "yes" if rule.met else "no"
-
-
-def _exposure_rows(report: WeeklyReport) -> Iterable[Sequence[str]]:
+def _exposures(report: WeeklyReport) -> str:
     fair = report.exposure
-    for place, model in enumerate(report.models):
-        yield (
+    rows = [
+        (
             model,
             f"{fair.exposures[place]:,}",
             f"{fair.targets[place]:.1f}",
             signed_percent(float(fair.off[place])),
-            "yes" if fair.within[place] else "no",
-            f"{100 * report.board.rows[place].prompt_coverage:.0f} %",
+            _yes(bool(fair.within[place])),
+            percent(report.board.rows[place].prompt_coverage),
         )
+        for place, model in enumerate(report.models)
+    ]
+    return _table(["model", "exposures", "target", "off", "in tolerance", "prompt coverage"], rows)
 
 
-def _pair_rows(report: WeeklyReport) -> Iterable[Sequence[str]]:
-    for pair in report.pairs:
-        names = f"{pair.above} – {pair.below}"
-        yield names, f"{pair.decisive}", f"{pair.prompts}", f"{100 * pair.completeness:.0f} %"
-
-
-def _offline(report: WeeklyReport) -> Iterable[Sequence[str]]:
-    assert report.offline is not None
-    shown_by = report.board.raw_ratings
+def _offline(report: WeeklyReport) -> list[str]:
+    if report.offline is None:
+        return []
+    rows = []
     for row in report.offline.rows:
         low, high = ("…" if end is None else f"{end:.0f}" for end in (row.low, row.high))
-        swap = "–" if row.votes_to_swap is None else f"{row.votes_to_swap:,}"
-        range_ = "–" if row.rank_low is None else f"{row.rank_low}–{row.rank_high}"
-        shown = shown_by.get(row.model)
-        rating = "–" if shown is None else f"{shown:.0f}"
-        interval = f"{low} to {high}{' *' if row.widened else ''}"
-        yield row.model, f"{row.live_rank or '–'}", range_, rating, interval, swap
+        rows.append(
+            (
+                row.model,
+                f"{row.live_rank or '–'}",
+                "–" if row.rank_low is None else f"{row.rank_low}–{row.rank_high}",
+                points(report.board.raw_ratings.get(row.model)),
+                f"{low} to {high}{' *' if row.widened else ''}",
+                "–" if row.votes_to_swap is None else f"{row.votes_to_swap:,}",
+            )
+        )
+    heads = ["model", "place", "range", "rating", "interval", "votes to swap with next"]
+    return ["## Intervals and ranges of ranks", "\n".join(offline_sentences(report)), _table(heads, rows)]
 
 
-def _lane_lines(report: WeeklyReport) -> list[str]:
-    if not report.lanes_on:
-        return [LANES_OFF]
+def _lanes(report: WeeklyReport) -> str:
     total = sum(lane.served for lane in report.lanes)
-    return [
-        f"- {lane.lane}: {100 * lane.share:.1f} % of {total:,} (asked first {100 * lane.weight:.0f} %, "
+    lines = [
+        f"{lane.lane}: {percent(lane.share, 1)} of {total:,} (asked first {percent(lane.weight)}, "
         f"{abs(lane.sigmas):.1f} sigma {'above' if lane.sigmas > 0 else 'below'})"
         for lane in report.lanes
     ]
+    return _list(lines, "") if report.lanes_on else LANES_OFF
 
 
-def _list(lines: Iterable[str], none: str) -> list[str]:
-    return [f"- {_one_line(line)}" for line in lines] or [none]
+def _yes(met: bool) -> str:
+    return "yes" if met else "no"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    return lines + [f"| {' | '.join(_one_line(cell).replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+def _list(lines: Iterable[str], none: str) -> str:
+    return "\n".join(f"- {' '.join(line.split())}" for line in lines) or none
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return Table.of(heads, rows, left=len(heads)).markdown()

@@ -1,0 +1,191 @@
+"""The manual's page of files: a table of fields for each, made from the schemas when the manual is built.
+
+A line `::: files` of the page becomes the sections. A type with a section of its own is linked where others hold it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import shapes
+from schemas import battle, board, response, whole
+from settings_reference import table
+
+from tiltyard.arena.board import BoardRow
+from tiltyard.arena.heads import HeadFile
+from tiltyard.arena.simulation.result import SimulationResult
+from tiltyard.arena.witness import WitnessHeader
+from tiltyard.bank import Prompt
+from tiltyard.battles.stats import BattleStats
+from tiltyard.judging.human_agreement import JudgeCheck
+from tiltyard.judging.records import Judgment, Verdict
+from tiltyard.llm.generation import FailedPrompt
+from tiltyard.llm.provider import Usage
+from tiltyard.placement.folder import PlacementText
+from tiltyard.placement.manifest import JudgeAgainstPeople, PlacementManifest
+from tiltyard.placement.robustness import FamilyCheck, Sensitivity
+from tiltyard.placement.rounds import CalibrationLine
+from tiltyard.placement.sampling import Panel
+from tiltyard.publish.folder import PublishedManifest
+from tiltyard.tournament.artifacts import EloResults, JudgePrompts, MatchLine, RunManifest
+from tiltyard.tournament.ratings import BaselineTable, EloLine, PairTally
+from tiltyard.tournament.rejudge import ChangedRun
+from tiltyard.tournament.rounds import RoundsFile
+from tiltyard.validity.agreement import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MARK = "::: files\n"
+Schema = dict[str, Any]
+
+SECTIONS: dict[str, dict[str, Any]] = {
+    "Battles": {"Battle row": battle, "Battle statistics": BattleStats},
+    "Ratings": {
+        "Ratings file": board,
+        "People's labels": shapes.PeopleLabels,
+        "Board comparison": shapes.ComparedBoards,
+    },
+    "Publishing": {"Published manifest": PublishedManifest},
+    "Judging": {
+        "Prompt bank": Prompt,
+        "Response file": response,
+        "Diagnostics": shapes.Diagnostics,
+        "Failed prompts": FailedPrompt,
+        "Tokens": Usage,
+        "Verdict cache": Verdict,
+        "Judgments": Judgment,
+        "Judge check": JudgeCheck,
+        "Estimate": Estimate,
+    },
+    "Tournament": {
+        "Tournament manifest": RunManifest,
+        "Matches": MatchLine,
+        "Judge prompts": JudgePrompts,
+        "Elo results": EloResults,
+        "Elo line": EloLine,
+        "Win rates": PairTally,
+        "Rounds": RoundsFile,
+        "Baseline": BaselineTable,
+        "Usage": shapes.RunUsage,
+        "Re-judged run": ChangedRun,
+    },
+    "Placement": {
+        "Placement manifest": PlacementManifest,
+        "Sensitivity": Sensitivity,
+        "Family check": FamilyCheck,
+        "Judge's scale": JudgeAgainstPeople,
+        "Panel": Panel,
+        "Placement texts": PlacementText,
+        "Calibration": CalibrationLine,
+        "Placement usage": shapes.PlacementUsage,
+    },
+    "Arena": {
+        "Arena export": shapes.ArenaExport,
+        "Board row": BoardRow,
+        "Publication": shapes.PublicationFacts,
+        "Board": shapes.ArenaBoard,
+        "Live board": shapes.LiveBoardAnswer,
+        "Leaderboard files": shapes.LeaderboardFile,
+        "Leaderboard of a category": shapes.PartFile,
+        "Leaderboard of a day": shapes.DayFile,
+        "Model": shapes.ModelAnswer,
+        "Record": shapes.VoteRecord,
+        "Validity report": shapes.ValidityReport,
+        "Live validity report": shapes.LiveValidityReport,
+        "Weeks": shapes.Weeks,
+        "Witness": WitnessHeader,
+        "Head file": HeadFile,
+        "Simulation": SimulationResult,
+    },
+}
+TITLES = {kind.__name__: title for part in SECTIONS.values() for title, kind in part.items() if isinstance(kind, type)}
+TITLES |= {
+    kind.__name__: title for part in SECTIONS.values() for title, kind in part.items() if kind.__module__ == "shapes"
+}
+WORDS = {"string": "text", "object": "object", "array": "list", "null": "null"}
+
+
+def filled(markdown: str) -> str:
+    """The page with its sections."""
+    return markdown.replace(MARK, "\n".join(_sections())) if MARK in markdown else markdown
+
+
+def schema_of(title: str, kind: Any) -> Schema:
+    """The schema of a section, with references to the types that have sections of their own."""
+    others = {name for name, other in TITLES.items() if other != title}
+    if kind in (battle, board, response):
+        return dict(kind(others))
+    return whole(kind, others)
+
+
+def _sections() -> Iterator[str]:
+    for part, sections in SECTIONS.items():
+        yield f"## {part}\n"
+        for title, kind in sections.items():
+            schema = schema_of(title, kind)
+            rows = list(_fields(schema, ""))
+            yield f"### {title}\n\n{schema['description']}\n\n{table('field | type | meaning', rows)}\n"
+
+
+def _fields(schema: Schema, before: str) -> Iterator[tuple[str, str, str]]:
+    for name, inner in schema["properties"].items():
+        yield from _rows(inner, f"{before}{name}", inner.get("description", ""), inner.get("optional", False))
+
+
+def _rows(schema: Schema, path: str, text: str, optional: bool) -> Iterator[tuple[str, str, str]]:
+    """The rows of a field: itself, or those of what it holds."""
+    inner, null = _without_null(schema)
+    inside = inner.get("items"), inner.get("additionalProperties")
+    if "$ref" in inner:
+        title = TITLES[inner["$ref"].rsplit("/", 1)[-1]]
+        link = f"the fields of [{title[0].lower()}{title[1:]}](#{_anchor(title)})"
+        yield _row(f"{path}.…", "object", null, optional, f"{text.rstrip('.')}: {link}" if text else link)
+    elif inner.get("properties"):
+        if text:
+            yield _row(path, "object", null, optional, text)
+        yield from _fields(inner, f"{path}.")
+    elif isinstance(inside[0], dict) and _is_deep(inside[0]):
+        yield from _rows(inside[0], f"{path}[]", text, optional)
+    elif isinstance(inside[1], dict) and inside[1]:
+        yield from _rows(inside[1], f"{path}.<name>", text, optional)
+    elif inner.get("type") == "object":
+        yield _row(f"{path}.…", "object", null, optional, text)
+    else:
+        yield _row(path, _word(inner), null, optional, text)
+
+
+def _row(path: str, word: str, null: bool, optional: bool, text: str) -> tuple[str, str, str]:
+    return f"`{path}`", word + (" or null" if null else "") + (", optional" if optional else ""), text
+
+
+def _without_null(schema: Schema) -> tuple[Schema, bool]:
+    parts = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
+    if len(parts) == 1:
+        return parts[0], True
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return {**schema, "type": next(one for one in kind if one != "null")}, "null" in kind
+    return schema, False
+
+
+def _is_deep(schema: Schema) -> bool:
+    inner, _ = _without_null(schema)
+    return "$ref" in inner or inner.get("type") in ("object", "array")
+
+
+def _word(schema: Schema) -> str:
+    if "enum" in schema:
+        return ", ".join(f"`{word}`" for word in schema["enum"] if word is not None)
+    if "anyOf" in schema:
+        return " or ".join(_word(one) for one in schema["anyOf"])
+    kind = schema.get("type", "any")
+    if kind == "array":
+        items = schema.get("items") or schema.get("prefixItems", [{}])[0]
+        return f"list of {_word(items) if isinstance(items, dict) else 'any'}"
+    return WORDS.get(kind, kind)
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"[^\w -]", "", title).lower().replace(" ", "-")

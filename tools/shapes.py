@@ -1,0 +1,1064 @@
+"""What files hold that no struct declares: the parts of a ratings file, and what a site hands to programs.
+
+The schemas and the manual's page of files are made from these and from the structs of the package. Whatever is made in
+`tests/reference` must have these fields and no others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+import msgspec
+
+from tiltyard.arena.board import BoardRow
+from tiltyard.arena.offline import OfflineRow
+from tiltyard.arena.weekly import AdjacentPair, Note
+from tiltyard.llm.provider import Usage
+from tiltyard.placement.robustness import FamilyCheck, Sensitivity
+from tiltyard.validity.calibration import CalibrationCurve, ConfidenceBin
+from tiltyard.validity.churn import Swap
+from tiltyard.validity.fairness import LaneShare
+
+
+class ClusterColumn(TypedDict):
+    """A column of dependent battles."""
+
+    column: str
+    """Its name; `question_id` is the prompt."""
+    count: float
+    """How many values it has."""
+    effective: float
+    """How many equally used values they are worth."""
+    largest_share: float
+    """The largest one's share of the battles."""
+
+
+class IntervalFacts(TypedDict, total=False):
+    """How intervals were made."""
+
+    kind: str
+    """`sandwich`, `bootstrap`, `sampling`, `deviation` or `none`."""
+    level: float
+    """Confidence level."""
+    cluster: str | None
+    """The columns of dependent battles, with a comma between two."""
+    clusters: list[ClusterColumn]
+    degrees_of_freedom: list[float] | None
+    """The smallest and largest of all models with an interval."""
+    correction: str
+    """`leave-one-out`."""
+    anytime: bool
+    """Whether ranges of places hold at every time at which one looks."""
+
+
+class RoundsFacts(TypedDict):
+    """Adaptive rounds."""
+
+    until: str
+    """What they went on for."""
+    looks: int
+    """How many there were, after each of which it was decided whether to go on."""
+    planned_looks: int
+    """The most there could have been."""
+    level: float
+    """Confidence level of the decision; `interval.level` is that of the intervals."""
+    stopped: str | None
+    """Why there was no further round."""
+    ranks: str
+    """How to read the ranges of places."""
+
+
+class AnchorFacts(TypedDict):
+    """A pinned model."""
+
+    model: str
+    rating: float
+
+
+class MissingVerdicts(TypedDict):
+    """Matchups of the run without a verdict."""
+
+    matchups: int
+    """All of them."""
+    without_verdict: int
+    """Those without one."""
+    by_entrant: dict[str, int]
+    by_reason: dict[str, int]
+    """`unparsed`, `truncated`, `refused`, `error` or `never asked`."""
+
+
+class Effect(TypedDict):
+    """Points with their interval."""
+
+    points: float
+    """What the first slot, or one typical difference in style, is worth."""
+    ci_low: float | None
+    ci_high: float | None
+
+
+class OddPair(TypedDict):
+    """Two models whose battles do not fit their ratings."""
+
+    model: str
+    """It wins more than its rating says."""
+    against: str
+    battles: float
+    share: float
+    """What it won of them, ties half."""
+    expected: float
+    """The same according to the ratings."""
+    error: float
+    """Standard error of the difference of the two."""
+    z: float
+    """The difference in standard errors."""
+
+
+class PairsMisfit(TypedDict):
+    """Pairs against ratings."""
+
+    p: float
+    """p-value, with the schedule."""
+    size: float
+    """How far pairs are off beyond chance: root mean square of the share of wins."""
+    worst: list[OddPair]
+
+
+class ScheduleMisfit(TypedDict):
+    """Whose rating depends most on who met whom how often."""
+
+    p: float
+    model: str
+    points: float
+    """How far it moves when all pairs weigh the same."""
+    z: float
+    """The move in standard errors."""
+
+
+class TiesMisfit(TypedDict):
+    """Shares of ties, found and expected by the tie model."""
+
+    p: float
+    close: float
+    """In the half of the battles with the smaller gaps."""
+    close_expected: float
+    far: float
+    """In the other half."""
+    far_expected: float
+
+
+class Drifter(TypedDict):
+    """A model that changed, or the one with the largest change."""
+
+    model: str
+    points: float
+    """What it gained on its opponents from first battle to last."""
+    error: float
+    """Standard error of the gain."""
+
+
+class DriftMisfit(TypedDict):
+    """Models that changed over time."""
+
+    p: float
+    models: list[Drifter]
+
+
+class SlotMisfit(Effect):
+    """What being shown first is worth."""
+
+    p: float
+
+
+class MisfitFacts(TypedDict, total=False):
+    """The fit against its battles."""
+
+    checked: bool
+    reason: str
+    """Why it was not checked."""
+    notes: list[str]
+    """The checks that failed: `pairs`, `ties`, `drift`, `slot`."""
+    too_small: list[str]
+    """Those that fail by less than matters."""
+    by_chance: list[str]
+    """Those with p below 0.05, which among so many checks may be chance."""
+    not_checked: list[str]
+    """The checks that could not be made, each with the reason."""
+    pairs: PairsMisfit
+    schedule: ScheduleMisfit
+    ties: TiesMisfit
+    drift: DriftMisfit
+    slot: SlotMisfit
+
+
+class InformationShares(TypedDict):
+    """Shares of the information."""
+
+    people: float
+    judge: float
+
+
+class PeopleLabels(msgspec.Struct):
+    """`people` in a ratings file of `tiltyard rate --people` and of `ratings/calibrated/`."""
+
+    method: str
+    """`prediction-powered`."""
+    lambda_: float = msgspec.field(name="lambda")
+    """The judge's weight, between 0 and 1."""
+    labels: int
+    """Labelled matchups that were judged."""
+    votes: int
+    """People's rows on them."""
+    voters: int | None
+    """How many people; null if that is not known."""
+    prompts: int
+    judged_matchups: int
+    """Matchups that the judge judged, among the corrected models."""
+    agreement: float | None
+    """Share of the labelled matchups with the same winner, if both name one."""
+    agreement_n: int
+    """How many these are."""
+    half_width: float | None
+    """Half the median interval, in points; null if every one is open."""
+    people_only_half_width: float | None
+    """The same by people's labels alone."""
+    information: InformationShares
+    saves: bool
+    """False if the judge agrees too little to save labels."""
+    not_corrected: list[str]
+    """Models that labels do not join to the others."""
+    random_draw_p: float | None
+    """p-value of the labels being a random draw, by the judge's verdicts."""
+
+
+class SweepMean(TypedDict):
+    """A rating at another K."""
+
+    mean: float
+    sem: float
+    """Shuffle error."""
+
+
+class MovedModel(TypedDict):
+    """A model on both boards; places are among the models of both."""
+
+    model: str
+    rank_before: int
+    rank_after: int
+    places_gained: int
+    """Positive when it rose."""
+    rating_before: float
+    rating_after: float
+
+
+class ComparedBoards(msgspec.Struct, kw_only=True):
+    """`comparison` of a ratings file, `ranks` of a re-judged run."""
+
+    with_: str | msgspec.UnsetType = msgspec.field(name="with", default=msgspec.UNSET)
+    """The other ratings file."""
+    kendall_tau: float | None
+    """Kendall's tau-b of the two orders."""
+    spearman_rho: float | None
+    only_before: list[str]
+    """Models that only the first board has."""
+    only_after: list[str]
+    changes: list[MovedModel]
+
+
+class PlacementMode(TypedDict):
+    """How a placement is rated."""
+
+    mode: str
+    """`joint`, `fixed` or `calibrated`."""
+    overall_level: float
+    """Confidence level of all looks together."""
+
+
+class RatingsDetails(TypedDict, total=False):
+    """Fields of a ratings file beside those of `EloReport`."""
+
+    method: str
+    """`bt`, `elo`, `elo-perm`, `glicko2` or `winrate`."""
+    both_bad: str
+    """How both-bad battles were treated: `separate`, `half`, `drop`."""
+    inconsistent: str
+    """How inconsistent judgments were treated: `tie`, `drop`."""
+    interval: IntervalFacts
+    rounds: RoundsFacts
+    """How the adaptive rounds of a run went."""
+    evaluated: str | None
+    """The model under test."""
+    where: str | None
+    """The filter over the file's own columns."""
+    battles_sha256: str | None
+    """Hash of the battle files' bytes; null for battles from memory."""
+    people_sha256: str | None
+    """Hash of the bytes of people's labels; null for labels from memory."""
+    tiltyard_version: str
+    """Which version rated."""
+    tie_model: str
+    """Of bt: `davidson`, `rao-kupper`, `half` or `drop`."""
+    scale: float
+    """Of bt, rating points per logit: 400 / ln 10."""
+    anchor: AnchorFacts | None
+    """Of bt, the model that is pinned."""
+    k: float
+    """Of elo and elo-perm, points at stake."""
+    initial_rating: float
+    """Where models start."""
+    initial_deviation: float
+    """Of glicko2."""
+    initial_volatility: float
+    """Of glicko2."""
+    tau: float
+    """Of glicko2: how fast volatilities may change."""
+    n_perms: int
+    """Shuffles of elo-perm."""
+    n_battles: float
+    """Battles counted."""
+    left_out: dict[str, float]
+    """Battles that were not rated, by reason."""
+    remarks: list[str]
+    """Sentences a reader should not miss."""
+    missing: MissingVerdicts
+    log_likelihood: float
+    """Of bt, at its maximum."""
+    n_clusters: float
+    """Independent units behind the intervals."""
+    tie_parameters: dict[str, float]
+    """Davidson's ν, or Rao–Kupper's η, for `all`, or for `human` and `llm-judge` separately."""
+    coefficients: dict[str, Effect]
+    """Effects of slot and style."""
+    misfit: MisfitFacts
+    people: PeopleLabels
+    k_sensitivity: dict[str, dict[str, SweepMean]]
+    """Of elo-perm, by K and model."""
+    comparison: ComparedBoards
+    placement: PlacementMode
+    calibration: dict[str, Any]
+    """As in the manifest of a placement, without `asked`, `agreement` and `flips`."""
+    sensitivity: Sensitivity
+    """What a style bias that nothing measured would do."""
+    families: FamilyCheck
+
+
+class RatingExtras(TypedDict, total=False):
+    """Fields of one model's line that only some methods have."""
+
+    bootstrap_mean: float
+    """Mean of the bootstrap rounds."""
+    rating_without_control: float
+    """The rating when style is not controlled for."""
+    battles_to_swap_with_next: float | None
+    """The fewest battles whose removal makes the next model level; null for the last."""
+    judge_rating: float
+    """The rating by the judge's battles alone, where people's labels correct it."""
+    labels: float
+    """Labelled matchups that it is in; 0: on the judge's scale, not corrected."""
+    people_only_rating: float
+    """The rating by people's labels alone."""
+    people_only_low: float | None
+    people_only_high: float | None
+    sem: float
+    """Of elo-perm, standard error over shuffles: shuffle error only."""
+    ci95_low: float
+    """Mean − 1.96 SEM: shuffle error only."""
+    ci95_high: float
+    """Mean + 1.96 SEM: shuffle error only."""
+    sampling_low: float | None
+    """Of elo-perm, lower end of the sampling interval over prompts."""
+    sampling_high: float | None
+    deviation: float
+    """Of glicko2, RD."""
+    volatility: float
+    """Of glicko2."""
+    conservative: float
+    """Of glicko2, rating − 2 deviations."""
+    overall: float
+    """Of winrate, share of all its battles won."""
+    score: float
+    """Of winrate, wins plus half the ties."""
+    judge_scale_rating: float
+    """Of the new model of a placement, fixed or calibrated: its rating in the joint fit, on the judge's scale."""
+    judge_scale_ci_low: float | None
+    """Sampling error only."""
+    judge_scale_ci_high: float | None
+
+
+class Diagnostics(TypedDict, total=False):
+    """How `tiltyard generate` made an answer; files from elsewhere may hold anything here."""
+
+    model: str
+    """The model as the provider names it."""
+    requested_model: str
+    """The model that was asked for."""
+    turns: int
+    """Turns of the conversation."""
+    stop: str
+    """`end`, `length` (cut off) or `refusal`."""
+    seed: int | None
+    """Seed for this prompt."""
+    seed_sent: bool
+    system_sha256: str
+    """Hash of the system text."""
+    max_tokens: int
+    """How long it could be."""
+    options: dict[str, Any]
+    """Further parameters sent."""
+    usage: Usage
+    batched: bool
+    """Whether it came in a batch."""
+
+
+class CountedVerdicts(TypedDict):
+    """All verdicts of a run, whichever command asked for them."""
+
+    count: int
+    input_tokens: int
+    output_tokens: int
+    cache_creation_input_tokens: int
+    cache_read_input_tokens: int
+    cost_usd: float | None
+    replies_without_usage: int
+
+
+class UsageTotals(TypedDict):
+    """What this command asked."""
+
+    queries: int
+    """Questions."""
+    cache_hits: int
+    """Answered before."""
+    fresh_calls: int
+    """Replies that came in."""
+    input_tokens: int
+    output_tokens: int
+    cache_creation_input_tokens: int
+    cache_read_input_tokens: int
+    cost_usd: float | None
+    """Null where a price is unknown."""
+    replies_without_usage: int
+    """Replies that were paid for, but whose tokens the provider did not state: in no other figure."""
+    failed: dict[str, int]
+    """Questions that ended without a verdict, by name."""
+
+
+class UsageRow(UsageTotals):
+    """One dimension."""
+
+    verdicts: CountedVerdicts
+
+
+class RunUsageBase(TypedDict):
+    """What a run and a placement say."""
+
+    judge_model: str
+    dimensions: dict[str, UsageRow]
+    total: UsageTotals
+
+
+class RunUsage(RunUsageBase, total=False):
+    """`usage.json` of a run, canaries included. Tokens and cost are those of this command, but for `verdicts`."""
+
+    judges: dict[str, dict[str, UsageRow]]
+    """The same for every judge of a panel, by dimension."""
+
+
+class AnswersUsage(TypedDict):
+    """What the new model's answers took."""
+
+    asked: int
+    failed: int
+    input_tokens: int
+    output_tokens: int
+    cache_creation_input_tokens: int
+    cache_read_input_tokens: int
+    cost_usd: float | None
+    replies_without_usage: int
+
+
+class PlacementUsage(RunUsageBase):
+    """`usage.json` of a placement: as that of a run, with `panel` and `calibration` in place of dimensions."""
+
+    answers: AnswersUsage
+
+
+class RuleLine(TypedDict):
+    """A rule of publication."""
+
+    name: str
+    value: float | None
+    """What was found."""
+    needed: float
+    at_most: bool
+    """Whether the value must not exceed what is needed; else it must not fall below."""
+    detail: str
+    """In words."""
+    unit: str
+    """`points`, `share`, `places` or `models`."""
+    ours: bool
+    """Whether the rule is ours, beyond the policy's three: it does not affect `status`."""
+    met: bool
+
+
+class PublicationFacts(TypedDict):
+    """Whether a board may be called stable, and every rule."""
+
+    status: str
+    """`officially stable` or `calibrating`."""
+    top: int
+    """How many models the rules consider."""
+    rules: list[RuleLine]
+
+
+class BoardHead(TypedDict):
+    """What every board says."""
+
+    seq: int
+    """Events of the log that it includes."""
+    at: int
+    """Time of the last (microseconds)."""
+    phase: int
+    """Of the rollout."""
+    ordered_by: str
+    """`conservative` or `legacy_elo`; `bradley_terry` for a part of the votes."""
+    votes: int
+    """Counted votes."""
+    publication: PublicationFacts
+    official_top_tier: list[str]
+    """Its models, best first."""
+
+
+class ArenaBoard(BoardHead):
+    """The board of an arena. In phase 1, the figures that are computed in shadow are null on the site."""
+
+    rows: list[BoardRow]
+
+
+class BoardVerdict(TypedDict):
+    """The board in words."""
+
+    text: str
+    """In one sentence."""
+    leader: str | None
+    """The model that leads, if no other could be first."""
+    could_be_first: list[str]
+    """Without provisional ones."""
+    alike: list[int] | None
+    """First and last of the longest row of places that cannot be told apart."""
+    too_few_votes: bool
+    """To rank."""
+    votes_needed: int
+    """How many more it takes at least."""
+
+
+class BoardIntervals(TypedDict):
+    """What intervals rest on; absent or null before there are votes enough."""
+
+    clusters: str
+    """`voter` or `prompt,voter`."""
+    speaks_for: str
+    """What the intervals hold for."""
+    anytime: bool
+    """Whether ranges of ranks hold at every time at which one looks."""
+    remarks: list[str]
+    """What else to know, such as one voter's share."""
+    centre: float
+    """What 1000 of `tiltyard rate` reads on the board's scale."""
+    slope: float
+    """What one point of it reads."""
+
+
+class SiteModel(TypedDict):
+    """What every page says about a model."""
+
+    place: int
+    place_best: int | None
+    """Best place of its rank interval (Bradley–Terry)."""
+    place_worst: int | None
+    model: str
+    display_name: str
+    """Name on the site."""
+    provider: str
+    licence: str
+    interval_low: float | None
+    """Lower end of the 95 % interval of the *raw* rating: of `rating`, or of `legacy_elo` in phase 2. It is not an
+    interval of `rating_shown`, which from phase 3 on is two deviations lower and often below it."""
+    interval_high: float | None
+
+
+class SiteRow(SiteModel):
+    """A model on the page of the whole board."""
+
+    stability: str
+    """Badge."""
+    rank_score: float | None
+    """Conservative score."""
+    rating: float | None
+    """Glicko-2 rating."""
+    deviation: float | None
+    """RD."""
+    legacy_elo: float | None
+    confidence: float | None
+    """0 to 100."""
+    coverage: float | None
+    """Prompt coverage."""
+    consistency: float | None
+    """0 to 100."""
+    spread: float | None
+    average_score: float | None
+    wins: int
+    losses: int
+    ties: int
+    votes: int
+    both_bad: int
+    places_moved_24h: int | None
+    """Places gained (positive) in a day."""
+    interval_note: str | None
+    """Why its interval is rough, open or missing."""
+    rating_shown: float | None
+    """The number of the Rating column."""
+    place_outside_range: bool | None
+    """Whether its place is outside the range found, which was widened."""
+    quality_floor: float | None
+    """1 − both-bad rate."""
+    pair_coverage: float | None
+    """Contenders only."""
+    price: float | None
+    """US dollars for a million tokens of output, as stated."""
+    speed: float | None
+    """Tokens of output per second, as stated."""
+
+
+class PartRow(SiteModel):
+    """A model by a part of the votes, by Bradley–Terry."""
+
+    stability: str
+    """Badge on the whole board."""
+    bradley_terry_rating: float
+    """On the board's scale."""
+    rated_votes: int
+    """A, B and TIE votes."""
+    overall_place: int
+    """Official place on the whole board."""
+    interval_note: str | None
+    """Why its interval is rough, open or missing."""
+
+
+class DayRow(SiteModel):
+    """A model on an earlier day, by the votes that count now."""
+
+    rating_shown: float
+    """The number of the Rating column on that day."""
+    rating: float
+    """The rating behind it."""
+    deviation: float | None
+    """RD; null while Elo orders the board."""
+    votes: int
+    """Counted up to then."""
+    place_now: int
+    """Official place today."""
+
+
+class SiteBoard(BoardHead):
+    """What every page says about its board."""
+
+    head_hash: str
+    """Hash of the last event."""
+    verdict: BoardVerdict
+    intervals: BoardIntervals | None
+
+
+class LiveBoardAnswer(SiteBoard):
+    """`GET /api/v1/leaderboard`: the board, with what the page shows beside each model."""
+
+    rows: list[dict[str, Any]]
+    """The fields of a [board row](#board-row), and those of a row of the [leaderboard files](#leaderboard-files)."""
+
+
+class LeaderboardFile(SiteBoard):
+    """`/leaderboard.json`; `/leaderboard.csv` has `rows[]` as columns. Both take the page's search and filters."""
+
+    query: dict[str, str]
+    """What was asked for."""
+    rows: list[SiteRow]
+
+
+class PartFile(SiteBoard):
+    """`/leaderboard.json` with `?category=…`, `?language=…`, `?kind=…` or `?view=style`, together or alone."""
+
+    query: dict[str, str]
+    all_votes: int
+    """Votes of the whole board; `votes` are those of the part."""
+    rows: list[PartRow]
+
+
+class DayFile(TypedDict):
+    """`/leaderboard.json?on=2026-11-01`: the end of that day (UTC); around the rows are the fields of a category."""
+
+    rows: list[DayRow]
+
+
+class VoteRecord(TypedDict):
+    """Results on one prompt, or against one opponent."""
+
+    name: str
+    wins: int
+    losses: int
+    ties: int
+    both_bad: int
+    expected_wins: float
+    """Decisive wins that the current ratings predict."""
+
+
+class RankNeighbour(TypedDict):
+    """A model beside it on the board."""
+
+    rank: int
+    record: VoteRecord
+    prompts: int
+    """Prompts with a decisive vote between them."""
+    completeness: float
+    """How close the pair is to its floor, 0 to 1."""
+
+
+class VoteMap(TypedDict):
+    """Decisive votes by prompt (rows) and opponent (columns)."""
+
+    prompts: list[str]
+    opponents: list[str]
+    neighbours: list[str]
+    decisive: list[list[int]]
+    deficits: list[list[float]]
+    """What is missing of `target`, 0 to 1."""
+    target: float
+    prompt_decisive: list[int]
+    prompt_target: float
+
+
+class RecentForm(TypedDict):
+    """Its latest results."""
+
+    letters: str
+    """W, L and T."""
+    score: float | None
+    """Their mean."""
+
+
+class LatestVote(TypedDict):
+    """A vote on it."""
+
+    at: int
+    rival: str
+    prompt: str
+    result: str
+    counted: bool
+
+
+class RatingHistory(TypedDict):
+    """Its ratings over time (microseconds)."""
+
+    at: list[int]
+    rating: list[float]
+    deviation: list[float]
+
+
+class BothBadPeriod(TypedDict):
+    """A period of its votes, and the share of both-bad ones with its 95 % interval."""
+
+    since: int
+    until: int
+    votes: int
+    both_bad: int
+    rate: float
+    low: float
+    high: float
+
+
+class SwapDistance(TypedDict):
+    """The models beside it by Bradley–Terry, and the fewest votes whose removal makes them level."""
+
+    above: str | None
+    below: str | None
+    votes_to_rise: int | None
+    votes_to_fall: int | None
+
+
+class ModelAnswer(TypedDict):
+    """`GET /api/v1/models/{model}`."""
+
+    seq: int
+    """Events of the log that it includes."""
+    row: BoardRow
+    prompts: list[VoteRecord]
+    retired_prompts: list[VoteRecord]
+    """Prompts that are off, where the model has votes."""
+    opponents: list[VoteRecord]
+    neighbours: list[RankNeighbour]
+    heatmap: VoteMap
+    model: str
+    number: int
+    """Its number in the log."""
+    display_name: str
+    provider: str
+    licence: str
+    link: str
+    """Where to read about it."""
+    price: float | None
+    """US dollars for a million tokens of output, as stated."""
+    speed: float | None
+    """Tokens of output per second, as stated."""
+    enabled: bool
+    """Whether it is served."""
+    win_rate: float | None
+    """Wins and half the ties, of its rated votes."""
+    recent_form: RecentForm
+    recent_delta: float | None
+    """Rating points gained over the latest votes."""
+    latest_votes: list[LatestVote]
+    leanings: list[dict[str, Any]]
+    """Categories on which it does better or worse than its rating, beyond chance: `category, wins, decisive,
+    expected_wins, difference` (share won minus share expected), `low`, `high` (its interval, for all at once)."""
+    leanings_by_prompt: list[dict[str, Any]]
+    """The same for single prompts in use; `category` is the prompt's id."""
+    leanings_by_opponent: list[dict[str, Any]]
+    """The same for single opponents; `category` is the model's id."""
+    history: RatingHistory
+    both_bad_trend: list[BothBadPeriod]
+    bradley_terry: OfflineRow | None
+    calibration: CalibrationCurve | None
+    neighbourhood: SwapDistance | None
+
+
+class ExposureOfModel(TypedDict):
+    """One model's exposure."""
+
+    model: str
+    exposures: int
+    """How often it was shown."""
+    target: float
+    """How often it should be."""
+    off: float | None
+    """Distance from the target, as a share."""
+    within: bool
+    """Whether that is in tolerance."""
+    contender: bool
+    """Whether it is in the band."""
+    prompt_coverage: float | None
+
+
+class CoverageFairness(TypedDict):
+    """Exposure in the rolling window."""
+
+    matchups: int
+    """Served, and closed."""
+    tolerance: float
+    """Allowed distance from the target."""
+    even_target: float
+    """2W/M."""
+    targets_differ: bool
+    """Whether the actual targets differ from it."""
+    in_tolerance: int
+    in_tolerance_of_even_target: int
+    looked_at: int
+    """Models with a target."""
+    models: list[ExposureOfModel]
+
+
+class StabilityFacts(TypedDict):
+    """Whether ratings stayed where their confidence said."""
+
+    models: int
+    """Known at both ends."""
+    median_deviation_before: float | None
+    median_deviation_after: float | None
+    left_band: list[str]
+    """Models whose rating left its band."""
+    share_left_band: float | None
+
+
+class ChurnFacts(TypedDict):
+    """What moved in the top."""
+
+    looks: int
+    """Samples of the board."""
+    top: int
+    """How many models."""
+    swaps: list[Swap]
+    entered: list[str]
+    """In the top at the end, not at the start."""
+    left: list[str]
+    """The other way round."""
+    beyond_bands: int
+    """Swaps that the bands had ruled out."""
+
+
+class ContenderLaneFacts(TypedDict):
+    """The contender lane."""
+
+    open: bool
+    """Whether it serves; until then its turns go to the coverage lane."""
+    ready: int
+    """Of the first `models`, those that have `votes_needed` rated votes."""
+    models: int
+    votes_needed: int
+    closed_for: int
+    """Matchups at the start of the period that were served while it was closed."""
+
+
+class SideFacts(TypedDict):
+    """Who is shown on which side."""
+
+    matchups: int
+    first_named_as_a: float | None
+    """Share with the first-named model on side A."""
+    sigmas: float | None
+    """Distance from half in standard errors."""
+    fair: bool
+    """Whether chance explains it."""
+    off_balance: list[str]
+    """Models whose sides it does not explain."""
+
+
+class FailingPrompt(TypedDict):
+    """Where a model is worst."""
+
+    prompt: str
+    excess: float
+    """Both-bad votes in excess of what the prompt explains."""
+    both_bad: int
+    votes: int
+
+
+class QualityFacts(TypedDict):
+    """A model whose both-bad rate rose or is high."""
+
+    model: str
+    trigger: str
+    """`rise` or `level`."""
+    rate_before: float | None
+    rate_recent: float
+    votes_before: int
+    votes_recent: int
+    p_value: float
+    """Chance of such a rise, or of such a rate at the level that is acceptable."""
+    worst_prompts: list[FailingPrompt]
+
+
+class OfflineFacts(BoardIntervals):
+    """Bradley–Terry on the same votes."""
+
+    rows: list[OfflineRow]
+    votes: int
+    tau_live: float | None
+    """Kendall's tau with the live order."""
+    tau_even_pairs: float | None
+    """With the order at equal pair weights."""
+    misfit: MisfitFacts | None
+
+
+class ValidityReport(TypedDict):
+    """`tiltyard arena validity --format json`. Times are microseconds."""
+
+    since: int
+    until: int
+    status: str
+    """`officially stable` or `calibrating`."""
+    publication: PublicationFacts
+    phase: int
+    votes: int
+    """Counted votes of the period."""
+    voters: int
+    blind: bool
+    """Whether the answers that are being voted on are hidden."""
+    events: dict[str, int]
+    coverage_fairness: CoverageFairness
+    pair_completeness: list[AdjacentPair]
+    confidence_stability: StabilityFacts
+    top_churn: ChurnFacts
+    lanes: list[LaneShare]
+    contender_lane: ContenderLaneFacts
+    sides: SideFacts
+    quality: list[QualityFacts]
+    flags: list[Note]
+    exclusions: list[Note]
+    offline: OfflineFacts | None
+    calibration: CalibrationCurve | None
+    confidence_calibration: list[ConfidenceBin]
+    board: ArenaBoard
+
+
+class RatingBand(TypedDict):
+    """A model that was on the board at both ends."""
+
+    model: str
+    rating_before: float | None
+    deviation_before: float | None
+    rating: float
+    deviation: float
+    left_band: bool | None
+
+
+class LiveValidityReport(ValidityReport, total=False):
+    """`GET /api/v1/validity`."""
+
+    bands: list[RatingBand]
+    contested: list[dict[str, Any]]
+    """Models whose latest votes differ from all earlier ones by more than chance explains, for an operator to look
+    into: `model`, `days` (of the latest votes), `z` and `votes`."""
+    blocks_to_swap: list[dict[str, Any]]
+    """How many address blocks it takes to swap two neighbours: `above`, `below`, `blocks`; empty if votes have none."""
+
+
+class WeekLine(TypedDict):
+    """A finished week."""
+
+    week: str
+    """Such as `2026-W07` (ISO 8601, UTC)."""
+    since: int
+    until: int
+    seq: int
+    """Events of the log by then."""
+    phase: int
+    status: str
+    votes: int
+    written_at: int
+
+
+class Weeks(TypedDict):
+    """`GET /api/v1/validity/weeks`, newest first; `…/weeks/{week}` has the validity report, `week` and `written_at`."""
+
+    weeks: list[WeekLine]
+
+
+class ExportedVote(TypedDict):
+    """What every vote says."""
+
+    model_a: str
+    """On side A, chosen at random."""
+    model_b: str
+    winner: str
+    """`model_a`, `model_b`, `tie` or `tie (bothbad)`."""
+    source: str
+    """`human`."""
+    question_id: str
+    """The prompt."""
+    voter: str
+    """`v1`, `v2`, … in the order of appearance: which votes belong together, and nothing more."""
+    timestamp: float
+    """Seconds since 1970, rounded down to the hour."""
+    status: str
+    """`counted` or `excluded`."""
+    weight: float
+    """How much of the vote counts on the published board: above 0 and at most 1, with six decimals; 0 if excluded."""
+
+
+class ArenaExport(ExportedVote, total=False):
+    """`tiltyard arena export` and `/api/v1/battles.jsonl`: a row per final vote, in the order of the log.
+
+    Votes that were undone, or still can be, are left out. The last two columns are there if any vote has them.
+    """
+
+    unrendered: str
+    """Which answers the voter said could not be shown: `A`, `B` or `AB`; empty: none."""
+    reasons: list[str]
+    """The reasons that the voter tapped (`ballot.reasons` of the policy)."""
