@@ -29,7 +29,7 @@ from tiltyard.arena.voting import TooMany
 from tiltyard.arena.writer import Load
 from tiltyard.web.admin_gate import COOKIE, GUESSES, SESSION_SECONDS, Gate, Login
 from tiltyard.web.app import create_app
-from tiltyard.web.engine import Writer
+from tiltyard.web.engine import TrialWrite
 from tiltyard.web.health import Health
 from tiltyard.web.rendering import SiteFacts, render
 from tiltyard.web.settings import SiteSettings
@@ -600,9 +600,9 @@ def _after_in(page: str) -> dict[str, tuple[int, str]]:
 def test_the_overview_says_that_the_writer_is_slow_or_broken() -> None:
     idle = Load(waiting=0, group_seconds=0.0)
     writers = {
-        "busy": Writer(idle),
-        "not working": Writer(idle, trouble="disk full"),
-        "OK, 2.0 ms": Writer(idle, 0.002),
+        "busy": TrialWrite(idle),
+        "not working": TrialWrite(idle, trouble="disk full"),
+        "OK, 2.0 ms": TrialWrite(idle, 0.002),
     }
     for said, writer in writers.items():
         health = Health(None, writer, None, None, ())

@@ -44,7 +44,7 @@ STUCK_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class TrialWrite:
     """The result of the trial write: the seconds until it was committed, None while it waits; or why it failed."""
 
     load: Load
@@ -96,7 +96,7 @@ class Engine:
         """The result of `look` on the state; the writer waits meanwhile."""
         return await self.run(ReadState(look))
 
-    async def writer(self) -> Writer:
+    async def writer(self) -> TrialWrite:
         """The state of the writer by a trial write, after at most the timeout. All who ask share one trial."""
         ended = self._trial_ended
         try:
@@ -106,10 +106,10 @@ class Engine:
                 self._trial.add_done_callback(self._end_trial)
             await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._trial)), PATIENCE_SECONDS)
         except TimeoutError:
-            return Writer(self.arena.load())
+            return TrialWrite(self.arena.load())
         except Exception as error:  # any error that prevents writing
-            return Writer(self.arena.load(), trouble=str(error) or type(error).__name__)
-        return Writer(self.arena.load(), (self._trial_ended or time.monotonic()) - self._trial_began)
+            return TrialWrite(self.arena.load(), trouble=str(error) or type(error).__name__)
+        return TrialWrite(self.arena.load(), (self._trial_ended or time.monotonic()) - self._trial_began)
 
     def _end_trial(self, _: Future[int]) -> None:
         self._trial_ended = time.monotonic()

@@ -26,7 +26,7 @@ from tiltyard.arena.units import SECOND
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.validity.limits import SharedBlock, shared_block
 from tiltyard.web.checkup import TOKEN_HEADER, is_doctor
-from tiltyard.web.engine import PATIENCE_SECONDS, Writer
+from tiltyard.web.engine import PATIENCE_SECONDS, TrialWrite
 from tiltyard.web.failures import RETRY_SECONDS
 from tiltyard.web.site import Site
 
@@ -58,7 +58,7 @@ class Health:
     """The state of a site's parts; None if a part did not answer."""
 
     store: Backlog | None
-    writer: Writer
+    writer: TrialWrite
     board_seq: int | None
     board_age_seconds: float | None
     """How old the published board is: 0 if it shows the end of the log, else the age of the last event it shows."""

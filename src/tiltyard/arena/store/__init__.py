@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tiltyard.arena.store.database import SCHEMA_NUMBER, Database
-from tiltyard.arena.store.texts import Answers, Texts
+from tiltyard.arena.store.texts import AnswerIndex, Texts
 from tiltyard.arena.store.visitors import forget_voter, known_voter
 from tiltyard.errors import StoreError
 
@@ -23,7 +23,7 @@ class Store:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.texts = Texts()
-        self.answers = Answers()
+        self.answers = AnswerIndex()
 
     @classmethod
     def create(cls, url: str) -> Store:

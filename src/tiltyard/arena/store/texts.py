@@ -1,6 +1,6 @@
 """The texts of prompts and answers: the bodies of their events, which never change, with a cache in memory.
 
-`Answers` knows the event of every answer by the answer's id. It reads the log's index of rare kinds, once.
+`AnswerIndex` knows the event of every answer by the answer's id. It reads the log's index of rare kinds, once.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _Added(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(_Added)
 
 
-class Answers:
+class AnswerIndex:
     """Every answer that was ever added. Safe to use from several threads."""
 
     def __init__(self) -> None:
