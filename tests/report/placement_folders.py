@@ -17,7 +17,7 @@ from tiltyard.boards.text import as_table
 from tiltyard.files import write_json, write_lines, write_text
 from tiltyard.judging.records import Judgment, Matchup, settle, settle_one, to_battle
 from tiltyard.placement.robustness import sensitivity
-from tiltyard.placement.sampling import Panel
+from tiltyard.placement.sampling import Panel, PlannedBattle, fingerprint
 from tiltyard.report.counts import share_interval
 
 MODEL = "kestrel-9b <new>"
@@ -59,7 +59,7 @@ def make_placement(folder: Path, shape: Shape = ORDINARY) -> Path:
     write_battles(folder / "battles.jsonl", [*judged, *human])
     board = _rate(folder / "battles.jsonl")
     seats = _panel_file(panel, shape)
-    write_json(folder / "panel.json", seats.to_dict())
+    write_json(folder / "panel.json", msgspec.to_builtins(seats))
     write_lines(folder / "texts.jsonl", _texts(rng, panel, shape))
     write_lines(folder / "verdicts.jsonl", judgments)
     rounds = _rounds(judged, human, shape, board)
@@ -100,6 +100,7 @@ def _panel_file(panel: list[dict[str, str]], shape: Shape) -> Panel:
         "sampling": "informative",
         "seed": shape.seed,
         "battles": panel,
+        "fingerprint": fingerprint(msgspec.convert(panel, tuple[PlannedBattle, ...])),
     }
     return msgspec.convert(contents, Panel)
 

@@ -256,7 +256,7 @@ def test_check_compares_a_scripted_judge_with_labels_as_a_table_and_as_json(tmp_
     # The judge says A to 1, 2, 4, 5 (and TIE to 0, 3, 6); people say A, B, A, B there.
     assert (found["agreement"]["value"], found["agreement"]["n"]) == (0.5, 4)
     assert (found["bias"]["coverage"]["value"], found["bias"]["flip_rate"]["value"]) == (14 / 16, 0.0)
-    assert found["said"]["unparsed"] == 2
+    assert found["labels"]["unparsed"] == 2
 
 
 def test_check_asks_in_the_form_that_suits_the_judge(tmp_path: Path, tiltyard: Run) -> None:
@@ -271,9 +271,9 @@ def test_check_asks_in_the_form_that_suits_the_judge(tmp_path: Path, tiltyard: R
     found = json.loads(tiltyard(*arguments, "--reply", "choice").stdout)
     # It says A to 1, 2, 4, 5 and 7, where people say A, B, A, B and B; and tie to 0, 3 and 6.
     assert (found["agreement"]["value"], found["agreement"]["n"]) == (0.4, 5)
-    assert found["said"] == {"A": 5, "B": 5, "TIE": 6}
+    assert found["labels"] == {"A": 5, "B": 5, "TIE": 6}
     reasoned = json.loads(tiltyard(*arguments).stdout)
-    assert reasoned["said"] == {"unparsed": 16}
+    assert reasoned["labels"] == {"unparsed": 16}
 
 
 def test_check_asks_a_live_judge(

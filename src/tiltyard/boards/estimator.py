@@ -82,7 +82,7 @@ def _within(value: Any, kind: type[Any], least: float, most: float) -> bool:
 def _limits(least: float, most: float) -> str:
     """The limits in words, after a comma."""
     limits = {"at least": least, "at most": most}
-    words = [f"{word} {limit:,.0f}" for word, limit in limits.items() if math.isfinite(limit)]
+    words = [f"{word} {limit:,.10g}" for word, limit in limits.items() if math.isfinite(limit)]
     return ", " + " and ".join(words) if words else ""
 
 
