@@ -63,14 +63,8 @@ _log = logging.getLogger("tiltyard.arena")
 LARGEST_GROUP = 256
 """The most commands in one transaction: larger groups save nothing."""
 
-APPENDED_AT_ONCE = 500
-"""Events that an import appends in one transaction, so that voters need not wait for all of it."""
-
-FAR_BEHIND = 500
-"""A process that is this many events behind catches up before it takes the lock."""
-
 FOLLOW_SECONDS = 1.0
-"""How often an idle process reads what others have written."""
+"""How long a process may not have read what others wrote: after that it catches up before it takes the lock."""
 
 TIDY_SECONDS = 30
 """How often expired matchups are closed and old counts dropped."""
@@ -216,9 +210,7 @@ class Writer:
                 tidy_visitors(connection, now, days)
             record_hourly(self._store, now)
         elif self._state is not None and passed - self._followed >= FOLLOW_SECONDS:
-            self._followed = passed
-            with self._store.database.read() as connection:
-                self._catch_up(connection)
+            self._follow()
 
     # --- One group ---
 
@@ -228,6 +220,8 @@ class Writer:
         writes = [command for command in group if not isinstance(command, ReadState)]
         if self._state is None:
             self._load()
+        elif time.monotonic() - self._followed >= FOLLOW_SECONDS:
+            self._follow()
         if writes:
             with self._store.database.write(lock=True) as connection:
                 state = self._catch_up(connection)
@@ -237,8 +231,7 @@ class Writer:
                 digest = group_.finish()
             self._state, self._hash = state, digest
         elif reads:
-            with self._store.database.read() as connection:
-                self._catch_up(connection)
+            self._follow()
         for command in reads:
             assert self._state is not None
             try:
@@ -253,6 +246,11 @@ class Writer:
         with self._store.database.read() as connection:
             self._state, self._hash = load_state(connection)
 
+    def _follow(self) -> None:
+        """Catch up without the lock."""
+        with self._store.database.read() as connection:
+            self._catch_up(connection)
+
     def _catch_up(self, connection: Connection) -> ArenaState:
         """Apply what others have written. Our own last event must still be in the log."""
         state = self._state
@@ -266,6 +264,7 @@ class Writer:
                 state.apply(state.seq + 1, event)
                 self._note(event, state)
             self._hash = page.head
+        self._followed = time.monotonic()
         return state
 
     def _note(self, event: Event, state: ArenaState) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from tiltyard.arena.chain import FIRST_HASH, Label, label_of, link_event, link_events
 from tiltyard.arena.events import decode_events
-from tiltyard.arena.heads import Head
+from tiltyard.arena.heads import Head, HeadFile
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.checkpoints import EVERY, decode_state, encode_state, keep_checkpoint
@@ -22,6 +22,8 @@ from tiltyard.arena.store.database import Connection, Row
 from tiltyard.arena.store.desk import changed_comments
 from tiltyard.arena.store.files import damaged_files
 from tiltyard.arena.store.matchups import COLUMNS, NotedEvents, TableVotes, row_after
+from tiltyard.arena.votes import VoteColumns
+from tiltyard.arena.witness import RatedModel, differing, published_board
 from tiltyard.errors import ArenaError, StoreError
 
 NAMED_PER_TABLE = 20
@@ -79,6 +81,9 @@ def verify(url: str, heads: Iterable[Head] = (), since: Head | None = None, stat
             check.expect(heads, "the head that was kept")
             published = connection.rows("SELECT seq, hash FROM heads")
             check.expect((Head(*row) for row in published), "the head in the table `heads`")
+            check.stated = connection.one(
+                "SELECT seq, statement FROM heads WHERE statement IS NOT NULL ORDER BY seq DESC LIMIT 1"
+            )
             if since is not None:
                 check.start_from(since, state_sha256)
             return check.run()
@@ -131,6 +136,8 @@ class _Check:
     """By matchup: the row that the arena has, and the one that follows from the log."""
     served: int = 0
     open_rows: dict[str, Row] = field(default_factory=dict)
+    stated: Row | None = None
+    """The latest signed head: its number, and the head file with the board that it states."""
 
     def expect(self, heads: Iterable[Head], whose: str) -> None:
         for head in heads:
@@ -199,6 +206,8 @@ class _Check:
             noted = NotedEvents()
             for event in events:
                 noted.apply(self.state, event)
+                if self.stated is not None and self.state.seq == self.stated[0] and not self.since:
+                    self._compare_board(self.stated[1])
                 if self.state.seq in self.checkpoints:
                     kept = bytes(self.checkpoints.pop(self.state.seq))
                     if kept != encode_state(self.state):
@@ -227,6 +236,15 @@ class _Check:
             if kept != digest:
                 what = f"{whose} is {kept[:16]}…, and the log has {digest[:16]}…: something up to here was rewritten"
                 self.find("head", f"number {seq}", what)
+
+    def _compare_board(self, text: str) -> None:
+        """The board of the latest signed head follows from the votes up to it."""
+        stated = msgspec.json.decode(text, type=HeadFile).stated
+        assert isinstance(self.state.votes, VoteColumns)
+        if stated.board:
+            board = published_board(self.state, self.state.votes)
+            for what in differing([RatedModel(*row) for row in stated.board], board):
+                self.find("heads", f"seq {self.state.seq}", f"its board is not what the log says: {what}")
 
     def _compare(self, noted: NotedEvents) -> None:
         """Compare the rows that a page changed with those of the table; later pages may change them once more."""
