@@ -164,6 +164,7 @@ def settle(state: ArenaState) -> None:
     """Add up the votes and matchups that wait to be counted until somebody looks."""
     assert state.tallies.revision >= 0
     assert state.schedule.revision >= 0
+    assert len(state.ratings.rating) == len(state.catalog.models)
 
 
 def containers(module: ModuleType) -> dict[str, object]:

@@ -73,7 +73,7 @@ def test_looks_show_what_the_board_showed_then(week: tuple[Log, WeeklyReport]) -
             break
         then.say(event.body)
     known = report.looks[2].standings
-    assert {row.model: (row.rating, row.deviation) for row in live_board(then.state).rows} == {
+    assert {row.model: (row.rating, row.deviation) for row in live_board(then.rate()).rows} == {
         name: tuple(value) for name, value in known.items()
     }
 

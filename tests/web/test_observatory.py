@@ -138,7 +138,7 @@ def test_followed_votes_are_those_of_a_reading_from_the_beginning_whatever_was_u
 def test_the_replay_ends_at_the_live_ratings_and_agrees_with_the_arena_on_every_model(seen: World) -> None:
     snapshot = seen.snapshot
     again, votes, rules = snapshot.study.replay, snapshot.study.votes, snapshot.policy.rating
-    (look,) = again.looks([seen.end + DAY], set(MODELS))
+    (look,) = again.looks([(seen.end + DAY, set(MODELS))])
     for row in snapshot.board.rows:
         assert look.standings[row.model].rating == pytest.approx(row.rating, abs=1e-9)
         assert look.standings[row.model].deviation == pytest.approx(row.deviation, abs=1e-9)

@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import msgspec
 import numpy as np
@@ -181,9 +181,19 @@ class VoteColumns:
         return len(self._seq)
 
     def __iter__(self) -> Iterator[CastVote]:
-        return map(self.__getitem__, range(len(self)))
+        return (self[place] for place in range(len(self)))
 
-    def __getitem__(self, place: int) -> CastVote:
+    @overload
+    def __getitem__(self, place: int) -> CastVote: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[CastVote]: ...
+
+    def __getitem__(self, place: int | slice) -> CastVote | list[CastVote]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        if place < 0:
+            place += len(self)
         words = self._words.texts
         return CastVote(
             self._seq[place],

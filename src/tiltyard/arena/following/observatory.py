@@ -384,7 +384,7 @@ class Observatory:
         offline, trouble = rated(votes, order, policy.intervals, swaps=len(order) <= self._pace.swaps_models)
         if offline is not None and len(order) > self._pace.swaps_models:
             offline = with_swaps(offline, self._swaps)
-        looks = again.looks(times_of(until, self._now()), set(order))
+        looks = again.looks((at, set(order)) for at in times_of(until, self._now()))
         contested = contested_models(votes, policy.defences, until)
         blocks = blocks_to_swap(votes, order, policy.defences)
         swapped_by = {pair: number for pair, number in zip(pairwise(order), blocks, strict=True) if number is not None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,12 +55,12 @@ class Replay:
         predicted = np.where(as_b, 1.0 - self.predicted, self.predicted)[own]
         return calibration(predicted, np.where(as_b, 1.0 - self.score_a, self.score_a)[own])
 
-    def looks(self, times: Sequence[int], enabled: Collection[str]) -> tuple[BoardAt, ...]:
-        """The standings of enabled models at each time (microseconds); models without a vote by then are left out."""
+    def looks(self, times: Iterable[tuple[int, Collection[str]]]) -> tuple[BoardAt, ...]:
+        """The standings at each time (microseconds) of the models that were enabled then and had a vote by then."""
         # Events of several servers are not in clock order: a time means the position that the log had reached by then.
         clock = np.maximum.accumulate(self.at) if len(self.at) else self.at
         looks = []
-        for at in times:
+        for at, enabled in times:
             columns = self.last_of_each(int(np.searchsorted(clock, at, side="left")))
             known = {
                 self.models[model]: Known(rating, deviation)
@@ -114,18 +114,22 @@ def period_of_log(events: Iterable[e.Event], since: int, *, every: int = DAY) ->
     """
     columns = VoteColumns()
     state, within = ArenaState(columns), PeriodEvents()
-    times: list[int] = []
+    times: list[tuple[int, Collection[str]]] = []
     for event in events:
         while event.at >= since + len(times) * every and isinstance(event.body, e.MatchupServed):
-            times.append(since + len(times) * every)
+            times.append((since + len(times) * every, _enabled(state)))
         state.apply(state.seq + 1, event)
         if event.at >= since:
             within.take(event.body)
     votes = weighed(columns.table(state.catalog, with_ids=True), state.policy.defences)
     again = replay(votes, state.policy)
     state.show(ratings_of(again.end, votes, state.policy.rating))
-    enabled = {state.catalog.models[number].model for number in state.order()}
-    return state, within.period(since, state, again.looks(times, enabled), votes)
+    return state, within.period(since, state, again.looks(times), votes)
+
+
+def _enabled(state: ArenaState) -> frozenset[str]:
+    catalog = state.catalog
+    return frozenset(card.model for card, on in zip(catalog.models, catalog.model_enabled, strict=True) if on)
 
 
 @dataclass(frozen=True, slots=True)

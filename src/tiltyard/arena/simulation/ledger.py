@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 5_000
 
-RATED_EVERY = 50
-"""Votes between two ratings."""
+STALE_SHARE = 100
+"""Ratings are made anew when one vote in so many is newer than they are."""
 
 FIRST_DAY = 1_767_225_600_000_000
 """Simulated time begins on 1 January 2026, so that reports of it have dates."""
@@ -76,7 +76,7 @@ class SimulatedArena(Protocol):
 class MemoryArena:
     """An engine without a store: it numbers events and applies them to a state in memory.
 
-    As on a site, matchups are chosen by ratings that are a little old: those after every `RATED_EVERY` votes.
+    As on a site, matchups are chosen by ratings that are a little old: at most one vote in a hundred is newer.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -98,7 +98,7 @@ class MemoryArena:
     def serve(self, voter: str, at: int, block: str = "") -> str:
         """Choose a matchup from the state and what this voter has seen, and record it."""
         state = self.state
-        if len(self._votes) - self._rated >= RATED_EVERY:
+        if len(self._votes) - self._rated > len(self._votes) // STALE_SHARE:
             self.rate()
         seed = int(self._seeds.integers(1 << 62))
         seen = self._seen.setdefault(voter, SeenMatchups())
