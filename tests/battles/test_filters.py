@@ -62,6 +62,8 @@ REFUSED = [
     "inet_server_addr() is null",
     "pg_sleep(0) is null",
     "pg_get_viewdef(1) is null",
+    "get_block_size('memory') > 0",
+    "format_type(1, 2) is null",
     "random() < 0.5",
     "COLUMNS(*) is not null",
     "true UNION SELECT 1",

@@ -117,10 +117,14 @@ def _about_part(part: dict[str, Any], connection: DuckDBPyConnection, engine_wor
         return f"it may not use {names[0].lower()}"
     name = str(part.get("function_name", "")).lower() if kind == "FUNCTION" else ""
     known = connection.execute(
-        "SELECT DISTINCT function_type, stability FROM duckdb_functions() WHERE function_name = ?", [name]
+        "SELECT DISTINCT function_type, stability, macro_definition FROM duckdb_functions() WHERE function_name = ?",
+        [name],
     ).fetchall()
-    called = [stability for kind, stability in known if kind in ("scalar", "macro", "aggregate")]
-    of_the_row = not ENGINE.fullmatch(name) and all(stability in ("CONSISTENT", None) for stability in called)
+    called = [(stability, macro) for kind, stability, macro in known if kind in ("scalar", "macro", "aggregate")]
+    of_the_row = not ENGINE.fullmatch(name) and all(
+        stability in ("CONSISTENT", None) and (macro is None or refusal(macro, connection) is None)
+        for stability, macro in called
+    )
     refused = known and name not in TIMES and not (called and of_the_row)
     return f"it may not use the function {name}" if refused else None
 

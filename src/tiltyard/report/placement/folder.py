@@ -17,6 +17,7 @@ from tiltyard.boards import EloReport, Leaderboard, RatingEntry
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging.records import Judgment
 from tiltyard.judging.run_folder import again, read_lines, read_object, require
+from tiltyard.placement.folder import PlacementText
 from tiltyard.placement.manifest import PlacementManifest
 from tiltyard.placement.sampling import Panel
 from tiltyard.report.boards import as_leaderboard
@@ -35,17 +36,6 @@ PLACE = "tiltyard place"
 """The command that writes such a folder."""
 
 UNKNOWN_LANGUAGE = "language unknown"
-
-
-class TextLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of `texts.jsonl`: a judged battle as the judge was shown it."""
-
-    question_id: str
-    opponent: str
-    language: str | None
-    prompt: str
-    model_answer: str
-    opponent_answer: str
 
 
 class HumanDecided(Judgment, frozen=True, kw_only=True):
@@ -161,7 +151,7 @@ def _texts(path: Path, model: str) -> tuple[dict[str, Prompt], dict[tuple[str, s
     """Every question and every answer once. The language takes the place of a prompt's source."""
     prompts: dict[str, Prompt] = {}
     answers: dict[tuple[str, str], str] = {}
-    for place, line in read_lines(path, msgspec.json.Decoder(TextLine), PLACE):
+    for place, line in read_lines(path, msgspec.json.Decoder(PlacementText), PLACE):
         texts = {model: line.model_answer, line.opponent: line.opponent_answer}
         keep_answers(answers, line.question_id, texts, f"{path}:{place.number}", PLACE)
         language = line.language or UNKNOWN_LANGUAGE
