@@ -130,12 +130,15 @@ async def append(request: Request, bodies: Sequence[e.AnyBody]) -> None:
         _log.info("administrator at %s: %d %s", request.state.address, n, kind)
 
 
-async def followed(request: Request) -> None:
-    """Wait a little, until the published board shows what was written."""
+async def followed(request: Request, *, rated: bool = False) -> None:
+    """Wait a little, until the published board shows what was written; with `rated`, until its ratings do."""
     site = site_of(request)
     written = await site.engine.read(lambda state: state.seq)
     ends = time.monotonic() + FOLLOWED_SECONDS
-    while time.monotonic() < ends and site.facts().head_seq < written:
+    while time.monotonic() < ends:
+        snapshot = site.observatory.snapshot
+        if (snapshot.study.seq if rated else snapshot.seq) >= written:
+            return
         await asyncio.sleep(0.05)
 
 
@@ -332,7 +335,7 @@ async def decide(request: Request) -> Response:
     if body is None:
         return redirect(f"{HOME}/screening", "nothing")
     await append(request, [body])
-    await followed(request)
+    await followed(request, rated=True)
     return redirect(f"{HOME}/screening", "excluded" if verb == "exclude" else "restored")
 
 

@@ -355,14 +355,16 @@ class Observatory:
         state, study, pace = self._following(), self.snapshot.study, self._pace
         ended, took = self._studied
         waited = time.monotonic() - ended
+        if self._decided:
+            return waited >= took
         if waited < max(pace.study_seconds, pace.rest * took) or not self._may_publish(state.policy):
             return False
         new = state.seq - study.seq  # events; a vote is two of them: served, voted
-        return self._decided or new > 2 * pace.study_votes or (new > 0 and waited > pace.longest_seconds)
+        return new > 2 * pace.study_votes or (new > 0 and waited > pace.longest_seconds)
 
     def _may_publish(self, policy: Policy) -> bool:
-        """Whether a new period of publication has begun, the same for all servers; a decision need not wait for it."""
-        if self._decided or not (self.snapshot.study.votes.block >= 0).any():
+        """Whether a new period of publication has begun, the same for all servers."""
+        if not (self.snapshot.study.votes.block >= 0).any():
             return True
         seconds = policy.defences.publish_seconds if self._pace.publish_seconds is None else self._pace.publish_seconds
         period = max(int(seconds * 1e6), 1)

@@ -219,8 +219,7 @@ class Database:
     def close(self) -> None:
         """Close all idle connections; those in use are closed when they are handed back."""
         self._closed = True
-        while self._idle:
-            self._idle.pop()[0].close()
+        self._drop_idle()
 
     @contextmanager
     def _transaction(self, doing: str, begin: str) -> Iterator[Connection]:
@@ -236,7 +235,7 @@ class Database:
 
     @contextmanager
     def _borrowed(self) -> Iterator[Any]:
-        """A connection for one thread; one that raised an error is not used again."""
+        """A connection for one thread. After an error neither it nor those that are idle are used again."""
         if not self._room.acquire(timeout=self._busy_seconds):
             raise StoreError(f"cannot use {self.shown}: all connections are busy. Try again.")
         try:
@@ -245,6 +244,7 @@ class Database:
                 yield driver
             except self._errors():
                 broken = True
+                self._drop_idle()  # a server that went away took their other ends with it
                 raise
             finally:
                 if broken or self._closed or len(self._idle) >= MOST_CONNECTIONS:
@@ -253,6 +253,13 @@ class Database:
                     self._idle.append((driver, time.monotonic()))
         finally:
             self._room.release()
+
+    def _drop_idle(self) -> None:
+        while True:
+            try:
+                self._idle.pop()[0].close()
+            except IndexError:
+                return
 
     def _take(self) -> Any:
         while True:
