@@ -29,8 +29,8 @@ from tiltyard.arena.chain import FIRST_HASH, link_event
 from tiltyard.arena.events import Choice, encode_body
 from tiltyard.arena.policy import Policy, TextsPublic, read_policy
 from tiltyard.arena.service import clock
-from tiltyard.arena.shown_pairs import LONGEST_WAIT
 from tiltyard.arena.store import Store, log
+from tiltyard.arena.waiting import LONGEST_WAIT
 from tiltyard.errors import OptionError
 
 HIDDEN = "Hidden while it is being voted on."

@@ -1,6 +1,6 @@
 """Ratings of all counted votes, in the order of the log: Glicko-2 with their weights, and legacy Elo without.
 
-Nothing is rated incrementally: a vote that no longer counts is left out, and all others are rated anew.
+A vote that no longer counts is left out, and all others are rated anew.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from tiltyard.arena.policy import RatingRules
 from tiltyard.arena.votes import VoteTable
 from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.ratings.elo_kernels import rate_with_baseline
-from tiltyard.ratings.glicko2 import PLAIN_SECONDS_PER_BATTLE, Glicko2State, rate_battles
+from tiltyard.ratings.glicko2 import EVERY_ONE, PLAIN_SECONDS_PER_BATTLE, Glicko2State, rate_battles
+from tiltyard.ratings.glicko2_kernels import rate_one_by_one
 from tiltyard.types import Floats
 
 NO_HISTORY = np.empty((0, 4))
+FIRST, SECOND = np.array([0], dtype=np.int32), np.array([1], dtype=np.int32)
 
 FAILED_BOTH = -1.0
 """Represents BOTH_BAD among the scores of votes (1, ½ and 0)."""
@@ -69,6 +71,20 @@ def rate_votes(votes: VoteTable, rules: RatingRules) -> Ratings:
         weight=votes.weight[rated],
     )
     return ratings_of(end, votes, rules)
+
+
+def after_vote(now: Ratings, pair: Sequence[int], choice: Choice, rules: RatingRules) -> Ratings:
+    """The ratings after one more vote, on the models of sides A and B."""
+    score = np.array([SCORES[choice]])
+    both, columns = list(pair), [column.copy() for column in (now.rating, now.deviation, now.volatility, now.legacy)]
+    rating, deviation, volatility, elo = (column[both] for column in columns)
+    if score[0] >= 0.0:
+        rate = rate_one_by_one.run(0.0)
+        rate(FIRST, SECOND, score, EVERY_ONE, rating, deviation, volatility, rules.glicko2().rules(), NO_HISTORY)
+    rate_with_baseline.run(0.0)(FIRST, SECOND, score, elo, rules.legacy_k, LOGITS_PER_POINT, rules.legacy_baseline)
+    for column, values in zip(columns, (rating, deviation, volatility, elo), strict=True):
+        column[both] = values
+    return Ratings(*columns)
 
 
 def ratings_of(end: Glicko2State, votes: VoteTable, rules: RatingRules) -> Ratings:

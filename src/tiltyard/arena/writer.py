@@ -53,7 +53,7 @@ from tiltyard.arena.store.desk import keep_comment
 from tiltyard.arena.store.visitors import tidy_visitors, try_write
 from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.arena.thread_health import ThreadHealth
-from tiltyard.arena.waiting_pairs import WaitingPairs, again_for, shown_pair
+from tiltyard.arena.waiting import WaitingPairs, again_for, shown_pair
 from tiltyard.errors import ArenaError, StoreError
 
 R = TypeVar("R")

@@ -352,11 +352,11 @@ class Observatory:
                 self._checkpoint = state.seq
 
     def _study_is_due(self) -> bool:
+        if self._decided:
+            return True
         state, study, pace = self._following(), self.snapshot.study, self._pace
         ended, took = self._studied
         waited = time.monotonic() - ended
-        if self._decided:
-            return waited >= took
         if waited < max(pace.study_seconds, pace.rest * took) or not self._may_publish(state.policy):
             return False
         new = state.seq - study.seq  # events; a vote is two of them: served, voted

@@ -11,21 +11,18 @@ import numpy as np
 from tiltyard.arena import events as e
 from tiltyard.arena.events import AnyBody, Event, MatchupServed
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, served_event
-from tiltyard.arena.ratings import rate_votes
+from tiltyard.arena.ratings import after_vote, rate_votes
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.matchups import NotedEvents
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.votes import VoteColumns
-from tiltyard.arena.waiting_pairs import WaitingPairs, again_for, shown_pair
+from tiltyard.arena.waiting import WaitingPairs, again_for, shown_pair
 
 if TYPE_CHECKING:
     from tiltyard.arena.simulation.run import SimulationSettings
 
 AT_ONCE = 5_000
-
-STALE_SHARE = 100
-"""Ratings are made anew when one vote in so many is newer than they are."""
 
 FIRST_DAY = 1_767_225_600_000_000
 """Simulated time begins on 1 January 2026, so that reports of it have dates."""
@@ -56,10 +53,6 @@ class SimulatedArena(Protocol):
         """Take a vote."""
         ...
 
-    def rate(self) -> None:
-        """Rate all votes anew: the state shows these ratings from now on."""
-        ...
-
     def skip(self, matchup_id: str, voter: str, at: int) -> None:
         """Take a skip."""
         ...
@@ -74,15 +67,11 @@ class SimulatedArena(Protocol):
 
 
 class MemoryArena:
-    """An engine without a store: it numbers events and applies them to a state in memory.
-
-    As on a site, matchups are chosen by ratings that are a little old: at most one vote in a hundred is newer.
-    """
+    """An engine without a store: it numbers events, applies them to a state in memory, and rates each vote."""
 
     def __init__(self, seed: int = 0) -> None:
         self._votes = VoteColumns()
         self.state = ArenaState(self._votes)
-        self._rated = 0
         self.reason = ""
         self._seeds = np.random.default_rng([seed, 1])
         self._next_matchup = Matchmaker()
@@ -91,15 +80,22 @@ class MemoryArena:
 
     def append(self, bodies: Iterable[e.AnyBody], at: int) -> None:
         """Number events and apply them."""
+        state = self.state
         for body in bodies:
-            self.state.apply(self.state.seq + 1, e.Event(at, body))
+            pair = None
+            if isinstance(body, e.Voted):
+                served = state.schedule.in_flight[body.matchup_id]
+                pair = (served.a, served.b)
+            state.apply(state.seq + 1, e.Event(at, body))
             self._waiting.close(body, at)
+            if isinstance(body, e.Voted) and pair is not None:
+                state.show(after_vote(state.ratings, pair, body.choice, state.policy.rating))
+            elif isinstance(body, e.Undone | e.Excluded | e.Restored):
+                state.show(rate_votes(self._votes.table(state.catalog), state.policy.rating))
 
     def serve(self, voter: str, at: int, block: str = "") -> str:
         """Choose a matchup from the state and what this voter has seen, and record it."""
         state = self.state
-        if len(self._votes) - self._rated > len(self._votes) // STALE_SHARE:
-            self.rate()
         seed = int(self._seeds.integers(1 << 62))
         seen = self._seen.setdefault(voter, SeenMatchups())
         rng, again = np.random.default_rng(seed), self._next_matchup.prompt_for_pair
@@ -134,11 +130,6 @@ class MemoryArena:
     def votes(self) -> VoteColumns:
         """Every vote, in the order of the log."""
         return self._votes
-
-    def rate(self) -> None:
-        """Rate all votes, and use these ratings from now on."""
-        self._rated = len(self._votes)
-        self.state.show(rate_votes(self._votes.table(self.state.catalog), self.state.policy.rating))
 
 
 class RecordingArena(MemoryArena):

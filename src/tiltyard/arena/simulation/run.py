@@ -152,7 +152,6 @@ def simulate(
     engine = MemoryArena(settings.seed) if engine is None else engine
     run = _Run(settings, engine, world, rng)
     run.play()
-    engine.rate()
     votes, attack = engine.votes(), None
     if settings.attack is not None:
         attack = attack_report(settings.attack, world, votes, engine.state, run.crowd.attackers, defence)
@@ -220,8 +219,6 @@ class _Run:
         marks, looks = _marks(settings.votes, settings.curve_points), _marks(settings.votes, settings.looks)
         while self._cast < settings.votes:
             self._step()
-            if self._cast in marks or self._cast in looks:
-                self._engine.rate()
             if self._cast in marks:
                 marks.remove(self._cast)
                 self.curve.append(self._point())
@@ -279,7 +276,6 @@ class _Run:
             self._established = self._cast - self._entered
 
     def _is_established(self) -> bool:
-        self._engine.rate()
         return bool(established(self._engine.state)[-1])
 
     def late_model(self) -> LateModel | None:

@@ -16,13 +16,13 @@ from tiltyard.arena import events as e
 from tiltyard.arena.chain import label_of
 from tiltyard.arena.events import Choice
 from tiltyard.arena.schedule import Reserved
-from tiltyard.arena.shown_pairs import PastMatchup, ShownPair
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import log
 from tiltyard.arena.store.database import Connection, Row
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.votes import CastVote, VoteStanding
 from tiltyard.arena.voting import CLOCK_MARGIN, Ballot, MatchupStatus
+from tiltyard.arena.waiting import PastMatchup, ShownPair
 from tiltyard.bank import AnswerKind
 
 if TYPE_CHECKING:
