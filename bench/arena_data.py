@@ -115,8 +115,8 @@ def write_log(url: str, events: Iterator[Any]) -> int:
 
     def keep() -> None:
         nonlocal seq, hash_
-        with store.database.write() as connection:
-            hash_ = log.write_chain(connection, log.write_events(connection, part), seq, hash_)
+        with store.database.write(lock=True) as connection:
+            hash_ = log.append_events(connection, part, seq, hash_)
         seq += len(part)
         part.clear()
 

@@ -97,10 +97,12 @@ def choosing(models: int, prompts: int, rounds: int) -> dict[str, Any]:
     """Milliseconds to choose one matchup, by lane, in an arena that has seen some votes."""
     from tiltyard.arena import events as e
     from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups
+    from tiltyard.arena.ratings import rate_votes
     from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.votes import MemoryVoteBook
+    from tiltyard.arena.votes import VoteColumns
 
-    state = ArenaState(MemoryVoteBook())
+    votes = VoteColumns()
+    state = ArenaState(votes)
     for body in (*catalog(models, 1)[: models + 1], e.PhaseChanged(phase=4)):
         state.apply(state.seq + 1, e.Event(0, body))
     for j in range(1, prompts):
@@ -109,6 +111,7 @@ def choosing(models: int, prompts: int, rounds: int) -> dict[str, Any]:
     state.catalog.response_ids.update({(i, j): f"r-{i}-{j}" for i in range(models) for j in range(prompts)})
     for event in history(models, prompts, PLAYED):
         state.apply(state.seq + 1, event)
+    state.show(rate_votes(votes.table(state.catalog), state.policy.rating))
     rng, took, lanes = np.random.default_rng(SEED), [], dict[str, list[float]]()
     next_matchup, seen = Matchmaker(), SeenMatchups()
     sound = True
@@ -173,7 +176,7 @@ def long_log(folder: str, votes: int, models: int = 100, prompts: int = 50) -> d
 
     written = write_log(url, everything())
     found: dict[str, Any] = {"events": written, "bytes": sum(f.stat().st_size for f in Path(folder).glob("arena.db*"))}
-    found["replay_seconds"] = _timed(lambda: _folded(url, votes))
+    found["replay_seconds"] = _timed(lambda: _folded(url))
     found["rebuild_seconds"] = _timed(lambda: rebuild(url))
     found["start_seconds"] = _timed(lambda: _opened(url, written))
     found["observatory_seconds"] = _timed(lambda: _observed(url))
@@ -189,22 +192,22 @@ def _timed(run: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def _folded(url: str, votes: int) -> None:
-    """The state from the log alone, without any table: read, decoded and applied."""
-    from tiltyard.arena.folding import apply_all, rare_collection
+def _folded(url: str) -> None:
+    """The state and its ratings from the log alone, without any table: read, decoded, applied and rated."""
+    from tiltyard.arena.ratings import rate_votes
     from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store import Store, log
-    from tiltyard.arena.votes import MemoryVoteBook
+    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.reading import events_in_order
+    from tiltyard.arena.votes import VoteColumns
 
-    store, state = Store.open(url), ArenaState(MemoryVoteBook())
-    state.track.expect(votes)
+    store, votes = Store.open(url), VoteColumns()
+    state = ArenaState(votes)
     try:
-        with store.database.read() as connection, rare_collection:
-            for page in log.event_pages(connection, 0):
-                apply_all(state, page.events)
-        assert state.track.now.seq
+        for event in events_in_order(store):
+            state.apply(state.seq + 1, event)
     finally:
         store.close()
+    rate_votes(votes.table(state.catalog), state.policy.rating)
 
 
 def _opened(url: str, events: int) -> None:

@@ -1,6 +1,6 @@
 """A bare skeleton of the site, as the baseline of its load test: the best this machine can do with the same parts.
 
-FastAPI with two plain routes, one writing thread, one commit for all that wait, SQLite on the disk or PostgreSQL with
+Starlette with two plain routes, one writing thread, one commit for all that wait, SQLite on the disk or PostgreSQL with
 its own settings. A matchup is drawn at random and stored as one row; a vote is one change of that row. No matchmaking,
 log, ratings, limits or pages. Requests, commits and their durability are those of the site; what is written is not.
 """
@@ -17,8 +17,10 @@ import threading
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fastapi import FastAPI, Request
+from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from bench.arena_data import ANSWER
 
@@ -144,24 +146,20 @@ class Writer:
                 future.set_result(changed)
 
 
-def skeleton(place: str) -> FastAPI:
+def skeleton(place: str) -> Starlette:
     """The two routes over a new database."""
     writer: Writer
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         nonlocal writer
         writer = Writer(place, asyncio.get_running_loop())
         yield
         writer.close()
 
-    app = FastAPI(lifespan=lifespan)
-
-    @app.get("/healthz")
-    async def healthz() -> Response:
+    async def healthz(_: Request) -> Response:
         return Response(b"{}")
 
-    @app.post("/api/v1/matchups")
     async def new_matchup(request: Request) -> Response:
         await request.body()
         voter = request.cookies.get("tiltyard") or secrets.token_urlsafe(32)
@@ -173,13 +171,18 @@ def skeleton(place: str) -> FastAPI:
             response.set_cookie("tiltyard", voter)
         return response
 
-    @app.post("/api/v1/matchups/{name}/vote")
-    async def vote(request: Request, name: str) -> Response:
+    async def vote(request: Request) -> Response:
         choice = json.loads(await request.body())["choice"]
-        changed = await writer.write((name, request.cookies["tiltyard"], choice), is_vote=True)
+        row = (request.path_params["name"], request.cookies["tiltyard"], choice)
+        changed = await writer.write(row, is_vote=True)
         return Response(json.dumps({"choice": choice}), 200 if changed else 404, media_type="application/json")
 
-    return app
+    routes = [
+        Route("/healthz", healthz),
+        Route("/api/v1/matchups", new_matchup, methods=["POST"]),
+        Route("/api/v1/matchups/{name}/vote", vote, methods=["POST"]),
+    ]
+    return Starlette(routes=routes, lifespan=lifespan)
 
 
 def votes_kept(place: str) -> int:

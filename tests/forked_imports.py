@@ -23,7 +23,6 @@ from tiltyard.cli import main
 from tiltyard.llm.providers import http
 
 LATE = (
-    "alembic.command",
     "altair",
     "anthropic",
     "duckdb",
@@ -32,7 +31,6 @@ LATE = (
     "encodings.utf_8_sig",
     "h11",
     "httpcore2",
-    "mako.template",
     "openai",
     "psycopg",
     "pytest",

@@ -46,11 +46,11 @@ GROUPS = {
         *("tiltyard.arena.blindness", "tiltyard.arena.matchmaking"),
     ),
     "store": (
-        *("tiltyard.arena.events", "tiltyard.arena.store.log", "tiltyard.arena.store.publishing"),
-        *("tiltyard.arena.store.verify", "tiltyard.arena.store.comparing", "tiltyard.arena.store.visitors"),
+        *("tiltyard.arena.events", "tiltyard.arena.store.log", "tiltyard.arena.store.matchups"),
+        *("tiltyard.arena.store.verify", "tiltyard.arena.store.visitors"),
     ),
     "web guards": (
-        *("tiltyard.web.guard", "tiltyard.web.cookies", "tiltyard.web.admin_gate", "tiltyard.web.visitors"),
+        *("tiltyard.web.guard", "tiltyard.web.admin_gate", "tiltyard.web.visitors"),
         "tiltyard.web.failures",
     ),
 }

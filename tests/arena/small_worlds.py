@@ -9,12 +9,14 @@ import numpy as np
 
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy
+from tiltyard.arena.ratings import rate_votes
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.votes import MemoryVoteBook
+from tiltyard.arena.votes import VoteColumns
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 START = 1_760_000_000 * SECOND
+RATED_EVERY = 20
 HONEST_TIES = 0.08
 HONEST_BOTH_BAD = 0.05
 
@@ -24,7 +26,7 @@ class Log:
     """A log that is written and folded at once."""
 
     events: list[e.Event] = field(default_factory=list)
-    book: MemoryVoteBook = field(default_factory=MemoryVoteBook)
+    book: VoteColumns = field(default_factory=VoteColumns)
     now: int = START
 
     def __post_init__(self) -> None:
@@ -35,6 +37,11 @@ class Log:
         event = e.Event(self.now, body)
         self.events.append(event)
         self.state.apply(len(self.events), event)
+
+    def rate(self) -> ArenaState:
+        """The state, which shows the ratings of all counted votes from now on, each with its full weight."""
+        self.state.show(rate_votes(self.book.table(self.state.catalog), self.state.policy.rating))
+        return self.state
 
     def meet(
         self,
@@ -114,7 +121,9 @@ def play(
 ) -> None:
     """Random matchups by random voters; with `close` that share is between present neighbours of the board."""
     models, prompts = len(log.state.catalog.models), len(log.state.catalog.prompts)
-    for _ in range(votes):
+    for number in range(votes):
+        if close and number % RATED_EVERY == 0:
+            log.rate()
         if rng.random() < close:
             order = log.state.order()
             place = int(rng.integers(min(9, len(order) - 1)))

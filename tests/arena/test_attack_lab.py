@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
 from tests.sizes import size
-from tiltyard.arena import waiting_pairs
+from tiltyard.arena import waiting
 from tiltyard.arena.simulation.attack_lab import LAB_ATTACKS, LabAttack, LabSettings, _opening, attack_lab
 from tiltyard.arena.simulation.learning import _Learning
 from tiltyard.arena.simulation.ledger import MemoryArena
@@ -62,7 +62,7 @@ def test_a_pair_that_is_carried_to_other_blocks_helps_nobody(monkeypatch: pytest
     """If it began to wait where it is brought, every vote would hit the target, by whomever it is cast."""
     settings = replace(SMALL, attack="carrier", prompts=9, votes=100, attack_votes=24, blocks=20)
     now = attack_lab(settings, defended=True)
-    monkeypatch.setattr(waiting_pairs, "_brought_along", lambda *_: False)
+    monkeypatch.setattr(waiting, "_brought_along", lambda *_: False)
     before = attack_lab(settings, defended=True)
     assert (now.attack_votes, before.attack_votes) == (24, 24)
     assert now.on_target < 9

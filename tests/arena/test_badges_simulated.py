@@ -21,7 +21,7 @@ SETTINGS = SimulationSettings(
 
 @pytest.fixture(scope="module")
 def played() -> MemoryArena:
-    arena = MemoryArena(SETTINGS.seed, SETTINGS.votes)
+    arena = MemoryArena(SETTINGS.seed)
     badges = simulate(SETTINGS, arena).badges
     assert badges is not None
     assert badges.stable >= 2

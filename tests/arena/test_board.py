@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -15,9 +16,8 @@ from tiltyard.arena.board import Evidence, expected_by_prompt, live_board, offic
 from tiltyard.arena.events import Choice
 from tiltyard.arena.model_detail import arena_calibration, both_bad_trend, model_detail, recent_form
 from tiltyard.arena.policy import Policy, PublicationRules
-from tiltyard.arena.rating_track import Ratings
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.votes import MemoryVoteBook, vote_table
+from tiltyard.arena.ratings import Ratings
+from tiltyard.arena.votes import vote_table
 from tiltyard.errors import ArenaError
 from tiltyard.report.weekly.text import worth_knowing
 from tiltyard.validity.publication import Badge
@@ -44,29 +44,29 @@ def played() -> Log:
 
 
 def test_the_record_counts_wins_losses_ties_and_both_bad_once_each() -> None:
-    row = live_board(small().state)["m00"]
+    row = live_board(small().rate())["m00"]
     assert (row.wins, row.losses, row.ties, row.both_bad, row.votes) == (3, 0, 1, 1, 5)
     assert row.both_bad_rate == pytest.approx(0.2)
     assert row.quality_floor == pytest.approx(0.8)
-    assert live_board(small().state).votes == 6
+    assert live_board(small().rate()).votes == 6
 
 
 def test_the_average_score_is_over_prompts_with_two_rated_votes() -> None:
     """m00: p00 two wins, 1; p01 a tie and a win, ¾. m02 has one rated vote on each prompt: nothing to say."""
-    board = live_board(small().state)
+    board = live_board(small().rate())
     assert board["m00"].average_score == pytest.approx(0.875)
     assert board["m02"].average_score is None
     assert (board["m00"].spread, board["m00"].consistency) == (None, None)
 
 
 def test_a_new_model_is_provisional_with_little_confidence_and_no_rates() -> None:
-    row = live_board(new_log(2, 1).state)["m00"]
+    row = live_board(new_log(2, 1).rate())["m00"]
     assert (row.badge, row.confidence, row.conservative) == (Badge.PROVISIONAL, 6, 800.0)
     assert (row.both_bad_rate, row.quality_floor, row.average_score) == (None, None, None)
 
 
 def test_the_conservative_score_is_the_rating_minus_two_deviations_and_orders_phase_three(played: Log) -> None:
-    board = live_board(played.state)
+    board = live_board(played.rate())
     assert board.ordered_by == "conservative"
     for row in board.rows:
         assert row.conservative == row.rating - 2.0 * row.deviation
@@ -81,23 +81,24 @@ def test_a_log_walked_through_the_phases_is_ordered_by_legacy_elo_until_the_thir
         log.say(event.body)
     for phase, ordered_by in ((1, "legacy_elo"), (2, "legacy_elo"), (3, "conservative"), (4, "conservative")):
         log.say(e.PhaseChanged(phase=phase))
-        board = live_board(log.state)
+        board = live_board(log.rate())
         assert (board.phase, board.ordered_by) == (phase, ordered_by)
         field = "legacy_elo" if phase < 3 else "conservative"
         values = [getattr(row, field) for row in board.rows]
         assert values == sorted(values, reverse=True)
         assert {row.model: row.rating for row in board.rows} == {
-            row.model: row.rating for row in live_board(played.state).rows
+            row.model: row.rating for row in live_board(played.rate()).rows
         }, "a phase changes the order, not a number"
         assert sorted(row.legacy_rank for row in board.rows) == list(range(1, 11))
 
 
 def test_the_same_events_give_the_same_board(played: Log) -> None:
-    again = ArenaState(MemoryVoteBook())
-    for seq, event in enumerate(played.events, start=1):
-        again.apply(seq, event)
-    assert live_board(again) == live_board(played.state)
-    assert json.loads(json.dumps(live_board(again).to_dict()))["rows"][0]["badge"] in {"Stable", "Established"}
+    again = Log()
+    for event in played.events:
+        again.now = event.at
+        again.say(event.body)
+    assert live_board(again.rate()) == live_board(played.rate())
+    assert json.loads(json.dumps(live_board(again.rate()).to_dict()))["rows"][0]["badge"] in {"Stable", "Established"}
 
 
 def test_a_disabled_model_leaves_the_board_and_its_votes_stay(played: Log) -> None:
@@ -105,15 +106,15 @@ def test_a_disabled_model_leaves_the_board_and_its_votes_stay(played: Log) -> No
     for event in played.events:
         log.say(event.body)
     log.say(e.ModelDisabled(model="m04"))
-    board = live_board(log.state)
+    board = live_board(log.rate())
     assert [row.rank for row in board.rows] == list(range(1, 10))
-    assert board.votes == live_board(played.state).votes
+    assert board.votes == live_board(played.rate()).votes
     with pytest.raises(KeyError):
         board["m04"]
 
 
 def test_only_contenders_have_a_pair_coverage_and_only_settled_ones_are_official_top(played: Log) -> None:
-    board = live_board(played.state)
+    board = live_board(played.rate())
     assert all((row.pair_coverage is not None) == (row.conservative_rank <= 8) for row in board.rows)
     coverages = [row.pair_coverage for row in board.rows if row.pair_coverage is not None]
     assert len(coverages) == 8
@@ -123,7 +124,7 @@ def test_only_contenders_have_a_pair_coverage_and_only_settled_ones_are_official
 
 def test_pair_coverage_is_counted_by_hand_on_a_small_board() -> None:
     """12 decisive votes needed on 2 prompts (there are only two): two on one prompt are min(1, 2/12, 1/2) = 1/6."""
-    board = live_board(small().state)
+    board = live_board(small().rate())
     by_name = {row.model: row.pair_coverage for row in board.rows}
     assert [row.model for row in board.rows] == ["m00", "m01", "m02"]
     assert by_name["m00"] == pytest.approx(2 / 12)
@@ -132,26 +133,26 @@ def test_pair_coverage_is_counted_by_hand_on_a_small_board() -> None:
 
 def test_an_excluded_vote_leaves_no_trace_on_the_board_and_a_restored_one_comes_back() -> None:
     log = small()
-    before = live_board(log.state)
+    before = live_board(log.rate())
     matchup = log.meet("m01", "m00", "p01", Choice.A)
-    with_vote = live_board(log.state)
+    with_vote = live_board(log.rate())
     log.say(e.Excluded(matchup_ids=(matchup,), reason="test"))
-    assert live_board(log.state).rows == before.rows
+    assert live_board(log.rate()).rows == before.rows
     log.say(e.Restored(matchup_ids=(matchup,), reason="test"))
-    assert live_board(log.state).rows == with_vote.rows
+    assert live_board(log.rate()).rows == with_vote.rows
 
 
 def evidence(log: Log, **changes: object) -> Evidence:
     """Every model's place alone in its range, kept over the window, and no large voter."""
-    names = [log.state.catalog.models[model].model for model in official_order(log.state)]
+    names = [log.state.catalog.models[model].model for model in official_order(log.rate())]
     places = {name: (place, place) for place, name in enumerate(names, start=1)}
     found = Evidence(places, 0.05, (dict(zip(names, range(1, len(names) + 1), strict=True)),))
     return replace(found, **changes)  # type: ignore[arg-type]
 
 
 def test_publication_looks_at_the_first_ten_and_turns_stable_as_votes_come_in(played: Log) -> None:
-    assert live_board(small().state, evidence=evidence(small())).publication.status == "calibrating"
-    assert live_board(played.state, evidence=evidence(played)).publication.status == "officially stable"
+    assert live_board(small().rate(), evidence=evidence(small())).publication.status == "calibrating"
+    assert live_board(played.rate(), evidence=evidence(played)).publication.status == "officially stable"
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,7 @@ def test_publication_looks_at_the_first_ten_and_turns_stable_as_votes_come_in(pl
 def test_each_of_our_rules_is_told_beside_the_label_and_holds_it_back_in_no_case(
     played: Log, changes: dict[str, object], broken: str
 ) -> None:
-    board = live_board(played.state, evidence=evidence(played, **changes))
+    board = live_board(played.rate(), evidence=evidence(played, **changes))
     assert board.publication.status == "officially stable"
     assert len(board.publication.deciding) == 3
     assert broken in {rule.name for rule in board.publication.beside if not rule.met}
@@ -176,23 +177,23 @@ def test_each_of_our_rules_is_told_beside_the_label_and_holds_it_back_in_no_case
         log.say(event.body)
     off = PublicationRules(largest_voter=1.0, median_places=0, order_kept=False)
     log.say(e.SettingsChanged(policy=Policy(publication=off)))
-    board = live_board(log.state)
+    board = live_board(log.rate())
     assert (board.publication.status, len(board.publication.rules)) == ("officially stable", 3)
     assert worth_knowing(board.publication) == ""
 
 
 def test_before_the_first_study_nothing_is_stable_and_no_range_is_shown(played: Log) -> None:
-    board = live_board(played.state)
+    board = live_board(played.rate())
     assert {row.badge for row in board.rows} <= {Badge.ESTABLISHED, Badge.PROVISIONAL}
     assert all(row.rank_low is row.rank_high is None for row in board.rows)
-    assert {row.badge for row in live_board(played.state, evidence=evidence(played)).rows} >= {Badge.STABLE}
+    assert {row.badge for row in live_board(played.rate(), evidence=evidence(played)).rows} >= {Badge.STABLE}
 
 
 def test_a_place_outside_its_range_widens_it_and_is_marked_and_is_never_stable(played: Log) -> None:
     found = evidence(played)
-    first = live_board(played.state, evidence=found).rows[0]
+    first = live_board(played.rate(), evidence=found).rows[0]
     assert first.badge is Badge.STABLE
-    row = live_board(played.state, evidence=replace(found, places={**found.places, first.model: (2, 3)})).rows[0]
+    row = live_board(played.rate(), evidence=replace(found, places={**found.places, first.model: (2, 3)})).rows[0]
     assert (row.rank, row.rank_low, row.rank_high, row.outside_range) == (1, 1, 3, True)
     assert row.badge is Badge.ESTABLISHED
 
@@ -204,11 +205,11 @@ def test_the_label_and_the_top_tier_are_about_the_order_that_is_shown(played: Lo
     for event in played.events:
         log.say(event.body)
     log.say(e.PhaseChanged(phase=phase))
-    last = log.state.catalog.model(live_board(log.state).rows[-1].model)
-    ratings = Ratings(log.state.seq, *(column.copy() for column in log.state.ratings.columns()))
+    last = log.state.catalog.model(live_board(log.rate()).rows[-1].model)
+    ratings = deepcopy(log.rate().ratings)
     ratings.legacy[last] = 3000.0
     ratings.deviation[last] = 350.0
-    board = live_board(log.state, ratings)
+    board = live_board(log.rate(), ratings)
     name = log.state.catalog.models[last].model
     assert (board.rows[0].model == name) == (phase < 3)
     deviations = sorted(row.deviation for row in board.rows[:10])
@@ -221,7 +222,7 @@ def test_the_label_and_the_top_tier_are_about_the_order_that_is_shown(played: Lo
 
 
 def test_expected_wins_add_up_to_the_decisive_votes_and_both_models_share_them(played: Log) -> None:
-    expected, information = expected_by_prompt(played.state)
+    expected, information = expected_by_prompt(played.rate())
     decisive = played.state.tallies.decisive_on.view
     assert expected.sum(axis=0) == pytest.approx(decisive.sum(axis=0) / 2)
     assert (information <= decisive / 4 + 1e-9).all()
@@ -237,7 +238,7 @@ def test_an_even_arena_has_consistent_models_and_a_moody_one_is_found() -> None:
         honest_chooser(rng, np.where(np.arange(8) == 3, -300.0, 0.0)),
     )
     play(log, 2500, rng, lambda a, b, p: (bright if p % 2 == 0 else dim)(a, b, p) if 3 in (a, b) else plain(a, b, p))
-    values = {row.model: row.consistency for row in live_board(log.state).rows}
+    values = {row.model: row.consistency for row in live_board(log.rate()).rows}
     assert values["m03"] is not None
     assert values["m03"] < 45
     assert min(value or 0 for name, value in values.items() if name != "m03") > values["m03"] + 20
@@ -245,7 +246,7 @@ def test_an_even_arena_has_consistent_models_and_a_moody_one_is_found() -> None:
 
 def test_a_models_detail_adds_up_to_its_row(played: Log) -> None:
     for name in ("m00", "m05", "m09"):
-        detail = model_detail(played.state, name)
+        detail = model_detail(played.rate(), name)
         for records in (detail.prompts, detail.opponents):
             assert sum(record.wins for record in records) == detail.row.wins
             assert sum(record.losses for record in records) == detail.row.losses
@@ -256,16 +257,16 @@ def test_a_models_detail_adds_up_to_its_row(played: Log) -> None:
 
 
 def test_neighbours_are_those_next_on_the_official_board(played: Log) -> None:
-    order = official_order(played.state)
+    order = official_order(played.rate())
     names = [played.state.catalog.models[model].model for model in order]
-    first, middle = model_detail(played.state, names[0]), model_detail(played.state, names[4])
+    first, middle = model_detail(played.rate(), names[0]), model_detail(played.rate(), names[4])
     assert [near.record.name for near in first.neighbours] == [names[1]]
     assert [(near.rank, near.record.name) for near in middle.neighbours] == [(4, names[3]), (6, names[5])]
     assert middle.heatmap.neighbours == (names[3], names[5])
 
 
 def test_the_heat_map_says_what_is_missing_of_two_votes_per_cell() -> None:
-    heat = model_detail(small().state, "m00").heatmap
+    heat = model_detail(small().rate(), "m00").heatmap
     assert heat.target == 2.0
     assert heat.opponents == ("m01", "m02")
     assert heat.decisive == ((2, 0), (0, 1))
@@ -276,15 +277,15 @@ def test_the_heat_map_says_what_is_missing_of_two_votes_per_cell() -> None:
 def test_an_unknown_or_disabled_model_is_an_error_that_names_it() -> None:
     log = small()
     with pytest.raises(ArenaError, match="otter"):
-        model_detail(log.state, "otter")
+        model_detail(log.rate(), "otter")
     log.say(e.ModelDisabled(model="m01"))
     with pytest.raises(ArenaError, match="m01"):
-        model_detail(log.state, "m01")
+        model_detail(log.rate(), "m01")
 
 
 def test_expected_wins_of_a_model_are_the_same_on_its_page_and_on_the_board(played: Log) -> None:
-    expected, _ = expected_by_prompt(played.state)
-    detail = model_detail(played.state, "m05", live_board(played.state))
+    expected, _ = expected_by_prompt(played.rate())
+    detail = model_detail(played.rate(), "m05", live_board(played.rate()))
     assert [record.expected_wins for record in detail.prompts] == pytest.approx(expected[5].tolist())
     assert sum(record.expected_wins for record in detail.opponents) == pytest.approx(expected[5].sum())
 
@@ -292,16 +293,16 @@ def test_expected_wins_of_a_model_are_the_same_on_its_page_and_on_the_board(play
 def test_recent_form_reads_from_the_models_side_and_leaves_out_what_does_not_count() -> None:
     log = small()
     last = log.meet("m00", "m01", "p00", Choice.B)
-    assert recent_form(log.book.votes, 0).letters == "WWDWXL"
-    assert recent_form(log.book.votes, 0, last=2).letters == "XL"
+    assert recent_form(log.book, 0).letters == "WWDWXL"
+    assert recent_form(log.book, 0, last=2).letters == "XL"
     log.say(e.Undone(matchup_id=last))
-    form = recent_form(log.book.votes, 0)
+    form = recent_form(log.book, 0)
     assert form.letters == "WWDWX"
     assert form.score == pytest.approx(3.5 / 4)
 
 
 def test_calibration_of_an_arena_and_of_one_model_seen_from_its_side(played: Log) -> None:
-    votes = vote_table(played.book.votes, played.state.catalog)
+    votes = vote_table(played.book, played.state.catalog)
     whole = arena_calibration(votes, played.state.policy.rating)
     assert whole.votes == int(votes.rated.sum())
     best = arena_calibration(votes, played.state.policy.rating, model=0)
@@ -310,12 +311,12 @@ def test_calibration_of_an_arena_and_of_one_model_seen_from_its_side(played: Log
 
 
 def test_the_path_of_a_model_ends_where_the_board_shows_it(played: Log) -> None:
-    votes = vote_table(played.book.votes, played.state.catalog)
+    votes = vote_table(played.book, played.state.catalog)
     for model in range(10):
         path = rating_path(votes, played.state.policy.rating, model)
         assert len(path.rating) == int(played.state.tallies.rated[model])
-        assert path.rating[-1] == played.state.track.now.rating[model]
-        assert path.deviation[-1] == played.state.track.now.deviation[model]
+        assert path.rating[-1] == played.rate().ratings.rating[model]
+        assert path.deviation[-1] == played.rate().ratings.deviation[model]
         assert path.recent_delta(5) == path.rating[-1] - path.rating[-6]
         assert path.recent_delta(10_000) == path.rating[-1] - 1500.0
 
@@ -323,15 +324,15 @@ def test_the_path_of_a_model_ends_where_the_board_shows_it(played: Log) -> None:
 def test_a_model_that_never_played_has_no_path_and_no_delta() -> None:
     log = new_log(3, 1)
     log.meet("m00", "m01", "p00", Choice.A)
-    path = rating_path(vote_table(log.book.votes, log.state.catalog), log.state.policy.rating, 2)
+    path = rating_path(vote_table(log.book, log.state.catalog), log.state.policy.rating, 2)
     assert len(path.rating) == 0
     assert path.recent_delta(20) is None
 
 
 def test_the_both_bad_trend_counts_every_vote_of_the_model_once(played: Log) -> None:
-    votes = vote_table(played.book.votes, played.state.catalog)
+    votes = vote_table(played.book, played.state.catalog)
     edges = np.linspace(votes.at[0], votes.at[-1] + 1, 7).astype(int).tolist()
-    row = live_board(played.state)["m03"]
+    row = live_board(played.rate())["m03"]
     trend = both_bad_trend(votes, 3, edges)
     assert sum(piece.votes for piece in trend) == row.votes
     assert sum(piece.both_bad for piece in trend) == row.both_bad
@@ -342,9 +343,9 @@ def test_the_both_bad_trend_counts_every_vote_of_the_model_once(played: Log) -> 
 
 
 def test_a_board_can_show_other_ratings_than_the_running_ones() -> None:
-    state = small().state
-    running = state.track.now
-    upside_down = Ratings(running.seq, -running.rating, *running.columns()[1:])
+    state = small().rate()
+    running = state.ratings
+    upside_down = Ratings(-running.rating, running.deviation, running.volatility, running.legacy)
     board, shown = live_board(state), live_board(state, upside_down)
     assert [row.rating for row in shown.rows] != [row.rating for row in board.rows]
     assert shown[board.rows[0].model].rating == -board.rows[0].rating
@@ -352,5 +353,5 @@ def test_a_board_can_show_other_ratings_than_the_running_ones() -> None:
     assert live_board(state) == board
     state.show(upside_down)
     assert live_board(state) == shown
-    state.show(None)
+    state.show(running)
     assert live_board(state) == board

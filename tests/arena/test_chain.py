@@ -1,4 +1,4 @@
-"""Whoever kept a head finds out every other history; version 2 of the chain tells nothing of what it covers."""
+"""Whoever kept a head finds out every other history; the chain tells nothing of what it covers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.arena.engines import answer, catalog, open_arena, play, sql
-from tests.arena.rewriting import EVERY, rewrite
+from tests.arena.rewriting import rewrite
 from tiltyard.arena import events as e
 from tiltyard.arena.chain import FIRST_HASH, LABELLED, label_of, leaf_of, link_event, new_salts, split
 from tiltyard.arena.heads import Head
 from tiltyard.arena.state import _HANDLERS
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.verify import Verification, rebuild, verify
+from tiltyard.arena.store.verify import Verification, verify
 from tiltyard.arena.units import HOUR
-from tiltyard.errors import ArenaError, StoreError
 
-VOTED = "SELECT seq, event_id FROM chain JOIN events ON id = event_id WHERE kind = 'voted' ORDER BY seq"
+VOTED = "SELECT seq FROM events WHERE kind = 'voted' ORDER BY seq"
 
 
 @pytest.fixture(scope="module")
@@ -43,58 +41,52 @@ def kept(original: tuple[str, list[Head]], copied_arena: Callable[[str], str]) -
 
 def _with_heads(url: str) -> list[Head]:
     heads = []
-    with open_arena(url, checkpoint_every=EVERY) as arena:
+    with open_arena(url) as arena:
         arena.append(catalog())
         for seed in range(2):
             play(arena, 8, seed=seed)
-            heads.append(Head(*verify(url, EVERY).head))
+            heads.append(Head(*verify(url).head))
     return heads
 
 
 def found(url: str, heads: list[Head]) -> Verification:
-    return verify(url, EVERY, heads)
+    return verify(url, heads)
 
 
 def cut(url: str, _: list[Head]) -> None:
     """The last votes never happened."""
     last = sql(url, VOTED)[-3][0]
-
-    def change(run: Callable[[str], None]) -> None:
-        run(f"DELETE FROM events WHERE id IN (SELECT event_id FROM chain WHERE seq >= {last})")
-        run(f"DELETE FROM chain WHERE seq >= {last}")
-
-    rewrite(url, change)
+    rewrite(url, lambda run: run(f"DELETE FROM events WHERE seq >= {last}"))
 
 
 def another_choice(url: str, _: list[Head]) -> None:
     """One early vote said something else."""
-    (event_id,) = sql(url, "SELECT id FROM events WHERE kind = 'voted' AND body LIKE '%\"A\"%' ORDER BY id LIMIT 1")[0]
-    rewrite(url, lambda run: run(f"UPDATE events SET body = replace(body, '\"A\"', '\"B\"') WHERE id = {event_id}"))
+    (seq,) = sql(url, "SELECT seq FROM events WHERE kind = 'voted' AND body LIKE '%\"A\"%' ORDER BY seq LIMIT 1")[0]
+    rewrite(url, lambda run: run(f"UPDATE events SET body = replace(body, '\"A\"', '\"B\"') WHERE seq = {seq}"))
 
 
 def swapped(url: str, _: list[Head]) -> None:
     """Two votes changed places."""
-    votes = sql(url, VOTED)[2:4]
-    (one, first), (other, second) = ((int(str(seq)), int(str(event_id))) for seq, event_id in votes)
+    one, other = (int(str(seq)) for (seq,) in sql(url, VOTED)[2:4])
 
     def change(run: Callable[[str], None]) -> None:
         for back in (1, 0):  # what was served goes with its vote
-            for seq, event_id in ((one - back, -1), (other - back, first - back), (one - back, second - back)):
-                run(f"UPDATE chain SET event_id = {event_id} WHERE seq = {seq}")
+            for seq, new in ((one - back, -1), (other - back, one - back), (-1, other - back)):
+                run(f"UPDATE events SET seq = {new} WHERE seq = {seq}")
 
     rewrite(url, change)
 
 
 def later(url: str, _: list[Head]) -> None:
     """A vote was cast at another hour."""
-    _, event_id = sql(url, VOTED)[2]
-    rewrite(url, lambda run: run(f"UPDATE events SET at = at + {HOUR} WHERE id = {event_id}"))
+    (seq,) = sql(url, VOTED)[2]
+    rewrite(url, lambda run: run(f"UPDATE events SET at = at + {HOUR} WHERE seq = {seq}"))
 
 
 def salted_anew(url: str, _: list[Head]) -> None:
     """Nothing but the salts is different."""
-    _, event_id = sql(url, VOTED)[2]
-    rewrite(url, lambda run: run(f"UPDATE events SET salt = '{new_salts(1)[0]}' WHERE id = {event_id}"))
+    (seq,) = sql(url, VOTED)[2]
+    rewrite(url, lambda run: run(f"UPDATE events SET salt = '{new_salts(1)[0]}' WHERE seq = {seq}"))
 
 
 @pytest.mark.parametrize("attack", [cut, another_choice, swapped, later, salted_anew])
@@ -139,7 +131,7 @@ def test_a_published_head_that_the_log_no_longer_has_is_named_without_being_give
     assert (problem.table, problem.where) == ("head", f"number {heads[0].seq}")
 
 
-def test_the_links_of_version_2_by_hand() -> None:
+def test_the_links_by_hand() -> None:
     """One served matchup: its public part and its rest are hashed apart, each with its own half of the salt."""
     text = (
         '{"kind":"matchup_served","matchup_id":"m","voter":"v","prompt_id":"p","model_a":"x","model_b":"y",'
@@ -211,24 +203,3 @@ def test_every_kind_on_which_a_board_depends_is_named_in_its_label() -> None:
 def test_text_that_looks_like_a_field_stays_where_it_is() -> None:
     body = e.Voted(matchup_id='x","choice":"A","undo_until":7', choice=e.Choice.A)
     assert split(e.encode_body(body)) == (e.encode_body(body), "")
-
-
-def test_nobody_changes_the_version_of_the_chain_by_hand(kept: tuple[str, list[Head]]) -> None:
-    url, heads = kept
-    body = e.ChainUpgraded(until=heads[1].seq, head=heads[1].hash, link="0" * 64)
-    with open_arena(url, checkpoint_every=EVERY) as arena, pytest.raises(ArenaError, match="by hand"):
-        arena.append([body])
-    store = Store.open(url, EVERY)
-    store.append([body], at=1)
-    store.follow(store.load())
-    store.close()
-    assert "version 2 already" in str(found(url, []).problems[0])
-
-
-def test_a_log_cannot_go_back_to_version_1(kept: tuple[str, list[Head]]) -> None:
-    """An event whose salt is taken away has no link of version 2, and version 1 no longer counts."""
-    url, _ = kept
-    sql(url, "UPDATE events SET salt = NULL WHERE id = (SELECT event_id FROM chain WHERE seq = 30)")
-    assert [problem.where for problem in found(url, []).problems] == ["number 30"]
-    with pytest.raises(StoreError, match="number 30"):
-        rebuild(url, EVERY)

@@ -55,8 +55,8 @@ def crowd(rng: np.random.Generator, riggers: int, target: int, sessions: int = 6
 
 
 def flags_of(log: Log) -> tuple[list[VoterFlag], list[ExclusionProposal]]:
-    votes = vote_table(log.book.votes, log.state.catalog)
-    flags = flag_voters(votes, log.state.track.now.rating, RULES)
+    votes = vote_table(log.book, log.state.catalog)
+    flags = flag_voters(votes, log.rate().ratings.rating, RULES)
     return flags, propose_exclusions(votes, flags)
 
 
@@ -122,26 +122,26 @@ def test_answers_of_a_model_that_an_import_adds_meanwhile_are_screened_once_it_i
 
 def test_excluding_what_is_proposed_takes_the_target_back_to_its_place_and_restoring_undoes_it() -> None:
     log, _ = crowd(np.random.default_rng(3), riggers=6, target=8)
-    place = live_board(log.state)["m08"].rank
-    before = live_board(log.state).rows
+    place = live_board(log.rate())["m08"].rank
+    before = live_board(log.rate()).rows
     flags, proposals = flags_of(log)
     events = events_of(flags, proposals=proposals)
     for body in events:
         log.say(body)
     assert place <= 7
-    assert live_board(log.state)["m08"].rank >= 8
+    assert live_board(log.rate())["m08"].rank >= 8
     for body in events:
         if isinstance(body, e.Excluded):
             log.say(e.Restored(matchup_ids=body.matchup_ids, reason="looked at by hand"))
-    assert live_board(log.state).rows == before
+    assert live_board(log.rate()).rows == before
 
 
 def test_flags_alone_change_nothing() -> None:
     log, _ = crowd(np.random.default_rng(4), riggers=3, target=8, sessions=20)
-    before = live_board(log.state).rows
+    before = live_board(log.rate()).rows
     for body in events_of(flags_of(log)[0]):
         log.say(body)
-    assert live_board(log.state).rows == before
+    assert live_board(log.rate()).rows == before
 
 
 def test_a_proposal_names_every_counted_vote_of_the_voter_and_why() -> None:
@@ -170,7 +170,7 @@ def test_an_anomaly_is_flagged_at_alpha_and_excluded_only_when_it_is_much_rarer(
     (flag,) = flags
     assert (flag.voter, flag.flag) == ("odd", "anomaly")
     assert flag.sure == bool(proposals)
-    anomalies = voter_anomalies(vote_table(log.book.votes, log.state.catalog))
+    anomalies = voter_anomalies(vote_table(log.book, log.state.catalog))
     (test,) = anomalies.values()
     assert test.votes == 15
     assert test.corrected < 0.1 < test.p_value, "as published the test cannot see it"
@@ -218,7 +218,7 @@ def test_votes_on_a_telling_answer_are_proposed_for_exclusion() -> None:
     first = log.meet("m00", "m01", "p00", Choice.A)
     log.meet("m01", "m02", "p00", Choice.A)
     served = {event.body.matchup_id: event.body for event in log.events if isinstance(event.body, e.MatchupServed)}
-    votes = vote_table(log.book.votes, log.state.catalog)
+    votes = vote_table(log.book, log.state.catalog)
     shown = [(served[name].response_a, served[name].response_b) for name in votes.matchup_ids]
     flag = AnswerFlag("m00/p00", "m00", "m00", "I am m00")
     proposal = propose_unblinded(votes, shown, [flag])

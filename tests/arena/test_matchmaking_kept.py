@@ -24,7 +24,7 @@ from tiltyard.arena.matchmaking.exposure import targets
 from tiltyard.arena.matchmaking.tables import Deficits, RankOrder, Servable, WorkingTables
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store.state_bytes import decode_state, encode_state
+from tiltyard.arena.store.checkpoints import decode_state, encode_state
 
 MODELS, PROMPTS = 7, 4
 CHOICES = tuple(e.Choice)
@@ -106,8 +106,8 @@ def test_a_state_that_was_long_in_use_serves_what_a_fresh_copy_of_it_serves(
     for deed, n in story:
         told.do(deed, n)
         choose(state, np.random.default_rng(n), SeenMatchups())
-    copy = decode_state(encode_state(state), state.book)
-    assert copy is not None
+    copy = decode_state(encode_state(state), state.votes)
+    copy.show(state.ratings)
     assert choose(state, np.random.default_rng(seed), SeenMatchups()) == next_matchup(
         copy, np.random.default_rng(seed), {}
     )
@@ -164,7 +164,7 @@ def settle(state: ArenaState) -> None:
     """Add up the votes and matchups that wait to be counted until somebody looks."""
     assert state.tallies.revision >= 0
     assert state.schedule.revision >= 0
-    assert state.track.now.seq >= 0
+    assert len(state.ratings.rating) == len(state.catalog.models)
 
 
 def containers(module: ModuleType) -> dict[str, object]:

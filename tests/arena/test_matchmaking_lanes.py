@@ -367,7 +367,7 @@ def test_a_new_model_meets_the_middle_and_not_the_bottom() -> None:
     yard = Yard(9, 3)
     yard.everybody_meets(10, better=0.9)
     yard.add_model(9, range(3))
-    rating = yard.state.track.now.rating
+    rating = yard.state.ratings.rating
     opponents = uncertainty.best_opponents(view_of(yard), 9).tolist()
     middle = np.argsort(np.abs(rating[:9] - 1500.0))[:4].tolist()
     assert set(opponents) <= set(middle)

@@ -177,9 +177,7 @@ def test_probabilities_allow_for_what_a_voter_has_seen(phase: int) -> None:
 def test_no_model_takes_more_than_a_quarter_of_the_traffic() -> None:
     yard = Yard(20, 4)
     for number in range(400):
-        yard.play(
-            number % 20, (number + 1 + number // 20) % 20 if number % 20 != (number + 1 + number // 20) % 20 else 0, 0
-        )
+        yard.play(number % 20, (number + 1 + number // 20 % 19) % 20, 0)
     yard.add_model(20, range(4))
     latest: deque[int] = deque(maxlen=40)
     total = 0

@@ -51,8 +51,8 @@ def test_the_board_of_a_log_agrees_with_the_live_order_and_leaves_both_bad_out()
     rng = np.random.default_rng(2)
     log = new_log(8, 6)
     play(log, 1500, rng, honest_chooser(rng, np.linspace(250.0, -250.0, 8)), close=0.3)
-    live = [row.model for row in live_board(log.state).rows]
-    votes = vote_table(log.book.votes, log.state.catalog)
+    live = [row.model for row in live_board(log.rate()).rows]
+    votes = vote_table(log.book, log.state.catalog)
     board = offline_board(votes, live)
     assert board.tau_live is not None
     assert board.tau_live > 0.8
@@ -80,7 +80,7 @@ def test_models_added_out_of_the_order_of_their_names_keep_their_votes() -> None
     for _ in range(9):
         log.meet("zebra", "ant", "p", Choice.A)
     log.meet("zebra", "ant", "p", Choice.B)
-    board = offline_board(vote_table(log.book.votes, log.state.catalog), ["zebra", "ant"])
+    board = offline_board(vote_table(log.book, log.state.catalog), ["zebra", "ant"])
     assert [row.model for row in board.rows] == ["zebra", "ant"]
     assert board.rows[0].rating - board.rows[1].rating == pytest.approx(400 * np.log10(9))
     assert board.tau_live == pytest.approx(1.0)
@@ -91,7 +91,7 @@ def test_excluded_votes_are_not_rated() -> None:
     for choice in (Choice.A, Choice.B, Choice.A):
         last = log.meet("m00", "m01", "p00", choice)
     log.say(e.Excluded(matchup_ids=(last,), reason="test"))
-    assert offline_board(vote_table(log.book.votes, log.state.catalog), ["m00", "m01"]).votes == 2
+    assert offline_board(vote_table(log.book, log.state.catalog), ["m00", "m01"]).votes == 2
 
 
 def test_a_model_that_met_nobody_is_named_and_the_others_are_rated() -> None:

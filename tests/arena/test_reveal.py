@@ -15,7 +15,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena import voting
 from tiltyard.arena.screening import screen
 from tiltyard.arena.store import log
-from tiltyard.arena.store.publishing import last_public, pending_votes, published_until
+from tiltyard.arena.store.matchups import public_until
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.units import SECOND
 from tiltyard.arena.voting import Ballot, Decision, Gone, MatchupStatus, NoVote, TooLate
@@ -189,11 +189,11 @@ def test_names_leave_only_with_a_commit(arena_url: str, monkeypatch: pytest.Monk
         name = arena.serve("ann").matchup_id
         arena.vote(name, "ann", A, reveal=False)
 
-        def refuse(*_: object) -> list[log.WrittenEvent]:
+        def refuse(*_: object) -> str:
             raise ArenaError("the disk is full")
 
         with monkeypatch.context() as broken:
-            broken.setattr(log, "write_events", refuse)
+            broken.setattr(log, "append_events", refuse)
             with pytest.raises(ArenaError, match="disk is full"):
                 arena.reveal(name, "ann")
         arena.undo(name, "ann")
@@ -201,21 +201,35 @@ def test_names_leave_only_with_a_commit(arena_url: str, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("recent", "until"),
+    ("done", "public"),
     [
-        ([], 100),
-        ([(90, None)], 89),
-        ([(95, None), (90, None)], 89),
-        ([(90, 95)], 100),  # undone, and all of it may be seen
-        ([(95, None), (90, 93)], 94),
-        ([(95, None), (90, 97)], 89),  # the vote would be seen and its undo not
-        ([(97, None), (95, 98), (93, 96), (90, 92)], 92),
+        ("", ""),
+        ("vA", ""),
+        ("vA vB", ""),
+        ("vA uA", "vA uA"),  # undone, and all of it may be seen
+        ("vA uA vB", "vA uA"),
+        ("vA vB uA", ""),  # the vote would be seen and its undo not
+        ("vA uA vB vC uB uC vD", "vA uA vB vC uB uC"),
+        ("vA uA vB uB vC vD uC", "vA uA vB uB"),
+        ("vA rA vB", "vA rA"),
+        ("vA vB rB", ""),
     ],
 )
-def test_the_public_log_ends_before_the_first_vote_that_is_not_settled(
-    recent: list[tuple[int, int | None]], until: int
-) -> None:
-    assert last_public(100, recent) == until
+@rule_above_the_store
+def test_the_public_log_ends_before_the_first_vote_that_is_not_settled(arena_url: str, done: str, public: str) -> None:
+    """`v`, `u` and `r`: a vote whose names are held back, its undo, its reveal; the letter is the voter."""
+    clock = Clock()
+    with open_arena(arena_url, clock) as arena:
+        arena.append(catalog())
+        names = {voter: arena.serve(voter).matchup_id for voter in "ABCD"}
+        before = arena.read(lambda state: state.seq)
+        for act, voter in done.split():
+            if act == "v":
+                arena.vote(names[voter], voter, A, reveal=False)
+            else:
+                (arena.undo if act == "u" else arena.reveal)(names[voter], voter)
+        with arena.store.database.read() as connection:
+            assert public_until(connection, clock()) == before + len(public.split())
 
 
 @rule_above_the_store
@@ -232,7 +246,7 @@ def test_an_undo_publishes_its_own_vote_and_nobody_elses(arena_url: str) -> None
 
         def public() -> int:
             with arena.store.database.read() as connection:
-                return published_until(connection, clock())
+                return public_until(connection, clock())
 
         assert public() == before
         arena.reveal(hers, "ann")
@@ -249,39 +263,8 @@ def test_a_vote_that_held_back_its_names_becomes_public_when_they_may_be_told_an
         arena.vote(name, "ann", A, reveal=False)
         latest = clock() + UNDO_SECONDS * SECOND + voting.CLOCK_MARGIN
         with arena.store.database.read() as connection:
-            assert published_until(connection, latest) == before
-            assert pending_votes(connection, latest) == {name}
-            assert published_until(connection, latest + 1) == before + 1
-            assert pending_votes(connection, latest + 1) == set()
-
-
-def test_an_undo_that_has_no_number_yet_keeps_its_vote_from_the_public(arena_url: str) -> None:
-    """The projector of another host is slow: by its time the vote would be final, but it was undone in time."""
-    clock = Clock()
-    with open_arena(arena_url, clock) as arena:
-        arena.append(catalog())
-        name = arena.serve("ann").matchup_id
-        before = arena.read(lambda state: state.seq)
-        arena.vote(name, "ann", A, reveal=False)
-        arena.store.append([e.Undone(matchup_id=name)], at=clock())
-        clock.turn(60)
-        with arena.store.database.read() as connection:
-            assert published_until(connection, clock()) == before
-
-
-def test_a_public_log_that_shows_a_vote_shows_its_undo_even_while_another_undo_has_no_number(arena_url: str) -> None:
-    """Ann undoes after Bob's vote, which is held back: the public log must end before hers, whatever Cleo does."""
-    clock = Clock()
-    with open_arena(arena_url, clock) as arena:
-        arena.append(catalog())
-        names = {voter: arena.serve(voter).matchup_id for voter in ("ann", "bob", "cleo")}
-        before = arena.read(lambda state: state.seq)
-        for voter, name in names.items():
-            arena.vote(name, voter, A, reveal=False)
-        arena.undo(names["ann"], "ann")
-        arena.store.append([e.Undone(matchup_id=names["cleo"])], at=clock())
-        with arena.store.database.read() as connection:
-            assert published_until(connection, clock()) == before
+            assert public_until(connection, latest) == before
+            assert public_until(connection, latest + 1) == before + 1
 
 
 def test_screening_finds_who_keeps_only_some_of_their_votes(sqlite_url: str) -> None:

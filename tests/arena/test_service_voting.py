@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.arena.databases import rule_above_the_store
-from tests.arena.engines import Clock, answer, catalog, open_arena, play, sql
+from tests.arena.engines import Clock, answer, board_of, catalog, open_arena, play, sql
 from tests.forked import PATIENCE_SECONDS
 from tiltyard.arena import commands
 from tiltyard.arena import events as e
@@ -128,16 +128,16 @@ def test_an_undone_vote_leaves_no_trace_in_the_ratings_and_the_matchup_stays_bur
     with open_arena(arena_url, clock) as arena:
         arena.append(catalog())
         play(arena, 20)
-        before = arena.read(lambda state: [column.copy() for column in state.track.now.columns()])
+        before = board_of(arena)
         served = arena.serve("ann")
         arena.vote(served.matchup_id, "ann", A, reveal=False)
         clock.turn(4.9)
         arena.undo(served.matchup_id, "ann")
         arena.undo(served.matchup_id, "ann")
-        after = arena.read(lambda state: [column.copy() for column in state.track.now.columns()])
+        after = board_of(arena)
         with pytest.raises(Gone):
             arena.vote(served.matchup_id, "ann", A)
-    assert all((x == y).all() for x, y in zip(before, after, strict=True))
+    assert after == before
     assert verify(arena_url).clean
 
 

@@ -6,17 +6,17 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy, RatingRules
-from tiltyard.arena.rating_track import KEPT_EVERY, RatingTrack
-from tiltyard.arena.schedule import Reserved, Schedule
+from tiltyard.arena.ratings import rate_votes
+from tiltyard.arena.schedule import Schedule
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store.state_bytes import decode_state, encode_state
+from tiltyard.arena.store.checkpoints import decode_state, encode_state
 from tiltyard.arena.tallies import WORTH_ARRAYS, Tallies
-from tiltyard.arena.votes import MemoryVoteBook
+from tiltyard.arena.votes import VoteColumns
 
 CHOICES = tuple(e.Choice)
 votes_of_few = st.lists(
@@ -45,7 +45,7 @@ def served(number: int, a: int, b: int, prompt: int = 0, lane: e.Lane = "coverag
 
 
 def arena(models: int = 4, prompts: int = 3) -> ArenaState:
-    state = ArenaState(MemoryVoteBook())
+    state = ArenaState()
     for i in range(models):
         apply(state, e.ModelAdded(model=f"m{i}", display_name=f"M{i}"))
     for j in range(prompts):
@@ -57,15 +57,15 @@ def apply(state: ArenaState, body: e.AnyBody) -> None:
     state.apply(state.seq + 1, e.Event(state.seq + 1, body))
 
 
-def random_votes(state: ArenaState, n: int, seed: int, *, look_every: int = 0) -> None:
+def random_votes(state: ArenaState, n: int, seed: int, left_out: tuple[int, ...] = ()) -> None:
     rng = np.random.default_rng(seed)
     models, prompts = len(state.catalog.models), len(state.catalog.prompts)
     for number in range(n):
         a, b = rng.choice(models, 2, replace=False)
         apply(state, served(number, int(a), int(b), int(rng.integers(prompts))))
-        apply(state, e.Voted(matchup_id=f"x{number}", choice=CHOICES[rng.integers(4)]))
-        if look_every and number % look_every == 0:
-            assert state.track.now.seq == state.seq
+        choice = CHOICES[rng.integers(4)]
+        left = number in left_out
+        apply(state, e.Skipped(matchup_id=f"x{number}") if left else e.Voted(matchup_id=f"x{number}", choice=choice))
 
 
 @given(votes_of_few)
@@ -96,80 +96,28 @@ def test_a_vote_counted_and_taken_out_leaves_no_trace() -> None:
     assert not tallies.pair_prompts
 
 
-def test_ratings_of_votes_that_waited_are_those_of_votes_looked_at_one_by_one() -> None:
-    waiting, looking = arena(), arena()
-    random_votes(waiting, 300, seed=3)
-    random_votes(looking, 300, seed=3, look_every=1)
-    assert encode_state(waiting) == encode_state(looking)
-
-
 @pytest.mark.parametrize("gone", [(0,), (299,), (150, 290), (10, 280, 299)])
-def test_ratings_after_votes_were_taken_out_are_those_of_a_log_without_them(gone: tuple[int, ...]) -> None:
-    without, full = RatingTrack(RatingRules()), arena()
-    random_votes(full, 300, seed=5)
-    apply(full, e.Excluded(matchup_ids=tuple(f"x{number}" for number in gone), reason="test"))
-    without.grow(4)
-    assert isinstance(full.book, MemoryVoteBook)
-    for number, vote in enumerate(full.book.votes):
-        if number not in gone:
-            without.vote(vote.seq, vote.a, vote.b, vote.choice)
-    for mine, other in zip(full.track.now.columns(), without.now.columns(), strict=True):
-        assert (mine == other).all()
-    apply(full, e.Restored(matchup_ids=tuple(f"x{number}" for number in gone), reason="test"))
+def test_tallies_and_ratings_after_votes_were_taken_out_are_those_of_a_log_without_them(gone: tuple[int, ...]) -> None:
+    full, without, restored = arena(), arena(), arena()
+    names = tuple(f"x{number}" for number in gone)
+    for state in (full, without, restored):
+        random_votes(state, 300, seed=5, left_out=gone if state is without else ())
+    for state in (full, restored):
+        apply(state, e.Excluded(matchup_ids=names, reason="test"))
+    assert counts(full) == counts(without)
+    assert full.excluded == set(names)
+    apply(restored, e.Restored(matchup_ids=names, reason="test"))
     again = arena()
     random_votes(again, 300, seed=5)
-    for mine, other in zip(full.track.now.columns(), again.track.now.columns(), strict=True):
-        assert (mine == other).all()
+    assert counts(restored) == counts(again)
 
 
-def test_an_undo_soon_after_the_vote_needs_no_history() -> None:
-    track, without = RatingTrack(RatingRules()), RatingTrack(RatingRules())
-    rng = np.random.default_rng(8)
-    for each in (track, without):
-        each.grow(3)
-    for seq in range(1, 3 * KEPT_EVERY):
-        a, b = (int(number) for number in rng.choice(3, 2, replace=False))
-        choice = CHOICES[rng.integers(4)]
-        track.vote(seq, a, b, choice)
-        if seq != 3 * KEPT_EVERY - 5:
-            without.vote(seq, a, b, choice)
-    track.change([3 * KEPT_EVERY - 5])
-    for mine, other in zip(track.now.columns(), without.now.columns(), strict=True):
-        assert (mine == other).all()
-
-
-@settings(max_examples=60)
-@given(st.lists(st.tuples(st.sampled_from("rsvfw"), st.integers(0, 5)), max_size=40), st.integers(1, 6))
-def test_early_matchups_end_where_the_log_puts_them(steps: list[tuple[str, int]], window: int) -> None:
-    """r: reserve; s: another's matchup is chained; v: one is voted on; f: ours is chained; w: the window changes."""
-    live, log = Schedule(window, 2), Schedule(window, 2)
-    for schedule in (live, log):
-        schedule.grow(4, 2)
-    early: list[Reserved] = []
-    for number, (step, choice) in enumerate(steps):
-        lane = "contender" if choice % 3 else "coverage"
-        new = Reserved(f"x{number}", "v", choice % 4, (choice + 1) % 4, choice % 2, lane, 0)
-        if step == "r":
-            live.reserve(new)
-            early.append(new)
-        elif step == "s":
-            live.serve(new)
-            log.serve(new)
-        elif step == "f" and early:
-            mine = early.pop(choice % len(early))
-            live.serve(mine)
-            log.serve(mine)
-        elif step == "v" and log.in_flight:
-            name = list(log.in_flight)[choice % len(log.in_flight)]
-            assert live.resolve(name) == log.resolve(name)
-        elif step == "w":
-            live.resize(choice + 1, 2)
-            log.resize(choice + 1, 2)
-    assert live.early == len(early)
-    for left in early[::2]:
-        live.release(left.matchup_id)
-    live.set_aside()
-    assert facts(live) == facts(log)
+def counts(state: ArenaState) -> tuple[object, ...]:
+    """Who won against whom on what, and the ratings that follow."""
+    tallies, rated = state.tallies, rate_votes(state.votes.table(state.catalog), state.policy.rating)
+    grids = (tallies.wins, tallies.ties, tallies.both_bad, tallies.rated_on, tallies.half_points_on)
+    columns = (rated.rating, rated.deviation, rated.volatility, rated.legacy)
+    return (*(grid.view.tolist() for grid in grids), *(column.tolist() for column in columns), tallies.pair_prompts)
 
 
 def facts(schedule: Schedule) -> tuple[object, ...]:
@@ -198,31 +146,12 @@ def test_a_frozen_state_goes_on_as_if_it_had_never_stopped() -> None:
     apply(whole, e.SettingsChanged(policy=Policy(window_matchups=4000, rating=RatingRules(volatility=0.01))))
     apply(whole, e.ModelDisabled(model="m3"))
     frozen = encode_state(whole)
-    again = decode_state(frozen, whole.book)
-    assert again is not None
+    again = decode_state(frozen, VoteColumns(whole.votes))
     assert encode_state(again) == frozen
-    whole_votes = list(whole.book.votes) if isinstance(whole.book, MemoryVoteBook) else []
     for state in (whole, again):
-        book = MemoryVoteBook()
-        for vote in whole_votes:
-            book.cast(vote)
-        state.book = state.track.history = book
         apply(state, e.Voted(matchup_id="x900", choice=e.Choice.B))
         apply(state, e.ModelAdded(model="m4", display_name="late"))
         apply(state, e.Undone(matchup_id="x900"))
         apply(state, e.Excluded(matchup_ids=("x3", "x77"), reason="test"))
     assert encode_state(again) == encode_state(whole)
     assert facts(again.schedule) == facts(whole.schedule)
-
-
-@pytest.mark.soak
-def test_plain_and_compiled_loops_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run: the test of this name in tests/ratings/test_glicko2.py."""
-    pytest.importorskip("numba")
-    frozen = []
-    for mode in ("always", "never"):
-        monkeypatch.setenv("TILTYARD_COMPILE", mode)
-        state = arena(12, 5)
-        random_votes(state, 600, seed=11)
-        frozen.append(encode_state(state))
-    assert frozen[0] == frozen[1]

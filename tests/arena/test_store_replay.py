@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -16,18 +15,25 @@ from tests.arena.databases import Databases, make_empty_arena, rule_above_the_st
 from tests.arena.engines import CHOICES, Clock, any_matchup, catalog, open_arena, play, sql
 from tests.sizes import size
 from tiltyard.arena import events as e
-from tiltyard.arena import folding
 from tiltyard.arena.policy import Policy, RatingRules
 from tiltyard.arena.service import Arena
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.state_bytes import encode_state
+from tiltyard.arena.store.checkpoints import encode_state, keep_checkpoint, load_state, load_votes
+from tiltyard.arena.store.matchups import COLUMNS, public_until
+from tiltyard.arena.store.reading import events_in_order
 from tiltyard.arena.store.verify import rebuild, verify
+from tiltyard.arena.votes import VoteColumns
 from tiltyard.errors import ArenaError
 
 steps_of_a_history = st.lists(
     st.tuples(
         st.sampled_from(
-            ["votes"] * 6 + ["undo", "reveal", "skip", "exclude", "restore", "policy", "rules", "model", "disable"]
+            [
+                *["votes"] * 6,
+                *("checkpoint", "undo", "reveal", "skip", "expire", "exclude", "restore"),
+                *("policy", "rules", "model", "disable"),
+            ]
         ),
         st.integers(0, 1000),
     ),
@@ -83,8 +89,17 @@ class History:
         if ids:
             self.arena.append([e.Restored(matchup_ids=ids, reason="test")])
 
+    def checkpoint(self, number: int) -> None:
+        """What the reader does once in a while: at the end of the public log."""
+        with self.arena.store.database.write(lock=True) as connection:
+            keep_checkpoint(connection, load_state(connection, public_until(connection, self.clock()))[0])
+
+    def expire(self, number: int) -> None:
+        self.arena.serve("sleeper")
+        self.arena.expire_due(self.clock.now + 10**12)
+
     def policy(self, number: int) -> None:
-        self.arena.append([e.SettingsChanged(policy=Policy(window_matchups=1 + number % 30, snapshot_seconds=600))])
+        self.arena.append([e.SettingsChanged(policy=Policy(window_matchups=1 + number % 30))])
 
     def rules(self, number: int) -> None:
         rules = RatingRules(volatility=0.001 + number / 1e5, legacy_k=float(8 + number % 24))
@@ -106,8 +121,9 @@ class History:
 def walk(url: str, steps: list[tuple[str, int]]) -> bytes:
     """The state after the steps, frozen: always the same clock, ids and chance."""
     clock, ids, rng = Clock(), iter(f"matchup-{number}" for number in range(10_000)), np.random.default_rng(len(steps))
-    store = Store.open(url, OFTEN)
-    with Arena(store, chooser=any_matchup, now=clock, rng=rng, new_id=lambda: next(ids), idle_seconds=3600) as arena:
+    with Arena(
+        Store.open(url), chooser=any_matchup, now=clock, rng=rng, new_id=lambda: next(ids), idle_seconds=3600
+    ) as arena:
         arena.append(catalog())
         history = History(arena, clock)
         for step, number in steps:
@@ -116,18 +132,32 @@ def walk(url: str, steps: list[tuple[str, int]]) -> bytes:
 
 
 def check_replay(url: str, live: bytes) -> None:
-    with patch.object(folding, "WORTH_COLUMNS", 2):  # however short: what was written one by one is folded as columns
-        store = Store.open(url, OFTEN)
-        assert encode_state(store.load().state) == live
-        store.close()
-        found = verify(url, OFTEN)
+    """Fold, checkpoint, table and a second process agree; and what is made anew is what was there."""
+    rows = table_of(url)
+    whole = ArenaState()
+    store = Store.open(url)
+    for event in events_in_order(store):
+        whole.apply(whole.seq + 1, event)
+    assert encode_state(whole) == live
+    assert isinstance(whole.votes, VoteColumns)
+    with store.database.read() as connection:
+        assert encode_state(load_state(connection)[0]) == live
+        state, votes, _ = load_votes(connection)
+    store.close()
+    assert encode_state(state) == live
+    assert list(votes) == list(whole.votes)
+    with open_arena(url) as second:
+        assert second.read(encode_state) == live
+    found = verify(url)
     assert found.clean, found.problems
-    rebuild(url, OFTEN)
-    assert verify(url, OFTEN).clean
+    rebuild(url)
+    assert table_of(url) == rows
+    assert verify(url).clean
 
 
-OFTEN = 30
-"""Events between checkpoints, so that short histories cross several."""
+def table_of(url: str) -> list[tuple[object, ...]]:
+    return sql(url, f"SELECT {', '.join(COLUMNS)} FROM matchups ORDER BY id")
+
 
 few = settings(
     max_examples=size(2, soak=20),
@@ -141,7 +171,9 @@ EVERYTHING = [
         ("reveal", 2),
         ("model", 0),
         ("votes", 37),
+        ("checkpoint", 0),
         ("exclude", 1),
+        ("expire", 1),
         ("skip", 0),
         ("rules", 500),
     ),
@@ -203,61 +235,44 @@ def test_many_histories_replay_bit_for_bit(
     check_replay(url, walk(url, steps))
 
 
-def test_both_databases_hold_the_same_log_and_the_same_ratings(
+def test_both_databases_hold_the_same_log_matchups_and_state(
     on_sqlite: tuple[str, bytes], on_postgresql: tuple[str, bytes]
 ) -> None:
-    """With the same clock, ids and chance. Floats too: both ran on this machine."""
-    written = "SELECT seq, at, body FROM chain JOIN events ON id = event_id ORDER BY seq"
+    """With the same clock, ids and chance."""
+    written = "SELECT seq, at, kind, body FROM events ORDER BY seq"
     assert sql(on_sqlite[0], written) == sql(on_postgresql[0], written)
+    assert table_of(on_sqlite[0]) == table_of(on_postgresql[0])
     assert on_sqlite[1] == on_postgresql[1]
 
 
 @rule_above_the_store
-def test_a_follower_that_lags_behind_ends_in_the_same_state(arena_url: str) -> None:
-    """It takes in undo, exclusion and new rules when the tables already show what came after them."""
+def test_a_second_process_that_lags_behind_ends_in_the_same_state(arena_url: str) -> None:
+    """It takes in undo, exclusion and new rules when the table already shows what came after them."""
     clock = Clock()
-    follower = Store.open(arena_url, OFTEN)
-    with open_arena(arena_url, clock, checkpoint_every=OFTEN) as arena:
+    with open_arena(arena_url, clock) as arena, open_arena(arena_url, clock) as second:
         arena.append(catalog())
         history = History(arena, clock)
         history.do("votes", 37)
-        replica = follower.load()
-        at = replica.state.seq
+        at = second.read(lambda state: state.seq)
         for step, number in EVERYTHING:
             history.do(step, number)
         live = arena.read(encode_state)
-    assert replica.state.seq == at
-    follower.follow(replica)
-    follower.close()
-    assert encode_state(replica.state) == live
+        assert second.read(encode_state) == live
+        assert second.read(lambda state: state.seq) > at
 
 
 @rule_above_the_store
 def test_an_arena_starts_from_its_newest_checkpoint_and_not_from_the_beginning(arena_url: str) -> None:
-    with open_arena(arena_url, checkpoint_every=OFTEN) as arena:
+    with open_arena(arena_url, Clock()) as arena:
         arena.append(catalog())
         play(arena, 60)
+        with arena.store.database.write(lock=True) as connection:
+            at = load_state(connection, 100)[0]
+            keep_checkpoint(connection, at)
         live = arena.read(encode_state)
-    before = sql(arena_url, "SELECT max(seq) FROM checkpoints")[0][0]
-    sql(arena_url, f"DELETE FROM chain WHERE seq < {before}")  # the beginning is never looked at
-    store = Store.open(arena_url, OFTEN)
-    assert encode_state(store.load().state) == live
-    store.close()
-
-
-@rule_above_the_store
-def test_a_snapshot_of_every_model_is_kept_when_an_hour_is_over(arena_url: str) -> None:
-    clock = Clock()
-    with open_arena(arena_url, clock, checkpoint_every=OFTEN) as arena:
-        arena.append(catalog())
-        for _ in range(3):
-            play(arena, 10)
-            clock.turn(3600)
-    rows = sql(arena_url, "SELECT at, count(*), sum(rated) FROM snapshots GROUP BY at ORDER BY at")
-    assert len(rows) == 2  # the last hour is not over: nothing has happened after it
-    assert all(int(str(at)) % 3_600_000_000 == 0 and count == 4 for at, count, _ in rows)
-    assert rows[0][2] < rows[1][2]  # type: ignore[operator]
-    assert verify(arena_url, OFTEN).clean
+    sql(arena_url, "UPDATE events SET body = 'never looked at' WHERE seq < 100 AND kind = 'voted'")
+    with open_arena(arena_url) as arena:
+        assert arena.read(encode_state) == live
 
 
 def test_settings_that_make_no_sense_never_reach_the_log(sqlite_url: str) -> None:

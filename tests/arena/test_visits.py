@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import threading
 import time
 import traceback
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-import sqlalchemy as sa
 
 from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import SECOND, START, Clock, catalog, open_arena, sql
@@ -21,13 +19,10 @@ from tiltyard.arena.events import Choice
 from tiltyard.arena.randomness import random_id, random_seed
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
-from tiltyard.arena.store.reading import cast_votes
-from tiltyard.arena.store.tables import address_blocks, address_keys, matchups, votes
-from tiltyard.arena.store.tables import site_texts as texts_table
+from tiltyard.arena.store.checkpoints import load_votes
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.store.visitors import BLOCK_PERIOD, RENEWAL_SECONDS, Quota, QuotaCounter, tidy_visitors
+from tiltyard.arena.store.visitors import BLOCK_PERIOD, Quota, QuotaCounter, tidy_visitors
 from tiltyard.arena.units import DAY
-from tiltyard.arena.votes import vote_table
 from tiltyard.arena.voting import TooMany
 from tiltyard.errors import StoreError
 
@@ -51,34 +46,22 @@ def outcome(future: Future[str]) -> str:
         return "too many"
 
 
-def waits_or_is_done(store: Store, done: threading.Event) -> None:
-    """Until somebody waits for a lock of a quota, or is done without waiting."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    while not done.is_set() and time.monotonic() < deadline:
-        with store.database.read() as connection:
-            if connection.exec_driver_sql(waiting).scalar():
-                return
-        time.sleep(0.005)
-
-
 def test_a_quota_that_one_worker_is_using_makes_the_other_wait_and_see_it(postgresql_url: str) -> None:
-    """The race itself, step by step: both look before either has noted."""
-    quota, names = Quota("matchup:address:192.0.2.1", 1, 60), ["matchup:address:192.0.2.1"]
-    one, other, done = Store.open(postgresql_url), Store.open(postgresql_url), threading.Event()
+    """The race itself: whoever counts has the lock of the log, so nobody looks before the other has noted."""
+    quota, name = Quota("matchup:address:192.0.2.1", 1, 60), "matchup:address:192.0.2.1"
+    one, other = Store.open(postgresql_url), Store.open(postgresql_url)
 
     def look() -> int:
-        with other.database.write() as connection:
-            seen = QuotaCounter().used(connection, [quota], START)[names[0]]
-        done.set()
-        return seen
+        with other.database.write(lock=True) as connection:
+            return QuotaCounter().used(connection, [quota], START)[name]
 
     with ThreadPoolExecutor(1) as pool:
-        with one.database.write() as connection:
+        with one.database.write(lock=True) as connection:
             mine = QuotaCounter()
-            assert mine.used(connection, [quota], START)[names[0]] == 0
+            assert mine.used(connection, [quota], START)[name] == 0
             found = pool.submit(look)
-            waits_or_is_done(one, done)
+            time.sleep(0.2)
+            assert not found.done()
             mine.note(connection, [quota], START)
         assert found.result(30) == 1
     one.close()
@@ -136,32 +119,7 @@ def test_one_cookie_in_many_first_requests_is_one_visitor_and_one_session(arena_
         assert outcome(one.submit(commands.EnterVoter("another", quota))) == "too many"
         assert {outcome(other.submit(commands.EnterVoter("a-cookie", quota)))} == told
     assert told == {str(row[0]) for row in sql(arena_url, "SELECT voter FROM voters")}
-    assert sql(arena_url, "SELECT sum(count) FROM rate_limits") == [(1,)]
-
-
-@rule_above_the_store
-def test_a_replaced_cookie_leads_to_its_voter_for_a_while_and_then_to_nobody(arena_url: str) -> None:
-    with open_arena(arena_url) as arena:
-        store, key = arena.store, arena.voter("older")
-        with ThreadPoolExecutor(4) as pool:
-            assert set(pool.map(lambda _: store.renew_voter("older", "newer", START), range(8))) == {key}
-        assert (store.known_voter("older"), store.known_voter("newer")) == (None, key)
-        end = START + RENEWAL_SECONDS * SECOND
-        assert store.renew_voter("older", "newer", end - 1) == key
-        assert store.renew_voter("older", "newer", end) is None
-        assert store.renew_voter("unknown", "something", START) is None
-        assert store.known_voter("something") is None
-        assert store.forget_voter("newer")
-        assert store.renew_voter("older", "newer", START) is None
-
-
-def test_an_older_program_that_meets_a_replaced_cookie_does_no_harm(arena_url: str) -> None:
-    """While hosts are upgraded one by one, an old one may give the replaced cookie a new key."""
-    with open_arena(arena_url) as arena:
-        key = arena.voter("older")
-        assert arena.store.renew_voter("older", "newer", START) == key
-        assert arena.voter("older") != key
-        assert arena.store.renew_voter("older", "newer", START) == key
+    assert sql(arena_url, "SELECT sum(count) FROM counters") == [(1,)]
 
 
 def test_every_worker_finds_the_same_secret_and_keeps_it(arena_url: str) -> None:
@@ -181,18 +139,18 @@ def test_no_error_of_the_database_repeats_what_was_to_be_written(arena_url: str)
     store, text = Store.open(arena_url), "never-to-be-seen"
     site_texts.secret(store)
     with pytest.raises(StoreError) as caught, store.database.write() as connection:
-        connection.execute(sa.insert(texts_table), {"name": "secret", "text": text})
+        connection.execute("INSERT INTO site_texts VALUES (?, ?)", "secret", text)
     assert text not in "".join(traceback.format_exception(caught.value))
     store.close()
 
 
 def cast(arena: Arena, served_in: str, voted_in: str) -> tuple[str, str]:
-    """The keys of the blocks that a matchup was served to and its vote came from, as the tables hold them."""
+    """The keys of the blocks that a matchup was served to and its vote came from, as the table holds them."""
     served = arena.serve("ann", block=served_in)
     arena.vote(served.matchup_id, "ann", Choice.A, block=voted_in)
-    both = sa.select(matchups.c.block, votes.c.block).join(votes, votes.c.matchup_id == matchups.c.id)
     with arena.store.database.read() as connection:
-        found = connection.execute(both.where(matchups.c.id == served.matchup_id)).one()
+        found = connection.one("SELECT block, vote_block FROM matchups WHERE id = ?", served.matchup_id)
+    assert found is not None
     return found[0], found[1]
 
 
@@ -213,8 +171,8 @@ def test_a_block_has_one_random_key_in_the_log_which_changes_every_thirty_days(a
         assert later not in ("", home, office)
         with arena.store.database.write() as connection:
             tidy_visitors(connection, clock())
-            assert connection.execute(sa.select(address_blocks.c.key)).scalars().all() == [later]
-            assert len(connection.execute(sa.select(address_keys)).all()) == 1
+            assert connection.rows("SELECT key FROM address_blocks") == [(later,)]
+            assert connection.value("SELECT count(*) FROM address_keys") == 1
     assert verify(arena_url).clean
     bodies = " ".join(str(body) for (body,) in sql(arena_url, "SELECT body FROM events"))
     assert "home" not in bodies
@@ -234,8 +192,9 @@ def test_a_vote_table_knows_the_block_of_each_vote(sqlite_url: str) -> None:
     with open_arena(sqlite_url) as arena:
         arena.append(catalog())
         keys = [cast(arena, name, name)[1] for name in ("", "home", "office", "home")]
-        cast_so_far = list(cast_votes(arena.store, until=10_000))
-        table = arena.read(lambda state: vote_table(cast_so_far, state.catalog))
+        with arena.store.database.read() as connection:
+            state, votes, _ = load_votes(connection)
+    table = votes.table(state.catalog)
     assert table.blocks == (keys[1], keys[2])
     assert table.block.tolist() == [-1, 0, 1, 0]
 
@@ -247,7 +206,7 @@ def test_a_hidden_quota_is_stored_hashed_with_a_key_of_the_day_and_counts_over_m
     with store.database.write() as connection:
         one.note(connection, [quota, quota], evening)
         other.note(connection, [quota], evening + 2 * 3600 * SECOND)
-    names = {str(key) for (key,) in sql(arena_url, "SELECT key FROM rate_limits")}
+    names = {str(key) for (key,) in sql(arena_url, "SELECT key FROM counters")}
     assert len(names) == 2, "yesterday's name and today's"
     assert not any("a-network" in name for name in names)
     with store.database.write() as connection:
@@ -275,7 +234,7 @@ def test_who_was_not_here_for_long_is_forgotten_and_the_votes_stay(arena_url: st
             assert tidy_visitors(connection, clock(), 400).voters == 1
         assert arena.store.known_voter("cookie-one") is None
         assert arena.store.known_voter("cookie-two") == back
-    assert len(sql(arena_url, "SELECT seq FROM votes")) == 2
+    assert verify(arena_url).votes == 2
     assert verify(arena_url).clean
 
 

@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 from tests.arena.databases import make_empty_arena
 from tests.arena.engines import Clock, catalog, open_arena
 from tests.arena.small_worlds import Log, new_log
-from tiltyard.arena import commands, rating_track
+from tiltyard.arena import commands
 from tiltyard.arena import events as e
-from tiltyard.arena.following.followed_votes import RecentEvents
 from tiltyard.arena.following.observatory import Observatory
+from tiltyard.arena.following.recent_events import RecentEvents
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
-from tiltyard.arena.vote_columns import VoteColumns
-from tiltyard.arena.votes import MemoryVoteBook, VoteTable, vote_table
+from tiltyard.arena.votes import VoteColumns, VoteTable, vote_table
 
 HOUR = 3_600_000_000
 
@@ -78,7 +77,7 @@ def test_votes_come_back_as_they_were_and_make_the_same_table(votes: list[CastVo
     assert counted.tolist() == [one.standing is VoteStanding.COUNTED for one in votes]
 
 
-@given(st.lists(vote, max_size=12).map(numbered))
+@given(st.lists(vote, max_size=12, unique_by=lambda one: one.matchup_id).map(numbered))
 def test_votes_are_found_by_voter_model_matchup_and_time(votes: list[CastVote]) -> None:
     columns = VoteColumns(votes)
     assert columns.of_voter("ann") == [one for one in votes if one.voter == "ann"]
@@ -86,7 +85,7 @@ def test_votes_are_found_by_voter_model_matchup_and_time(votes: list[CastVote]) 
     on = [one for one in votes if 1 in (one.a, one.b) and one.standing is not VoteStanding.UNDONE]
     assert columns.of_model(1, 3) == on[::-1][:3]
     wanted = {one.matchup_id for one in votes[::2]}
-    assert columns.named(wanted) == [one for one in votes if one.matchup_id in wanted]
+    assert columns.find(wanted) == [one for one in votes if one.matchup_id in wanted]
     times = sorted(one.at for one in votes)
     assert all(columns.latest_before(at) == max((v.seq for v in votes if v.at < at), default=0) for at in times)
     for voter, counts in columns.standings().items():
@@ -98,10 +97,8 @@ def test_a_vote_that_is_excluded_later_counts_no_more() -> None:
     votes = numbered([CastVote(0, 1, f"m{n}", "ann", 0, 1, 0, e.Choice.A, block=f"b{n}") for n in range(3)])
     columns, names = VoteColumns(votes), NAMES
     kept = columns.copy()
-    columns.set_standing(0, VoteStanding.EXCLUDED)
-    columns.set_lane(2, "contender")
-    now = [msgspec.structs.replace(votes[0], standing=VoteStanding.EXCLUDED), votes[1]]
-    now.append(msgspec.structs.replace(votes[2], lane="contender"))
+    columns.change(votes[0], VoteStanding.EXCLUDED)
+    now = [msgspec.structs.replace(votes[0], standing=VoteStanding.EXCLUDED), *votes[1:]]
     assert same(columns.table(names, with_ids=True), vote_table(now, names))
     assert columns.table(names).blocks == ("b1", "b2")
     assert list(kept) == votes
@@ -117,13 +114,13 @@ def test_recent_events_are_those_of_the_last_days() -> None:
     log.say(e.Undone(matchup_id=ids[18]))
     log.meet("m02", "m00", "p01", e.Choice.B)
     *closed, _ = log.events
-    state = ArenaState(book := MemoryVoteBook())
+    state = ArenaState(book := VoteColumns())
     recent = RecentEvents(10 * HOUR)
     for seq, event in enumerate(closed):
         state.apply(seq + 1, event)
         recent.follow([event], seq, state.catalog)
     since = served_at(log, ids[10])
-    served = recent.served(since, VoteColumns(book.votes))
+    served = recent.served(since, book)
     assert (served.model_a.tolist(), served.model_b.tolist()) == ([0] * 9, [1] * 9)
     assert served.lanes == {"coverage": 4, "contender": 5}
     assert recent.kinds(since, state) == {"matchup_served": 10, "voted": 10, "undone": 1}
@@ -132,9 +129,8 @@ def test_recent_events_are_those_of_the_last_days() -> None:
 
 
 @pytest.fixture
-def drive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+def drive(tmp_path: Path) -> Iterator[Callable[[int], None]]:
     """Votes of 20 visitors through the writer, followed as a site does."""
-    monkeypatch.setattr(rating_track, "KEPT_TIMES", 2)  # a window that is full at once
     url, clock, rng = f"sqlite:///{tmp_path / 'arena.db'}", Clock(), np.random.default_rng(1)
     make_empty_arena(url)
     arena, site = open_arena(url, clock), Observatory(url, now=clock)

@@ -127,7 +127,7 @@ def test_ranges_are_wrong_at_some_look_in_few_arenas() -> None:
 
 
 def test_a_simulation_checks_what_the_site_publishes_by_its_policy() -> None:
-    engine, truth = MemoryArena(5, 250), world(5, sd=180.0, taste_sd=60.0, seed=5)
+    engine, truth = MemoryArena(5), world(5, sd=180.0, taste_sd=60.0, seed=5)
     settings = SimulationSettings(models=5, votes=250, seed=5, looks=2, voters=40, taste_sd=60.0, curve_points=0)
     result = simulate(settings, engine)
     check = check_published(engine.votes(), engine.state.catalog, settings.policy.intervals, truth)

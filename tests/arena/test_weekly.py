@@ -17,11 +17,12 @@ from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.evidence import study_of
+from tiltyard.arena.following.replay import period_of_log
 from tiltyard.arena.policy import LaneWeights, Policy
 from tiltyard.arena.simulation import SimulationSettings, simulate
 from tiltyard.arena.simulation.ledger import recorder
 from tiltyard.arena.units import DAY
-from tiltyard.arena.weekly import ContenderLane, WeeklyReport, period_of_log, weekly_report
+from tiltyard.arena.weekly import ContenderLane, WeeklyReport, weekly_report
 from tiltyard.report.weekly.page import weekly_page
 from tiltyard.report.weekly.text import quality_sentence, weekly_json, weekly_markdown
 
@@ -44,7 +45,7 @@ def two_weeks() -> tuple[Log, int]:
 
     play(log, 1000, rng, worse, close=0.3, after=10 * MINUTE)
     log.say(e.Flagged(subject="voter", subject_id="v003", flag="fast", detail="30 of 40 gaps <b>"))
-    log.say(e.Excluded(matchup_ids=tuple(vote.matchup_id for vote in log.book.votes[-3:]), reason="fast"))
+    log.say(e.Excluded(matchup_ids=tuple(vote.matchup_id for vote in list(log.book)[-3:]), reason="fast"))
     return log, since
 
 
@@ -57,7 +58,7 @@ def week() -> tuple[Log, WeeklyReport]:
 
 def test_reading_a_period_off_a_log_ends_in_the_state_of_the_log(week: tuple[Log, WeeklyReport]) -> None:
     log, report = week
-    assert [row.rating for row in report.board.rows] == [row.rating for row in live_board(log.state).rows]
+    assert [row.rating for row in report.board.rows] == [row.rating for row in live_board(log.rate()).rows]
     assert report.votes == 997
     assert report.events["matchup_served"] == report.events["voted"] == 1000
     assert [look.at - report.since for look in report.looks[:-1]] == [DAY * day for day in range(len(report.looks) - 1)]
@@ -72,7 +73,7 @@ def test_looks_show_what_the_board_showed_then(week: tuple[Log, WeeklyReport]) -
             break
         then.say(event.body)
     known = report.looks[2].standings
-    assert {row.model: (row.rating, row.deviation) for row in live_board(then.state).rows} == {
+    assert {row.model: (row.rating, row.deviation) for row in live_board(then.rate()).rows} == {
         name: tuple(value) for name, value in known.items()
     }
 

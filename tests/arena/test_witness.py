@@ -13,14 +13,16 @@ import msgspec
 import pytest
 
 from tests.arena.databases import make_empty_arena
-from tests.arena.engines import SECOND, Clock, answer, catalog, open_arena, play, sql
-from tests.arena.rewriting import EVERY, rewrite
+from tests.arena.engines import SECOND, Clock, answer, board_of, catalog, open_arena, play, sql
+from tests.arena.rewriting import rewrite
 from tests.cli.conftest import Run, tiltyard
 from tiltyard.arena import events as e
-from tiltyard.arena.board import live_board
+from tiltyard.arena.board import LiveBoard, live_board
+from tiltyard.arena.following.replay import published_ratings
 from tiltyard.arena.heads import Head, HeadFile, Statement, new_key, signed
+from tiltyard.arena.ratings import rate_votes
 from tiltyard.arena.service import Arena
-from tiltyard.arena.store import Store
+from tiltyard.arena.store.checkpoints import load_votes
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.store.witnessing import record_head, record_hourly, state_head, witness_lines
 from tiltyard.arena.units import HOUR
@@ -42,6 +44,13 @@ def read(lines: list[bytes], heads: list[Head] = []) -> Witness:  # noqa: B006
 def opened(lines: list[bytes]) -> list[dict[str, Any]]:
     """The public parts of events."""
     return [json.loads(row["body"]) for row in map(json.loads, lines[1:]) if "body" in row]
+
+
+def page_of(arena: Arena) -> LiveBoard:
+    """The board that pages show."""
+    with arena.store.database.read() as connection:
+        state, votes, _ = load_votes(connection)
+    return live_board(state, published_ratings(votes.table(state.catalog), state.policy))
 
 
 def everything(arena: Arena, clock: Clock, phase: int = 4) -> dict[str, str]:
@@ -77,14 +86,12 @@ def test_anybody_gets_the_head_and_the_board_from_the_file_alone(arena_url: str,
         everything(arena, clock, phase)
         lines = lines_of(arena)
         head, file = state_head(arena.store, arena.now())
-        running = arena.read(lambda state: (list(state.track.now.rating), list(state.track.now.deviation)))
-        shown = [(row.model, row.rating_shown, row.deviation) for row in arena.read(live_board).rows]
+        shown = [(row.model, row.rating_shown, row.deviation) for row in page_of(arena).rows]
     found = read(lines)
     assert found.problems == []
     assert found.head == head == Head(*verify(arena_url).head)
-    assert running == (list(found.state.track.now.rating), list(found.state.track.now.deviation))
     assert list(file.stated.board) == shown, "a head states the numbers that pages show, in their order"
-    assert shown == [msgspec.structs.astuple(row) for row in published_board(found.state, found.book.votes)]
+    assert shown == [msgspec.structs.astuple(row) for row in published_board(found.state, found.votes)]
     assert file.stated.ordered_by == ("legacy_elo" if phase == 2 else "conservative")
 
 
@@ -93,7 +100,7 @@ def test_in_phase_1_a_head_states_nothing_of_the_new_ratings(sqlite_url: str) ->
     with open_arena(sqlite_url, clock) as arena:
         everything(arena, clock, phase=1)
         _, file = state_head(arena.store, arena.now())
-        legacy = [(row.model, row.legacy_elo, None) for row in arena.read(live_board).rows]
+        legacy = [(row.model, row.legacy_elo, None) for row in page_of(arena).rows]
         found = read(lines_of(arena))
     assert (file.stated.board, file.stated.ordered_by) == ((), "")
     assert legacy == [msgspec.structs.astuple(row) for row in found.boards[found.head.seq]]
@@ -111,12 +118,12 @@ def test_the_weights_of_votes_are_recomputed_from_the_file(sqlite_url: str) -> N
             arena.vote(name, f"ann{number}", e.Choice.A if favourite else e.Choice.B, block="b" * 64)
         lines = lines_of(arena)
         _, file = state_head(arena.store, arena.now())
-        running = arena.read(lambda state: sorted(state.track.now.rating))
+        running = board_of(arena)
     found = read(lines)
-    board = published_board(found.state, found.book.votes)
+    board = published_board(found.state, found.votes)
     assert [msgspec.structs.astuple(row) for row in board] == [tuple(row) for row in file.stated.board]
-    assert sorted(found.state.track.now.rating) == running
-    unweighed = found.state.track.now.rating - 2.0 * found.state.track.now.deviation
+    assert board == running
+    unweighed = rate_votes(found.votes.table(found.state.catalog), found.state.policy.rating).conservative
     assert sorted(row.rating for row in board) != sorted(unweighed), "some votes weigh less than 1"
 
 
@@ -257,7 +264,7 @@ def test_whoever_has_every_text_cannot_match_a_hash(sqlite_url: str) -> None:
         arena.append(catalog())
         play(arena, 4)
         lines = [msgspec.json.decode(line, type=WitnessLine) for line in lines_of(arena)[1:]]
-    events = sql(sqlite_url, "SELECT seq, at, body, salt, kind FROM chain JOIN events ON id = event_id ORDER BY seq")
+    events = sql(sqlite_url, "SELECT seq, at, body, salt, kind FROM events ORDER BY seq")
     hidden = {line.leaf: line.seq for line in lines if line.leaf}
     public = {line.salt for line in lines if line.salt} | {line.rest for line in lines if line.rest} | {""}
     texts = [str(body) for _, _, body, _, kind in events if kind == "response_added"]
@@ -331,16 +338,14 @@ def test_a_file_that_was_changed_contradicts_itself_or_the_head(sqlite_url: str,
 
 
 def test_a_cut_or_rewritten_log_is_found_from_its_witness_by_whoever_kept_a_head(sqlite_url: str) -> None:
-    with open_arena(sqlite_url, Clock(), checkpoint_every=EVERY) as arena:
+    with open_arena(sqlite_url, Clock()) as arena:
         arena.append(catalog())
         play(arena, 10)
         lines = lines_of(arena)
         head = read(lines).head
-    (event_id,) = sql(sqlite_url, "SELECT id FROM events WHERE kind = 'voted' AND body LIKE '%\"B\"%' LIMIT 1")[0]
-    rewrite(
-        sqlite_url, lambda run: run(f"UPDATE events SET body = replace(body, '\"B\"', '\"A\"') WHERE id = {event_id}")
-    )
-    with open_arena(sqlite_url, Clock(), checkpoint_every=EVERY) as arena:
+    (seq,) = sql(sqlite_url, "SELECT seq FROM events WHERE kind = 'voted' AND body LIKE '%\"B\"%' LIMIT 1")[0]
+    rewrite(sqlite_url, lambda run: run(f"UPDATE events SET body = replace(body, '\"B\"', '\"A\"') WHERE seq = {seq}"))
+    with open_arena(sqlite_url, Clock()) as arena:
         found = read(lines_of(arena), [head])
     assert found.problems == []
     assert "rewritten" in next(check_heads(found, [head]))
@@ -350,45 +355,6 @@ def test_a_cut_or_rewritten_log_is_found_from_its_witness_by_whoever_kept_a_head
 
 def read_prefix(lines: list[bytes], number: int) -> Head:
     return read([lines[0], *lines[1 : number + 1]]).head
-
-
-def test_a_new_log_is_chained_by_the_newest_rule(sqlite_url: str) -> None:
-    from tiltyard.arena.store import log
-
-    with open_arena(sqlite_url, Clock()) as arena, arena.store.database.read() as connection:
-        assert log.version_at_head(connection) == 2
-
-
-def test_the_file_of_an_arena_whose_chain_changed_proves_the_events_before_the_change(
-    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tiltyard.arena.store import log, maintenance
-
-    monkeypatch.setattr(log, "version_at_head", lambda _: 1)
-    with open_arena(sqlite_url, Clock()) as arena:
-        arena.append(catalog())
-        play(arena, 6)
-    monkeypatch.undo()
-    first = Head(*verify(sqlite_url).head)
-    store = Store.open(sqlite_url)
-    changed = maintenance.switch_chain(store)
-    assert changed is not None
-    assert Head(changed.until, changed.head) == first
-    store.close()
-    with open_arena(sqlite_url, Clock()) as arena:
-        play(arena, 2, seed=5)
-        lines = lines_of(arena)
-        rating = arena.read(lambda state: list(state.track.now.rating))
-    later = read(lines).head
-    found = read(lines, [first, later])
-    assert (found.problems, found.changed_after, list(found.state.track.now.rating)) == ([], first.seq, rating)
-    assert list(check_heads(found, [later])) == []
-    (only,) = check_heads(found, [first, later])
-    assert "only the operator can compare" in only, "anybody can write an event that names a head of version 1"
-    assert verify(sqlite_url, heads=[first, later]).clean
-    place = next(n for n, line in enumerate(lines) if b'\\"voted\\"' in line)
-    lines[place] = json_line(json.loads(lines[place]) | {"hour": 1})
-    assert "does not fit" in read(lines).problems[0]
 
 
 def test_a_signed_head_is_by_its_key_and_by_no_other() -> None:
@@ -441,7 +407,7 @@ def test_the_commands_from_a_key_to_a_verified_file(sqlite_url: str, tmp_path: P
         ((voted, _, choice), *_) = play(arena, 8)
         skipped = arena.serve("ann").matchup_id
         arena.skip(skipped, "ann")
-        shown = [f"{row.rating_shown:.0f}  RD {row.deviation:5.1f}  {row.model}" for row in arena.read(live_board).rows]
+        shown = [f"{row.rating_shown:.0f}  RD {row.deviation:5.1f}  {row.model}" for row in page_of(arena).rows]
     key, head, file = tmp_path / "key.pem", tmp_path / "head.json", tmp_path / "witness.jsonl"
     public = tiltyard("arena", "head", "--new-key", str(key)).stdout.strip()
     assert key.stat().st_mode & 0o077 == 0

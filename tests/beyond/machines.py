@@ -232,12 +232,12 @@ def _work_in(namespace: str, *arguments: str) -> None:
     """`tiltyard …` on a machine. Its workers are forked, not spawned: nine interpreters that import everything took
     longer than all that the tests ask of them.
     """
-    from tiltyard.web import workers
+    from uvicorn import _subprocess
 
     with Path(namespace).open("rb") as machine:
         moved = ctypes.CDLL(None, use_errno=True).setns(machine.fileno(), CLONE_NEWNET)
     assert moved == 0, os.strerror(ctypes.get_errno())
-    workers._spawn = multiprocessing.get_context("fork")  # type: ignore[assignment]
+    _subprocess.spawn = multiprocessing.get_context("fork")  # type: ignore[assignment]
     command(*arguments)
 
 

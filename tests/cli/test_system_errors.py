@@ -57,8 +57,7 @@ def test_output_that_a_full_disk_does_not_take_is_one_line(
 
 
 def test_an_export_over_a_folder_is_one_line(tiltyard: Run, tmp_path: Path) -> None:
-    pytest.importorskip("sqlalchemy", reason="the arena is an extra")
-    pytest.importorskip("alembic", reason="the arena is an extra")
+    pytest.importorskip("psycopg", reason="the arena is an extra")
     (tmp_path / "taken").mkdir()
     assert tiltyard("arena", "init", "--db", "sqlite:///arena.db").returncode == 0
     done = tiltyard("arena", "export", "--db", "sqlite:///arena.db", "--out", "taken")

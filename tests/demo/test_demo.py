@@ -106,7 +106,7 @@ def test_the_commands_to_type_next_work(home: Path, done: subprocess.CompletedPr
 def test_the_arena_takes_votes_that_a_second_demo_keeps_and_it_says_the_same_numbers(
     home: Path, done: subprocess.CompletedProcess[str]
 ) -> None:
-    pytest.importorskip("sqlalchemy", reason="needs the [arena] extra")
+    pytest.importorskip("psycopg", reason="needs the [arena] extra")
     from tiltyard.arena.events import Choice
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store.reading import prompt_texts
@@ -128,7 +128,7 @@ def test_the_arena_takes_votes_that_a_second_demo_keeps_and_it_says_the_same_num
 
 
 def test_without_the_arena_and_local_extras_a_line_each_says_so_and_the_rest_runs(tmp_path: Path) -> None:
-    absent = ("sqlalchemy", "alembic", "fastapi", "altair", "vl_convert", "xllamacpp")
+    absent = ("psycopg", "uvicorn", "starlette", "altair", "vl_convert", "xllamacpp")
     ended = demo(tmp_path, "--live", "--out", "here", absent=absent)
     assert ended.returncode == 0, ended.stderr
     assert "left out: the live arena needs the [arena] extra. Install it: pip install 'tiltyard[arena]'" in ended.stderr

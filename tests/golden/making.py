@@ -26,8 +26,8 @@ from tests.tournament.folder import change, make_folder
 from tests.web.sites import small_site
 from tiltyard.arena.chain import FIRST_HASH, link_events
 from tiltyard.arena.events import Event, decode_body, encode_body
+from tiltyard.arena.simulation.ledger import fill_log
 from tiltyard.arena.store import Store
-from tiltyard.arena.store import log as store_log
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
@@ -296,10 +296,8 @@ def arena(folder: Path) -> Any:
     """The board, badges and weekly report of the fixed log, and its votes as they are exported."""
     url = f"sqlite:///{folder / 'arena.db'}"
     store = Store.create(url)
-    with store.database.write() as connection:
-        store_log.leave_pending(connection, store_log.write_events(connection, events()))
-    store.follow(store.load())
     store.close()
+    fill_log(events(), url)
     command(folder, "arena", "weekly", "--db", url, "--out", str(folder / "weeks"))
     command(folder, "arena", "export", "--db", url, "--out", str(folder / "votes.jsonl"))
     with small_site(url) as site:

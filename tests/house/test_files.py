@@ -45,7 +45,7 @@ ELSEWHERE = {
     "pages/share_card.py": "a picture in memory, which is sent or written by others",
     "battles/writing.py": UNDER_A_NAME,
     "boards/charts.py": UNDER_A_NAME,
-    "arena/store/maintenance.py": UNDER_A_NAME,
+    "arena/store/database.py": UNDER_A_NAME,
 }
 """The modules besides `files` that write to a disk, and why each may."""
 

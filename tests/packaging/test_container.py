@@ -181,7 +181,7 @@ def test_the_site_is_started_with_options_that_exist_and_believes_its_proxy_alon
     assert ip_network(options["--trusted-proxy"]) == ip_network(subnet["subnet"])
 
 
-def test_the_tables_are_made_once_and_brought_up_to_date_afterwards(tmp_path: Path, program: Path) -> None:
+def test_the_tables_are_made_once_and_found_afterwards(tmp_path: Path, program: Path) -> None:
     (command,) = composition()["services"]["tables"]["command"]
     path = f"{program}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "TILTYARD_DB": f"sqlite:///{tmp_path / 'arena.db'}"}

@@ -57,7 +57,7 @@ def assert_rates(environment: Environment) -> None:
     printed = environment.script(f"import tiltyard as ty; print(*ty.rate({str(BATTLES)!r}).models)")
     assert printed.stdout.split() == ty.rate(BATTLES).models, printed.stderr
     assert all(model in done.stdout for model in printed.stdout.split())
-    heavy = "pandas", "polars", "pyarrow", "numba", "altair", "fastapi", "anthropic", "pyspark"
+    heavy = "pandas", "polars", "pyarrow", "numba", "altair", "starlette", "anthropic", "pyspark"
     found = environment.script(f"import importlib.util as u; print([n for n in {heavy!r} if u.find_spec(n)])")
     assert found.stdout.strip() == "[]"
 

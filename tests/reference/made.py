@@ -26,10 +26,11 @@ from tiltyard.arena.commands import ExplainVote
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.evidence import study_of
 from tiltyard.arena.following.parts import day_of
+from tiltyard.arena.following.replay import period_of_log
 from tiltyard.arena.heads import new_key
 from tiltyard.arena.store.witnessing import record_head, state_head
 from tiltyard.arena.units import DAY
-from tiltyard.arena.weekly import period_of_log, weekly_report
+from tiltyard.arena.weekly import weekly_report
 from tiltyard.cli.main import make_app
 from tiltyard.report.weekly.archive import keep_finished_weeks
 
@@ -319,7 +320,7 @@ def _two_weeks() -> tuple[Log, int]:
 
     play(log, 600, rng, worse, close=0.3, after=13 * MINUTE)
     log.say(e.Flagged(subject="voter", subject_id="v003", flag="fast", detail="30 of 40 gaps"))
-    log.say(e.Excluded(matchup_ids=tuple(vote.matchup_id for vote in log.book.votes[-3:]), reason="fast"))
+    log.say(e.Excluded(matchup_ids=tuple(vote.matchup_id for vote in list(log.book)[-3:]), reason="fast"))
     return log, since
 
 

@@ -1,4 +1,4 @@
-"""Requests that are almost right: real cookies, tokens, matchups, invitations and puzzles, then one thing wrong."""
+"""Requests that are almost right: real cookies, tokens, matchups and invitations, then one thing wrong."""
 
 from __future__ import annotations
 
@@ -25,14 +25,12 @@ from tiltyard.arena.store.invitations import make_invitations
 from tiltyard.arena.visitor_rules import EntryRules, Limits
 from tiltyard.web.admin_gate import COOKIE as ADMIN_COOKIE
 from tiltyard.web.admin_views import LIMIT_MOST
-from tiltyard.web.cookies import COOKIE
-from tiltyard.web.puzzles import zero_bits
+from tiltyard.web.visitors import COOKIE
 
 ROOMY = dict.fromkeys(Limits.__struct_fields__, "1000000") | {"network_growth": "4"}
 NO_LIMITS = changed(Limits(), **{name: LIMIT_MOST for name in Limits.__struct_fields__ if name != "network_growth"})
 ENTRIES = (
     EntryRules(),
-    EntryRules(puzzle_bits=3, puzzle_matchups=2, puzzle_wait_seconds=600),
     EntryRules(invitation_only=True),
 )
 GOES_ON = 60
@@ -54,15 +52,14 @@ BODIES = (
 HEADERS = (
     *("origin: https://elsewhere.example", "origin: null", "origin: http://[", "sec-fetch-site: cross-site"),
     *("x-forwarded-for: 1.2.3.4, ::1, x", "if-none-match: W/", "if-none-match: *", "accept: \u00e9", "host: a b"),
-    *("content-type: application/json; charset=x", "content-type: multipart/form-data", "x-puzzle: 1.a.b"),
+    *("content-type: application/json; charset=x", "content-type: multipart/form-data"),
     *(
         "x-invitation: \u00ff",
         "range: bytes=0-1",
         "expect: 100-continue",
         "content-encoding: gzip",
-        "x-puzzle-number: 1",
     ),
-    *("transfer-encoding: gzip", "cookie: tiltyard=; tiltyard=x", "x-puzzle-number: 1"),
+    *("transfer-encoding: gzip", "cookie: tiltyard=; tiltyard=x"),
 )
 
 
@@ -130,10 +127,6 @@ class AlmostRight:
     def _serve(self, person: Person) -> None:
         headers = {"x-invitation": self.rng.choice(self.invitations)}
         answer = person.client.post("/api/v1/matchups", headers=headers)
-        if answer.status_code == 403 and "x-puzzle" in answer.headers:
-            text = answer.headers["x-puzzle"]
-            paid = {"x-puzzle": text, "x-puzzle-number": _solution(text, int(answer.headers["x-puzzle-bits"]))}
-            answer = person.client.post("/api/v1/matchups", headers=headers | paid)
         if answer.status_code == 201:
             person.served = [*person.served[-5:], answer.json()["matchup_id"]]
 
@@ -203,17 +196,13 @@ class AlmostRight:
     def _form(self) -> Sent:
         person = self.rng.choice(self.people)
         form = {"matchup_id": self._matchup(person), "token": self._token(person, "vote")}
-        match self.rng.choice(("vote", "vote", "reveal", "skip", "undo", "report", "puzzle", "start", "forget")):
+        match self.rng.choice(("vote", "vote", "reveal", "skip", "undo", "report", "start", "forget")):
             case "vote":
                 form["choice"] = self.rng.choice(tuple(e.Choice)).value
                 return Sent(person.client, "POST", "/vote", form)
             case "report":
                 form |= {"side": self.rng.choice("AB"), "reason": self.rng.choice(HOSTILE[:7])}
                 return Sent(person.client, "POST", "/report", form)
-            case "puzzle":
-                told = person.client.post("/api/v1/matchups").headers
-                text, bits = told.get("x-puzzle", "1.abcdefghabcdefgh." + "0" * 32), int(told.get("x-puzzle-bits", 1))
-                return Sent(person.client, "POST", "/puzzle", {**form, "puzzle": text, "number": _solution(text, bits)})
             case "start":
                 said = {"token": self._token(person, "start"), "invitation": self.rng.choice(self.invitations)}
                 return Sent(person.client, "POST", "/start", said)
@@ -345,7 +334,3 @@ def check(answer: Any) -> None:
         assert int(answer.headers["retry-after"]) in (*range(2, 21), 60), answer.text[:300]
         return
     check_harmless(answer)
-
-
-def _solution(text: str, bits: int) -> str:
-    return str(next(number for number in count() if zero_bits(f"{text}:{number}") >= bits))

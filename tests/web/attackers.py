@@ -13,7 +13,7 @@ from itertools import count, pairwise
 from urllib.parse import quote
 
 import numpy as np
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from tests.web.sites import ADMIN_SECRET, QUICK, SECRET
@@ -67,7 +67,7 @@ class BlindSite:
 
     arena: Arena
     observatory: Observatory
-    app: FastAPI
+    app: Starlette
     clock: Clock
     portal: object = None
 

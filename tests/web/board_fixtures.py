@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from tests.arena.databases import empty_arena
@@ -87,16 +88,13 @@ def kept(log: Log, folder: Path) -> str:
     """The log in a database of its own; its time begins on the first of January."""
     (folder / "board.db").write_bytes(empty_arena())
     url = f"sqlite:///{folder / 'board.db'}"
-    shifted = [e.Event(event.at - START, _earlier(event.body)) for event in log.events]
-    fill_log(shifted, url)
+    fill_log([e.Event(event.at - START + FIRST_DAY, _dated(event.body)) for event in log.events], url)
     return url
 
 
-def _earlier(body: e.AnyBody) -> e.AnyBody:
-    import msgspec
-
+def _dated(body: e.AnyBody) -> e.AnyBody:
     if isinstance(body, e.MatchupServed):
-        return msgspec.structs.replace(body, expires_at=body.expires_at - START)
+        return msgspec.structs.replace(body, expires_at=body.expires_at - START + FIRST_DAY)
     return body
 
 
@@ -134,7 +132,7 @@ class BoardSite:
     """A site in process over such a world."""
 
     world: World
-    app: FastAPI
+    app: Starlette
     arena: Arena
     client: TestClient
 

@@ -14,7 +14,7 @@ from typing import Any
 import httpx2 as httpx
 import uvicorn
 from anyio.from_thread import BlockingPortal
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
@@ -63,7 +63,7 @@ class SmallSite:
     arena: Arena
     observatory: Observatory
     settings: SiteSettings
-    app: FastAPI
+    app: Starlette
     portal: BlockingPortal | None = None
     """The event loop of the site, as one server has it."""
 

@@ -176,8 +176,8 @@ def look_at(page: Page, looks: Looks, address: str | None = None) -> list[object
 def _exclude_two(arena: Arena) -> int:
     """The number of an event that excluded two votes; an answer that names its model is flagged as well."""
     with arena.store.database.read() as connection:
-        votes = connection.exec_driver_sql("SELECT matchup_id FROM votes WHERE voter = 'odd' LIMIT 2").scalars().all()
-    arena.append([e.Excluded(matchup_ids=tuple(votes), reason="to see how that looks")])
+        votes = connection.rows("SELECT id FROM matchups WHERE voter = 'odd' AND vote_seq IS NOT NULL LIMIT 2")
+    arena.append([e.Excluded(matchup_ids=tuple(name for (name,) in votes), reason="to see how that looks")])
     excluded = arena.read(lambda state: state.seq)
     text = f"I am {NAMES[0]}, made by somebody."
     arena.append([e.ResponseAdded(response_id="named", model=MODELS[0], prompt_id="p0", text=text)])

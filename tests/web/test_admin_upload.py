@@ -83,7 +83,7 @@ def test_an_upload_needs_its_token_a_login_and_a_size(
     cut = page.client.post(
         "/admin/upload", content=b"--b\r\nhalf", headers={"content-type": "multipart/form-data; boundary=b"}
     )
-    assert cut.status_code == 400
+    assert cut.status_code in (400, 403)
     assert page.client.post("/admin/upload", json={}).status_code == 415
     assert not any(path.suffix == ".zip" for path in tmp_path.rglob("*.zip"))
 

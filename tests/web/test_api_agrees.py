@@ -16,7 +16,7 @@ from tiltyard.pages.figures import count, percent, points, signed
 from tiltyard.web.board_query import BoardQuery
 from tiltyard.web.leaderboard import board_lines, board_values
 from tiltyard.web.model import model_page, model_values
-from tiltyard.web.validity import validity_values
+from tiltyard.web.reports import validity_values
 
 
 @pytest.fixture(scope="module")

@@ -25,13 +25,12 @@ from tests.web.attackers import (
 from tests.web.sites import form_in, vote_page
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import NOT_BLIND, SETTLED, hidden_for
-from tiltyard.arena.chain import FIRST_HASH, chain_hash
+from tiltyard.arena.chain import FIRST_HASH, link_event
 from tiltyard.arena.events import Choice, encode_body
 from tiltyard.arena.policy import Policy, TextsPublic, read_policy
 from tiltyard.arena.service import clock
-from tiltyard.arena.shown_pairs import LONGEST_WAIT
-from tiltyard.arena.store import log
-from tiltyard.arena.store.reading import events_in_order
+from tiltyard.arena.store import Store, log
+from tiltyard.arena.waiting import LONGEST_WAIT
 from tiltyard.errors import OptionError
 
 HIDDEN = "Hidden while it is being voted on."
@@ -311,21 +310,25 @@ def test_the_hash_of_the_log_does_not_tell_whoever_has_the_text_who_wrote_it(sql
         seq, before = _head(site.arena.store)
         added = answer(9, 2, 0)
         site.arena.append([added])
-        after, at = _head(site.arena.store)[1], list(events_in_order(site.arena.store))[-1].at
+        with site.arena.store.database.read() as connection:
+            row = connection.one("SELECT at, body, salt, hash FROM events WHERE seq = ?", seq + 1)
+        assert row is not None
+        at, text, salt, after = row
         assert before != FIRST_HASH
-        tried = [chain_hash(before, seq + 1, at, encode_body(answer(9, i, 0))) for i in range(4)]
-        tried += [
-            chain_hash(before, seq + 1, at, encode_body(e.ResponseAdded(
-                response_id=added.response_id, model=name, prompt_id="q00", text=added.text)))
+        assert link_event(before, seq + 1, at, text, salt) == after
+        guesses = [answer(9, i, 0) for i in range(4)]
+        guesses += [
+            e.ResponseAdded(response_id=added.response_id, model=name, prompt_id="q00", text=added.text)
             for name in MODELS[:4]
-        ]  # fmt: skip
-        assert after not in tried
+        ]
+        texts = [text, *map(encode_body, guesses)]
+        assert after not in [link_event(before, seq + 1, at, guess, "A" * len(salt)) for guess in texts]
+        assert after not in [link_event(before, seq + 1, at, guess, salt) for guess in texts[1:]]
 
 
-def _head(store: Any) -> tuple[int, str]:
+def _head(store: Store) -> tuple[int, str]:
     with store.database.read() as connection:
-        found: tuple[int, str] = log.head(connection)
-    return found
+        return log.head(connection)
 
 
 def test_a_flag_on_an_answer_gives_neither_its_id_nor_its_words_away(sqlite_url: str) -> None:

@@ -221,7 +221,7 @@ def test_the_backup_job_copies_checks_and_publishes_and_finds_a_rewritten_log(
     assert len(list(tmp_path.glob("head-*.json"))) == 1
     (copy,) = out.glob("arena-*.db")
     copy.rename(out / "arena-the-night-before.db")  # a copy is named after its second, and a test is quick
-    sql(sqlite_site.url, "UPDATE chain SET hash = replace(hash, substr(hash, 1, 4), 'ffff')")
+    sql(sqlite_site.url, "UPDATE events SET hash = replace(hash, substr(hash, 1, 4), 'ffff')")
     second = run()
     assert second.returncode != 0
     assert "cut or rewritten" in second.stderr

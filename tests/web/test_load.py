@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,13 +15,11 @@ from tests.processes import wait_until
 from tests.web.holding import held
 from tests.web.sites import SmallSite, form_in, vote_once, vote_page
 from tests.web.test_health import figures
-from tiltyard.arena.commands import EnterVoter, ServeMatchup, SubmitVote
-from tiltyard.arena.events import Choice
-from tiltyard.arena.group_commit import Load
-from tiltyard.web import api, page_cache, shedding
-from tiltyard.web.failures import Failure
+from tiltyard.arena import voting
+from tiltyard.web import api, engine, failures, guard, page_cache
+from tiltyard.web.failures import Failure, busy
+from tiltyard.web.guard import BoundedPages
 from tiltyard.web.page_cache import PageCache
-from tiltyard.web.shedding import LONGEST_WAIT_SECONDS, BoundedPages, Returns, busy
 
 PUBLIC = (
     "/api/v1/leaderboard",
@@ -203,10 +201,7 @@ def test_a_long_queue_refuses_new_matchups_and_pages_before_votes(
     site, client, other = sqlite_site, sqlite_site.client(), sqlite_site.client()
     fields = {**form_in(vote_page(client).text), "choice": "A"}
     matchup = other.post("/api/v1/matchups").json()["matchup_id"]
-    monkeypatch.setattr(site.app.state.site.engine, "_longest_wait", 1000.0)
-    monkeypatch.setattr(site.arena._commits, "_seconds_each", 1000.0)
-    before = dict(shedding.refused)
-    with ThreadPoolExecutor(2) as pool, held(site.arena, waiting=2):
+    with ThreadPoolExecutor(2) as pool, held(site.arena, waiting=64):
         refused = [site.client().post("/api/v1/matchups"), vote_page(site.client())]
         votes = [
             pool.submit(client.post, "/vote", data=fields),
@@ -214,76 +209,69 @@ def test_a_long_queue_refuses_new_matchups_and_pages_before_votes(
         ]
         for answer in refused:
             assert answer.status_code == 503
-            assert int(answer.headers["retry-after"]) > 0
+            assert 2 <= int(answer.headers["retry-after"]) <= 12
         assert refused[0].json()["error"]["code"] == "busy"
         assert "Very busy" in refused[1].text
-        wait_until(lambda: site.arena.load().waiting == 4)
-        monkeypatch.setattr(site.arena._commits, "_seconds_each", 10_000.0)
+        wait_until(lambda: site.arena.load().waiting == 66)
+        monkeypatch.setitem(engine.MOST_WAITING, "vote", 66)
         late = other.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "B"})
-        assert (late.status_code, late.json()["error"]["code"]) == (503, "busy")
+        assert (late.status_code, late.json()["error"]["code"], late.headers["retry-after"]) == (503, "busy", "2")
         assert client.post("/vote", data=fields).status_code == 503
     assert [vote.result(PATIENCE_SECONDS).status_code for vote in votes] == [303, 200]
-    monkeypatch.setattr(site.arena._commits, "_seconds_each", 0.0)
     assert other.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "B"}).status_code == 200
     assert site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 2
-    counted = {kind: shedding.refused[kind] - before.get(kind, 0) for kind in shedding.KINDS}
-    assert counted == {"matchup": 2, "vote": 2, "page": 0, "connection": 0}
-    shown = client.get("/metrics").text
-    assert f'what="matchup"}} {shedding.refused["matchup"]}' in shown
+    assert site.app.state.refusals.counts == {"matchup": 2, "vote": 2, "page": 0}
+    assert 'what="matchup"} 2' in client.get("/metrics").text
+    assert engine.MOST_WAITING == {"matchup": 64, "page": 64, "vote": 66}
+
+
+def test_a_command_says_until_when_it_is_worth_beginning_and_one_that_came_too_late_was_refused(
+    sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post, left = sqlite_site.arena.post, {}
+
+    def noted(command: Any, mailbox: Any) -> None:
+        left[type(command).__name__] = command.deadline - time.monotonic()
+        post(command, mailbox)
+
+    monkeypatch.setattr(sqlite_site.arena, "post", noted)
+    client = sqlite_site.client()
+    matchup = client.post("/api/v1/matchups").json()["matchup_id"]
+    assert client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "A"}).status_code == 200
+    assert {name: round(seconds) for name, seconds in left.items()} == {
+        "EnterVoter": 2,
+        "ServeMatchup": 2,
+        "SubmitVote": 10,
+    }
+
+    def expired(command: Any, mailbox: Any) -> None:
+        command.refuse(voting.TooBusy("it waited too long."))
+        mailbox.loop.call_soon(mailbox.take, [command])
+
+    monkeypatch.setattr(sqlite_site.arena, "post", expired)
+    answer = client.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "A"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "busy")
+    assert sqlite_site.app.state.refusals.counts["vote"] == 1
 
 
 def test_who_comes_back_to_a_long_queue_is_refused_before_the_database_is_asked_who_that_is(
     sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site, stranger, asked = sqlite_site, sqlite_site.client(), []
-    engine = site.app.state.site.engine
-    known_voter = engine.known_voter
-    monkeypatch.setattr(engine, "known_voter", lambda name: asked.append(name) or known_voter(name))
-    monkeypatch.setattr(site.arena._commits, "_seconds_each", 1000.0)
-    with held(site.arena, waiting=2):
+    known_voter = site.arena.store.known_voter
+    monkeypatch.setattr(site.arena.store, "known_voter", lambda name: asked.append(name) or known_voter(name))
+    with held(site.arena, waiting=64):
         assert [stranger.post("/api/v1/matchups").status_code for _ in range(3)] == [503] * 3
         assert stranger.cookies
     assert asked == []
-    monkeypatch.setattr(site.arena._commits, "_seconds_each", 0.0)
     assert stranger.post("/api/v1/matchups").status_code == 201
     assert len(asked) == 1
 
 
-def test_a_refused_crowd_is_asked_to_come_back_a_few_in_each_second_and_at_the_latest_after_twenty() -> None:
-    returns = Returns()
-    assert [returns.wait_seconds(100.9) for _ in range(50)] == [2] * 50
-    told = [returns.wait_seconds(100.9) for _ in range(1950)]
-    assert told == sorted(told)
-    assert Counter(told) == {**dict.fromkeys(range(3, 20), 50), 20: 1950 - 17 * 50}
-    assert returns.wait_seconds(103.0) == 18  # the second that already expects more than it should, then the next
-    assert returns.wait_seconds(121.0) == 2  # nobody is expected any more
-    assert [returns.wait_seconds(121.5) for _ in range(50)] == [2] * 49 + [3]
-
-
-def test_refused_votes_come_back_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shedding, "_returns", Returns())
-    waits = [int(busy("matchup").headers["retry-after"]) for _ in range(300)]
-    assert (min(waits), max(waits) >= 6) == (2, True)
-    assert busy("vote").headers["retry-after"] == "2"
-
-
-def test_a_crowd_is_refused_sooner_than_a_slow_commit() -> None:
-    """So that those who are let in have their answers within a second, and one slow disk write refuses nobody."""
-    crowd, slow_disk = Load(400, 0.0, 0.4, 0.4), Load(10, 1.5, 1.5)
-    serve, vote = ServeMatchup("ann"), SubmitVote("m", "ann", Choice.A)
-    with pytest.raises(Failure):
-        shedding.admit(serve, crowd, LONGEST_WAIT_SECONDS)
-    with pytest.raises(Failure):
-        shedding.admit(serve, Load(0, 0.0, 0.0), LONGEST_WAIT_SECONDS, lag_seconds=0.4)
-    shedding.admit(vote, crowd, LONGEST_WAIT_SECONDS)
-    some = Load(100, 0.0, 0.06, 0.06)
-    shedding.admit(serve, some, LONGEST_WAIT_SECONDS)
-    with pytest.raises(Failure):  # who is not known yet waits in the line more than once
-        shedding.admit(EnterVoter("new"), some, LONGEST_WAIT_SECONDS)
-    shedding.admit(EnterVoter("new"), slow_disk, LONGEST_WAIT_SECONDS)
-    shedding.admit(serve, slow_disk, LONGEST_WAIT_SECONDS)
-    with pytest.raises(Failure):
-        shedding.admit(vote, Load(2000, 0.0, 1.2, 1.2), LONGEST_WAIT_SECONDS)
+def test_refused_votes_come_back_first_and_a_crowd_not_all_at_once() -> None:
+    waits = {int(busy("matchup").headers["retry-after"]) for _ in range(1000)}
+    assert waits == set(range(2, 13))
+    assert {busy("vote").headers["retry-after"] for _ in range(100)} == {"2"}
 
 
 def test_a_queue_that_moves_fast_refuses_nobody(sqlite_site: SmallSite) -> None:
@@ -292,7 +280,20 @@ def test_a_queue_that_moves_fast_refuses_nobody(sqlite_site: SmallSite) -> None:
     assert set(answers) == {201}
     load = sqlite_site.arena.load()
     assert (load.waiting, load.group_seconds) == (0, 0.0)
-    assert sqlite_site.arena._commits._seconds_each > 0
+
+
+def test_while_requests_are_refused_the_site_says_that_it_is_busy(
+    sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = sqlite_site.client()
+    assert client.get("/healthz").json()["status"] == "ready"
+    monkeypatch.setattr(guard, "PAGES_AT_ONCE", 0)
+    assert client.get("/leaderboard").status_code == 503
+    monkeypatch.setattr(guard, "PAGES_AT_ONCE", 128)
+    answer = client.get("/healthz")
+    assert (answer.status_code, answer.json()["status"], figures(client)["tiltyard_busy"]) == (200, "busy", 1)
+    monkeypatch.setattr(failures, "BUSY_SECONDS", 0.0)
+    assert (client.get("/healthz").json()["status"], figures(client)["tiltyard_busy"]) == ("ready", 0)
 
 
 def test_too_many_pages_at_once_are_refused_while_votes_and_health_go_on(
@@ -300,7 +301,7 @@ def test_too_many_pages_at_once_are_refused_while_votes_and_health_go_on(
 ) -> None:
     client = sqlite_site.client()
     matchup = client.post("/api/v1/matchups").json()["matchup_id"]
-    monkeypatch.setattr(shedding, "PAGES_AT_ONCE", 0)
+    monkeypatch.setattr(guard, "PAGES_AT_ONCE", 0)
     page, values = client.get("/leaderboard"), client.get("/api/v1/leaderboard")
     assert (page.status_code, values.status_code) == (503, 503)
     assert "Very busy" in page.text
@@ -313,7 +314,7 @@ def test_too_many_pages_at_once_are_refused_while_votes_and_health_go_on(
 
 
 def test_whoever_downloads_slowly_takes_no_place_of_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shedding, "PAGES_AT_ONCE", 1)
+    monkeypatch.setattr(guard, "PAGES_AT_ONCE", 1)
     taken = asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -327,7 +328,7 @@ def test_whoever_downloads_slowly_takes_no_place_of_those_who_wait(monkeypatch: 
         async def send(message: Any) -> None:
             statuses.extend([message["status"]] if message["type"] == "http.response.start" else [])
 
-        layer = BoundedPages(app, lambda *_: pytest.fail("refused"), 2.0)
+        layer = BoundedPages(app)
         scope = {"type": "http", "method": "GET", "path": "/api/v1/battles.jsonl"}
         downloads = [asyncio.create_task(layer(dict(scope), _nothing, send)) for _ in range(10)]
         while len(statuses) < 10:
@@ -337,24 +338,6 @@ def test_whoever_downloads_slowly_takes_no_place_of_those_who_wait(monkeypatch: 
         assert statuses == [200] * 10
 
     asyncio.run(ask())
-
-
-def test_where_pages_take_long_fewer_are_let_in() -> None:
-    layer = BoundedPages(_never, _never, 2.0)  # type: ignore[arg-type]
-    layer._in_work, layer._gap_seconds = 20, 0.05
-    assert layer._has_room
-    layer._gap_seconds = 0.2
-    assert not layer._has_room
-    layer._in_work = shedding.FEW_PAGES - 1
-    assert layer._has_room, "a few are always let in: otherwise nothing would be measured again"
-    layer._in_work = 2
-    layer._done()
-    layer._done()
-    assert layer._done_at is None, "time in which nobody asks is no time that a page takes"
-
-
-async def _never(*_: Any) -> None:
-    pytest.fail("nobody asks")
 
 
 async def _nothing() -> Any:

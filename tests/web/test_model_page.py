@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,7 @@ from tests.web.sites import answer, catalog, said
 from tiltyard.arena import events as e
 from tiltyard.arena.model_detail import model_detail, results_by_prompt_and_opponent
 from tiltyard.arena.service import Arena
-from tiltyard.arena.store.reading import AnswerDates
+from tiltyard.arena.store.texts import PastAnswer
 from tiltyard.pages.figures import day
 from tiltyard.web import model
 from tiltyard.web.model import ModelPage, chosen_prompt, model_page, model_values, prompt_grid
@@ -197,6 +198,11 @@ def test_without_a_retired_prompt_no_answer_is_chosen(site: BoardSite) -> None:
     assert "The answers to 6 prompts in use are hidden" in site.client.get(f"/models/{MODELS[0]}").text
 
 
+def past_answers(arena: Arena, model: str, prompt_id: str) -> Sequence[PastAnswer]:
+    with arena.store.database.read() as connection:
+        return arena.store.answers.of(connection, model, prompt_id)
+
+
 def test_answers_that_were_replaced_are_listed_with_their_dates_the_present_one_first(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -207,7 +213,7 @@ def test_answers_that_were_replaced_are_listed_with_their_dates_the_present_one_
     with board_site(retire(log, "p2", "p3"), tmp_path_factory.mktemp("history")) as site:
         page = site.client.get(f"/models/{MODELS[0]}", params={"prompt": "p3"}).text
         other = site.client.get(f"/models/{MODELS[0]}", params={"prompt": "p2"}).text
-        dates = AnswerDates().of(site.arena.store, MODELS[0], "p3")
+        dates = past_answers(site.arena, MODELS[0], "p3")
     present, earlier = page.split('<section id="answer">', 1)[1].split("</section>", 1)[0].split("Earlier answers", 1)
     third, second, first = (day(said.at) for said in dates)
     assert "the third" in present
@@ -221,15 +227,14 @@ def test_answers_that_were_replaced_are_listed_with_their_dates_the_present_one_
 def test_an_answer_that_comes_back_is_listed_at_each_of_its_times(sqlite_url: str) -> None:
     with Arena.open(sqlite_url) as arena:
         arena.append(catalog(prompts=2))
-        dates = AnswerDates()
-        assert len(dates.of(arena.store, SITE_MODELS[0], "p1")) == 1
+        assert len(past_answers(arena, SITE_MODELS[0], "p1")) == 1
         arena.append([msgspec.structs.replace(answer(0, 1, "Another one."), response_id="another")])
         arena.append([answer(0, 1, said(0, 1))])
-        found = dates.of(arena.store, SITE_MODELS[0], "p1")
+        found = past_answers(arena, SITE_MODELS[0], "p1")
         first = answer(0, 1, "").response_id
         assert [past.response_id for past in found] == [first, "another", first]
         assert found[0].at > found[1].at > found[2].at
-        assert len(dates.of(arena.store, SITE_MODELS[1], "p1")) == 1
+        assert len(past_answers(arena, SITE_MODELS[1], "p1")) == 1
 
 
 def test_a_newcomer_is_marked_provisional(site: BoardSite) -> None:
@@ -262,3 +267,34 @@ def test_a_model_without_votes_and_one_that_is_disabled(tmp_path_factory: pytest
         assert "No votes yet" in page.text
         assert quiet.client.get(f"/models/{MODELS[1]}").status_code == 404
         assert quiet.client.get("/compare", params={"a": MODELS[0], "b": MODELS[1]}).status_code == 200
+
+
+@pytest.mark.parametrize("phase", [1, 2, 3, 4])
+def test_a_page_shows_no_rank_or_rating_that_a_young_board_withholds(tmp_path: Path, phase: int) -> None:
+    with board_site(week_of_votes(12, phase=phase, newcomer_votes=2), tmp_path) as young:
+        rows = young.world.snapshot.board.rows
+        assert "The first votes are still coming in" in young.client.get("/leaderboard").text
+        for row in rows[:3]:
+            page = young.client.get(f"/models/{row.model}").text
+            assert "<dt>rank</dt>" not in page
+            assert "<dt>rating</dt>" not in page
+            assert f"rank {row.rank} of" not in page
+            assert "too few votes on this board yet" in page
+            assert not {"standing", "neighbours"} & set(re.findall(r'<section id="(\w+)"', page))
+        compared = young.client.get(f"/compare?a={rows[0].model}&b={rows[1].model}").text
+        assert "Rank (rating)" not in compared
+
+
+def test_while_new_votes_come_in_all_pages_show_one_snapshot(site: BoardSite) -> None:
+    """The board of the snapshot decides rank and rating of a model's page, also if the log is further on by then."""
+    snapshot = site.world.snapshot
+    rows = snapshot.board.rows
+    swapped = [replace(row, rank=len(rows) + 1 - row.rank) for row in rows]
+    earlier = replace(snapshot, board=replace(snapshot.board, rows=tuple(reversed(swapped))), seq=snapshot.seq - 1)
+    for row in earlier.board.rows:
+        page = site.world.observatory.look(lambda state, votes, row=row: model_page(earlier, state, votes, row.model))
+        assert page.detail.row == row
+        ranks = {one.model: one.rank for one in earlier.board.rows}
+        assert [near.rank for near in page.detail.neighbours] == [
+            ranks[near.record.name] for near in page.detail.neighbours
+        ]

@@ -20,15 +20,16 @@ from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.following.parts import VotePart, known_part, part_board
-from tiltyard.arena.following.replay import movements
+from tiltyard.arena.following.replay import movements, period_of_log, published_ratings
 from tiltyard.arena.following.snapshots import swaps_of, with_swaps
 from tiltyard.arena.model_detail import arena_calibration
 from tiltyard.arena.offline import offline_board, on_scale
 from tiltyard.arena.service import Arena
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, log
-from tiltyard.arena.store.reading import cast_votes, events_in_order
-from tiltyard.arena.votes import vote_table
-from tiltyard.arena.weekly import BoardAt, period_of_log, weekly_report
+from tiltyard.arena.store.reading import events_in_order
+from tiltyard.arena.votes import VoteColumns
+from tiltyard.arena.weekly import BoardAt, weekly_report
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.validity.churn import Known
 from tiltyard.validity.publication import Badge
@@ -60,17 +61,25 @@ def fresh(small: World, copied: str) -> Iterator[World]:
     observatory.close()
 
 
-def same_votes(observatory: Observatory, url: str) -> bool:
-    """Whether the followed votes are those that a reading from the beginning finds."""
-    store = Store.open(url)
+def folded(url: str) -> ArenaState:
+    """The state after every event of the log."""
+    store, state = Store.open(url), ArenaState()
     try:
-        replica = store.load()
-        again = vote_table(cast_votes(store, replica.state.seq), replica.state.catalog)
+        for seq, event in enumerate(events_in_order(store), start=1):
+            state.apply(seq, event)
     finally:
         store.close()
+    return state
+
+
+def same_votes(observatory: Observatory, url: str) -> bool:
+    """Whether the followed votes are those that a reading from the beginning finds."""
+    state = folded(url)
+    assert isinstance(state.votes, VoteColumns)
+    again = state.votes.table(state.catalog, with_ids=True)
     followed = observatory.snapshot.study.votes
     columns = ("at", "model_a", "model_b", "prompt", "outcome")
-    ids = observatory.look(lambda state, votes: votes.votes.table(state.catalog, with_ids=True).matchup_ids)
+    ids = observatory.look(lambda state, votes: votes.table(state.catalog, with_ids=True).matchup_ids)
     return ids == again.matchup_ids and all(
         np.array_equal(getattr(followed, name), getattr(again, name)) for name in columns
     )
@@ -79,15 +88,16 @@ def same_votes(observatory: Observatory, url: str) -> bool:
 def test_a_snapshot_is_the_board_of_the_log_and_carries_its_head(seen: World) -> None:
     store = Store.open(seen.url)
     try:
-        replica = store.load()
         with store.database.read() as connection:
             head = log.head(connection)
     finally:
         store.close()
-    snapshot = seen.snapshot
+    snapshot, state = seen.snapshot, folded(seen.url)
+    assert isinstance(state.votes, VoteColumns)
+    state.show(published_ratings(state.votes.table(state.catalog), state.policy))
     assert (snapshot.seq, snapshot.head_hash) == head
-    assert snapshot.board == live_board(replica.state, evidence=snapshot.study.evidence)
-    assert np.array_equal(snapshot.wins, replica.state.tallies.wins.view)
+    assert snapshot.board == live_board(state, evidence=snapshot.study.evidence)
+    assert np.array_equal(snapshot.wins, state.tallies.wins.view)
     assert snapshot.board.votes == len(snapshot.study.votes) == 400
 
 
@@ -108,7 +118,7 @@ def test_new_votes_appear_and_what_was_published_stays(fresh: World) -> None:
 
 
 def test_followed_votes_are_those_of_a_reading_from_the_beginning_whatever_was_undone_or_excluded(fresh: World) -> None:
-    ids = [vote.matchup_id for vote in fresh.observatory.look(lambda _, votes: list(votes.votes))]
+    ids = [vote.matchup_id for vote in fresh.observatory.look(lambda _, votes: list(votes))]
     with Arena.open(fresh.url) as arena:
         served = arena.serve("visitor")
         arena.append([e.Excluded(matchup_ids=tuple(ids[3:9]), reason="test")])
@@ -128,7 +138,7 @@ def test_followed_votes_are_those_of_a_reading_from_the_beginning_whatever_was_u
 def test_the_replay_ends_at_the_live_ratings_and_agrees_with_the_arena_on_every_model(seen: World) -> None:
     snapshot = seen.snapshot
     again, votes, rules = snapshot.study.replay, snapshot.study.votes, snapshot.policy.rating
-    (look,) = again.looks([seen.end + DAY], set(MODELS))
+    (look,) = again.looks([(seen.end + DAY, set(MODELS))])
     for row in snapshot.board.rows:
         assert look.standings[row.model].rating == pytest.approx(row.rating, abs=1e-9)
         assert look.standings[row.model].deviation == pytest.approx(row.deviation, abs=1e-9)
@@ -252,14 +262,14 @@ def test_a_log_that_cannot_be_read_leaves_the_last_snapshot_and_says_so(copied: 
     with Observatory(copied, pace=QUICK) as following:
         seq = following.snapshot.seq
         connection = sqlite3.connect(tmp_path / "board.db")
-        connection.execute("ALTER TABLE chain RENAME TO gone")
+        connection.execute("ALTER TABLE events RENAME TO gone")
         connection.commit()
         while following.trouble is None:
             time.sleep(0.01)
         assert following.snapshot.seq == seq
         with pytest.raises(StoreError):
             following.votes_of("v01")
-        connection.execute("ALTER TABLE gone RENAME TO chain")
+        connection.execute("ALTER TABLE gone RENAME TO events")
         connection.commit()
         connection.close()
         while following.trouble is not None:

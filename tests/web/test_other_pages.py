@@ -29,8 +29,8 @@ from tiltyard.report.weekly.page import by_shown_name
 from tiltyard.report.weekly.text import weekly_markdown
 from tiltyard.web import pages, rendering
 from tiltyard.web.me import ENOUGH, own_page
-from tiltyard.web.methods import flat_settings
 from tiltyard.web.model import compare_page
+from tiltyard.web.reports import flat_settings
 
 PAGES = ("/leaderboard", "/validity", "/methods", "/data", "/me", "/compare", f"/models/{MODELS[0]}")
 

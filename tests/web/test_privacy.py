@@ -47,7 +47,9 @@ def test_no_table_holds_an_address_in_any_form_that_can_be_read(limited: SmallSi
         everything = "\n".join(connection.iterdump())
     for hint in ("203.0.113", "2001:db8", "testclient", "cb00714d", "20010db8"):
         assert hint not in everything.lower(), hint
-    blocks = [row[0] for row in sqlite3.connect(path).execute("SELECT DISTINCT block FROM votes")]
+    blocks = [
+        row[0] for row in sqlite3.connect(path).execute("SELECT DISTINCT vote_block FROM matchups WHERE vote_seq > 0")
+    ]
     assert len(blocks) == 2
     assert "" not in blocks
 
@@ -56,8 +58,8 @@ def test_without_limits_no_block_is_written_and_nothing_is_counted(sqlite_url: s
     with small_site(sqlite_url) as site:
         assert vote(site, ADDRESSES[0]) == 200
     with sqlite3.connect(sqlite_url.removeprefix("sqlite:///")) as connection:
-        assert connection.execute("SELECT block FROM votes").fetchall() == [("",)]
-        assert connection.execute("SELECT count(*) FROM rate_limits WHERE key != 'probe'").fetchone() == (0,)
+        assert connection.execute("SELECT vote_block FROM matchups").fetchall() == [("",)]
+        assert connection.execute("SELECT count(*) FROM counters WHERE key != 'probe'").fetchone() == (0,)
         assert connection.execute("SELECT count(*) FROM address_blocks").fetchone() == (0,)
 
 

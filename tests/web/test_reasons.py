@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import sqlalchemy as sa
 
 from tests.arena.engines import sql
 from tests.web.administrators import at_the_desk
@@ -57,8 +56,7 @@ def test_reasons_are_public_and_a_comment_can_be_forgotten(sqlite_site: SmallSit
 
     desk = at_the_desk(site)
     assert "Jane Roe" in desk.client.get("/admin/reports").text
-    with site.arena.store.database.write() as connection:
-        connection.execute(sa.text("UPDATE comments SET comment = comment || '!'"))
+    sql(site.url, "UPDATE comments SET comment = comment || '!'")
     assert [str(problem.table) for problem in verify(site.url).problems] == ["comments"]
 
     files = list(Path(site.url.removeprefix("sqlite:///")).parent.glob("*.db*"))

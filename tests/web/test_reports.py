@@ -13,12 +13,11 @@ from tests.web.administrators import at_the_desk, log_of, staffed_site
 from tests.web.sites import IDENTIFYING, SmallSite, form_in, small_site, vote_page
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy
+from tiltyard.arena.store.checkpoints import decode_state, encode_state
+from tiltyard.arena.store.desk import reported_answers
 from tiltyard.arena.store.reading import backlog, session_acts
-from tiltyard.arena.store.reports import reported_answers
-from tiltyard.arena.store.state_bytes import decode_state, encode_state
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.visitor_rules import Limits
-from tiltyard.arena.votes import MemoryVoteBook
 
 
 @pytest.fixture
@@ -43,13 +42,19 @@ def report(site: SmallSite, side: str = "A", reason: str = "it  is\nrude <b>") -
     return answer.status_code, answer.text, fields["matchup_id"]
 
 
+def answers_of(site: SmallSite) -> dict[str, tuple[str, str]]:
+    """Both answers of every matchup that was served."""
+    served = (body for body in log_of(site) if isinstance(body, e.MatchupServed))
+    return {body.matchup_id: (body.response_a, body.response_b) for body in served}
+
+
 def test_a_report_reaches_the_operator_and_tells_the_visitor_nothing(staffed_anywhere: SmallSite) -> None:
     status, text, matchup_id = report(staffed_anywhere)
     assert status == 200
     assert not any(name in text for name in IDENTIFYING)
     assert "tiltyard_open_reports 1" in staffed_anywhere.client().get("/metrics").text
     page = at_the_desk(staffed_anywhere).page("/admin/reports")
-    (answer,) = sql(staffed_anywhere.url, f"SELECT response_a FROM matchups WHERE id = '{matchup_id}'")[0]
+    answer, _ = answers_of(staffed_anywhere)[matchup_id]
     assert f'value="{answer}"' in page
     assert "it is rude &lt;b&gt;" in page
     assert not any(isinstance(body, e.ResponseDisabled) for body in log_of(staffed_anywhere)), (
@@ -60,27 +65,19 @@ def test_a_report_reaches_the_operator_and_tells_the_visitor_nothing(staffed_any
 @rule_above_the_store
 def test_one_answer_is_switched_off_is_never_served_again_and_comes_back(staffed_anywhere: SmallSite) -> None:
     _, _, matchup_id = report(staffed_anywhere)
-    (answer,) = sql(staffed_anywhere.url, f"SELECT response_a FROM matchups WHERE id = '{matchup_id}'")[0]
+    answer, _ = answers_of(staffed_anywhere)[matchup_id]
     desk = at_the_desk(staffed_anywhere)
-    fields = {"answer": str(answer), "to": "off"}
+    fields = {"answer": answer, "to": "off"}
     assert desk.post("/admin/reports", fields) == (303, "/admin/reports?said=answer_off")
     assert "No reports are waiting." in desk.page("/admin/reports")
-    served = [staffed_anywhere.arena.serve(f"voter{number}") for number in range(40)]
-    shown = {name for row in sql(staffed_anywhere.url, "SELECT response_a, response_b FROM matchups") for name in row}
-    since = {
-        name
-        for matchup in served
-        for row in sql(
-            staffed_anywhere.url, f"SELECT response_a, response_b FROM matchups WHERE id = '{matchup.matchup_id}'"
-        )
-        for name in row
-    }
-    assert answer in shown - since
+    served = [staffed_anywhere.arena.serve(f"voter{number}").matchup_id for number in range(40)]
+    shown = answers_of(staffed_anywhere)
+    since = {name for matchup in served for name in shown[matchup]}
+    assert answer not in since
     assert len(since) == 11, "every other answer is"
-    again = staffed_anywhere.arena.read(lambda state: decode_state(encode_state(state), MemoryVoteBook()))
-    assert again is not None
+    again = staffed_anywhere.arena.read(lambda state: decode_state(encode_state(state)))
     assert (again.catalog.answers_off, int(again.catalog.servable().sum())) == ({answer}, 11)
-    assert desk.post("/admin/reports", {"answer": str(answer), "to": "on"})[0] == 303
+    assert desk.post("/admin/reports", {"answer": answer, "to": "on"})[0] == 303
     assert staffed_anywhere.arena.read(lambda state: int(state.catalog.servable().sum())) == 12
     assert verify(staffed_anywhere.url).clean
 
@@ -97,10 +94,10 @@ def test_a_stranger_cannot_report_and_a_report_is_about_a_or_b(staffed: SmallSit
     status, _ = at_the_desk(staffed).post("/admin/reports", {"answer": "nothing like it", "to": "off"})
     assert status == 400
     desk = at_the_desk(staffed)
-    (answer,) = sql(staffed.url, f"SELECT response_b FROM matchups WHERE id = '{matchup_id}'")[0]
-    assert desk.post("/admin/reports", {"answer": str(answer), "to": "bogus"})[0] == 400
+    _, answer = answers_of(staffed)[matchup_id]
+    assert desk.post("/admin/reports", {"answer": answer, "to": "bogus"})[0] == 400
     assert desk.post("/admin/models", {"name": "mnemosyne-xl", "to": ""})[0] == 400
-    assert desk.post("/admin/reports", {"answer": str(answer), "to": "dismiss"})[1].endswith("answer_dismiss")
+    assert desk.post("/admin/reports", {"answer": answer, "to": "dismiss"})[1].endswith("answer_dismiss")
     assert "No reports are waiting." in desk.page("/admin/reports")
 
 

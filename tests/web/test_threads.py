@@ -87,8 +87,8 @@ def test_the_writer_outlives_a_failure_between_requests(
 ) -> None:
     with Arena.open(sqlite_url) as arena:
         arena.append(catalog())
-        fails = Fails(arena._commits._idle, 1_000_000, error)
-        monkeypatch.setattr(arena._commits, "_idle", fails)
+        fails = Fails(arena._writer._idle, 1_000_000, error)
+        monkeypatch.setattr(arena._writer, "_idle", fails)
         wait_until(lambda: arena.failures.total >= 2)
         served = arena.serve("ann")
         fails.left = 0

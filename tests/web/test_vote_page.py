@@ -86,7 +86,7 @@ def test_a_skipped_pair_is_never_revealed(sqlite_site: SmallSite) -> None:
     assert client.post("/vote", data={**fields, "choice": "A"}).status_code == 410
 
 
-def test_the_ratings_shown_are_what_the_state_says_and_the_change_is_the_votes_own(sqlite_site: SmallSite) -> None:
+def test_the_ratings_shown_are_those_of_the_board_and_the_change_is_the_votes_own(sqlite_site: SmallSite) -> None:
     sqlite_site.arena.append([e.PhaseChanged(phase=4)])
     client = sqlite_site.client()
     vote_once(client, "B")
@@ -94,9 +94,7 @@ def test_the_ratings_shown_are_what_the_state_says_and_the_change_is_the_votes_o
     result = client.get(vote_once(client, "A")).text
     shown = [float(text) for text in re.findall(r'<b class="rating">(\d+)</b>', result)]
     moved = [float(text.replace("−", "-")) for text in re.findall(r"if counted: <[^>]+>([+−][\d.]+) points", result)]
-    ratings = sqlite_site.arena.read(
-        lambda state: {m.display_name: float(state.conservative[i]) for i, m in enumerate(state.catalog.models)}
-    )
+    ratings = {row.display_name: row.rating_shown for row in sqlite_site.observatory.refresh().board.rows}
     names = re.findall(r'<h2 id="name-[ab]"><span[^>]*>[AB]</span> ([^<]+?)(?: <span|</h2>)', result)
     assert shown == [round(ratings[name]) for name in names]
     assert moved[0] > 0 > moved[1]
@@ -188,7 +186,7 @@ def test_without_a_script_the_page_shows_the_names_once_the_time_is_over(sqlite_
         assert not any(name in early + between for name in IDENTIFYING)
         clock.turn(2)
         assert sum(name in client.get(where).text for name in NAMES) == 2
-        kinds = [row[0] for row in sql(made.url, "SELECT kind FROM events ORDER BY id DESC LIMIT 1")]
+        kinds = [row[0] for row in sql(made.url, "SELECT kind FROM events ORDER BY seq DESC LIMIT 1")]
         assert kinds == ["voted"]  # final by time: nothing was written to show them
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import httpx2 as httpx
 import pytest
 
+from tests.arena.engines import sql
 from tests.forked import PATIENCE_SECONDS, Forked, script
 from tests.processes import wait_for
 from tests.sizes import size
@@ -115,9 +116,7 @@ def test_a_site_that_is_told_to_stop_answers_whoever_waits_and_loses_nothing(sql
             for job in running:
                 job.result(PATIENCE_SECONDS)
         assert process.wait(PATIENCE_SECONDS).returncode in (0, -signal.SIGTERM)
-    with Arena.open(sqlite_url) as arena, arena.store.database.read() as connection:
-        kept = set(connection.exec_driver_sql("SELECT matchup_id FROM votes").scalars())
-    assert set(acknowledged) <= kept
+    assert set(acknowledged) <= {name for (name,) in sql(sqlite_url, "SELECT id FROM matchups WHERE status = 'voted'")}
     assert verify(sqlite_url).clean
 
 

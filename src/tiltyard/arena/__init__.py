@@ -1,4 +1,4 @@
-"""The live arena: matchmaking lanes, the vote ledger and its store, projections, integrity. No pages.
+"""The live arena: matchmaking lanes, the vote log and its store, boards, integrity. No pages.
 
 `tiltyard.arena.store` needs the `[arena]` extra.
 """

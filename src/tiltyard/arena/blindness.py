@@ -8,9 +8,9 @@ skipped on it waits on another prompt.
 from __future__ import annotations
 
 from tiltyard.arena.policy import Policy
-from tiltyard.arena.shown_pairs import LONGEST_WAIT
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import SECOND
+from tiltyard.arena.waiting import LONGEST_WAIT
 
 SETTLED = 60 * SECOND
 """How far the log must have advanced after the switch: another worker may be serving the prompt at that moment."""

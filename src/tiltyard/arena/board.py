@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.arena.policy import BadgeRules
-from tiltyard.arena.rating_track import Ratings
+from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.state import ArenaState
 from tiltyard.types import Floats
 from tiltyard.validity import coverage as evenness

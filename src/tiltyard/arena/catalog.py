@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +10,6 @@ from tiltyard.arena.events import ModelAdded, PromptAdded, ResponseAdded
 from tiltyard.arena.tallies import Grid
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import ArenaError
-
-if TYPE_CHECKING:
-    Codes = NDArray[np.int64]
 
 
 class Catalog:
@@ -33,6 +27,10 @@ class Catalog:
         """Whether each prompt is kept for later: it is off, and its answers stay hidden."""
         self.response_ids: dict[tuple[int, int], str] = {}
         """The current answer of each (model, prompt)."""
+        self.answers: dict[str, int] = {}
+        """The event of every answer that was ever added, by its id; its text is there."""
+        self.prompt_seq: list[int] = []
+        """The event with the current text of each prompt."""
         self.kinds: dict[int, str] = {}
         """The kind of the answers to a prompt, by its number, where they are not texts."""
         self.answered = Grid()
@@ -55,16 +53,6 @@ class Catalog:
         """A number that grows whenever it changes which answers are not served."""
         self._model_numbers: dict[str, int] = {}
         self._prompt_numbers: dict[str, int] = {}
-
-    def numbers(
-        self, models_a: Sequence[str], models_b: Sequence[str], prompts: Sequence[str]
-    ) -> tuple[list[int], list[int], list[int]] | None:
-        """The numbers of many models and prompts; None if one of them was never added."""
-        model, prompt = self._model_numbers.__getitem__, self._prompt_numbers.__getitem__
-        try:
-            return list(map(model, models_a)), list(map(model, models_b)), list(map(prompt, prompts))
-        except KeyError:
-            return None
 
     def model(self, name: str) -> int:
         """The number of a model."""
@@ -100,13 +88,14 @@ class Catalog:
             self.models[number] = added
             self.model_enabled[number] = True
 
-    def add_prompt(self, added: PromptAdded) -> None:
-        """Add a prompt, or update its metadata."""
+    def add_prompt(self, added: PromptAdded, seq: int) -> None:
+        """Add a prompt with event `seq`, or update its text and metadata."""
         number = self._prompt_numbers.get(added.prompt_id)
         kept = msgspec.structs.replace(added, text="")
         if number is None:
             self._prompt_numbers[added.prompt_id] = len(self.prompts)
             self.prompts.append(kept)
+            self.prompt_seq.append(seq)
             self.prompt_enabled.append(True)
             self.prompt_off_at.append(0)
             self.prompt_joined.append(self.matchups)
@@ -115,11 +104,13 @@ class Catalog:
             self._grow()
         else:
             self.prompts[number] = kept
+            self.prompt_seq[number] = seq
             self.prompt_enabled[number] = True
             self.prompt_reserved[number] = False
 
-    def add_response(self, added: ResponseAdded) -> None:
-        """Set a model's answer."""
+    def add_response(self, added: ResponseAdded, seq: int) -> None:
+        """Set a model's answer, which is event `seq`. An id that was there before has the same content."""
+        self.answers.setdefault(added.response_id, seq)
         cell = (self.model(added.model), self.prompt(added.prompt_id))
         if self.response_ids.get(cell) != added.response_id:
             self.shown.view[cell] = 0
@@ -174,12 +165,6 @@ class Catalog:
         shown[a, prompt] += 1
         shown[b, prompt] += 1
         return int(max(shown[a, prompt], shown[b, prompt]))
-
-    def count_all_shown(self, a: Codes, b: Codes, prompt: Codes) -> None:
-        """Count many served matchups."""
-        self.matchups += len(a)
-        for model in (a, b):
-            self.shown.add(model, prompt, 1)
 
     def was_shown(self, prompt: int) -> bool:
         """Whether a current answer to this prompt was ever shown."""

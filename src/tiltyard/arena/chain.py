@@ -1,7 +1,4 @@
-"""The hash chain over the log, in its two versions.
-
-Version 1 hashes an event's text as it is: whoever checks a link must be given the whole text. Version 2 hashes a leaf
-instead, so that a link can be checked without the event behind it (decision 2):
+"""The hash chain over the log: each link can be checked without the event behind it (decision 2).
 
 - `rest` = H(second half of the salt, exact time, the private part of the text);
 - `leaf` = H(first half of the salt, rest, the public part of the text);
@@ -14,9 +11,6 @@ shown, the seed of the choice, and times to the microsecond.
 The label is open in every link: the kind of the event, and the matchup that it is about. So a vote cannot be passed off
 as something else. Kinds on which no board depends (answers, flags, reasons) share one label: a voter who was flagged is
 not told so.
-
-A log that began with version 1 changes once, by the event `chain_upgraded`. It carries the last version-1 hash and the
-link that version 2 has over all events before, so that these too can be proved without their texts.
 """
 
 from __future__ import annotations
@@ -26,13 +20,11 @@ import hashlib
 import os
 from collections.abc import Iterable
 from itertools import count
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from tiltyard.arena.units import HOUR
-
-Version = Literal[1, 2]
 
 FIRST_HASH: Final = "0" * 64
 
@@ -55,7 +47,7 @@ OF_MATCHUPS: Final = frozenset({"matchup_served", "voted", "revealed", "skipped"
 LABELLED: Final = OF_MATCHUPS | {
     *("settings_changed", "phase_changed", "model_added", "model_enabled", "model_disabled"),
     *("prompt_added", "prompt_enabled", "prompt_disabled", "prompt_reserved"),
-    *("excluded", "restored", "chain_upgraded"),
+    *("excluded", "restored"),
 }
 """The kinds that are named in a label: all on which a board depends, and the prompts."""
 
@@ -88,11 +80,6 @@ class Leaf(NamedTuple):
         return _sha256(f"tiltyard leaf 2\n{self.salt}\n{self.rest}\n{self.public}")
 
 
-def chain_hash(previous: str, seq: int, at: int, text: str) -> str:
-    """The link of version 1: over the one before, the number, the time, and every byte of text."""
-    return _sha256(f"{previous}\n{seq}\n{at}\n{text}")
-
-
 def leaf_of(at: int, text: str, salt: str) -> Leaf:
     """The parts of an event's leaf."""
     public, private = split(text)
@@ -116,12 +103,12 @@ def label_of(text: str) -> Label:
 
 
 def link(previous: str, seq: int, hour: int, label: Label, leaf: str) -> str:
-    """The link of version 2; `hour` is a number of whole hours since 1970."""
+    """The link over the one before; `hour` is a number of whole hours since 1970."""
     return _sha256(f"tiltyard link 2\n{previous}\n{seq}\n{hour}\n{label.kind}\n{label.matchup_id}\n{leaf}")
 
 
 def link_event(previous: str, seq: int, at: int, text: str, salt: str) -> str:
-    """The link of version 2 of an event that is known."""
+    """The link of an event that is known."""
     return link(previous, seq, at // HOUR, label_of(text), leaf_of(at, text, salt).hash())
 
 
@@ -132,7 +119,7 @@ _rest, _leaf, _link = (hashlib.sha256(f"tiltyard {name} 2\n".encode()) for name 
 
 
 def link_events(previous: str, seq: int, times: Iterable[int], texts: Iterable[str], salts: Iterable[str]) -> list[str]:
-    """The links of version 2 of many events, which follow number `seq`, whose link is `previous`.
+    """The links of many events, which follow number `seq`, whose link is `previous`.
 
     The same as `link_event`, in half the time: matchups served and votes, of which long logs consist, are taken apart
     here, and a copy of a hash that was begun is cheaper than a new one.

@@ -1,4 +1,4 @@
-"""The writer's commands and their results. `Arena.submit` takes commands, `Executor` runs them.
+"""The writer's commands and their results. `Arena.submit` takes commands, `arena/writer.py` runs them.
 
 When it is created, a command checks what can be checked without the database. The rules of `voting` then decide what it
 does to a matchup, and `check_events` what may be appended by hand.
@@ -10,17 +10,15 @@ import re
 import secrets
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from tiltyard.arena import events as e
 from tiltyard.arena import reasons, voting
-from tiltyard.arena.group_commit import Mailbox
 from tiltyard.arena.policy import PHASES
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.files import CleanFile
-from tiltyard.arena.store.matchup_table import OpenMatchup
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.voting import Ballot, Decision
 from tiltyard.bank import AnswerKind
@@ -39,6 +37,14 @@ TEXT_IS_SHOWN = "the answers of this matchup are texts, which can always be show
 NO_SUCH_MATCHUP = "there is no such matchup for this voter. Ask for one."
 
 
+class Mailbox(Protocol):
+    """Receives finished commands. Called in the writing thread, once for all commands of a group."""
+
+    def take(self, done: Sequence[Command[Any]]) -> None:
+        """Notify those who wait for these."""
+        ...
+
+
 class Command(Generic[R]):
     """One request to the writer. Running it sets an answer or an error, valid once the group is committed.
 
@@ -51,6 +57,8 @@ class Command(Generic[R]):
         self.block = block
         self.block_key = ""
         self.mailbox: Mailbox | None = None
+        self.deadline: float | None = None
+        """The time (`time.monotonic`) after which it is refused instead of run."""
         self._answer: R | None = None
         self._error: BaseException | None = None
 
@@ -61,10 +69,6 @@ class Command(Generic[R]):
     def refuse(self, error: BaseException) -> None:
         """Set what the caller's `result` raises if the commit succeeds."""
         self._error = error
-
-    def refuse_like(self, other: Command[R]) -> None:
-        """Set the error of another command, which stands for this one."""
-        self._error = other._error
 
     @property
     def refused(self) -> bool:
@@ -138,32 +142,6 @@ class ServeMatchup(Command[ServedMatchup]):
         check_voter(voter)
         self.voter = voter
         self.open_at_most = open_at_most
-        self.same_as: ServeMatchup | OpenMatchup | None = None
-        """What it gets instead of a new one: an open matchup, or that of another command of its group."""
-
-    def reset(self) -> None:
-        """Clear what was found: the group will run again."""
-        super().reset()
-        self.same_as = None
-
-
-class SpendPuzzle(Command[None]):
-    """Give this voter the pairs that a solved puzzle pays for.
-
-    A puzzle that was spent before is refused, and so is one made before this voter spent the last one. Who `waited`
-    instead of computing waits in turn with the others of the block.
-    """
-
-    def __init__(
-        self, voter: str, puzzle: str, made_at: int, expires_at: int, *, waited: bool = False, block: str = ""
-    ) -> None:
-        super().__init__(block=block)
-        check_voter(voter)
-        self.voter = voter
-        self.puzzle = puzzle
-        self.made_at = made_at
-        self.expires_at = expires_at
-        self.waited = waited
 
 
 class MatchupCommand(Command[R]):
@@ -238,7 +216,7 @@ class SubmitVote(_WithReceipt):
                 return voting.Decision(ballot, refusal=voting.NothingToRender(TEXT_IS_SHOWN))
             choice = voting.choice_if_unrendered(self.unrendered, state.policy.bank.unrendered_counts)
         return voting.vote(
-            *(ballot, choice, now), reveal=self.reveal, undo_seconds=seconds, block=block, unrendered=self.unrendered
+            ballot, choice, now, reveal=self.reveal, undo_seconds=seconds, block=block, unrendered=self.unrendered
         )
 
 
@@ -305,15 +283,21 @@ class CloseExpired(Command[int]):
 
 
 class AppendEvents(Command[None]):
-    """Append these events, and keep the files that their answers name: all of them, or none.
-
-    Even an empty list chains what other processes have written.
-    """
+    """Append these events, and keep the files that their answers name: all of them, or none."""
 
     def __init__(self, bodies: Sequence[e.AnyBody], files: Sequence[CleanFile] = ()) -> None:
         super().__init__()
         self.bodies = bodies
         self.files = files
+
+
+class ImportVotes(Command[None]):
+    """Append matchups and votes from elsewhere, in an arena in which exactly `before` such votes are, and no others."""
+
+    def __init__(self, events: Sequence[e.Event], before: int) -> None:
+        super().__init__()
+        self.events = events
+        self.before = before
 
 
 class ProbeWriter(Command[int]):
@@ -340,16 +324,11 @@ ABOUT_A_PROMPT = (e.ResponseAdded, e.PromptEnabled, e.PromptDisabled, e.PromptRe
 
 
 def check_events(bodies: Iterable[e.AnyBody], state: ArenaState) -> None:
-    """Fail at the first event that may not be appended by hand; each may rely on those before it.
-
-    Nothing is ever removed from the catalog, so what passes here still holds when the event is chained.
-    """
+    """Fail at the first event that may not be appended by hand; each may rely on those before it."""
     models: set[str] = set()
     prompts: set[str] = set()
     kinds: dict[str, str] = {}
     for body in bodies:
-        if isinstance(body, e.ChainUpgraded):
-            raise ArenaError("ChainUpgraded is not written by hand: run `tiltyard arena init --upgrade`.")
         if type(body) in e.OF_MATCHUPS or isinstance(body, e.Explained):
             name = type(body).__name__
             raise ArenaError(f"{name} is not written by hand: serve, vote, reveal, skip, undo or explain instead.")
@@ -410,7 +389,7 @@ def _check_kind(body: e.ResponseAdded) -> None:
 
 
 def _check_votes_exist(matchup_ids: tuple[str, ...], state: ArenaState) -> None:
-    known = {vote.matchup_id for vote in state.book.find(matchup_ids)}
+    known = {vote.matchup_id for vote in state.votes.find(matchup_ids)}
     missing = [name for name in matchup_ids if name not in known]
     if missing:
         raise ArenaError(f"{len(missing)} of {len(matchup_ids)} matchups have no vote, such as {missing[0]!r}.")

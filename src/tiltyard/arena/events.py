@@ -34,9 +34,9 @@ class Choice(enum.StrEnum):
 
 _OUTCOMES = {Choice.A: Outcome.A, Choice.B: Outcome.B, Choice.TIE: Outcome.TIE, Choice.BOTH_BAD: Outcome.BOTH_BAD}
 
-Lane = Literal["coverage", "contender", "uncertainty", "exploration", "legacy"]
+Lane = Literal["coverage", "contender", "uncertainty", "exploration", "legacy", "imported"]
 LANES: tuple[Lane, ...] = ("coverage", "contender", "uncertainty", "exploration")
-"""The lanes of the policy; `legacy` is the earlier matchmaking, which phase 1 keeps."""
+"""The lanes of the policy; `legacy` is the earlier matchmaking, which phase 1 keeps, and `imported` is none of ours."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
@@ -60,7 +60,7 @@ class ModelAdded(Body, frozen=True, kw_only=True, omit_defaults=True, tag="model
 
     model: str
     display_name: str
-    provider: str = msgspec.field(default_factory=str)  # always written, as it was before there were fields to omit
+    provider: str = msgspec.field(default_factory=str)  # always written
     licence: str = msgspec.field(default_factory=str)
     link: str = msgspec.field(default_factory=str)
     price: float | None = None
@@ -88,7 +88,7 @@ class PromptAdded(Body, frozen=True, kw_only=True, omit_defaults=True, tag="prom
 
     prompt_id: str
     text: str
-    subject: str | None = msgspec.field(default_factory=lambda: None)  # always written, as it was before
+    subject: str | None = msgspec.field(default_factory=lambda: None)  # always written
     tags: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
     language: str = ""
     """What language it is in, as stated."""
@@ -120,7 +120,7 @@ class ResponseAdded(Body, frozen=True, kw_only=True, omit_defaults=True, tag="re
     prompt_id: str
     text: str
     """The answer; of an answer that is a file, a description, or nothing."""
-    salt: str = msgspec.field(default_factory=str)  # always written, as it was before there were fields to omit
+    salt: str = msgspec.field(default_factory=str)  # always written
     """A random salt: the hashes of the log are public, and must not reveal the author to anyone who has the text."""
     answer_kind: str = AnswerKind.TEXT.value
     """What the answer is: an `AnswerKind`."""
@@ -166,7 +166,7 @@ class Voted(Body, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="
     matchup_id: str
     choice: Choice
     undo_until: int | None = None
-    """None: the names were shown at once. Votes from before this option existed have no value either."""
+    """None: the names were shown at once."""
     block: str = ""
     """The key of the block that the vote came from, if it is not the one that the matchup was served to."""
     unrendered: str = ""
@@ -236,17 +236,6 @@ class Restored(Body, frozen=True, kw_only=True, tag="restored"):
     reason: str
 
 
-class ChainUpgraded(Body, frozen=True, kw_only=True, tag="chain_upgraded"):
-    """From this event on, the log is chained by version 2. It happens at most once, and not in a log that began so."""
-
-    until: int
-    """The last event that is chained by version 1 only."""
-    head: str
-    """Its hash."""
-    link: str
-    """The link of version 2 over the same events, from the first one."""
-
-
 AnyBody = (
     SettingsChanged
     | PhaseChanged
@@ -270,7 +259,6 @@ AnyBody = (
     | Flagged
     | Excluded
     | Restored
-    | ChainUpgraded
 )
 
 

@@ -10,8 +10,10 @@ from typing import Any
 from tiltyard.arena.offline import CLUSTERS, rate_options
 from tiltyard.arena.service import clock
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.explanations import tags_by_matchup
-from tiltyard.arena.store.reading import final_votes, prompt_texts
+from tiltyard.arena.store.checkpoints import load_votes
+from tiltyard.arena.store.desk import tags_by_matchup
+from tiltyard.arena.store.matchups import public_until
+from tiltyard.arena.store.reading import prompt_texts
 from tiltyard.arena.votes import battle_rows
 
 
@@ -27,20 +29,14 @@ class ArenaExport:
 
 @contextmanager
 def open_export(db: str) -> Iterator[ArenaExport]:
-    """Every vote that can no longer be undone, with its status and weight, while the database is open."""
+    """Every vote of the public log, with its status and weight, while the database is open."""
     store = Store.open(db)
     try:
-        replica = store.load()
-        store.follow(replica, wait=True)
-        state = replica.state
+        with store.database.read() as connection:
+            state, votes, _ = load_votes(connection, public_until(connection, clock()))
         rules = state.policy.intervals
         yield ArenaExport(
-            battle_rows(
-                final_votes(store, state.seq, clock()),
-                state.catalog,
-                state.policy.defences,
-                tags_by_matchup(store, state.seq),
-            ),
+            battle_rows(votes, state.catalog, state.policy.defences, tags_by_matchup(store, state.seq)),
             prompt_texts(store),
             CLUSTERS[rules.speak_for],
             rate_options(rules),

@@ -63,6 +63,8 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     """Counted votes."""
     version: str = ""
     """The version of the program."""
+    state: str | msgspec.UnsetType = msgspec.UNSET
+    """In a signed statement: the SHA-256 of the checkpoint that is kept there, from which `verify --since` begins."""
 
 
 class HeadFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

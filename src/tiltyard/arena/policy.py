@@ -369,13 +369,10 @@ AT_LEAST_ONE = (
     *("matchup_expires_seconds", "snapshot_seconds", "adjacent_floor_votes", "adjacent_floor_prompts"),
     *("traffic_cap_from", "publication.top", *(f"limits.{name}" for name in Limits.__struct_fields__)),
     *("waiting.open_pairs", "waiting.votes_per_open_pair", "waiting.prompts", "retention.voter_days"),
-    *("entry.puzzle_matchups", "entry.puzzle_wait_seconds"),
 )
 TINY = 1e-6
 BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(AT_LEAST_ONE, (1, MOST)),
-    "entry.puzzle_bits": (0, 32),
-    "entry.puzzle_wait_seconds": (1, 600),
     **dict.fromkeys(("challenger_reach", "contender_opens_at", "undo_seconds", "prompt_target_top"), (0, MOST)),
     **dict.fromkeys(("defences.alarm_z", "badges.stable_places", "publication.median_places"), (0, MOST)),
     **dict.fromkeys(("bank.fresh_until", "bank.seen_at_most", "ballot.long_words"), (0, MOST)),

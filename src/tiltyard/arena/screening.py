@@ -10,14 +10,12 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tiltyard.arena import events as e
 from tiltyard.arena.board import BoardRow, LiveBoard, live_board
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.events import MAY_NAME, SELF_NAMING, Event, Excluded, ModelAdded, Restored
 from tiltyard.arena.file_intake import words_of
+from tiltyard.arena.following.replay import published_ratings
 from tiltyard.arena.integrity import (
     AnswerFlag,
     ExclusionProposal,
@@ -31,12 +29,12 @@ from tiltyard.arena.integrity import (
     propose_unblinded,
 )
 from tiltyard.arena.policy import Policy
+from tiltyard.arena.ratings import rate_votes
 from tiltyard.arena.service import Arena
-from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, reading, site_texts
-from tiltyard.arena.store.state_bytes import decode_state, encode_state
-from tiltyard.arena.vote_columns import VoteColumns
-from tiltyard.arena.votes import CatalogNames, MemoryVoteBook
+from tiltyard.arena.store.checkpoints import decode_state, encode_state, load_votes
+from tiltyard.arena.votes import CastVote, CatalogNames, VoteColumns, VoteStanding
 from tiltyard.arena.weights import ContestedModel, contested_models
 
 SCREENED_AS = 3
@@ -73,7 +71,6 @@ class ScreenedState:
     latest: int
     policy: Policy
     names: CatalogNames
-    rating: NDArray[np.float64]
     answers: frozenset[str]
     """The answers that the arena has now."""
     telling: frozenset[str]
@@ -84,7 +81,7 @@ class ScreenedState:
         """A copy of what is needed: the state may go on meanwhile."""
         names = CatalogNames(list(state.catalog.models), list(state.catalog.prompts))
         answers, telling = frozenset(state.catalog.response_ids.values()), frozenset(state.catalog.telling)
-        return cls(state.seq, state.latest, state.policy, names, state.track.now.rating.copy(), answers, telling)
+        return cls(state.seq, state.latest, state.policy, names, answers, telling)
 
 
 class ScreenedAnswers:
@@ -104,8 +101,10 @@ class ScreenedAnswers:
         if titles != self._titles:
             self.__init__()  # type: ignore[misc]
             self._titles = titles
-        added = reading.answers_added(store)
-        new = [name for name, model in added if model < len(models) and name not in self._seen]
+        known = {model.model for model in models}
+        with store.database.read() as connection:
+            added = store.answers.by_id(connection).values()
+        new = [one.response_id for one in added if one.model in known and one.response_id not in self._seen]
         if new:
             self._found += _flags(store, models, new)
             self._seen.update(new)
@@ -131,9 +130,12 @@ def screen(
     """
     view = state if isinstance(state, ScreenedState) else ScreenedState.of(state)
     policy, models = view.policy, view.names.models
-    followed = VoteColumns(reading.cast_votes(store, view.seq)) if votes is None else votes
-    table = followed.table(view.names, with_ids=True)
-    voters = flag_voters(table, view.rating, policy.flags, reading.session_acts(store))
+    if votes is None:
+        with store.database.read() as connection:
+            _, votes, _ = load_votes(connection, view.seq)
+    table = votes.table(view.names, with_ids=True)
+    rating = rate_votes(table, policy.rating).rating
+    voters = flag_voters(table, rating, policy.flags, reading.session_acts(store))
     flagged = (answers or ScreenedAnswers()).follow(store, models)
     by_voters = propose_exclusions(table, voters)
     shown = reading.answers_shown(store, (flag.response_id for flag in flagged))
@@ -160,9 +162,10 @@ def screen_answers(store: Store, catalog: Catalog) -> list[AnswerFlag]:
 
 
 def _flags(store: Store, models: Sequence[ModelAdded], names: Iterable[str]) -> list[AnswerFlag]:
+    by_name = {model.model: model for model in models}
     answers = reading.texts_of(store, names)
     return flag_answers(
-        (answer.response_id, models[answer.model], answer.prompt, f"{answer.text}\n{words_of(answer.source)}")
+        (answer.response_id, by_name[answer.model], answer.prompt, f"{answer.text}\n{words_of(answer.source)}")
         for answer in answers
     )
 
@@ -243,25 +246,25 @@ class Effects:
 
 def copy_of(state: ArenaState, votes: Iterable[CastVote]) -> ArenaState:
     """An in-memory copy of this state; `votes` are all votes that the state has applied, in order."""
-    book = MemoryVoteBook()
-    for vote in votes:
-        book.cast(vote)
-    copy = decode_state(encode_state(state), book)
-    assert copy is not None, "a state frozen by this version thaws in this version"
-    return copy
+    return decode_state(encode_state(state), VoteColumns(votes))
 
 
 def effects_of(state: ArenaState, change: Excluded | Restored) -> Effects:
     """What the event would change if it came next. `state` is the caller's copy (`copy_of`), and is modified."""
-    before = live_board(state)
-    turned = _turned(state, change)
+    before, turned = _board(state), _turned(state, change)
     state.apply(state.seq + 1, Event(state.at, change))
-    after = live_board(state)
+    after = _board(state)
     later = {row.model: row for row in after.rows}
     return Effects(before, after, turned, tuple(RowEffect(row, later[row.model]) for row in before.rows))
+
+
+def _board(state: ArenaState) -> LiveBoard:
+    assert isinstance(state.votes, VoteColumns)
+    state.show(published_ratings(state.votes.table(state.catalog), state.policy))
+    return live_board(state)
 
 
 def _turned(state: ArenaState, change: Excluded | Restored) -> int:
     """How many of the votes the event would change; undone ones never change."""
     wanted = VoteStanding.COUNTED if isinstance(change, Restored) else VoteStanding.EXCLUDED
-    return sum(vote.standing not in (wanted, VoteStanding.UNDONE) for vote in state.book.find(change.matchup_ids))
+    return sum(vote.standing not in (wanted, VoteStanding.UNDONE) for vote in state.votes.find(change.matchup_ids))

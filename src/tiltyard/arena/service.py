@@ -1,7 +1,7 @@
 """The engine of a live arena: serves matchups and takes votes, and answers only after the commit.
 
-An `Arena` is safe to call from many threads. Behind it one thread owns the state and writes (`group_commit`); several
-processes may run an `Arena` each on one PostgreSQL database.
+An `Arena` is safe to call from many threads. Behind it one thread owns the state and writes (`arena/writer.py`);
+several processes may run an `Arena` each on one database.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from tiltyard.arena import commands
-from tiltyard.arena.commands import Command, Receipt, ServedMatchup
+from tiltyard.arena.commands import Command, Mailbox, Receipt, ServedMatchup
 from tiltyard.arena.events import AnyBody, Choice
-from tiltyard.arena.executor import Executor
-from tiltyard.arena.group_commit import GroupCommit, Load, Mailbox
 from tiltyard.arena.matchmaking import Chooser, Matchmaker
 from tiltyard.arena.randomness import random_id
-from tiltyard.arena.rating_track import Ratings
+from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.files import CleanFile
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.thread_health import ThreadHealth
+from tiltyard.arena.writer import Load, Writer
 
 R = TypeVar("R")
 
@@ -64,8 +63,7 @@ class Arena:
     ) -> None:
         self.store = store
         self.now = now
-        self._executor = Executor(store, chooser or Matchmaker(), now, rng, new_id)
-        self._commits = GroupCommit(self._executor.execute, self._executor.idle, idle_seconds)
+        self._writer = Writer(store, chooser or Matchmaker(), now, rng, new_id, idle_seconds)
 
     @classmethod
     def open(cls, url: str) -> Arena:
@@ -121,9 +119,9 @@ class Arena:
         commands.check_voter(cookie_hash)
         return self.store.known_voter(cookie_hash) or self.submit(commands.EnterVoter(cookie_hash)).result()
 
-    def choose_by(self, ratings: Ratings | None) -> None:
-        """Choose matchups by these ratings, such as the published ones; None: by the running ones."""
-        self._executor.published = ratings
+    def choose_by(self, ratings: Ratings) -> None:
+        """Choose matchups by these ratings: the published ones."""
+        self._writer.published = ratings
 
     def read(self, look: Callable[[ArenaState], R]) -> R:
         """The result of `look` on the state, including everything acknowledged before.
@@ -135,25 +133,25 @@ class Arena:
     def submit(self, command: Command[R]) -> Future[R]:
         """A future for the answer. The command will be done, so it cannot be cancelled."""
         waiting = _Waiting[R]()
-        self._commits.submit(command, waiting)
+        self._writer.submit(command, waiting)
         return waiting.future
 
     def post(self, command: Command[R], mailbox: Mailbox) -> None:
         """Submit without waiting: the mailbox gets the command back when its group is committed."""
-        self._commits.submit(command, mailbox)
+        self._writer.submit(command, mailbox)
 
     def load(self) -> Load:
         """How busy the writing thread is."""
-        return self._commits.load()
+        return self._writer.load()
 
     @property
     def failures(self) -> ThreadHealth:
         """What went wrong in the writing thread between requests."""
-        return self._commits.failures
+        return self._writer.failures
 
     def close(self) -> None:
         """Finish what was submitted, then close the database."""
-        self._commits.close()
+        self._writer.close()
         self.store.close()
 
     def __enter__(self) -> Self:

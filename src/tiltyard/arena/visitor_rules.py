@@ -92,14 +92,6 @@ class EntryRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     invitation_only: bool = False
     """Whether only visitors with an invitation may vote (`arena invite`). Limits then count by invitation instead of by
     address, and an invitation takes the place of an address block. (ours)"""
-    puzzle_bits: int = 0
-    """Size of the puzzle that a visitor's browser solves before the first pair and every `puzzle_matchups` pairs: zero
-    bits of a SHA-256. 0: no puzzle. 18 take a phone about a second; each further bit doubles that. (ours)"""
-    puzzle_matchups: int = 25
-    """How many pairs one puzzle pays for. (ours)"""
-    puzzle_wait_seconds: int = 30
-    """How long a visitor without JavaScript waits instead. Those of one address block wait one after the other.
-    (ours)"""
 
 
 class RetentionRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

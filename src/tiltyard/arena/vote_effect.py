@@ -12,19 +12,13 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.events import Choice
 from tiltyard.arena.policy import RatingRules
-from tiltyard.arena.rating_track import NO_HISTORY, SCORES, Ratings
-from tiltyard.ratings import LOGITS_PER_POINT
-from tiltyard.ratings.elo_kernels import rate_with_baseline
-from tiltyard.ratings.glicko2 import EVERY_ONE
-from tiltyard.ratings.glicko2_kernels import rate_one_by_one
+from tiltyard.arena.ratings import Ratings, after_vote
 
 Grid: TypeAlias = "NDArray[np.int32]"
 """Counts by the numbers of two models."""
 
 EFFECTS_KEPT = 20_000
 """How many votes' effects a process remembers: a voter looks at theirs within seconds."""
-
-FIRST, SECOND = np.array([0], dtype=np.int32), np.array([1], dtype=np.int32)
 
 
 class PairVotes(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,21 +74,13 @@ def effect_of(
         choice: The vote.
         by_legacy: Whether legacy Elo is what the board shows.
     """
-    score = np.array([SCORES[choice]])
+    then = after_vote(now, pair, choice, rules)
     if by_legacy:
-        legacy = now.legacy[pair]
-        before = legacy.tolist()
-        rate_with_baseline.run(0.0)(
-            FIRST, SECOND, score, legacy, rules.legacy_k, LOGITS_PER_POINT, rules.legacy_baseline
-        )
-        after = shown = legacy.tolist()
+        before, after = now.legacy[pair].tolist(), then.legacy[pair].tolist()
+        shown = after
     else:
-        rating, deviation, volatility = now.rating[pair], now.deviation[pair], now.volatility[pair]
-        before = rating.tolist()
-        if score[0] >= 0.0:
-            rate = rate_one_by_one.run(0.0)
-            rate(FIRST, SECOND, score, EVERY_ONE, rating, deviation, volatility, rules.glicko2().rules(), NO_HISTORY)
-        after, shown = rating.tolist(), (rating - 2.0 * deviation).tolist()
+        before, after = now.rating[pair].tolist(), then.rating[pair].tolist()
+        shown = then.conservative[pair].tolist()
     return Effect(
         before_a=before[0],
         before_b=before[1],

@@ -45,12 +45,8 @@ class NotInvited(ArenaError):
     """The arena is closed, and this visitor has no valid invitation."""
 
 
-class PuzzleNeeded(ArenaError):
-    """The voter has to solve a puzzle before the next pair; `headers` tell a program which one."""
-
-    def __init__(self, message: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.headers = headers or {}
+class TooBusy(ArenaError):
+    """The command waited longer than its deadline, and was not done."""
 
 
 class TooMany(ArenaError):

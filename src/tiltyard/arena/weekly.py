@@ -28,8 +28,7 @@ from tiltyard.arena.events import LANES, Excluded, Flagged, Restored
 from tiltyard.arena.matchmaking.exposure import conservative_order, ready_contenders
 from tiltyard.arena.offline import OfflineBoard
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.units import DAY
-from tiltyard.arena.votes import MemoryVoteBook, VoteTable, vote_table
+from tiltyard.arena.votes import VoteTable
 from tiltyard.types import Ints
 from tiltyard.validity.calibration import CalibrationCurve, ConfidenceBin
 from tiltyard.validity.churn import Churn, ConfidenceStability, Known, Standings, confidence_stability, top_churn
@@ -364,31 +363,13 @@ def look_at(state: ArenaState, at: int) -> BoardAt:
     return BoardAt(at, known)
 
 
-def period_of_log(events: Iterable[e.Event], since: int, *, every: int = DAY) -> tuple[ArenaState, Period]:
-    """The state at the end of a log, and the period from `since` to its last event, sampled at intervals."""
-    book = MemoryVoteBook()
-    state = ArenaState(book)
-    looks: list[BoardAt] = []
-    within = _Within()
-    due = since
-    for seq, event in enumerate(events, start=1):
-        # Sampled when a matchup is served: an arena that is still being filled has nothing to sample.
-        while event.at >= due and isinstance(event.body, e.MatchupServed):
-            looks.append(look_at(state, due))
-            due += every
-        state.apply(seq, event)
-        if event.at >= since:
-            within.take(event.body)
-    return state, within.period(since, state, tuple(looks), book)
-
-
 def closed_only(kinds: Mapping[str, int], served: Iterable[str], state: ArenaState) -> dict[str, int]:
     """Counts of events by kind, in which a matchup counts as served once it is closed."""
     still_open = sum(name in state.schedule.in_flight for name in served)
     return {kind: n - still_open if kind == "matchup_served" else n for kind, n in kinds.items()}
 
 
-class _Within:
+class PeriodEvents:
     """What happened within the period."""
 
     def __init__(self) -> None:
@@ -408,9 +389,8 @@ class _Within:
             case e.Excluded() | e.Restored():
                 self.exclusions.append(note_of(body))
 
-    def period(self, since: int, state: ArenaState, looks: tuple[BoardAt, ...], book: MemoryVoteBook) -> Period:
-        """The period as the report needs it."""
-        votes = vote_table(book.votes, state.catalog)
+    def period(self, since: int, state: ArenaState, looks: tuple[BoardAt, ...], votes: VoteTable) -> Period:
+        """The period as the report needs it; `votes` are the counted votes of the whole log."""
         voted = set(votes.matchup_ids)
         counted = [body for body in self.served if body.matchup_id in voted]
         lanes = [body.lane for body in counted if body.lane in LANES]

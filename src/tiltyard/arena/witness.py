@@ -26,13 +26,12 @@ import msgspec
 from tiltyard.arena import events as e
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, official_order
 from tiltyard.arena.chain import FIRST_HASH, LABELLED, OF_MATCHUPS, OTHER, Label, Leaf, label_of, link
-from tiltyard.arena.following.replay import published_ratings, replay
+from tiltyard.arena.following.replay import published_ratings
 from tiltyard.arena.heads import Head, HeadFile
-from tiltyard.arena.state import ArenaState, CastVote
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import HOUR, SECOND
-from tiltyard.arena.votes import MemoryVoteBook, vote_table
+from tiltyard.arena.votes import CastVote, VoteColumns, vote_table
 from tiltyard.arena.voting import CLOCK_MARGIN
-from tiltyard.arena.weights import weighed
 from tiltyard.errors import ArenaError
 
 FORMAT = 1
@@ -117,8 +116,7 @@ def published_board(state: ArenaState, votes: Iterable[CastVote]) -> list[RatedM
         state: The state at the end of the public log.
         votes: Every vote up to there, whether it counts or not.
     """
-    table = weighed(vote_table(votes, state.catalog), state.policy.defences)
-    state = state.showing(published_ratings(replay(table, state.policy), table, state))
+    state = state.showing(published_ratings(vote_table(votes, state.catalog), state.policy))
     shown = state.conservative if state.phase >= OFFICIAL_FROM else state.ratings.legacy
     deviation = state.ratings.deviation
     return [
@@ -173,7 +171,7 @@ _COURSE = {
 ALWAYS_OPEN = frozenset(
     (
         *("settings_changed", "phase_changed", "model_added", "model_enabled", "model_disabled"),
-        *("excluded", "restored", "chain_upgraded"),
+        *("excluded", "restored"),
     )
 )
 """The kinds that a file must show: a board depends on each of them."""
@@ -213,12 +211,12 @@ class MatchupCourse:
                 return f"the vote on matchup {name} was undone when its time for that was over"
         return ""
 
-    def story(self, matchup_id: str, book: MemoryVoteBook) -> str | None:
+    def story(self, matchup_id: str, votes: VoteColumns) -> str | None:
         """What became of a matchup, for whoever was served it; None if it is not in the file."""
         stage = self.stages.get(matchup_id)
         if stage not in (_Stage.VOTED, _Stage.FINAL) or matchup_id not in self.votes:
             return None if stage is None else f"matchup {matchup_id} {stage.value}"
-        cast = book.find([matchup_id])
+        cast = votes.find([matchup_id])
         meaning = f"{cast[0].choice.value}, {cast[0].standing.value}" if cast else "known by its hash alone"
         return f"matchup {matchup_id} has the vote with number {self.votes[matchup_id][0]}: {meaning}"
 
@@ -250,10 +248,8 @@ class Witness:
     """
 
     head: Head = field(default_factory=lambda: Head(0, FIRST_HASH))
-    state: ArenaState = field(default_factory=lambda: ArenaState(MemoryVoteBook()))
+    state: ArenaState = field(default_factory=ArenaState)
     hidden: int = 0
-    changed_after: int = 0
-    """The last event of a chain of version 1; 0 if there is none. Heads up to here cannot be compared."""
     heads: dict[int, str] = field(default_factory=dict)
     """The hash at each number that was asked for."""
     boards: dict[int, list[RatedModel]] = field(default_factory=dict)
@@ -262,11 +258,11 @@ class Witness:
     problems: list[str] = field(default_factory=list)
 
     @property
-    def book(self) -> MemoryVoteBook:
+    def votes(self) -> VoteColumns:
         """Every vote that is public."""
-        book = self.state.book
-        assert isinstance(book, MemoryVoteBook)
-        return book
+        votes = self.state.votes
+        assert isinstance(votes, VoteColumns)
+        return votes
 
 
 def read_witness(
@@ -303,10 +299,10 @@ def read_witness(
         if line.seq in asked:
             result.heads[line.seq] = result.head.hash
         if line.seq in looks:
-            result.boards[line.seq] = published_board(result.state, result.book.votes)
+            result.boards[line.seq] = published_board(result.state, result.votes)
     else:
         result.problems += result.course.left_out()
-    result.boards[result.head.seq] = published_board(result.state, result.book.votes)
+    result.boards[result.head.seq] = published_board(result.state, result.votes)
     if not result.problems and Head.parse(header.head) != result.head:
         result.problems.append(f"its lines lead to {result.head}, and its first line states {header.head}")
     return header, result
@@ -362,13 +358,6 @@ def _take(line: WitnessLine, result: Witness, where: str) -> bool:
     except (msgspec.MsgspecError, KeyError, RecursionError) as error:
         result.problems.append(f"number {line.seq} is no event that this version knows ({error})")
         return False
-    if isinstance(body, e.ChainUpgraded):
-        if result.changed_after or body.until != line.seq - 1 or body.link != previous:
-            result.problems.append(
-                f"number {line.seq} changes the version of the chain, and does not fit those before it"
-            )
-        result.changed_after = body.until
-        previous = body.head
     result.head = Head(line.seq, line.link(previous, label))
     result.hidden += bool(line.leaf) and label.kind not in _TOLD_BY_LABEL
     if label.kind in OF_MATCHUPS:
@@ -431,11 +420,6 @@ def check_heads(result: Witness, heads: Iterable[Head]) -> Iterator[str]:
             continue
         if head.seq > result.head.seq:
             yield f"the log ends with number {result.head.seq}, before the head that was kept ({head}): it was cut"
-        elif head.seq <= result.changed_after:
-            yield (
-                f"the head {head} is of the chain's version 1, which ended with number {result.changed_after}: "
-                "only the operator can compare it (tiltyard arena verify)"
-            )
         elif result.heads.get(head.seq) != head.hash:
             yield (
                 f"number {head.seq} has the hash {result.heads.get(head.seq)}, not that of the head that was kept "

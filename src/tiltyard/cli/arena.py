@@ -14,7 +14,6 @@ from tiltyard.cli.arena_heads import (
     backup_command,
     doctor_command,
     head_command,
-    upgrade_arena,
     verify_command,
     witness_command,
 )
@@ -50,15 +49,6 @@ def init_command(
     phase: Annotated[
         int, typer.Option(min=1, max=4, help="1 shadow, 2 lanes, 3 conservative order, 4 governance.")
     ] = 4,
-    upgrade: Annotated[
-        bool, typer.Option("--upgrade", help="Bring an arena of an earlier version to this one, after a backup.")
-    ] = False,
-    rolling: Annotated[
-        bool,
-        typer.Option(
-            "--rolling", help="With --upgrade: only what programs of the earlier version can go on with; run it again."
-        ),
-    ] = False,
     print_policy: Annotated[
         bool, typer.Option("--print-policy", help="Print every setting with its default, and do nothing else.")
     ] = False,
@@ -74,11 +64,6 @@ def init_command(
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store import Store
 
-    if rolling and not upgrade:
-        raise OptionError("--rolling is about upgrading: give --upgrade too.")
-    if upgrade:
-        upgrade_arena(db, rolling=rolling)
-        return
     chosen = read_policy_file(policy)
     with Arena(Store.create(db)) as arena:
         arena.append([SettingsChanged(policy=chosen), PhaseChanged(phase=phase)])
@@ -189,20 +174,30 @@ def import_command(
             show_default=False,
         ),
     ] = None,
+    votes: Annotated[
+        Path | None,
+        typer.Option(
+            help="Votes that were cast elsewhere, as a file of battles with question_id: before the first own vote.",
+            show_default=False,
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check and clean everything, say what would be done, and do nothing.")
     ] = False,
 ) -> None:
-    """Add prompts, answers and facts about models; what is there already stays, so it can be run again."""
+    """Add prompts, answers, facts about models, and votes; what is there already stays, so it can be run again."""
     need_arena()
-    if source is None and prompts is None and responses is None and models is None:
+    if source is None and prompts is None and responses is None and models is None and votes is None:
         raise OptionError(
-            "there is nothing to import. Give a folder or a zip file, --prompts, --responses or --models."
+            "there is nothing to import. Give a folder or a zip file, --prompts, --responses, --models or --votes."
         )
+    if votes is not None and dry_run:
+        raise OptionError("--votes has no dry run: try it on a copy of the arena (`arena backup`).")
     from tiltyard.arena.import_source import ImportFolder, opened_source
     from tiltyard.arena.importing import carry_out, prepare_import
     from tiltyard.arena.screening import hide_self_naming
     from tiltyard.arena.service import Arena
+    from tiltyard.arena.vote_import import import_votes
     from tiltyard.bank import AnswerKind
 
     with Arena.open(db) as arena, ExitStack() as stack:
@@ -211,25 +206,29 @@ def import_command(
             most = arena.read(lambda state: state.policy.media.most_bytes("total"))
             result = stack.enter_context(opened_source(source, most))
             given = ImportFolder(prompts or result.prompts, responses or result.responses, models or result.models)
-        plan = prepare_import(
-            arena,
-            bank=given.prompts,
-            responses=given.responses,
-            cards=given.models,
-            reserve=reserve,
-            code=None if code is None else AnswerKind(code),
-        )
-        stack.callback(plan.close)
-        if not dry_run:
-            carry_out(arena, plan)
-        for line in plan.lines():
-            note(line)
-        if dry_run:
-            note("nothing was imported: this was a dry run")
-            return
-        if plan.models or plan.answers:
-            for line in hide_self_naming(arena):
+        if source or prompts or responses or models:
+            plan = prepare_import(
+                arena,
+                bank=given.prompts,
+                responses=given.responses,
+                cards=given.models,
+                reserve=reserve,
+                code=None if code is None else AnswerKind(code),
+            )
+            stack.callback(plan.close)
+            if not dry_run:
+                carry_out(arena, plan)
+            for line in plan.lines():
                 note(line)
+            if dry_run:
+                note("nothing was imported: this was a dry run")
+                return
+            if plan.models or plan.answers:
+                for line in hide_self_naming(arena):
+                    note(line)
+        if votes is not None:
+            taken = import_votes(arena, votes)
+            note(f"votes: {taken.new:,} imported, {taken.before:,} were there; {taken.excluded:,} do not count")
         servable = arena.read(lambda state: int((state.catalog.servable().sum(axis=0) >= 2).sum()))
     note(f"{servable} prompts can be served: they have answers of two models or more")
 
@@ -257,7 +256,7 @@ def serve_command(
         float,
         rare(
             metavar="SECONDS",
-            help="Refuse new matchups (503) that would wait longer; votes are taken up to five times as long.",
+            help="Refuse new matchups (503) that have waited longer; votes may wait five times as long.",
         ),
     ] = 2.0,
     no_rate_limit: Annotated[bool, rare("--no-rate-limit", help="For load tests only.")] = False,
@@ -302,6 +301,7 @@ def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, *
     from tiltyard.arena.screening import hide_self_naming
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store import site_texts
+    from tiltyard.web.checkup import is_private
     from tiltyard.web.serving import bound_sockets, serve
     from tiltyard.web.settings import SiteSettings, secrets_of
 
@@ -316,6 +316,8 @@ def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, *
     everywhere = ": every address of this machine" if host in ("0.0.0.0", "::") else ""  # noqa: S104 - only said
     at = settings.public_url or f"http://{host}:{port}{everywhere}"
     note(f"serving {shown_url(db)} at {at} (Ctrl-C stops)")
+    if not is_private(host):
+        note("for the open internet, put a proxy in front: this server has no TLS and waits for slow clients")
     serve(settings, workers=workers, sockets=sockets)
 
 
@@ -355,10 +357,10 @@ def validity_command(
     """The weekly validity report: fairness, pair completeness, confidence, what moved at the top, publication rules."""
     need_arena()
     from tiltyard.arena.following.evidence import study_of
-    from tiltyard.arena.following.replay import as_published
+    from tiltyard.arena.following.replay import period_of_log
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.reading import events_in_order
-    from tiltyard.arena.weekly import period_of_log, weekly_report
+    from tiltyard.arena.weekly import weekly_report
     from tiltyard.files import write_text
     from tiltyard.report.weekly.page import weekly_page
     from tiltyard.report.weekly.text import weekly_json, weekly_markdown
@@ -366,12 +368,11 @@ def validity_command(
     length = _microseconds(since)
     store = Store.open(db)
     try:
-        replica = store.load()
-        store.follow(replica, wait=True)
-        state, period = period_of_log(events_in_order(store), replica.state.at - length)
+        with store.database.read() as connection:
+            last = connection.value("SELECT at FROM events ORDER BY seq DESC LIMIT 1") or 0
+        state, period = period_of_log(events_in_order(store), last - length)
     finally:
         store.close()
-    period = as_published(state, period)
     result, trouble = study_of(state, period.votes)
     if trouble:
         note(f"no Bradley–Terry intervals yet: {trouble}")
@@ -406,7 +407,6 @@ def weekly_command(
 
     store = Store.open(db)
     try:
-        store.follow(store.load(), wait=True)
         written = set(keep_finished_weeks(store, again=again))
         for kept in reversed(kept_weeks(store)):
             state = "written" if kept.week in written else "kept"

@@ -1,4 +1,4 @@
-"""The commands of `tiltyard arena` that look after it: verify, backup, upgrade, head, witness, doctor."""
+"""The commands of `tiltyard arena` that look after it: verify, backup, head, witness, doctor."""
 
 from __future__ import annotations
 
@@ -32,40 +32,35 @@ KeyOption = Annotated[
 
 def verify_command(
     db: DbOption = DEFAULT_DB,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Rebuild every table from the log, then verify.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Write the table of matchups anew from the log, then verify.")
+    ] = False,
     head: HeadOption = None,
     key: KeyOption = None,
-    seals: Annotated[
+    since: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER",
-            help="Start at the last seal in this folder, and seal what ended since. Keep it apart from the database.",
+            "--since",
+            metavar="FILE",
+            help="Begin at this signed head, whose state is still kept: reads only what is newer.",
         ),
     ] = None,
-    full: Annotated[
-        bool, typer.Option("--full", help="With --seals: verify everything from the first event, and every seal.")
-    ] = False,
 ) -> None:
-    """Recompute the hash chain and every table from the log, and compare bit for bit.
+    """Read the log once, recompute its chain and all that follows from it, and compare.
 
     With --head, the log must contain what was there when the head was kept: a cut or rewritten log does not. With
-    --seals, what earlier runs verified and sealed is not read again; segments end with each month and after a million
-    events.
+    --since, events up to that head are not read again; what was signed then is trusted.
     """
     need_arena()
     from tiltyard.arena.store import verify as checking
-    from tiltyard.arena.store.seals import Seals
 
-    if full and seals is None:
-        raise OptionError("--full goes with --seals: without a folder of seals everything is verified anyway.")
     kept = kept_heads(head, key)
     if rebuild:
         checking.rebuild(db)
-        note("every table was rebuilt from the log")
-    sealed = None if seals is None else Seals(seals, full=full)
-    result = checking.verify(db, heads=kept, seals=sealed)
+        note("the table of matchups was written anew from the log")
+    result = checking.verify(db, kept, *(() if since is None else signed_state(since, key)))
     seq, digest = result.head
-    say(f"{result.events:,} events, {result.votes:,} counted votes, {result.unchained:,} events not yet chained")
+    say(f"{result.events:,} events, {result.votes:,} counted votes")
     say(f"head: {seq} {digest}")
     for problem in result.problems:
         say(f"{problem}")
@@ -77,21 +72,18 @@ def verify_command(
     if not result.clean:
         more = f" (and {result.more_problems} more)" if result.more_problems else ""
         raise TiltyardError(
-            f"{shown_url(db)}: {len(result.problems)}{more} tables or rows are not as the log says. If the chain "
-            "itself is intact, --rebuild rebuilds the tables."
+            f"{shown_url(db)}: {len(result.problems)}{more} tables or rows are not as the log says. If the log "
+            "itself is intact, --rebuild writes the matchups anew."
         )
     if kept:
         say(f"heads: the log contains {'the head' if len(kept) == 1 else f'all {len(kept)} heads'} given")
-    if sealed is not None:
-        for seal in sealed.write():
-            note(f"sealed up to event {seal.seq:,}: {seals}/{seal.name}")
     if result.since:
         say(
-            f"clean since the last seal: events 1 to {result.since:,} were not read again, and tables about them were "
-            "taken as they are; --full verifies everything"
+            f"clean since event {result.since:,}: events up to it were not read again, and rows about them were taken "
+            "as they are"
         )
     else:
-        say("clean: every table is what the log says, bit for bit")
+        say("clean: everything is what the log says")
 
 
 def backup_command(
@@ -100,14 +92,19 @@ def backup_command(
 ) -> None:
     """Copy an arena in SQLite to one file while it is in use; on PostgreSQL pg_dump does that."""
     need_arena()
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.maintenance import copy_arena
+    from tiltyard.arena.store import Store, log
 
     store = Store.open(db)
     try:
-        seq, digest = copy_arena(store.database, out)
+        store.database.copy(out)
     finally:
         store.close()
+    copied = Store.open(f"sqlite:///{out}")
+    try:
+        with copied.database.read() as connection:
+            seq, digest = log.head(connection)
+    finally:
+        copied.close()
     say(f"head: {seq} {digest}")
     note(f"wrote {out}. Check it: tiltyard arena verify --db sqlite:///{out}")
 
@@ -192,32 +189,6 @@ def witness_command(
         store.close()
 
 
-def upgrade_arena(db: str, *, rolling: bool) -> None:
-    """Bring an arena to this version: a copy first, then the tables, then the chain of its log."""
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.maintenance import copy_before_upgrade, switch_chain
-
-    made = copy_before_upgrade(db)
-    if made is not None:
-        note(f"{shown_url(db)}: copied to {made} first")
-    elif not db.startswith("sqlite"):
-        note(f"PostgreSQL: no copy was made here. pg_dump --format=custom --file FILE {shown_url(db)} makes one.")
-    store = Store.upgrade(db)
-    try:
-        if rolling:
-            note(
-                f"{shown_url(db)}: has the tables of this version. Replace every host's program, then run it again "
-                "without --rolling."
-            )
-            return
-        changed = switch_chain(store)
-    finally:
-        store.close()
-    if changed is not None:
-        note(f"the log is chained by version 2 after event {changed.until}; its head there was {changed.head}")
-    note(f"{shown_url(db)}: has the tables of this version")
-
-
 def kept_heads(given: list[str] | None, keys: list[str] | None) -> list[Head]:
     """The heads that a user named, each as text or as a file; signatures are checked."""
     from tiltyard.arena.heads import Head, HeadFile, plain, read_heads
@@ -226,6 +197,17 @@ def kept_heads(given: list[str] | None, keys: list[str] | None) -> list[Head]:
     for text in given or ():
         result += read_heads(Path(text)) if Path(text).exists() else [Head.parse(text)]
     return plain(result, trusted_keys(keys))
+
+
+def signed_state(path: Path, keys: list[str] | None) -> tuple[Head, str]:
+    """The head of a signed head file, and the digest of the state that is kept there."""
+    from tiltyard.arena.heads import Head, HeadFile, read_heads
+
+    for file in read_heads(path):
+        if isinstance(file, HeadFile) and file.signature and isinstance(file.stated.state, str):
+            file.check(trusted_keys(keys))
+            return Head.parse(file.stated.head), file.stated.state
+    raise OptionError(f"{path} is no signed head. `tiltyard arena head --sign KEY --out FILE` writes one.")
 
 
 def trusted_keys(given: list[str] | None) -> list[str]:
@@ -245,7 +227,7 @@ BackupsOption = Annotated[
 
 
 def doctor_command(db: DbOption = DEFAULT_DB, url: UrlOption = None, backups: BackupsOption = None) -> None:
-    """Look over a deployment: database, clock, disk, secrets, heads, backups, limits; with --url also TLS and proxy.
+    """Look over a deployment: database, clock, disk, secrets, heads, backups, limits; with --url also its proxy.
 
     Every line says ok, look or repair, and what to do. Exit code 3 if something has to be repaired.
     """
@@ -287,7 +269,7 @@ def _findings(db: str, url: str | None, backups: Path | None) -> list[CheckupLin
     else:
         lines.append(checkup.look("backups", "not checked", "Name their folder: --backups DIR"))
     if address is not None:
-        lines += checkup.check_site(address, secret, now)
+        lines += checkup.check_site(address, secret)
     else:
         lines.append(checkup.look("site", "not checked", "Name the address that visitors use: --url URL"))
     return lines

@@ -220,6 +220,7 @@ def invite_command(
 
     from tiltyard.arena.service import clock
     from tiltyard.arena.store import Store
+    from tiltyard.arena.store.checkpoints import load_state
     from tiltyard.arena.store.invitations import all_invitations, make_invitations, revoke_invitations
     from tiltyard.arena.units import DAY
     from tiltyard.boards.text import json_text
@@ -248,7 +249,9 @@ def invite_command(
             make_invitations(store, n, now=now, most=uses, label=label, expires_at=until, keep=keep)
             if urlsplit(site).hostname in LOOPBACK:
                 note("these links work on this machine only. For others: --public-url http://NAME-OR-ADDRESS:PORT")
-            if not store.load().state.policy.entry.invitation_only:
+            with store.database.read() as connection:
+                state, _ = load_state(connection)
+            if not state.policy.entry.invitation_only:
                 note("the arena is open to all: close it with `tiltyard arena settings --invitation-only`.")
             return
         result = all_invitations(store)
@@ -288,12 +291,13 @@ def tidy_command(
     need_arena()
     from tiltyard.arena.service import clock
     from tiltyard.arena.store import Store
+    from tiltyard.arena.store.checkpoints import load_state
     from tiltyard.arena.store.visitors import tidy_visitors
 
     store = Store.open(db)
     try:
-        kept = store.load().state.policy.retention.voter_days if voter_days is None else voter_days
         with store.database.write() as connection:
+            kept = load_state(connection)[0].policy.retention.voter_days if voter_days is None else voter_days
             done = tidy_visitors(connection, clock(), kept)
     finally:
         store.close()

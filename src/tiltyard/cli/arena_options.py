@@ -79,12 +79,12 @@ def need_arena() -> None:
 
     from tiltyard.errors import MissingExtra
 
-    if find_spec("sqlalchemy") is None or find_spec("alembic") is None:
+    if find_spec("psycopg") is None or find_spec("uvicorn") is None:
         raise MissingExtra("the live arena", "arena")
 
 
 def shown_url(url: str) -> str:
     """A URL without its password."""
-    from tiltyard.arena.store.database import parse_url, without_secrets
+    from tiltyard.arena.store.database import checked_url, without_secrets
 
-    return without_secrets(parse_url(url))
+    return without_secrets(checked_url(url))

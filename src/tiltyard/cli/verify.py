@@ -267,18 +267,15 @@ def _verify_witness(request: VerifyRequest) -> Finding:
         {head.seq for head in kept},
         {head.seq for head in stated},
     )
-    older = [head for head in kept if 0 < head.seq <= result.changed_after]
-    asked = {head for head in plain(request.given) if head in older}
-    compared = [head for head in kept if head not in older]
-    problems = [*result.problems, *check_heads(result, [*compared, *asked])]
+    problems = [*result.problems, *check_heads(result, kept)]
     if request.keys and not stated:
         problems.append("no head signed by the key was given or published")
     boards, different = _compare_boards(stated, result)
     problems += different
-    stories = {name: result.course.story(name, result.book) for name in request.matchups}
+    stories = {name: result.course.story(name, result.votes) for name in request.matchups}
     problems += [f"there is no matchup {name} in it" for name, story in stories.items() if story is None]
-    message = _witness_lines(header.title, result, len(compared), boards, problems)
-    values = {**_witness_values(result, compared, boards), "matchups": stories}
+    message = _witness_lines(header.title, result, len(kept), boards, problems)
+    values = {**_witness_values(result, kept, boards), "matchups": stories}
     return Finding([*message, *filter(None, stories.values())], values, problems)
 
 
@@ -309,11 +306,6 @@ def _witness_lines(title: str, result: Witness, heads: int, boards: int, problem
         "voters" + ("; none is left out" if not problems else ""),
         f"head: {result.head}",
     ]
-    if result.changed_after:
-        message.append(
-            f"number 1 to {result.changed_after:,} are from before the chain could be proved: the file fixes them as "
-            "they were at the upgrade, and heads of that time are not compared"
-        )
     if heads and not problems:
         message.append(f"heads: {_all(heads)} in the log")
     if boards and not problems:
@@ -332,7 +324,6 @@ def _witness_values(result: Witness, heads: list[Head], boards: int) -> dict[str
         "events": result.head.seq,
         **_vote_counts(result),
         "hidden": result.hidden,
-        "changed_after": result.changed_after,
         "heads_checked": [str(head) for head in heads],
         "boards_compared": boards,
         "phase": result.state.phase,
@@ -341,7 +332,7 @@ def _witness_values(result: Witness, heads: list[Head], boards: int) -> dict[str
 
 
 def _vote_counts(result: Witness) -> dict[str, int]:
-    standings = Counter(vote.standing.value for vote in result.book.votes)
+    standings = Counter(vote.standing.value for vote in result.votes)
     return {"votes": standings["counted"], "excluded": standings["excluded"], "undone": len(result.course.undone)}
 
 

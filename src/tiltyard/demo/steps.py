@@ -81,7 +81,7 @@ def address(folder: Path) -> str:
 
 def fill_arena(folder: Path, notice: str = NOTICE) -> list[str]:
     """Create the arena of a demo's folder, or add what is new, keeping its votes; returns messages for the user."""
-    if find_spec("sqlalchemy") is None or find_spec("alembic") is None:
+    if find_spec("psycopg") is None or find_spec("uvicorn") is None:
         raise MissingExtra("the live arena", "arena")
     from tiltyard.arena.events import PhaseChanged, SettingsChanged
     from tiltyard.arena.importing import carry_out, prepare_import

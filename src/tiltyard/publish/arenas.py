@@ -94,7 +94,7 @@ def _public_log(db: str, title: str) -> tuple[list[bytes], dict[str, str]]:
 def witness_rows(witness: Witness) -> Iterable[dict[str, Any]]:
     """The battles that a witness proves, as they are published."""
     state = witness.state
-    for row in battle_rows(witness.book.votes, state.catalog, state.policy.defences):
+    for row in battle_rows(witness.votes, state.catalog, state.policy.defences):
         yield {key: value for key, value in row.items() if key not in ("status", "unrendered")}
 
 

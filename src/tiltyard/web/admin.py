@@ -9,18 +9,18 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
-from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
 
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import lost_blindness
 from tiltyard.arena.commands import AppendEvents
 from tiltyard.arena.importing import in_parts
-from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.reading import latest_events, prompt_texts
 from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.web import admin_views, health
@@ -28,8 +28,6 @@ from tiltyard.web.admin_cases import CaseKind, ReviewItem, Screener
 from tiltyard.web.admin_gate import COOKIE, GUESS_SECONDS, GUESSES, SESSION_SECONDS, Gate, Login
 from tiltyard.web.bodies import choice_of, form_of
 from tiltyard.web.site import Site, site_of
-
-router = APIRouter(prefix="/admin", include_in_schema=False)
 
 HOME = "/admin"
 LOGIN = "/admin/login"
@@ -68,28 +66,51 @@ async def _session(request: Request) -> Login | None:
     return None if session is None or await asyncio.to_thread(gate.left, session) else session
 
 
-async def entered(request: Request) -> Login:
-    """The login of a request, stored for the page handler; requests without one are redirected to the login page."""
-    session = await _session(request)
-    if session is None:
-        raise HTTPException(303, headers={"location": LOGIN})
-    request.state.admin_session = session
-    return session
+Answer = Callable[[Request], Awaitable[Response]]
 
 
-def purpose_of(session: Login) -> str:
-    """What the forms of a login are for: nobody else's token fits."""
-    return f"admin\n{session.name}"
+def desk(path: str, tab: str, look: Answer | None = None, change: Answer | None = None) -> list[Route]:
+    """The routes of a page for administrators, and of its form. Others are led to the login page.
+
+    What is refused is said on a page of its own; database failures are answered as everywhere.
+    """
+
+    def checked(answer: Answer) -> Answer:
+        async def handle(request: Request) -> Response:
+            request.state.admin_session = await _session(request)
+            if request.state.admin_session is None:
+                raise HTTPException(303, headers={"location": LOGIN})
+            try:
+                return await answer(request)
+            except StoreError:
+                raise
+            except TiltyardError as error:
+                context = {"problem": str(error), "back": f"{HOME}/{tab}"}
+                return admin_page(request, tab, context, status=400, template="admin_trouble.html")
+
+        return handle
+
+    routes = [] if look is None else [Route(HOME + path, checked(look))]
+    return routes if change is None else [*routes, Route(HOME + path, checked(change), methods=["POST"])]
+
+
+def check_token(request: Request, token: str) -> None:
+    """Refuse a form that none of these pages made for this login."""
+    site_of(request).visitors.check_form(request, token, _purpose(request))
+
+
+def _purpose(request: Request) -> str:
+    return f"admin\n{request.state.admin_session.name}"
 
 
 def admin_page(
     request: Request, tab: str, context: Mapping[str, Any], *, status: int = 200, template: str = ""
 ) -> Response:
-    """A page for a logged-in administrator, which `entered` has checked."""
-    site, session = site_of(request), request.state.admin_session
+    """A page for a logged-in administrator, which `desk` has checked."""
+    site = site_of(request)
     frame = {
         "tab": tab,
-        "token": site.visitors.token(request, purpose_of(session)),
+        "token": site.visitors.token(request, _purpose(request)),
         "said": request.query_params.get("said", ""),
     }
     return site.page(template or f"admin_{tab}.html", {**frame, **context}, status=status)
@@ -97,9 +118,8 @@ def admin_page(
 
 async def posted(request: Request, most_bytes: int = 65_536) -> Mapping[str, str]:
     """The form of a logged-in administrator, checked to come from one of these pages."""
-    session = await entered(request)
     form = await form_of(request, most_bytes)
-    site_of(request).visitors.check_form(request, form.get("token", ""), purpose_of(session))
+    check_token(request, form.get("token", ""))
     return form
 
 
@@ -110,12 +130,15 @@ async def append(request: Request, bodies: Sequence[e.AnyBody]) -> None:
         _log.info("administrator at %s: %d %s", request.state.address, n, kind)
 
 
-async def followed(request: Request) -> None:
-    """Wait a little, until the published board shows what was written."""
+async def followed(request: Request, *, rated: bool = False) -> None:
+    """Wait a little, until the published board shows what was written; with `rated`, until its ratings do."""
     site = site_of(request)
     written = await site.engine.read(lambda state: state.seq)
     ends = time.monotonic() + FOLLOWED_SECONDS
-    while time.monotonic() < ends and site.facts().head_seq < written:
+    while time.monotonic() < ends:
+        snapshot = site.observatory.snapshot
+        if (snapshot.study.seq if rated else snapshot.seq) >= written:
+            return
         await asyncio.sleep(0.05)
 
 
@@ -124,18 +147,9 @@ def redirect(path: str, done: str = "") -> RedirectResponse:
     return RedirectResponse(f"{path}?said={done}" if done else path, status_code=303)
 
 
-def refused(request: Request, tab: str, error: TiltyardError, written: int = 0) -> Response:
-    """A page that says why the action was refused. Database failures are handled elsewhere."""
-    if isinstance(error, StoreError):
-        raise error
-    context = {"problem": str(error), "written": written, "back": f"{HOME}/{tab}"}
-    return admin_page(request, tab, context, status=400, template="admin_trouble.html")
-
-
 # --- Login and logout ------------------------------------------------------------------------------------------------
 
 
-@router.get("/login")
 async def login_page(request: Request) -> Response:
     """The form that asks for the secret."""
     if await _session(request) is not None:
@@ -150,7 +164,6 @@ def _login(request: Request, trouble: str, status: int = 200) -> Response:
     )
 
 
-@router.post("/login")
 async def login(request: Request) -> Response:
     """Log in with the secret."""
     gate, site = _desk(request).gate, site_of(request)
@@ -174,7 +187,6 @@ async def login(request: Request) -> Response:
     return answer
 
 
-@router.post("/logout")
 async def logout(request: Request) -> Response:
     """End the session."""
     await posted(request)
@@ -187,11 +199,9 @@ async def logout(request: Request) -> Response:
 # --- Overview, models, prompts ---------------------------------------------------------------------------------------
 
 
-@router.get("")
 async def overview(request: Request) -> Response:
     """Health, backlog, size, and recent changes."""
     site = site_of(request)
-    await entered(request)
     result = await health.look_at(site)
     totals = await site.engine.read(admin_views.arena_size) if result.well else None
     actions = []
@@ -204,17 +214,13 @@ async def overview(request: Request) -> Response:
     return admin_page(request, "overview", context, template="admin.html")
 
 
-@router.get("/models")
 async def models(request: Request) -> Response:
     """Every model with its switch."""
-    await entered(request)
     return admin_page(request, "models", {"lines": await site_of(request).engine.read(admin_views.model_lines)})
 
 
-@router.get("/prompts")
 async def prompts(request: Request) -> Response:
     """Every prompt with its switch."""
-    await entered(request)
     site = site_of(request)
     lines = await site.engine.read(admin_views.prompt_lines)
     texts = await asyncio.to_thread(prompt_texts, site.engine.arena.store)
@@ -222,7 +228,6 @@ async def prompts(request: Request) -> Response:
     return admin_page(request, "prompts", {"lines": lines, "texts": shown})
 
 
-@router.post("/models")
 async def switch_model(request: Request) -> Response:
     """Switch a model on or off."""
     form = await posted(request)
@@ -232,47 +237,35 @@ async def switch_model(request: Request) -> Response:
     )
 
 
-@router.post("/prompts")
 async def switch_prompt(request: Request) -> Response:
     """Switch a prompt on or off."""
     form = await posted(request)
     name, on = form.get("name", ""), choice_of(form, "to", "on", "off") == "on"
     body = e.PromptEnabled(prompt_id=name) if on else e.PromptDisabled(prompt_id=name)
-    seen = on and await site_of(request).engine.read(lambda state: _is_public(state, name))
+    seen = on and await site_of(request).engine.read(
+        lambda state: state.catalog.has_prompt(name) and lost_blindness(state, name)
+    )
     return await _switch(request, "prompts", body, "seen_prompt" if seen else "prompt", on=on)
 
 
-@router.get("/reports")
 async def reports(request: Request) -> Response:
     """What visitors reported, and the answers that are switched off."""
-    await entered(request)
     engine = site_of(request).engine
     off = await engine.read(lambda state: sorted(state.catalog.answers_off))
     return admin_page(request, "reports", await asyncio.to_thread(admin_views.report_lines, engine.arena.store, off))
 
 
-@router.post("/reports")
 async def settle_report(request: Request) -> Response:
     """Switch one answer on or off, settle its reports without that, or delete the comment on a vote."""
     form, arena = await posted(request), site_of(request).engine.arena
     name, to = form.get("answer", ""), choice_of(form, "to", "on", "off", "dismiss", "forget")
-    try:
-        await append(request, admin_views.switch_answer(name, to))
-    except TiltyardError as error:
-        return refused(request, "reports", error)
+    await append(request, admin_views.switch_answer(name, to))
     await asyncio.to_thread(admin_views.settle, arena.store, name, to, arena.now())
     return redirect(f"{HOME}/reports", f"answer_{to}")
 
 
-def _is_public(state: ArenaState, prompt_id: str) -> bool:
-    return state.catalog.has_prompt(prompt_id) and lost_blindness(state, prompt_id)
-
-
 async def _switch(request: Request, tab: str, body: e.AnyBody, what: str, *, on: bool) -> Response:
-    try:
-        await append(request, [body])
-    except TiltyardError as error:
-        return refused(request, tab, error)
+    await append(request, [body])
     await followed(request)
     return redirect(f"{HOME}/{tab}", f"{what}_{'on' if on else 'off'}")
 
@@ -280,16 +273,13 @@ async def _switch(request: Request, tab: str, body: e.AnyBody, what: str, *, on:
 # --- Screening -------------------------------------------------------------------------------------------------------
 
 
-@router.get("/screening")
 async def screening(request: Request) -> Response:
     """Sessions and answers that look odd, and what was excluded."""
-    await entered(request)
     result = await asyncio.to_thread(_desk(request).cases.findings)
     withheld = await site_of(request).engine.read(admin_views.withheld_answers)
     return admin_page(request, "screening", {"found": result, "withheld": withheld, "listed": LISTED})
 
 
-@router.post("/screening")
 async def write_flags(request: Request) -> Response:
     """Write what was found to the log. It excludes nothing."""
     await posted(request)
@@ -300,7 +290,6 @@ async def write_flags(request: Request) -> Response:
     return redirect(f"{HOME}/screening", "flags" if result.new_flags else "nothing")
 
 
-@router.post("/answers")
 async def switch_answer(request: Request) -> Response:
     """Serve an answer again (a false alarm), or stop serving it."""
     form = await posted(request)
@@ -309,54 +298,44 @@ async def switch_answer(request: Request) -> Response:
     return await _switch(request, "screening", body, "answer", on=on)
 
 
-@router.get("/answer")
 async def answer_page(request: Request) -> Response:
     """One answer as voters see it, with its author, for whoever decides whether it is served."""
-    await entered(request)
     site, name = site_of(request), request.query_params.get("id", "")
-    try:
-        line, shown = await asyncio.to_thread(admin_views.one_answer, site.engine.arena.store, site.shown_links, name)
-    except TiltyardError as error:
-        return refused(request, "screening", error)
+    line, shown = await asyncio.to_thread(admin_views.one_answer, site.engine.arena.store, site.shown_links, name)
     withheld = await site.engine.read(admin_views.withheld_answers)
     prompt = site.observatory.texts([("prompt", line.prompt_id)])[("prompt", line.prompt_id)]
     context = {"line": line, "shown": shown, "prompt": prompt, "is_off": name in withheld}
     return admin_page(request, "screening", context, template="admin_answer.html")
 
 
-@router.get("/screening/{kind}/{name}")
-async def case_page(request: Request, kind: str, name: str) -> Response:
+async def case_page(request: Request) -> Response:
     """One case, and what excluding or restoring its votes would do to the board."""
-    await entered(request)
+    kind = request.path_params["kind"]
+    name = request.path_params["name"]
     cases = _desk(request).cases
-    try:
-        case = await asyncio.to_thread(cases.case, _kind(kind), name)
-        changes = [(verb, body) for verb in ("exclude", "restore") if (body := _change(case, verb, "?")) is not None]
-        effects = {verb: await asyncio.to_thread(cases.effects, body) for verb, body in changes}
-    except TiltyardError as error:
-        return refused(request, "screening", error)
+    case = await asyncio.to_thread(cases.case, _kind(kind), name)
+    changes = [(verb, body) for verb in ("exclude", "restore") if (body := _change(case, verb, "?")) is not None]
+    effects = {verb: await asyncio.to_thread(cases.effects, body) for verb, body in changes}
     return admin_page(request, "screening", {"case": case, "effects": effects}, template="admin_case.html")
 
 
-@router.post("/screening/{kind}/{name}")
-async def decide(request: Request, kind: str, name: str) -> Response:
+async def decide(request: Request) -> Response:
     """Exclude or restore the votes that the case had when it was shown."""
+    kind = request.path_params["kind"]
+    name = request.path_params["name"]
     form = await posted(request)
     verb, until = form.get("do", ""), form.get("until", "")
     reason = " ".join(form.get("reason", "").split())[:REASON_CHARACTERS]
-    try:
-        if verb not in ("exclude", "restore") or not (until.isascii() and until.isdigit() and len(until) < 19):
-            raise OptionError("the form is not one of these pages'. Reload the case and decide again.")
-        if not reason:
-            raise OptionError("a decision needs a reason, for those who read the log. Write one.")
-        case = await asyncio.to_thread(_desk(request).cases.case, _kind(kind), name, int(until))
-        body = _change(case, verb, reason)
-        if body is None:
-            return redirect(f"{HOME}/screening", "nothing")
-        await append(request, [body])
-    except TiltyardError as error:
-        return refused(request, "screening", error)
-    await followed(request)
+    if verb not in ("exclude", "restore") or not (until.isascii() and until.isdigit() and len(until) < 19):
+        raise OptionError("the form is not one of these pages'. Reload the case and decide again.")
+    if not reason:
+        raise OptionError("a decision needs a reason, for those who read the log. Write one.")
+    case = await asyncio.to_thread(_desk(request).cases.case, _kind(kind), name, int(until))
+    body = _change(case, verb, reason)
+    if body is None:
+        return redirect(f"{HOME}/screening", "nothing")
+    await append(request, [body])
+    await followed(request, rated=True)
     return redirect(f"{HOME}/screening", "excluded" if verb == "exclude" else "restored")
 
 
@@ -371,3 +350,18 @@ def _change(case: ReviewItem, verb: str, reason: str) -> e.Excluded | e.Restored
     if verb == "exclude":
         return e.Excluded(matchup_ids=case.counted, reason=reason) if case.counted else None
     return e.Restored(matchup_ids=case.excluded, reason=reason) if case.excluded else None
+
+
+ROUTES = [
+    Route(LOGIN, login_page),
+    Route(LOGIN, login, methods=["POST"]),
+    *desk("/logout", "overview", change=logout),
+    *desk("", "overview", overview),
+    *desk("/models", "models", models, switch_model),
+    *desk("/prompts", "prompts", prompts, switch_prompt),
+    *desk("/reports", "reports", reports, settle_report),
+    *desk("/screening", "screening", screening, write_flags),
+    *desk("/answers", "screening", change=switch_answer),
+    *desk("/answer", "screening", answer_page),
+    *desk("/screening/{kind}/{name}", "screening", case_page, decide),
+]

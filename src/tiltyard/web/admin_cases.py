@@ -18,7 +18,7 @@ from tiltyard.arena.screening import (
     effects_of,
     screen,
 )
-from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
+from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.store.reading import LoggedEvent, latest_events
 from tiltyard.errors import ArenaError
 from tiltyard.web.site import Site
@@ -115,34 +115,28 @@ class Screener:
                 written = next((event for event in findings.exclusions if str(event.seq) == name), None)
                 if written is None:
                     raise ArenaError(f"event {name[:20]!r} is not a known exclusion. Reload the list.")
-                votes, reasons = self._votes(self._excluded_by(written)), (written.reason,)
+                events = latest_events(self._site.engine.arena.store, ["excluded"], EXCLUSIONS_SHOWN)
+                names = {name for event in events if event.seq == written.seq for name in _names(event.body)}
+                votes, reasons = self._votes(names), (written.reason,)
         if not votes:
             raise ArenaError("there are no votes to decide about. Reload the list.")
         return _case(kind, name, reasons, votes, findings.seq if until is None else until)
 
     def effects(self, change: e.Excluded | e.Restored) -> Effects:
-        """What a change would do to the board, tried on a copy."""
-        state, votes = self._copied()
+        """What a change would do to the board, tried on a copy: the observatory waits only while it is made."""
+        state, votes = self._site.observatory.look(lambda state, votes: (copy_of(state, ()), list(votes)))
         return effects_of(copy_of(state, votes), change)
 
     def _votes(self, names: set[str]) -> list[CastVote]:
-        return self._site.observatory.look(lambda _, votes: votes.votes.named(names))
-
-    def _excluded_by(self, exclusion: Exclusion) -> set[str]:
-        events = latest_events(self._site.engine.arena.store, ["excluded"], EXCLUSIONS_SHOWN)
-        return {name for event in events if event.seq == exclusion.seq for name in _names(event.body)}
-
-    def _copied(self) -> tuple[ArenaState, list[CastVote]]:
-        """The state without its votes, and the votes: copied while the observatory waits, used after it continues."""
-        return self._site.observatory.look(lambda state, votes: (copy_of(state, ()), list(votes.votes)))
+        return self._site.observatory.look(lambda _, votes: votes.find(names))
 
     def _found(self) -> ScreeningReport:
         store = self._site.engine.arena.store
-        state, votes = self._site.observatory.look(lambda state, votes: (ScreenedState.of(state), votes.votes.copy()))
+        state, votes = self._site.observatory.look(lambda state, votes: (ScreenedState.of(state), votes.copy()))
         result = screen(store, state, votes=votes, answers=self._answers)
         flagged = latest_events(store, ["flagged"], FLAGS_READ)
-        events = [event for event in latest_events(store, ["excluded"], EXCLUSIONS_SHOWN) if event.seq is not None]
-        changed = votes.named({name for event in events for name in _names(event.body)})
+        events = latest_events(store, ["excluded"], EXCLUSIONS_SHOWN)
+        changed = votes.find({name for event in events for name in _names(event.body)})
         standing = {vote.matchup_id: vote.standing for vote in changed}
         return ScreeningReport(
             seq=state.seq,

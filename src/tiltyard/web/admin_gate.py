@@ -58,7 +58,7 @@ class Gate:
         quota = Quota(f"admin:address:{hashed}", GUESSES, GUESS_SECONDS, hidden=True)
         now = self._now()
         self._usage.forget()
-        with self._store.database.write() as connection:
+        with self._store.database.write(lock=True) as connection:  # counted one after the other
             if self._usage.used(connection, [quota], now)[quota.name] >= quota.most:
                 raise TooMany(f"{GUESSES} wrong secrets in {GUESS_SECONDS // 60} minutes is the limit.", GUESS_SECONDS)
             right = hmac.compare_digest(_digest(guess), self._secret)

@@ -12,26 +12,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
-from fastapi import APIRouter, Request
+from starlette.requests import Request
+from starlette.responses import Response
 
 from tiltyard.arena.events import ResponseAdded
 from tiltyard.arena.import_source import opened_source
 from tiltyard.arena.importing import Import, carry_out, prepare_import
 from tiltyard.arena.screening import hide_self_naming
 from tiltyard.arena.service import Arena
-from tiltyard.errors import BankError, TiltyardError
+from tiltyard.errors import BankError
 from tiltyard.files import write_text
-from tiltyard.web.admin import HOME, admin_page, entered, followed, posted, purpose_of, refused
-from tiltyard.web.bodies import multipart_of
+from tiltyard.web.admin import admin_page, check_token, desk, followed, posted
+from tiltyard.web.bodies import upload_of
 from tiltyard.web.site import site_of
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-router = APIRouter(prefix=HOME, include_in_schema=False)
 
 MOST_BYTES = 8_000_000
 """The largest form: percent-encoding makes a text up to three times as long. Use the command line for more."""
@@ -59,14 +54,11 @@ class _Owner(msgspec.Struct, frozen=True):
     entrant_id: str
 
 
-@router.get("/import")
 async def import_page(request: Request) -> Response:
     """The forms for prompts, answers and model metadata, and for a zip file."""
-    await entered(request)
     return _import_page(request)
 
 
-@router.post("/import")
 async def import_texts(request: Request) -> Response:
     """Import what is new or changed in a form, or say what that would be."""
     form = await posted(request, MOST_BYTES)
@@ -89,42 +81,31 @@ async def import_texts(request: Request) -> Response:
     return await _answered(request, prepared, look_only=form.get("do") == "preview", again=form)
 
 
-@router.post("/upload")
 async def upload(request: Request) -> Response:
     """Take a zip file, and say what importing it would do."""
-    session = await entered(request)
-    site = site_of(request)
-    try:
-        folder = _uploads()
-    except BankError as error:
-        return refused(request, "import", error)
+    folder = _uploads()
     for old in folder.iterdir():
         if time.time() - old.stat().st_mtime > UPLOAD_SECONDS:
             old.unlink(missing_ok=True)
     name = secrets.token_urlsafe(18)
     target = folder / f"{name}.zip"
     try:
-        fields = await multipart_of(request, target, UPLOAD_BYTES)
-        site.visitors.check_form(request, fields.get("token", ""), purpose_of(session))
+        fields = await upload_of(request, target, UPLOAD_BYTES)
+        check_token(request, fields.get("token", ""))
+        if not target.exists():
+            raise BankError("no file was sent. Choose a zip file.")
+        return await _answered(request, lambda arena: _unzipped(arena, target), look_only=True, upload=name)
     except BaseException:
         target.unlink(missing_ok=True)
         raise
-    if not target.exists():
-        return refused(request, "import", BankError("no file was sent. Choose a zip file."))
-    answer = await _answered(request, lambda arena: _unzipped(arena, target), look_only=True, upload=name)
-    if answer.status_code != 200:
-        target.unlink(missing_ok=True)
-    return answer
 
 
-@router.post("/upload/import")
 async def import_upload(request: Request) -> Response:
     """Import an uploaded zip file that was looked at."""
     name = (await posted(request)).get("upload", "")
     target = _uploads() / f"{name}.zip"
     if not UPLOAD_NAME.match(name) or not target.exists():
-        error = BankError("the uploaded file is gone: it waits an hour, on the host that took it. Upload it again.")
-        return refused(request, "import", error)
+        raise BankError("the uploaded file is gone: it waits an hour, on the host that took it. Upload it again.")
     try:
         return await _answered(request, lambda arena: _unzipped(arena, target), look_only=False)
     finally:
@@ -158,12 +139,7 @@ async def _answered(
     upload: str = "",
 ) -> Response:
     """Prepare an import outside the event loop, then show it or do it."""
-    site = site_of(request)
-    arena = site.engine.arena
-    try:
-        lines, rows = await asyncio.to_thread(_done, arena, prepared, look_only)
-    except TiltyardError as error:
-        return refused(request, "import", error)
+    lines, rows = await asyncio.to_thread(_done, site_of(request).engine.arena, prepared, look_only)
     if look_only:
         return _import_page(request, preview=lines, rows=rows, again=again, upload=upload)
     _log.info("administrator at %s: an import", request.state.address)
@@ -245,3 +221,10 @@ def _responses(folder: Path, text: str) -> Path | None:
 def _lines(text: str) -> str:
     """A text with plain line feeds: browsers send line breaks as two characters."""
     return text.replace("\r\n", "\n").encode("utf-8", "replace").decode()
+
+
+ROUTES = [
+    *desk("/import", "import", import_page, import_texts),
+    *desk("/upload", "import", change=upload),
+    *desk("/upload/import", "import", change=import_upload),
+]

@@ -8,28 +8,24 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Request
+from starlette.requests import Request
+from starlette.responses import Response
 
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import PHASES, Policy
 from tiltyard.arena.visitor_rules import Limits
-from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.errors import OptionError
 from tiltyard.web import admin_views
-from tiltyard.web.admin import HOME, admin_page, append, entered, followed, posted, redirect, refused
-from tiltyard.web.methods import written
+from tiltyard.web.admin import HOME, admin_page, append, desk, followed, posted, redirect
+from tiltyard.web.reports import written
 from tiltyard.web.site import site_of
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-router = APIRouter(prefix="/admin", include_in_schema=False)
 
 UNITS = {
     "_per_minute": "a minute",
@@ -44,7 +40,6 @@ UNITS = {
     "_matchups": "matchups",
     "_prompts": "prompts",
     "_places": "places",
-    "_bits": "bits",
     "_bytes": "bytes",
     "_characters": "characters",
     "deviation": "points",
@@ -162,10 +157,8 @@ def limit_groups(limits: Limits) -> list[tuple[str, str, list[tuple[str, int, st
     return [(*LIMIT_GROUPS[who], lines) for who, lines in groups.items() if lines]
 
 
-@router.get("/settings")
 async def settings_page(request: Request) -> Response:
     """Phase, limits and the whole policy."""
-    await entered(request)
     site = site_of(request)
     policy, phase = await site.engine.read(lambda state: (state.policy, state.phase))
     context = {
@@ -178,41 +171,39 @@ async def settings_page(request: Request) -> Response:
     return admin_page(request, "settings", context)
 
 
-@router.post("/settings/phase")
 async def change_phase(request: Request) -> Response:
     """Move the arena to another phase."""
     form = await posted(request)
     phase = form.get("phase", "")
-    try:
-        if phase not in map(str, PHASES):
-            raise OptionError(f"there is no phase {phase[:20]!r}; the phases are 1 to {PHASES[-1]}.")
-        await append(request, [e.PhaseChanged(phase=int(phase))])
-    except TiltyardError as error:
-        return refused(request, "settings", error)
-    await followed(request)
+    if phase not in map(str, PHASES):
+        raise OptionError(f"there is no phase {phase[:20]!r}; the phases are 1 to {PHASES[-1]}.")
+    await append(request, [e.PhaseChanged(phase=int(phase))])
+    await followed(request, rated=True)
     return redirect(f"{HOME}/settings", "phase")
 
 
-@router.post("/settings/limits")
 async def change_limits(request: Request) -> Response:
     """Change the rate limits; the rest of the policy stays."""
     form = await posted(request)
-    return await _change_policy(request, "limits", lambda: {"limits": admin_views.limits_from(form)})
+    return await _change_policy(request, "limits", limits=admin_views.limits_from(form))
 
 
-@router.post("/settings/texts")
 async def change_texts_public(request: Request) -> Response:
     """Change when answers are public; the rest of the policy stays."""
     form = await posted(request)
-    return await _change_policy(request, "texts", lambda: {"texts_public": admin_views.texts_public_from(form)})
+    return await _change_policy(request, "texts", texts_public=admin_views.texts_public_from(form))
 
 
-async def _change_policy(request: Request, done: str, read: Callable[[], dict[str, Any]]) -> Response:
-    try:
-        changes = read()
-        policy = await site_of(request).engine.read(lambda state: state.policy)
-        await append(request, [e.SettingsChanged(policy=msgspec.structs.replace(policy, **changes))])
-    except TiltyardError as error:
-        return refused(request, "settings", error)
-    await followed(request)
+async def _change_policy(request: Request, done: str, **changes: Any) -> Response:
+    policy = await site_of(request).engine.read(lambda state: state.policy)
+    await append(request, [e.SettingsChanged(policy=msgspec.structs.replace(policy, **changes))])
+    await followed(request, rated=True)
     return redirect(f"{HOME}/settings", done)
+
+
+ROUTES = [
+    *desk("/settings", "settings", settings_page),
+    *desk("/settings/phase", "settings", change=change_phase),
+    *desk("/settings/limits", "settings", change=change_limits),
+    *desk("/settings/texts", "settings", change=change_texts_public),
+]

@@ -13,9 +13,15 @@ from tiltyard.arena.board import counted_votes
 from tiltyard.arena.policy import TextsPublic
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.explanations import delete_comment, latest_comments
+from tiltyard.arena.store.desk import (
+    ReportedAnswer,
+    answers_by_id,
+    delete_comment,
+    latest_comments,
+    reported_answers,
+    settle_reports,
+)
 from tiltyard.arena.store.files import files_of
-from tiltyard.arena.store.reports import ReportedAnswer, answers_by_id, reported_answers, settle_reports
 from tiltyard.arena.visitor_rules import Limits
 from tiltyard.errors import OptionError
 from tiltyard.web.shown import PublicAnswer, ShownLinks
@@ -41,7 +47,6 @@ class ArenaSize:
     prompts_on: int
     votes: int
     in_flight: int
-    early: int
     phase: int
 
 
@@ -69,7 +74,6 @@ def arena_size(state: ArenaState) -> ArenaSize:
         prompts_on=sum(catalog.prompt_enabled),
         votes=counted_votes(state),
         in_flight=len(state.schedule.in_flight),
-        early=state.schedule.early,
         phase=state.phase,
     )
 

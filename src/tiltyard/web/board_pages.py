@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
 from tiltyard.arena.following.parts import History, PartBoard, history
 from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.boards.text import json_text
-from tiltyard.pages.escaping import Html
 from tiltyard.pages.figures import plural
 from tiltyard.pages.svg import axis
 from tiltyard.report.weekly.text import worth_knowing
@@ -37,16 +39,10 @@ from tiltyard.web.leaderboard import (
 from tiltyard.web.pages import CHECKED, names_of, prepared, public_page, rules_of
 from tiltyard.web.site import Site, site_of
 
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-router = APIRouter(include_in_schema=False)
-
 PREDICTIONS_PHASE = 2
 """The phase in which the board itself shows how well the ratings predict votes; `/validity` always does."""
 
 
-@router.get("/leaderboard")
 async def leaderboard(request: Request) -> Response:
     """The board that a visitor asked for."""
     query = query_of(request.query_params, site_of(request).observatory.snapshot)
@@ -66,7 +62,7 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
     shadow = snapshot.board.phase == SHADOW_PHASE
     lines = board_lines(snapshot, query, part)
     overall, columns = bool(lines) and query.whole, query.chosen(snapshot.board.phase)
-    message = said_of(snapshot, query, part)
+    message, curve = said_of(snapshot, query, part), snapshot.study.weekly.calibration
     return {
         "query": query,
         "verdict": message,
@@ -80,7 +76,7 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
         "axis": axis(lines[0].scale) if lines and lines[0].scale else None,
         "snapshot": snapshot,
         "lines": lines,
-        "total": _all_models(snapshot, query, part) if query.filters else len(lines),
+        "total": len(board_lines(snapshot, query.unfiltered, part) if query.filters else lines),
         "choices": choices(snapshot),
         "firsts": {name: column.first for name, column in COLUMNS.items()},
         "rules": rules_of(snapshot.board),
@@ -91,18 +87,15 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
         "names": names_of(snapshot),
         "shadow": shadow,
         "marked": any(line.row.outside_range for line in lines) and overall and not shadow,
-        "calibration": snapshot.study.weekly.calibration,
-        "calibration_chart": _predictions(snapshot) if overall and snapshot.board.phase == PREDICTIONS_PHASE else None,
+        "calibration": curve,
+        "calibration_chart": charts.calibration_chart(curve, "side A, all votes")
+        if curve is not None and overall and snapshot.board.phase == PREDICTIONS_PHASE
+        else None,
         "price_chart": charts.price_plot(lines) if overall else None,
         "win_rates": charts.win_rate_heatmap(snapshot, lines) if overall else None,
         "battles": charts.battles_heatmap(snapshot, lines) if overall else None,
         "heatmap_models": min(len(lines), charts.HEATMAP_MODELS),
     }
-
-
-def _all_models(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None) -> int:
-    """How many models a board has without any filter."""
-    return len(snapshot.board.rows if query.whole else board_lines(snapshot, query.unfiltered, part))
 
 
 def _offered(snapshot: Snapshot) -> list[str]:
@@ -125,48 +118,39 @@ def _meanings(phase: int, columns: tuple[str, ...]) -> dict[str, str]:
     return meanings
 
 
-def _predictions(snapshot: Snapshot) -> Html | None:
-    curve = snapshot.study.weekly.calibration
-    return None if curve is None else charts.calibration_chart(curve, "side A, all votes")
-
-
 def _part(site: Site, snapshot: Snapshot, query: BoardQuery) -> PartBoard | None:
     """The board of the part of the votes that a query asks for; None for the whole board, or without any vote."""
     asked = as_public(query, snapshot.board.phase)
     return None if asked.whole else site.observatory.part(asked.part)
 
 
-@router.get("/leaderboard.csv")
 async def leaderboard_csv(request: Request) -> Response:
     """The same board as CSV."""
-    site = site_of(request)
-    query = query_of(request.query_params, site.observatory.snapshot)
-
-    def make(snapshot: Snapshot) -> bytes:
-        return board_csv(snapshot, query, _part(site, snapshot, query)).encode()
-
-    name = _named(f"leaderboard{'-' if query.on else ''}{query.on}.csv")
-    return await prepared(request, ("leaderboard.csv", query), make, "text/csv", name, fits=not query.whole)
+    return await _board_file(request, "csv", "text/csv", board_csv)
 
 
-@router.get("/leaderboard.json")
 async def leaderboard_json(request: Request) -> Response:
     """The same board as JSON."""
+    return await _board_file(request, "json", "application/json", lambda *asked: json_text(board_values(*asked)))
+
+
+async def _board_file(
+    request: Request, ending: str, media_type: str, made: Callable[[Snapshot, BoardQuery, PartBoard | None], str]
+) -> Response:
     site = site_of(request)
     query = query_of(request.query_params, site.observatory.snapshot)
 
     def make(snapshot: Snapshot) -> bytes:
-        return json_text(board_values(snapshot, query, _part(site, snapshot, query))).encode()
+        return made(snapshot, query, _part(site, snapshot, query)).encode()
 
-    name = _named(f"leaderboard{'-' if query.on else ''}{query.on}.json")
-    return await prepared(request, ("leaderboard.json", query), make, "application/json", name, fits=not query.whole)
+    name = _named(f"leaderboard{'-' if query.on else ''}{query.on}.{ending}")
+    return await prepared(request, (f"leaderboard.{ending}", query), make, media_type, name, fits=not query.whole)
 
 
 def _named(name: str) -> dict[str, str]:
     return {"content-disposition": f'attachment; filename="{name}"', **CHECKED}
 
 
-@router.get("/history")
 async def history_page(request: Request) -> Response:
     """Ratings and places by day, and the boards and battles of every day."""
     return await public_page(request, "history.html", "leaderboard", lambda _, snapshot: history_view(snapshot))
@@ -199,7 +183,6 @@ def history_view(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-@router.get("/history.csv")
 async def history_csv(request: Request) -> Response:
     """The same as CSV: one row per day and model."""
     return await prepared(
@@ -219,3 +202,12 @@ def _history_rows(result: History) -> str:
         if result.place[d, m]
     ]
     return csv_text(("day", "model", "place", "rating_shown", "votes"), rows)
+
+
+ROUTES = [
+    Route("/leaderboard", leaderboard),
+    Route("/leaderboard.csv", leaderboard_csv),
+    Route("/leaderboard.json", leaderboard_json),
+    Route("/history", history_page),
+    Route("/history.csv", history_csv),
+]

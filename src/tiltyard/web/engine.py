@@ -6,93 +6,119 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tiltyard.arena.commands import SAFE_ID, Command, EnterVoter, ReadState
-from tiltyard.arena.group_commit import SHORT_LINE
-from tiltyard.arena.service import Arena, clock
+from tiltyard.arena.commands import (
+    AppendEvents,
+    Command,
+    EnterVoter,
+    MatchupCommand,
+    ProbeWriter,
+    ReadState,
+    ServeMatchup,
+)
+from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store import matchup_table
-from tiltyard.arena.store.matchup_table import ShownMatchup
-from tiltyard.web.shedding import LONGEST_WAIT_SECONDS, admit
+from tiltyard.arena.voting import TooBusy
+from tiltyard.arena.writer import Load
+from tiltyard.web.failures import What, busy
 
 R = TypeVar("R")
 
-LAG_WEIGHT = 0.3
-"""The weight of one group of answers in the estimate of how late the event loop is."""
+MOST_WAITING = {"matchup": 64, "page": 64, "vote": 1024}
+"""So many requests may wait for the writer; then further ones of this kind are refused."""
+
+VOTES_WAIT = 5.0
+"""Votes, skips and undos may wait this many times as long as new matchups."""
+
+PATIENCE_SECONDS = 3.0
+"""How long an answer of `/healthz` waits for the writer and the database."""
+
+PROBE_SECONDS = 1.0
+"""How long a trial write's result is reused, so that there is at most one a second."""
+
+STUCK_SECONDS = 30.0
+"""A writer that works on one group of requests for this long is broken, not busy: a commit takes milliseconds."""
 
 
-VOTERS_REMEMBERED = 50_000
-"""How many voters a process remembers as having voted, to ask the database less."""
+@dataclass(frozen=True, slots=True)
+class TrialWrite:
+    """The result of the trial write: the seconds until it was committed, None while it waits; or why it failed."""
+
+    load: Load
+    seconds: float | None = None
+    trouble: str | None = None
+
+    @property
+    def works(self) -> bool:
+        """Whether it writes, however slowly."""
+        return self.trouble is None and self.load.group_seconds < STUCK_SECONDS
 
 
 class Engine:
     """An `Arena` for coroutines. A submitted command is executed whether or not the visitor waits for the answer.
 
-    A command that would wait longer than `longest_wait` seconds (votes: several times as long) is refused at once.
+    It is refused if too many wait before it, or if the writer has not turned to it within `longest_wait` seconds.
     """
 
-    def __init__(self, arena: Arena, longest_wait: float = LONGEST_WAIT_SECONDS) -> None:
+    def __init__(self, arena: Arena, longest_wait: float) -> None:
         self.arena = arena
         self._longest_wait = longest_wait
         self._mailbox: LoopMailbox | None = None
-        self._have_voted: set[str] = set()
+        self._trial: Future[int] | None = None
+        self._trial_began = 0.0
+        self._trial_ended: float | None = None
 
     async def run(self, command: Command[R]) -> R:
         """The answer to a command, once it is committed."""
+        what = _what(command)
+        self.check_room(what)
+        command.deadline = time.monotonic() + self._longest_wait * (VOTES_WAIT if what == "vote" else 1.0)
         loop = asyncio.get_running_loop()
         if self._mailbox is None or self._mailbox.loop is not loop:
             self._mailbox = LoopMailbox(loop)
-        admit(command, self.arena.load(), self._longest_wait, self._mailbox.lag_seconds)
         self.arena.post(command, self._mailbox)
         # Not too late: the answer arrives through this loop, which goes on only when this coroutine waits.
         await self._mailbox.expect(command)
-        return command.result()
+        try:
+            return command.result()
+        except TooBusy:
+            raise busy(what) from None
 
-    def check_room(self, cookie_hash: str) -> None:
-        """Refuse a visitor whom this process does not know, if a new matchup would wait too long.
-
-        A refusal is cheap only if it comes before the database is asked who that is: most of a crowd is refused
-        several times, and comes back.
-        """
-        lag = 0.0 if self._mailbox is None else self._mailbox.lag_seconds
-        admit(EnterVoter(cookie_hash), self.arena.load(), self._longest_wait, lag)
+    def check_room(self, what: What) -> None:
+        """Refuse if too many wait. That is cheap only before the database is asked who somebody is."""
+        if self.arena.load().waiting >= MOST_WAITING[what]:
+            raise busy(what)
 
     async def read(self, look: Callable[[ArenaState], R]) -> R:
         """The result of `look` on the state; the writer waits meanwhile."""
         return await self.run(ReadState(look))
 
-    async def known_voter(self, cookie_hash: str) -> str | None:
-        """The voter's key for this cookie, if it was seen before."""
-        return await asyncio.to_thread(self.arena.store.known_voter, cookie_hash)
+    async def writer(self) -> TrialWrite:
+        """The state of the writer by a trial write, after at most the timeout. All who ask share one trial."""
+        ended = self._trial_ended
+        try:
+            if self._trial is None or (ended is not None and time.monotonic() - ended >= PROBE_SECONDS):
+                self._trial_began, self._trial_ended = time.monotonic(), None
+                self._trial = self.arena.submit(ProbeWriter())
+                self._trial.add_done_callback(self._end_trial)
+            await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._trial)), PATIENCE_SECONDS)
+        except TimeoutError:
+            return TrialWrite(self.arena.load())
+        except Exception as error:  # any error that prevents writing
+            return TrialWrite(self.arena.load(), trouble=str(error) or type(error).__name__)
+        return TrialWrite(self.arena.load(), (self._trial_ended or time.monotonic()) - self._trial_began)
 
-    async def renew(self, older_hash: str, newer_hash: str) -> str | None:
-        """The voter key of the older cookie, now moved to the newer one; None if it had none."""
-        return await asyncio.to_thread(self.arena.store.renew_voter, older_hash, newer_hash, clock())
+    def _end_trial(self, _: Future[int]) -> None:
+        self._trial_ended = time.monotonic()
 
-    async def forget(self, cookie_hash: str) -> bool:
-        """Forget the voter of this cookie. Whether it had one."""
-        return await asyncio.to_thread(self.arena.store.forget_voter, cookie_hash)
 
-    async def shown(self, matchup_id: str, voter: str) -> ShownMatchup | None:
-        """A matchup that was served to this voter."""
-        if not SAFE_ID.match(matchup_id):
-            return None
-        return await asyncio.to_thread(matchup_table.shown_matchup, self.arena.store, matchup_id, voter)
-
-    async def has_voted(self, voter: str) -> bool:
-        """Whether this voter has voted before."""
-        if voter in self._have_voted:
-            return True
-        if result := await asyncio.to_thread(matchup_table.has_voted, self.arena.store, voter):
-            if len(self._have_voted) >= VOTERS_REMEMBERED:
-                self._have_voted.clear()
-            self._have_voted.add(voter)
-        return result
-
-    async def open_matchup(self, voter: str, now: int) -> ShownMatchup | None:
-        """The matchup that waits for this voter's vote."""
-        return await asyncio.to_thread(matchup_table.open_matchup, self.arena.store, voter, now)
+def _what(command: Command[Any]) -> What:
+    if isinstance(command, MatchupCommand) or (isinstance(command, AppendEvents) and command.bodies):
+        return "vote"
+    return "matchup" if isinstance(command, ServeMatchup | EnterVoter) else "page"
 
 
 class LoopMailbox:
@@ -101,12 +127,6 @@ class LoopMailbox:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._waiting: dict[Command[Any], asyncio.Future[None]] = {}
-        self._lag = 0.0
-
-    @property
-    def lag_seconds(self) -> float:
-        """How long the loop takes to turn to a finished command; 0 while few wait: then no crowd is the cause."""
-        return self._lag if len(self._waiting) > SHORT_LINE else 0.0
 
     def expect(self, command: Command[R]) -> asyncio.Future[None]:
         """A future that is done once the command is."""
@@ -116,10 +136,9 @@ class LoopMailbox:
     def take(self, done: Sequence[Command[Any]]) -> None:
         """Notify those who wait; called in the writing thread. A closed loop has no one to notify."""
         with contextlib.suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(self._tell, done, time.monotonic())
+            self.loop.call_soon_threadsafe(self._tell, done)
 
-    def _tell(self, done: Sequence[Command[Any]], finished: float) -> None:
-        self._lag += LAG_WEIGHT * (time.monotonic() - finished - self._lag)
+    def _tell(self, done: Sequence[Command[Any]]) -> None:
         for command in done:
             waiting = self._waiting.pop(command)
             if not waiting.done():

@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.witnessing import PublishedHead, head_history, published_head, witness_lines
@@ -18,10 +19,8 @@ from tiltyard.arena.witness import WitnessHeader
 from tiltyard.boards.text import json_text
 from tiltyard.files import json_line
 from tiltyard.web.api import pieces, written
-from tiltyard.web.api_schema import body, described
+from tiltyard.web.openapi import Call, HeadsBody
 from tiltyard.web.site import Site, site_of
-
-router = APIRouter()
 
 SHOWN = 200
 """Heads on the page; the JSON has them all."""
@@ -74,7 +73,6 @@ class WitnessFiles:
         self._file, self._head, self._made = file, head, time.monotonic()
 
 
-@router.get("/api/v1/heads", **described("The history of the log's heads", 200, body("Heads")))
 async def heads_json(request: Request) -> Response:
     """Every published head, newest first; a signed one with its statement, key and signature."""
     history = await asyncio.to_thread(head_history, site_of(request).engine.arena.store)
@@ -101,26 +99,18 @@ def keys_of(history: list[PublishedHead]) -> list[str]:
     return list(dict.fromkeys(row.file.key for row in history if row.file is not None and row.file.key))
 
 
-@router.get("/api/v1/witness.jsonl", **described("The log, for anybody to recompute head and board", 200, rows=True))
 async def witness(request: Request) -> Response:
     """One line per event: public ones with what proves them, others by a hash that tells nothing.
 
     `tiltyard verify` on this site's address recomputes head and board from it. It is at most a minute old.
     """
-    site, files = site_of(request), _files(request)
+    site, files = site_of(request), request.app.state.witness_files
     async with request.app.state.exports.turn():
         file, head = await asyncio.to_thread(files.open, site)
     headers = {"content-disposition": 'attachment; filename="witness.jsonl"', "x-log-head": head}
     return StreamingResponse(pieces(file), media_type="application/x-ndjson", headers=headers)
 
 
-def _files(request: Request) -> WitnessFiles:
-    result = request.app.state.witness_files
-    assert isinstance(result, WitnessFiles)
-    return result
-
-
-@router.get("/heads", include_in_schema=False)
 async def heads_page(request: Request) -> Response:
     """The history of heads, for people."""
     site = site_of(request)
@@ -128,3 +118,10 @@ async def heads_page(request: Request) -> Response:
     address = site.settings.public_url or str(request.base_url).rstrip("/")
     view = {"heads": history[:SHOWN], "total": len(history), "keys": keys_of(history), "address": address}
     return site.page("heads.html", view, here="data", headers=CHECKED)
+
+
+CALLS = [
+    Call("/api/v1/heads", heads_json, "The history of the log's heads", (HeadsBody,)),
+    Call("/api/v1/witness.jsonl", witness, "The log, for anybody to recompute head and board"),
+]
+ROUTES = [Route("/heads", heads_page)]

@@ -13,8 +13,9 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
-from fastapi import APIRouter, FastAPI, Request
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from tiltyard import __version__
 from tiltyard.arena.service import clock
@@ -25,12 +26,9 @@ from tiltyard.arena.units import SECOND
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.validity.limits import SharedBlock, shared_block
 from tiltyard.web.checkup import TOKEN_HEADER, is_doctor
+from tiltyard.web.engine import PATIENCE_SECONDS, TrialWrite
 from tiltyard.web.failures import RETRY_SECONDS
-from tiltyard.web.probing import PATIENCE_SECONDS, Writer
-from tiltyard.web.shedding import KINDS, WAITED_FOR, refused, timed_out
 from tiltyard.web.site import Site
-
-router = APIRouter(include_in_schema=False)
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -43,32 +41,7 @@ COUNTED = {
 }
 """The events counted for monitoring: kind, metric name, description."""
 
-
-class Requests:
-    """How many requests were answered by this process: by method, route and status."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[tuple[str, str, int]] = Counter()
-
-
-def count_requests(app: FastAPI) -> Requests:
-    """Let a site count its responses and events; what `Guard` counts into."""
-    requests = app.state.requests = Requests()
-    app.state.kind_counts = _Kinds()
-    return requests
-
-
-class _Kinds:
-    """The counts of events, followed by one thread at a time."""
-
-    def __init__(self) -> None:
-        self._counts = KindCounts()
-        self._lock = threading.Lock()
-
-    def of(self, site: Site) -> Counter[str]:
-        """How many events of each kind there are."""
-        with self._lock:
-            return self._counts.follow(site.engine.arena.store)
+_counting = threading.Lock()
 
 
 class Readiness(StrEnum):
@@ -85,15 +58,16 @@ class Health:
     """The state of a site's parts; None if a part did not answer."""
 
     store: Backlog | None
-    writer: Writer
+    writer: TrialWrite
     board_seq: int | None
     board_age_seconds: float | None
     """How old the published board is: 0 if it shows the end of the log, else the age of the last event it shows."""
     failures: tuple[ThreadHealth, ...]
     """What went wrong in the threads of the site."""
-    longest_wait: float
+    refuses: bool = False
+    """Whether requests were refused a moment ago."""
     unreadable: bool = False
-    """Whether reading the database failed: writes may then go to a file that no longer exists."""
+    """Whether reading the database failed, or its file is no longer there."""
     shared: SharedBlock | None = None
     """The block that most of the latest votes came from, if there is one."""
 
@@ -102,8 +76,8 @@ class Health:
         """Whether votes can be written. Neither an old board nor a slow answer counts as a failure."""
         if not self.writer.works or self.unreadable:
             return Readiness.BROKEN
-        waits = self.writer.seconds is None or self.writer.load.wait_seconds > self.longest_wait
-        return Readiness.BUSY if waits or self.store is None else Readiness.READY
+        busy = self.refuses or self.writer.seconds is None or self.store is None
+        return Readiness.BUSY if busy else Readiness.READY
 
     @property
     def well(self) -> bool:
@@ -129,7 +103,6 @@ class Health:
             ],
             "waiting": self.writer.load.waiting,
             "head": None if self.store is None else self.store.head_seq,
-            "unchained": None if self.store is None else self.store.unchained,
             "board_age_seconds": self.board_age_seconds,
             "question": None if self.shared is None else self.shared.question,
             "version": __version__,
@@ -138,24 +111,23 @@ class Health:
 
 async def look_at(site: Site) -> Health:
     """The current state of a site's parts; never takes much longer than its timeout."""
-    (store, shared, unreadable), writer = await asyncio.gather(_store(site), site.probes.writer(site.engine.arena))
+    (store, shared, unreadable), writer = await asyncio.gather(_store(site), site.engine.writer())
     failures = (site.engine.arena.failures, *site.observatory.failures)
-    wait = site.settings.longest_wait
+    refuses = site.refusals.go_on
     try:
         snapshot = site.observatory.snapshot
     except ArenaError:
-        return Health(store, writer, None, None, failures, wait, unreadable, shared)
+        return Health(store, writer, None, None, failures, refuses, unreadable, shared)
     behind = store is None or snapshot.seq < store.head_seq
     age = max(0.0, (clock() - snapshot.at) / SECOND) if behind else 0.0
-    return Health(store, writer, snapshot.seq, round(age, 3), failures, wait, unreadable, shared)
+    return Health(store, writer, snapshot.seq, round(age, 3), failures, refuses, unreadable, shared)
 
 
 async def _store(site: Site) -> tuple[Backlog | None, SharedBlock | None, bool]:
-    """The database's figures, whose votes most of the latest are, and whether reading failed.
-
-    None if it answers too slowly.
-    """
+    """The database's figures and whose votes most of the latest are, None if it is too slow; whether it is lost."""
     store = site.engine.arena.store
+    if not store.database.is_in_place():
+        return None, None, True
     try:
         result = await asyncio.wait_for(
             asyncio.to_thread(lambda: (backlog(store), shared_block(latest_blocks(store)))), PATIENCE_SECONDS
@@ -167,7 +139,6 @@ async def _store(site: Site) -> tuple[Backlog | None, SharedBlock | None, bool]:
     return *result, False
 
 
-@router.get("/healthz")
 async def healthz(request: Request) -> Response:
     """200 while votes can be taken, however slowly; 503 while they cannot be written; the parts as JSON."""
     site = getattr(request.app.state, "site", None)
@@ -185,7 +156,6 @@ def _json(values: Mapping[str, Any], status: int) -> Response:
     return Response(msgspec.json.encode(values), status, headers, media_type="application/json")
 
 
-@router.get("/metrics")
 async def metrics(request: Request) -> Response:
     """The metrics in Prometheus format; if the arena does not answer, only those of this process."""
     lines: list[str] = []
@@ -195,15 +165,24 @@ async def metrics(request: Request) -> Response:
         kinds: Counter[str] | None = None
         if health.store is not None:
             try:
-                kinds = await asyncio.to_thread(request.app.state.kind_counts.of, site)
+                kinds = await asyncio.to_thread(_counted, request.app.state.kind_counts, site)
             except StoreError:
                 kinds = None
         lines += _arena_lines(health, kinds)
         if health.board_seq is not None:
-            lines += _bank_lines(await asyncio.to_thread(site.observatory.look, _bank_counts, "bank counts"))
-    lines += _load_lines()
-    lines += _request_lines(request.app.state.requests.counts)
+            telling, withheld = await asyncio.to_thread(site.observatory.look, _bank_counts, "bank counts")
+            lines += _figure("tiltyard_self_naming_answers", "gauge", "Answers that say who wrote them.", telling)
+            message = "Answers that are not served: they say who wrote them, or were switched off."
+            lines += _figure("tiltyard_withheld_answers", "gauge", message, withheld)
+    message = "Requests refused because the process was busy."
+    lines += _by_label("tiltyard_refused_total", message, "what", request.app.state.refusals.counts)
+    lines += _request_lines(request.app.state.requests)
     return Response("\n".join(lines) + "\n", media_type=TEXT)
+
+
+def _counted(kinds: KindCounts, site: Site) -> Counter[str]:
+    with _counting:
+        return kinds.follow(site.engine.arena.store)
 
 
 def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
@@ -214,9 +193,7 @@ def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
         for kind, (name, message) in COUNTED.items():
             yield from _figure(name, "counter", message, kinds[kind])
     if health.store is not None:
-        yield from _figure("tiltyard_log_events", "gauge", "Events in the chained log.", health.store.head_seq)
-        message = "Committed events not yet chained."
-        yield from _figure("tiltyard_unchained_events", "gauge", message, health.store.unchained)
+        yield from _figure("tiltyard_log_events", "gauge", "Events in the log.", health.store.head_seq)
         message = "Matchups that wait for a vote."
         yield from _figure("tiltyard_matchups_in_flight", "gauge", message, health.store.open_matchups)
         share = 0.0 if health.shared is None else health.shared.votes / health.shared.of
@@ -233,8 +210,8 @@ def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
         yield from _figure("tiltyard_reported_answers", "gauge", message, health.store.reported_answers)
     load = health.writer.load
     yield from _figure("tiltyard_writer_waiting", "gauge", "Requests that wait for the writing thread.", load.waiting)
-    message = "How long a new request would wait for the writing thread."
-    yield from _figure("tiltyard_writer_wait_seconds", "gauge", message, round(load.wait_seconds, 6))
+    message = "How long the writing thread has been busy with its current group of requests."
+    yield from _figure("tiltyard_writer_group_seconds", "gauge", message, round(load.group_seconds, 6))
     if health.writer.seconds is not None:
         message = "How long the latest trial write took, the commits before it included."
         yield from _figure("tiltyard_writer_answer_seconds", "gauge", message, round(health.writer.seconds, 6))
@@ -250,13 +227,6 @@ def _bank_counts(state: ArenaState, _votes: object) -> tuple[int, int]:
     """How many current answers say who wrote them, and how many are not served."""
     catalog = state.catalog
     return len(catalog.telling.intersection(catalog.response_ids.values())), len(catalog.withheld())
-
-
-def _bank_lines(counts: tuple[int, int]) -> Iterator[str]:
-    telling, withheld = counts
-    yield from _figure("tiltyard_self_naming_answers", "gauge", "Answers that say who wrote them.", telling)
-    message = "Answers that are not served: they say who wrote them, or were switched off."
-    yield from _figure("tiltyard_withheld_answers", "gauge", message, withheld)
 
 
 def _figure(name: str, kind: str, message: str, value: float) -> Iterator[str]:
@@ -278,14 +248,6 @@ def _by_label(name: str, message: str, label: str, counts: Mapping[str, int]) ->
         yield f'{name}{{worker="{os.getpid()}",{label}="{value}"}} {count}'
 
 
-def _load_lines() -> Iterator[str]:
-    """What this process refused or gave up waiting for."""
-    message = "Requests refused because the process was busy."
-    yield from _by_label("tiltyard_refused_total", message, "what", {kind: refused[kind] for kind in KINDS})
-    message = "Connections closed because a request was not sent, or an answer not taken, in time."
-    yield from _by_label("tiltyard_timeouts_total", message, "what", {kind: timed_out[kind] for kind in WAITED_FOR})
-
-
 def _request_lines(counts: Counter[tuple[str, str, int]]) -> Iterator[str]:
     name = "tiltyard_http_requests_total"
     yield f"# HELP {name} Requests answered by one process, by method, route and status."
@@ -293,3 +255,9 @@ def _request_lines(counts: Counter[tuple[str, str, int]]) -> Iterator[str]:
     worker = os.getpid()
     for (method, route, status), count in sorted(counts.items()):
         yield f'{name}{{worker="{worker}",method="{method}",route="{route}",status="{status}"}} {count}'
+
+
+ROUTES = [
+    Route("/healthz", healthz),
+    Route("/metrics", metrics),
+]

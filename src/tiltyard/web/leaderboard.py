@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -166,7 +166,13 @@ def said_of(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None
         return board_verdict(snapshot.board)
     if part is None:
         return BoardVerdict("There are no votes in this part.", None, too_few_votes=True)
-    return verdict([_standing(line) for line in board_lines(snapshot, BoardQuery(**_of_part(query)), part)])
+    votes = replace(query.unfiltered, sort="", direction="", columns="")
+    return verdict([_standing(line) for line in board_lines(snapshot, votes, part)])
+
+
+def withholds(snapshot: Snapshot) -> bool:
+    """Whether there are so few votes that the board shows no ranks or ratings; nor does any other page then."""
+    return board_verdict(snapshot.board).too_few_votes
 
 
 def _standing(line: BoardLine) -> Standing:
@@ -174,10 +180,6 @@ def _standing(line: BoardLine) -> Standing:
     low, high = line.category_places or (None, None)
     few = (line.part_votes or 0) < MODEL_VOTES
     return Standing(line.row.model, line.row.display_name, line.place or 0, low, high, line.provisional or few)
-
-
-def _of_part(query: BoardQuery) -> dict[str, str]:
-    return {name: getattr(query, name) for name in ("category", "language", "kind", "on", "view")}
 
 
 def part_words(query: BoardQuery) -> str:

@@ -12,12 +12,13 @@ import numpy as np
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
 from tiltyard.arena.state import CastVote, VoteStanding
-from tiltyard.arena.store.matchup_table import ShownMatchup, voted_matchups
+from tiltyard.arena.store.matchups import ShownMatchup, voted_matchups
 from tiltyard.bank import AnswerKind
 from tiltyard.pages.escaping import Html
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.validity.agreement import wilson
 from tiltyard.validity.voters import expected_scores
+from tiltyard.web.leaderboard import withholds
 from tiltyard.web.model import result_for
 from tiltyard.web.shown import PublicAnswer
 from tiltyard.web.site import Site
@@ -139,7 +140,7 @@ def own_page(snapshot: Snapshot, votes: Sequence[CastVote]) -> OwnPage:
         won, lost = snapshot.models[winner], snapshot.models[loser]
         if won.model not in ratings or lost.model not in ratings:
             continue
-        chance = _chance(ratings[won.model], ratings[lost.model])
+        chance = float(expected_scores(np.array(ratings[won.model]), np.array(ratings[lost.model])))
         chances.append(max(chance, 1.0 - chance))
         agreed += chance > 0.5
         if chance < 0.5:
@@ -161,16 +162,12 @@ def own_page(snapshot: Snapshot, votes: Sequence[CastVote]) -> OwnPage:
     )
 
 
-def _chance(rating: float, rival: float) -> float:
-    return float(expected_scores(np.array(rating), np.array(rival)))
-
-
 def _lines(snapshot: Snapshot, counted: Sequence[CastVote]) -> tuple[OwnLine, ...]:
     results: dict[int, list[str]] = defaultdict(list)
     for vote in counted:
         for model in (vote.a, vote.b):
             results[model].append(result_for(vote, model))
-    places = {row.model: row.rank for row in snapshot.board.rows}
+    places = {} if withholds(snapshot) else {row.model: row.rank for row in snapshot.board.rows}
 
     def score(model: int) -> float:
         letters = results[model]

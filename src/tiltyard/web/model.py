@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from tiltyard.arena.blindness import public_prompts
-from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, BoardRow, completeness, live_board
+from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, BoardRow, completeness
 from tiltyard.arena.events import Choice
-from tiltyard.arena.following.followed_votes import FollowedVotes
 from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
 from tiltyard.arena.model_detail import (
     RECENT,
@@ -31,7 +30,7 @@ from tiltyard.arena.model_detail import (
 from tiltyard.arena.offline import OfflineRow, published_estimator
 from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
 from tiltyard.arena.units import HOUR
-from tiltyard.arena.votes import VoteTable
+from tiltyard.arena.votes import VoteColumns, VoteTable
 from tiltyard.battles.battle import Outcome
 from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.decisions.two_models import compare_in
@@ -111,15 +110,15 @@ class ModelPage:
         return self.path.recent_delta(RECENT)
 
 
-def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, name: str) -> ModelPage:
+def model_page(snapshot: Snapshot, state: ArenaState, every: VoteColumns, name: str) -> ModelPage:
     """The page of an enabled model; a missing or disabled one is an `ArenaError`."""
-    board = snapshot.board
-    if snapshot.seq != state.seq:
-        board = live_board(state, snapshot.study.ratings, snapshot.study.evidence)
-    detail = model_detail(state, name, board)
+    detail = model_detail(state, name, snapshot.board)
+    ranks = {row.model: row.rank for row in snapshot.board.rows}
+    near = tuple(replace(one, rank=ranks.get(one.record.name, one.rank)) for one in detail.neighbours)
+    detail = replace(detail, neighbours=near)
     facts = snapshot.model(name)
     votes, again = snapshot.study.votes, snapshot.study.replay
-    latest = followed.votes.of_model(facts.number, RECENT)
+    latest = every.of_model(facts.number, RECENT)
     return ModelPage(
         facts=facts,
         detail=detail,
@@ -129,7 +128,16 @@ def model_page(snapshot: Snapshot, state: ArenaState, followed: FollowedVotes, n
         calibration=again.calibration(facts.number),
         offline=_offline_row(snapshot, name),
         around=_around(snapshot, name),
-        latest=tuple(_seen(vote, facts.number, state) for vote in latest[:LATEST]),
+        latest=tuple(
+            SeenVote(
+                vote.at // HOUR * HOUR,
+                state.catalog.models[vote.b if vote.a == facts.number else vote.a].model,
+                state.catalog.prompts[vote.prompt].prompt_id,
+                result_for(vote, facts.number),
+                vote.standing is VoteStanding.COUNTED,
+            )
+            for vote in latest[:LATEST]
+        ),
         answers=_answers(state, facts.number),
         beside={
             near.record.name: {
@@ -177,17 +185,6 @@ def _around(snapshot: Snapshot, name: str) -> Neighbourhood | None:
         above.votes_to_swap if above else None,
         below.model if below else None,
         row.votes_to_swap,
-    )
-
-
-def _seen(vote: CastVote, model: int, state: ArenaState) -> SeenVote:
-    rival = vote.b if vote.a == model else vote.a
-    return SeenVote(
-        vote.at // HOUR * HOUR,
-        state.catalog.models[rival].model,
-        state.catalog.prompts[vote.prompt].prompt_id,
-        result_for(vote, model),
-        vote.standing is VoteStanding.COUNTED,
     )
 
 

@@ -8,12 +8,10 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
-from tiltyard.web.shedding import busy
+from starlette.requests import Request
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
+from tiltyard.web.failures import busy
 
 Key = tuple[object, ...]
 """The first part says what is asked for, the others of which version."""

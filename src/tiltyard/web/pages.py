@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
 
 from tiltyard.arena.board import SHADOW_PHASE, LiveBoard
 from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.offline import rate_options
 from tiltyard.arena.reasons import ModelReasons
-from tiltyard.arena.store.explanations import model_reasons
+from tiltyard.arena.rotation import OFTEN
+from tiltyard.arena.store import Store
+from tiltyard.arena.store.desk import model_reasons
 from tiltyard.arena.store.files import files_of
-from tiltyard.arena.store.reading import AnswerDates
+from tiltyard.arena.store.texts import PastAnswer
 from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, kept_weeks, week_texts
+from tiltyard.arena.verdict import MODEL_VOTES
 from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.decisions.words import between, side, signed, sureness
 from tiltyard.errors import ArenaError
 from tiltyard.pages.escaping import Html, shortened
 from tiltyard.report.weekly.text import rule_numbers, worth_knowing
 from tiltyard.validity.limits import address_block
-from tiltyard.web import charts, methods
+from tiltyard.web import charts, reports
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
+from tiltyard.web.leaderboard import withholds
 from tiltyard.web.me import own_page, own_votes
 from tiltyard.web.model import (
     ComparePage,
@@ -43,9 +48,6 @@ from tiltyard.web.rendering import fingerprint, render
 from tiltyard.web.shown import PublicAnswer
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import rendered_answer
-from tiltyard.web.validity import validity_view
-
-router = APIRouter(include_in_schema=False)
 
 FORGET = "forget"
 PAST_ANSWERS = 10
@@ -67,12 +69,11 @@ async def public_page(
 ) -> Response:
     """A public page: cached by query until an event or a study changes it."""
     site = site_of(request)
-    facts = site.facts()
 
     def make(snapshot: Snapshot) -> bytes:
-        return render(template, facts, view(site, snapshot), here=here).encode()
+        return render(template, site.facts(snapshot), view(site, snapshot), here=here).encode()
 
-    frame = replace(facts, head_seq=0, head_hash="")  # these change with every vote, like what is in the frame
+    frame = site.settings.title, site.settings.notice, site.settings.public_url
     return await prepared(request, (template, frame, *asked), make, "text/html", CHECKED, fits=fits)
 
 
@@ -110,28 +111,18 @@ def rules_of(board: LiveBoard) -> list[tuple[str, str, str, bool, str]]:
     return [(rule.name, *rule_numbers(rule), rule.met, rule.detail) for rule in board.publication.deciding]
 
 
-@router.get("/models/{name:path}")
-async def model(request: Request, name: str) -> Response:
+async def model(request: Request) -> Response:
     """One model's page."""
-    asked, dates = request.query_params.get("prompt"), _answer_dates(request)
+    name = request.path_params["name"]
+    asked = request.query_params.get("prompt")
     return await public_page(
         request,
         "model.html",
         "leaderboard",
-        lambda site, snapshot: model_view(site, snapshot, name, asked, dates),
+        lambda site, snapshot: model_view(site, snapshot, name, asked),
         name,
         asked,
     )
-
-
-def _answer_dates(request: Request) -> AnswerDates:
-    """The import dates of answers, as known to this process."""
-    state = request.app.state
-    if not hasattr(state, "answer_dates"):
-        state.answer_dates = AnswerDates()
-    result = state.answer_dates
-    assert isinstance(result, AnswerDates)
-    return result
 
 
 def page_of(site: Site, snapshot: Snapshot, name: str) -> ModelPage:
@@ -143,14 +134,20 @@ def page_of(site: Site, snapshot: Snapshot, name: str) -> ModelPage:
     )
 
 
-def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dates: AnswerDates) -> dict[str, Any]:
+def past_answers(store: Store, model: str, prompt_id: str) -> Sequence[PastAnswer]:
+    """A model's answers to a prompt, latest first."""
+    with store.database.read() as connection:
+        return store.answers.of(connection, model, prompt_id)
+
+
+def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> dict[str, Any]:
     """What a model's template shows."""
     page = page_of(site, snapshot, name)
     names = names_of(snapshot)
     shown = page.facts.display_name
     prompt = chosen_prompt(page, asked)
     hidden = prompt is not None and not page.answers[prompt]
-    past = () if prompt is None or hidden else dates.of(site.engine.arena.store, name, prompt)[:PAST_ANSWERS]
+    past = () if prompt is None or hidden else past_answers(site.engine.arena.store, name, prompt)[:PAST_ANSWERS]
     text, answers = _texts(site, prompt, [answer.response_id for answer in past])
     texts = _prompt_texts(site, snapshot)
     beginnings = _first_words(texts)
@@ -160,6 +157,8 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None, dat
         "page": page,
         "models": len(snapshot.board.rows),
         "names": names,
+        "withheld": withholds(snapshot),
+        "interval_votes": MODEL_VOTES,
         "asked": beginnings,
         "prompt_grid": prompt_grid(page, texts, names, subjects, blind=snapshot.blind),
         "path_chart": charts.path_chart(page.path, shown),
@@ -209,7 +208,6 @@ def _texts(site: Site, prompt: str | None, responses: list[str]) -> tuple[str, l
     return result[("prompt", prompt)], [answers[response] for response in responses]
 
 
-@router.get("/compare")
 async def compare(request: Request) -> Response:
     """Two models beside each other."""
     asked = request.query_params
@@ -230,6 +228,7 @@ def compare_view(site: Site, snapshot: Snapshot, asked: Mapping[str, str]) -> di
     view: dict[str, Any] = {
         "a": a,
         "b": b,
+        "withheld": withholds(snapshot),
         "models": [snapshot.model(name) for name in rows],
         "anytime": snapshot.policy.intervals.anytime,
         "sure": None,
@@ -303,7 +302,6 @@ def _compared(site: Site, page: ComparePage, asked: str | None, texts: Mapping[s
     }
 
 
-@router.get("/validity")
 async def validity(request: Request) -> Response:
     """The weekly validity report, live."""
     return await public_page(
@@ -323,19 +321,18 @@ def _validity(snapshot: Snapshot) -> dict[str, Any]:
     also = worth_knowing(report.board.publication)
     more = {"rules": rules_of(report.board), "also": also, "shadow": False, "contested": study.contested}
     more["swaps"] = list(study.blocks_to_swap.items())[: max(top - 1, 0)]
-    return validity_view(report, names_of(snapshot)) | more
+    return reports.validity_view(report, names_of(snapshot)) | more
 
 
-@router.get("/validity/weeks")
 async def weeks(request: Request) -> Response:
     """The reports of finished weeks."""
     kept = await public_weeks(request)
     return await public_page(request, "weeks.html", "validity", lambda *_: {"weeks": kept, "kept": None}, kept)
 
 
-@router.get("/validity/weeks/{week}")
-async def week(request: Request, week: str) -> Response:
+async def week(request: Request) -> Response:
     """One of them, as it was written."""
+    week = request.path_params["week"]
     kept, texts = await week_of(request, week)
     view = {"kept": kept, "sections": Html(texts.sections), "weeks": ()}
     return await public_page(request, "weeks.html", "validity", lambda *_: view, kept)
@@ -357,7 +354,17 @@ async def week_of(request: Request, week: str) -> tuple[KeptWeek, WeekTexts]:
     return kept, texts
 
 
-@router.get("/methods")
+async def bank(request: Request) -> Response:
+    """How much of the bank is exposed. No prompt, answer or model is named."""
+
+    def view(site: Site, snapshot: Snapshot) -> dict[str, Any]:
+        result = reports.exposure_of(site)
+        groups, rules = reports.named_groups(result), snapshot.policy.bank
+        return {"bank": result, "groups": groups, "often": OFTEN, "rules": rules}
+
+    return await public_page(request, "bank.html", "validity", view)
+
+
 async def methods_page(request: Request) -> Response:
     """Every number explained."""
     return await public_page(
@@ -366,13 +373,12 @@ async def methods_page(request: Request) -> Response:
         "methods",
         lambda _, snapshot: {
             "snapshot": snapshot,
-            "in_force": methods.settings_values(snapshot.policy),
-            "settings": methods.written_settings(snapshot.policy),
+            "in_force": reports.settings_values(snapshot.policy),
+            "settings": reports.written_settings(snapshot.policy),
         },
     )
 
 
-@router.get("/data")
 async def data(request: Request) -> Response:
     """What can be downloaded and checked."""
     return await public_page(
@@ -383,7 +389,6 @@ async def data(request: Request) -> Response:
     )
 
 
-@router.get("/privacy")
 async def privacy(request: Request) -> Response:
     """What is stored about visitors, and until when."""
     return await public_page(
@@ -399,7 +404,6 @@ async def privacy(request: Request) -> Response:
     )
 
 
-@router.get("/me")
 async def me(request: Request) -> Response:
     """The visitor's own board and votes, private to them."""
     site, asked = site_of(request), request.query_params.get("page", "")
@@ -418,7 +422,6 @@ async def me(request: Request) -> Response:
     return site.page("me.html", view, here="me", headers=OWN)
 
 
-@router.post("/me/forget")
 async def forget(request: Request) -> Response:
     """Cut the link from this visitor's cookie to their votes."""
     site = site_of(request)
@@ -426,3 +429,18 @@ async def forget(request: Request) -> Response:
     site.visitors.check_form(request, form.get("token", ""), FORGET)
     await site.visitors.forget(request)
     return RedirectResponse("/me?forgotten=1", status_code=303)
+
+
+ROUTES = [
+    Route("/models/{name:path}", model),
+    Route("/compare", compare),
+    Route("/validity", validity),
+    Route("/validity/weeks", weeks),
+    Route("/validity/weeks/{week}", week),
+    Route("/bank", bank),
+    Route("/methods", methods_page),
+    Route("/data", data),
+    Route("/privacy", privacy),
+    Route("/me", me),
+    Route("/me/forget", forget, methods=["POST"]),
+]

@@ -2,51 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
-import gc
-import os
-import resource
 import socket
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-import msgspec
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
 
-from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.errors import ArenaError, OptionError
 from tiltyard.web.app import create_app
-from tiltyard.web.protocol import Protocol
-from tiltyard.web.settings import SECRET_VARIABLE, SiteSettings, secrets_of
-from tiltyard.web.workers import BEAT, Workers
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
-SETTINGS_VARIABLE = "TILTYARD_SITE_SETTINGS"
-"""How the settings reach the worker processes; secrets are passed in separate variables."""
-
-SWITCH_SECONDS = 0.0005
-"""The thread switch interval: how long the event loop and the writer may block each other. A commit is many short
-steps."""
+from tiltyard.web.settings import SiteSettings
 
 STOP_SECONDS = 20
 """How long a stopping site waits for pending responses."""
 
-LISTENERS = 32
-"""How often each socket is listened on: the event loop accepts one connection at each per round, and under load a round
-takes long. With one, visitors of a crowded site waited ten seconds to be let in. Workers that share a socket have one
-each: with more, a connection was now and then accepted by nobody, and its visitor waited in vain."""
-
-FILES_WANTED = 8192
-FILES_FOR_OTHERS = 256
-"""Open files: as many as the system allows, up to the first number; the second is reserved for the site itself."""
+SILENT_SECONDS = 60
+"""A worker that does not answer its parent for this long hangs, and is replaced."""
 
 
 def serve(
@@ -79,15 +55,20 @@ def serve(
         raise OptionError(
             f"{workers} workers need PostgreSQL: SQLite has one writer at a time. Use --workers 1, or postgresql://…"
         )
+    config = uvicorn.Config(partial(create_app, settings), factory=True, workers=workers, **server_options())
     with contextlib.ExitStack() as bound:
         here = [bound.enter_context(one) for one in sockets or bound_sockets(host, port)]
         if workers == 1:
-            serve_here(settings, here)
-            return
-        os.environ[SECRET_VARIABLE] = settings.secret
-        shared = {name: value for name, value in asdict(settings).items() if name not in ("secret", "admin_secret")}
-        os.environ[SETTINGS_VARIABLE] = msgspec.json.encode(shared).decode()
-        Workers("tiltyard.web.serving:serve_in_worker", here, workers).run()
+            server = uvicorn.Server(config)
+            with contextlib.suppress(KeyboardInterrupt):
+                server.run(here)
+            failed = not server.started
+        else:
+            parent = Multiprocess(config, here)
+            parent.run()
+            failed = any(process.exitcode == STARTUP_FAILURE for process in parent.processes)
+    if failed:
+        raise ArenaError("the site could not start. The lines above say why.")
 
 
 def bound_sockets(host: str, port: int) -> list[socket.socket]:
@@ -121,86 +102,15 @@ def _cannot_bind(host: str, port: int, error: OSError) -> OptionError:
     return OptionError(f"cannot listen on {where}: {error.strerror}. Choose an address of this machine with --host.")
 
 
-def serve_in_worker(sender: Connection, sockets: Sequence[socket.socket]) -> None:
-    """Serve in one of several processes, with the settings that `serve` left in the environment."""
-    values = msgspec.json.decode(os.environ[SETTINGS_VARIABLE])
-    secret, admin_secret = secrets_of()
-    proxies = tuple(values.pop("trusted_proxies"))
-    settings = SiteSettings(**values, trusted_proxies=proxies, secret=secret, admin_secret=admin_secret)
-    serve_here(settings, sockets, sender)
-
-
-def serve_here(settings: SiteSettings, sockets: Sequence[socket.socket], sender: Connection | None = None) -> None:
-    """Serve in this process, tuned for low latency.
-
-    Everything loaded so far is permanent, so it is frozen for the garbage collector: scanning it takes up to a tenth of
-    a second, in which no request is answered.
-    """
-    sys.setswitchinterval(SWITCH_SECONDS)
-    _allow_connections()
-    with contextlib.ExitStack() as parts:
-        arena = Arena.open(settings.db)
-        parts.callback(arena.close)
-        observatory = Observatory(settings.db, records=True)
-        parts.callback(observatory.close)
-        observatory.start()
-        app = create_app(settings, arena, observatory)
-        gc.collect()
-        gc.freeze()
-        server = SiteServer(uvicorn.Config(app, **server_options()), parts, sender)
-        try:
-            more = LISTENERS - 1 if sender is None else 0
-            server.run([listener for one in sockets for listener in (one, *(one.dup() for _ in range(more)))])
-        except KeyboardInterrupt:
-            return
-        except OSError as error:
-            raise ArenaError(f"cannot listen: {error}. Is another program using the port? See --port.") from None
-
-
-def _allow_connections() -> None:
-    """The open-file limit minus what the site itself needs."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(FILES_WANTED, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            soft = wanted
-    if soft != resource.RLIM_INFINITY:
-        Protocol.most_connections = max(16, min(Protocol.most_connections, soft - FILES_FOR_OTHERS))
-
-
-class SiteServer(uvicorn.Server):
-    """The server of one process. It reports every second that it serves, and closes the site's parts at its end."""
-
-    def __init__(self, config: uvicorn.Config, parts: contextlib.ExitStack, sender: Connection | None) -> None:
-        super().__init__(config)
-        self._parts = parts
-        self._sender = sender
-
-    async def on_tick(self, counter: int) -> bool:
-        """Called ten times a second. If the pipe to the parent is closed, the parent is gone: stop, too."""
-        if self._sender is not None and counter % 10 == 0:
-            try:
-                self._sender.send_bytes(BEAT)
-            except OSError:
-                self.should_exit = True
-        return await super().on_tick(counter)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer pending requests, then close the arena; after this the signal that ended it is raised again."""
-        await super().shutdown(sockets)
-        await asyncio.to_thread(self._parts.close)
-
-
 def server_options() -> dict[str, Any]:
     """The server ignores forwarded headers: the site reads them, and only from its trusted proxies."""
     return {
-        "http": Protocol,
-        "ws": "none",  # else a request that asks for a websocket leaves the protocol that limits connections
+        "ws": "none",
         "proxy_headers": False,
         "server_header": False,
         "access_log": False,
         "log_level": "warning",
         "timeout_graceful_shutdown": STOP_SECONDS,
+        "timeout_worker_healthcheck": SILENT_SECONDS,
         "backlog": 4096,
     }

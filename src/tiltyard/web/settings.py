@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from tiltyard.errors import OptionError
 from tiltyard.validity.limits import trusted_networks
-from tiltyard.web.shedding import LONGEST_WAIT_SECONDS
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
@@ -28,8 +27,7 @@ class SiteSettings:
     Without a `secret` the site uses a random one that it keeps in its database.
 
     `public_url` is the address that visitors use, where a proxy hides it; `trusted_proxies` are the networks whose
-    X-Forwarded-For and X-Forwarded-Proto are trusted. A request for a new matchup that would wait longer than
-    `longest_wait` seconds for the writer is refused with 503.
+    X-Forwarded-For and X-Forwarded-Proto are trusted.
     """
 
     db: str
@@ -52,8 +50,8 @@ class SiteSettings:
     """What visitors agree to, beside the start button: `arena settings --consent`."""
     privacy: str = ""
     """What the operator adds to the privacy page: `arena settings --privacy`."""
-    longest_wait: float = LONGEST_WAIT_SECONDS
-    """Seconds: a page or a new matchup that would wait longer is refused with 503, a vote at five times as long:
+    longest_wait: float = 2.0
+    """Seconds: a new matchup that has waited longer for the writer is refused with 503, a vote at five times as long:
     `--longest-wait`."""
 
     def __post_init__(self) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 from xml.sax.saxutils import escape, quoteattr
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from tiltyard.arena.board import SHADOW_PHASE
 from tiltyard.arena.following.snapshots import Snapshot
@@ -22,11 +24,6 @@ from tiltyard.web.leaderboard import BoardLine, board_lines, said_of
 from tiltyard.web.pages import prepared, public_page, public_weeks
 from tiltyard.web.site import site_of
 
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-router = APIRouter(include_in_schema=False)
-
 FETCHED = {"cache-control": "public, max-age=300"}
 """Pictures and feeds are fetched by programs that ask often: five minutes old is new enough."""
 
@@ -38,7 +35,6 @@ CARD_ROWS = 6
 """Models on the picture of a board."""
 
 
-@router.get("/embed")
 async def embed(request: Request) -> Response:
     """A small board that other sites may frame."""
     asked = request.query_params.get("models", "")
@@ -59,16 +55,15 @@ def embed_view(snapshot: Snapshot, number: int) -> dict[str, Any]:
     }
 
 
-@router.get("/share/board.png")
 async def board_picture(request: Request) -> Response:
     """The board as a picture."""
     title = site_of(request).settings.title
     return await _picture(request, ("board",), lambda snapshot: board_card(snapshot, title))
 
 
-@router.get("/share/models/{name:path}")
-async def model_picture(request: Request, name: str) -> Response:
+async def model_picture(request: Request) -> Response:
     """One model as a picture; its address ends in .png."""
+    name = request.path_params["name"]
     title, model = site_of(request).settings.title, name.removesuffix(".png")
     snapshot = site_of(request).observatory.snapshot
     if name == model or all(row.model != model for row in snapshot.board.rows):
@@ -134,7 +129,6 @@ def model_card(snapshot: Snapshot, name: str, title: str) -> bytes | None:
     return card.png()
 
 
-@router.get("/validity/weeks.atom")
 async def weeks_feed(request: Request) -> Response:
     """The weekly reports as an Atom feed."""
     site, kept = site_of(request), await public_weeks(request)
@@ -180,3 +174,11 @@ def _id(title: str, base: str, week: str) -> str:
 
 def _written(at: int) -> str:
     return datetime.fromtimestamp(at // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+ROUTES = [
+    Route("/embed", embed),
+    Route("/share/board.png", board_picture),
+    Route("/share/models/{name:path}", model_picture),
+    Route("/validity/weeks.atom", weeks_feed),
+]

@@ -17,19 +17,18 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.files import PART_BYTES, StoredFile, files_of, read_part, shown_file
 from tiltyard.bank import AnswerKind
 from tiltyard.pages.escaping import Html
-from tiltyard.web.cookies import derived_key
 from tiltyard.web.failures import Failure
 from tiltyard.web.rendering import static_files
 from tiltyard.web.site import site_of
-
-router = APIRouter(include_in_schema=False)
+from tiltyard.web.visitors import derived_key
 
 MAC_BYTES = 24
 PUBLIC, OPERATOR = "P", "O"
@@ -107,21 +106,21 @@ def _letters(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-@router.get("/shown/{token}")
-async def shown_answer(request: Request, token: str) -> Response:
+async def shown_answer(request: Request) -> Response:
     """The bytes of one answer of a matchup."""
+    token = request.path_params["token"]
     site = site_of(request)
     named = site.shown_links.read(token)
     store = site.engine.arena.store
-    result = None if named is None else await asyncio.to_thread(_found, store, *named)
+    result = None
+    if named is not None and named[1] in (PUBLIC, OPERATOR):
+        result = (await asyncio.to_thread(files_of, store, [named[0]])).get(named[0])
+    elif named is not None:
+        result = await asyncio.to_thread(shown_file, store, *named)
     is_off = result is not None and result.response_id in site.observatory.snapshot.answers_off
     if named is None or result is None or (is_off and named[1] != OPERATOR):
         raise Failure(404, "not_found", NOT_FOUND)
     return answer_with(request, store, result)
-
-
-def _found(store: Store, name: str, side: str) -> StoredFile | None:
-    return files_of(store, [name]).get(name) if side in (PUBLIC, OPERATOR) else shown_file(store, name, side)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,17 +142,13 @@ def answer_with(request: Request, store: Store, file: StoredFile) -> Response:
     headers = headers_of(file)
     if request.headers.get("sec-fetch-dest") == "document":
         headers["content-security-policy"] = INERT  # opened by its address, a page could go elsewhere
-    if file.kind in COMPRESSED and takes_gzip(request.headers.get("accept-encoding", "")):
-        headers["content-encoding"] = "gzip"
-        body = _zipped(_whole(store, file))
-        return Response(headers=headers) if request.state.is_head else StreamingResponse(body, headers=headers)
-    if file.kind == AnswerKind.HTML:
-        headers["content-length"] = str(len(page_start()) + file.size)
-        return (
-            Response(headers=headers)
-            if request.state.is_head
-            else StreamingResponse(_whole(store, file), headers=headers)
-        )
+    zipped = file.kind in COMPRESSED and takes_gzip(request.headers.get("accept-encoding", ""))
+    if zipped or file.kind == AnswerKind.HTML:
+        headers |= {"content-encoding": "gzip"} if zipped else {"content-length": str(len(page_start()) + file.size)}
+        if request.state.is_head:
+            return Response(headers=headers)
+        whole = _whole(store, file)
+        return StreamingResponse(_zipped(whole) if zipped else whole, headers=headers)
     start, end, status = 0, file.size, 200
     part = range_of(request.headers.get("range", ""), file.size) if file.kind in WITH_RANGES else None
     if part is not None:
@@ -233,3 +228,8 @@ async def _zipped(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         if packed := await asyncio.to_thread(packer.compress, piece):
             yield packed
     yield packer.flush()
+
+
+ROUTES = [
+    Route("/shown/{token}", shown_answer),
+]

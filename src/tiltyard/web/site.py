@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from tiltyard.arena.following.observatory import Observatory
+from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.vote_effect import FirstEffects
 from tiltyard.errors import ArenaError
 from tiltyard.web.engine import Engine
+from tiltyard.web.failures import Refusals
 from tiltyard.web.page_cache import PageCache
-from tiltyard.web.probing import Probes
 from tiltyard.web.rendering import SiteFacts, render
 from tiltyard.web.settings import SiteSettings
 from tiltyard.web.visitors import Visitors
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
-
     from tiltyard.web.shown import ShownLinks
 
 
@@ -33,16 +33,16 @@ class Site:
     observatory: Observatory
     visitors: Visitors
     prepared: PageCache
-    probes: Probes
+    refusals: Refusals
     vote_effects: FirstEffects
     shown_links: ShownLinks
     parts: PageCache
     """Responses that take a fit: boards of parts of the votes, comparisons. One at a time, apart from all others."""
 
-    def facts(self) -> SiteFacts:
-        """The shared frame of every page."""
+    def facts(self, snapshot: Snapshot | None = None) -> SiteFacts:
+        """The shared frame of every page, by the snapshot that the page shows."""
         try:
-            snapshot = self.observatory.snapshot
+            snapshot = snapshot or self.observatory.snapshot
         except ArenaError:
             return SiteFacts(self.settings.title, notice=self.settings.notice)
         return SiteFacts(

@@ -1,38 +1,83 @@
-"""Visitors: a signed cookie whose hash leads to a random key, tokens that bind a form to it, and limits."""
+"""Visitors: a signed cookie whose hash leads to a random key, tokens that bind a form to it, and limits.
+
+A cookie is 64 letters: 16 random bytes and the HMAC-SHA256 of them, in base64url, so that visitors cannot choose their
+own. Issuing one stores nothing. Keys are derived from the site's secret, one for each purpose.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import hmac
+import re
+import secrets
 import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import lru_cache
 from urllib.parse import urlsplit
 
-from tiltyard.arena.admission import session_quotas
-from tiltyard.arena.commands import EnterVoter, ServedMatchup, ServeMatchup, SpendPuzzle
+from starlette.requests import Request
+
+from tiltyard.arena.commands import EnterVoter, ServedMatchup, ServeMatchup
 from tiltyard.arena.integrity import Act, limits_of
+from tiltyard.arena.limits import session_quotas
 from tiltyard.arena.policy import Policy
-from tiltyard.arena.service import clock
 from tiltyard.arena.store.invitations import hashed
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.units import SECOND
-from tiltyard.arena.voting import NotYours, PuzzleNeeded
+from tiltyard.arena.voting import NotYours
 from tiltyard.validity.limits import networks_of
-from tiltyard.web.cookies import Cookies, cookie_hash, derived_key
 from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure
-from tiltyard.web.puzzles import Puzzle, Puzzles
 from tiltyard.web.settings import SiteSettings
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
+COOKIE = "tiltyard"
+NAME_BYTES = 16
+SIGNED = re.compile(r"[A-Za-z0-9_-]{64}\Z")
 
 KNOWN_VISITORS = 50_000
 KNOWN_ADDRESSES = 4_096
 KNOWN_SECONDS = 60.0
 """How long this process caches who holds a cookie: another process may have deleted the link."""
+
+
+def derived_key(secret: str, purpose: str) -> bytes:
+    """A key for one purpose, which reveals nothing about the secret or the other keys (HKDF with SHA-256, RFC 5869)."""
+    root = hmac.digest(b"tiltyard site", secret.encode("utf-8", "surrogateescape"), "sha256")
+    return hmac.digest(root, purpose.encode() + b"\x01", "sha256")
+
+
+def cookie_hash(cookie: str) -> str:
+    """The part of a cookie that is stored."""
+    return hashlib.sha256(cookie.encode()).hexdigest()
+
+
+class Cookies:
+    """Issues cookies, and recognizes our own."""
+
+    def __init__(self, secret: str) -> None:
+        self._key = derived_key(secret, "voter cookie")
+
+    def issue(self) -> str:
+        """A new cookie."""
+        return self._signed(secrets.token_bytes(NAME_BYTES))
+
+    def find(self, headers: Iterable[str]) -> str | None:
+        """The first of our cookies in these headers."""
+        pairs = (pair.strip().partition("=") for header in headers for pair in header.split(";"))
+        return next((value for name, _, value in pairs if name == COOKIE and self.is_ours(value)), None)
+
+    def is_ours(self, value: str) -> bool:
+        """Whether we signed this."""
+        if not SIGNED.match(value):
+            return False
+        return hmac.compare_digest(self._signed(urlsafe_b64decode(value)[:NAME_BYTES]), value)
+
+    def _signed(self, name: bytes) -> str:
+        return urlsafe_b64encode(name + hmac.digest(self._key, name, "sha256")).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +95,21 @@ class Visitors:
         self._engine = engine
         self._settings = settings
         self._policy = policy
-        self._puzzles = Puzzles(settings.secret)
         self.cookies = Cookies(settings.secret)
         self._form_key = derived_key(settings.secret, "form token")
         self._address_key = derived_key(settings.secret, "visitors' addresses")
-        self._hashed: dict[str, tuple[str, ...]] = {}
+        self._networks = lru_cache(KNOWN_ADDRESSES)(self._hashed_networks)
         self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
     async def known(self, request: Request) -> str | None:
         """The voter's key, if this visitor has started to vote."""
-        if request.state.older_cookie is not None:
-            await self._renew(request)
         if request.state.cookie_is_new:
             return None
         name = cookie_hash(request.state.cookie)
         kept = self._known.get(name)
         if kept is not None and kept[1] > time.monotonic():
             return kept[0]
-        voter = await self._engine.known_voter(name)
+        voter = await asyncio.to_thread(self._engine.arena.store.known_voter, name)
         if voter is not None:
             self._remember(name, voter)
         return voter
@@ -91,7 +133,7 @@ class Visitors:
         """
         name = cookie_hash(request.state.cookie)
         if name not in self._known:
-            self._engine.check_room(name)
+            self._engine.check_room("matchup")
         secret = invitation or request.headers.get("x-invitation", "")
         visitor = await self.recognize(request)
         if visitor is not None and not secret:
@@ -103,36 +145,18 @@ class Visitors:
         return replace(visitor, voter=voter)
 
     async def serve(self, visitor: Visitor) -> ServedMatchup:
-        """A matchup: the open one again, if the visitor has as many open as the policy allows.
-
-        Raises `PuzzleNeeded`, with a puzzle in its headers, if this visitor has to solve one first.
-        """
+        """A matchup: the open one again, if the visitor has as many open as the policy allows."""
         quotas, block = self.quotas(visitor, "matchup"), self.block(visitor)
         most = self._policy().limits.open_matchups if self._settings.rate_limit else 0
-        try:
-            return await self._engine.run(ServeMatchup(visitor.voter, quotas, block=block, open_at_most=most))
-        except PuzzleNeeded as needed:
-            puzzle = self.puzzle(visitor)
-            told = {"x-puzzle": puzzle.text, "x-puzzle-bits": str(puzzle.bits)}
-            raise PuzzleNeeded(str(needed), {**told, "retry-after": str(puzzle.wait_seconds)}) from None
-
-    def puzzle(self, visitor: Visitor) -> Puzzle:
-        """A new puzzle for this visitor."""
-        return self._puzzles.make(visitor.voter, self._policy().entry, clock())
-
-    async def solve(self, visitor: Visitor, text: str, number: str) -> None:
-        """Take the solution of a puzzle, which pays for the next pairs."""
-        solved = self._puzzles.check(text, number, visitor.voter, self._policy().entry, clock())
-        spent = solved.name, solved.made_at, solved.expires_at
-        block = self.block(visitor)
-        await self._engine.run(SpendPuzzle(visitor.voter, *spent, waited=solved.waited, block=block))
+        return await self._engine.run(ServeMatchup(visitor.voter, quotas, block=block, open_at_most=most))
 
     async def forget(self, request: Request) -> bool:
         """Cut the link from a cookie to its votes, and issue another cookie. Whether there was a link."""
         name = cookie_hash(request.state.cookie)
         self._known.pop(name, None)
-        was_known = await self._engine.forget(name)
-        self._give(request, self.cookies.issue())
+        was_known = await asyncio.to_thread(self._engine.arena.store.forget_voter, name)
+        request.state.cookie, request.state.cookie_is_new = self.cookies.issue(), True
+        request.state.sets_cookie = True
         return was_known
 
     def quotas(self, visitor: Visitor, act: Act) -> tuple[Quota, ...]:
@@ -159,16 +183,11 @@ class Visitors:
         networks = self._networks(visitor.address) if self._settings.rate_limit else ()
         return networks[1] if len(networks) > 1 else ""
 
-    def _networks(self, address: str) -> tuple[str, ...]:
+    def _hashed_networks(self, address: str) -> tuple[str, ...]:
         """The networks around an address, from narrow to wide, each hashed with a key of the site."""
-        kept = self._hashed.get(address)
-        if kept is None:
-            if len(self._hashed) >= KNOWN_ADDRESSES:
-                self._hashed.clear()
-            kept = self._hashed[address] = tuple(
-                hmac.digest(self._address_key, network.encode(), "sha256").hex() for network in networks_of(address)
-            )
-        return kept
+        return tuple(
+            hmac.digest(self._address_key, network.encode(), "sha256").hex() for network in networks_of(address)
+        )
 
     def token(self, request: Request, purpose: str) -> str:
         """The secret token of this visitor's forms."""
@@ -183,23 +202,6 @@ class Visitors:
             check_origin(request, self._settings)
         if not hmac.compare_digest(token.encode(), self.token(request, purpose).encode()):
             raise Failure(403, "stale_form", "the form was not made for this visit. Reload the page and try again.")
-
-    async def _renew(self, request: Request) -> None:
-        """Replace a cookie that is not signed by us, keeping its voter if it has one."""
-        older = request.state.older_cookie
-        newer = self.cookies.renewed(older)
-        voter = await self._engine.renew(cookie_hash(older), cookie_hash(newer))
-        request.state.older_cookie = None
-        if voter is None:
-            self._give(request, request.state.cookie)
-        else:
-            self._give(request, newer)
-            request.state.cookie_is_new = False
-
-    def _give(self, request: Request, cookie: str) -> None:
-        """Let the answer set this cookie."""
-        state = request.state
-        state.cookie, state.cookie_is_new, state.sets_cookie = cookie, True, True
 
     def _remember(self, name: str, voter: str) -> None:
         self._known[name] = (voter, time.monotonic() + KNOWN_SECONDS)

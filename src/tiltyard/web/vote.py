@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
 
 from tiltyard.arena.commands import (
     SAFE_ID,
@@ -24,23 +25,19 @@ from tiltyard.arena.events import Choice
 from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.reasons import CHANGES_PER_VOTE, checked_comment, checked_tags
 from tiltyard.arena.state import VoteStanding
-from tiltyard.arena.store.explanations import own_explanation
-from tiltyard.arena.store.matchup_table import ShownMatchup
-from tiltyard.arena.store.reports import Answered, add_report
+from tiltyard.arena.store.desk import Answered, add_report, own_explanation
+from tiltyard.arena.store.matchups import ShownMatchup, has_voted, open_matchup, shown_matchup
 from tiltyard.arena.store.visitors import DAY_SECONDS, Quota
 from tiltyard.arena.units import SECOND
 from tiltyard.arena.vote_effect import Effect, PairVotes, effect_of, pair_votes
-from tiltyard.arena.voting import Gone, MatchupStatus, NotInvited, NotYours, PuzzleNeeded, shows_names
+from tiltyard.arena.voting import Gone, MatchupStatus, NotInvited, NotYours, shows_names
 from tiltyard.bank import AnswerKind
 from tiltyard.pages.escaping import Html
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
-from tiltyard.web.puzzles import Puzzle
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import count_words, is_plain, is_quick, rendered, split_reasoning
 from tiltyard.web.visitors import Visitor
-
-router = APIRouter(include_in_schema=False)
 
 PURPOSE = "vote"
 START = "start"
@@ -91,7 +88,6 @@ class RevealedPair:
     others: PairVotes
 
 
-@router.get("/")
 async def vote_page(request: Request) -> Response:
     """The visitor's open pair, or a new one; for a new visitor, a start button. Only that button creates a voter."""
     site = site_of(request)
@@ -100,26 +96,19 @@ async def vote_page(request: Request) -> Response:
         return _start_page(request, closed=site.observatory.snapshot.policy.entry.invitation_only)
     if request.state.is_head:
         return HTMLResponse()
-    waiting = await site.engine.open_matchup(visitor.voter, site.engine.arena.now())
+    store = site.engine.arena.store
+    waiting = await asyncio.to_thread(open_matchup, store, visitor.voter, site.engine.arena.now())
     token = site.visitors.token(request, PURPOSE)
-    try:
-        matchup = waiting or await site.visitors.serve(visitor)
-    except PuzzleNeeded:
-        return _puzzle_page(site, site.visitors.puzzle(visitor), token)
+    matchup = waiting or await site.visitors.serve(visitor)
     context = {**await _texts(site, matchup), "matchup_id": matchup.matchup_id, "token": token}
-    context["first_visit"] = not await site.engine.has_voted(visitor.voter)
+    context["first_visit"] = not await asyncio.to_thread(has_voted, store, visitor.voter)
     context["long_words"] = site.observatory.snapshot.policy.ballot.long_words
     return site.page("vote.html", context, here="vote")
 
 
-def _puzzle_page(site: Site, puzzle: Puzzle, token: str) -> Response:
-    pays_for = site.observatory.snapshot.policy.entry.puzzle_matchups
-    return site.page("puzzle.html", {"puzzle": puzzle, "token": token, "pays_for": pays_for}, here="vote")
-
-
-@router.get("/invited/{secret}")
-async def invitation(request: Request, secret: str) -> Response:
+async def invitation(request: Request) -> Response:
     """The start page with an invitation. Looking at it uses nothing: mail programs look at links too."""
+    secret = request.path_params["secret"]
     if not SAFE_ID.match(secret):
         raise NotInvited("this is no invitation. Open the whole link that you were given.")
     return _start_page(request, invitation=secret)
@@ -131,7 +120,6 @@ def _start_page(request: Request, *, invitation: str = "", closed: bool = False)
     return site.page("start.html", {**asked, "invitation": invitation, "closed": closed}, here="vote")
 
 
-@router.post("/start")
 async def start_voting(request: Request) -> Response:
     """Make a visitor a voter; redirects to the first pair."""
     visitors = site_of(request).visitors
@@ -141,15 +129,6 @@ async def start_voting(request: Request) -> Response:
     return _redirect("/")
 
 
-@router.post("/puzzle")
-async def solve_puzzle(request: Request) -> Response:
-    """Take the solution of a puzzle; redirects to the next pair."""
-    _, visitor, form = await _asked(request)
-    await site_of(request).visitors.solve(visitor, form.get("puzzle", ""), form.get("number", ""))
-    return _redirect("/")
-
-
-@router.post("/vote")
 async def cast_vote(request: Request) -> Response:
     """Take a vote and hold back the names; redirects to a page that shows them shortly after."""
     site = site_of(request)
@@ -166,7 +145,6 @@ async def cast_vote(request: Request) -> Response:
     return _redirect(f"/votes/{matchup_id}")
 
 
-@router.post("/reveal")
 async def reveal_names(request: Request) -> Response:
     """Make a vote final; redirects to the names."""
     matchup_id, visitor, _ = await _asked(request)
@@ -174,7 +152,6 @@ async def reveal_names(request: Request) -> Response:
     return _redirect(f"/votes/{matchup_id}")
 
 
-@router.post("/skip")
 async def skip_pair(request: Request) -> Response:
     """Skip a pair; redirects to another."""
     site = site_of(request)
@@ -183,7 +160,6 @@ async def skip_pair(request: Request) -> Response:
     return _redirect("/")
 
 
-@router.post("/undo")
 async def undo_vote(request: Request) -> Response:
     """Undo a recent vote whose names were held back."""
     site = site_of(request)
@@ -195,7 +171,6 @@ async def undo_vote(request: Request) -> Response:
 _SIDES: dict[str, Answered] = {"A": "A", "B": "B"}
 
 
-@router.post("/reasons")
 async def explain_vote(request: Request) -> Response:
     """Say why one voted so; redirects to the result."""
     site = site_of(request)
@@ -209,7 +184,6 @@ async def explain_vote(request: Request) -> Response:
     return _redirect(f"/votes/{matchup_id}?explained=1#reasons")
 
 
-@router.post("/report")
 async def report_answer(request: Request) -> Response:
     """Report one answer of a pair to the operator."""
     site = site_of(request)
@@ -222,13 +196,15 @@ async def report_answer(request: Request) -> Response:
     return site.page("vote_reported.html", {"matchup_id": matchup_id}, here="vote")
 
 
-@router.get("/votes/{matchup_id}")
-async def vote_result(request: Request, matchup_id: str) -> Response:
+async def vote_result(request: Request) -> Response:
     """The names, once the vote is final; until then, how to undo it or to see the names."""
+    matchup_id = request.path_params["matchup_id"]
     site = site_of(request)
     snapshot = site.observatory.snapshot  # before reading the vote: one missing here is not included
     voter = await site.visitors.known(request)
-    matchup = None if voter is None else await site.engine.shown(matchup_id, voter)
+    matchup = None
+    if voter is not None and SAFE_ID.match(matchup_id):
+        matchup = await asyncio.to_thread(shown_matchup, site.engine.arena.store, matchup_id, voter)
     if matchup is None:
         raise NotYours("there is no such matchup for this voter. Ask for one.")
     if matchup.status is MatchupStatus.OPEN:
@@ -293,9 +269,10 @@ def outcome_of(snapshot: Snapshot, matchup: ShownMatchup, effect: Effect | None)
     if effect is not None:
         shown_a, shown_b, change_a, change_b = effect.shown_a, effect.shown_b, effect.change_a, effect.change_b
         raw_a, raw_b = (None, None) if _by_legacy(snapshot) else (effect.after_a, effect.after_b)
+    name_a, name_b = _display(snapshot, matchup.a, matchup.model_a), _display(snapshot, matchup.b, matchup.model_b)
     return RevealedPair(
-        Side(matchup.model_a, matchup.display_a, shown_a, raw_a, change_a, matchup.choice is Choice.A),
-        Side(matchup.model_b, matchup.display_b, shown_b, raw_b, change_b, matchup.choice is Choice.B),
+        Side(matchup.model_a, name_a, shown_a, raw_a, change_a, matchup.choice is Choice.A),
+        Side(matchup.model_b, name_b, shown_b, raw_b, change_b, matchup.choice is Choice.B),
         effect.others if effect is not None else others_now(snapshot, matchup),
     )
 
@@ -309,6 +286,11 @@ def split(votes: PairVotes) -> list[tuple[str, float, float]]:
         parts.append((kind, round(start, 3), round(width, 3)))
         start += width
     return [part for part in parts if part[2]]
+
+
+def _display(snapshot: Snapshot, number: int, model: str) -> str:
+    """What a model is called; of one that is newer than the snapshot, its id."""
+    return snapshot.models[number].display_name if number < len(snapshot.models) else model
 
 
 def _by_legacy(snapshot: Snapshot) -> bool:
@@ -371,3 +353,17 @@ async def _texts(site: Site, matchup: ShownMatchup | ServedMatchup) -> dict[str,
 
 def _redirect(path: str) -> RedirectResponse:
     return RedirectResponse(path, status_code=303)
+
+
+ROUTES = [
+    Route("/", vote_page),
+    Route("/invited/{secret}", invitation),
+    Route("/start", start_voting, methods=["POST"]),
+    Route("/vote", cast_vote, methods=["POST"]),
+    Route("/reveal", reveal_names, methods=["POST"]),
+    Route("/skip", skip_pair, methods=["POST"]),
+    Route("/undo", undo_vote, methods=["POST"]),
+    Route("/reasons", explain_vote, methods=["POST"]),
+    Route("/report", report_answer, methods=["POST"]),
+    Route("/votes/{matchup_id}", vote_result),
+]

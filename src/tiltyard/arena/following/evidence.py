@@ -15,12 +15,10 @@ from tiltyard.arena.following.replay import Replay, replay
 from tiltyard.arena.following.snapshots import rated
 from tiltyard.arena.offline import OfflineBoard, on_scale
 from tiltyard.arena.policy import Policy
-from tiltyard.arena.rating_track import FAILED_BOTH
+from tiltyard.arena.ratings import legacy_elo
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import VoteTable
 from tiltyard.arena.weekly import Findings
-from tiltyard.ratings import LOGITS_PER_POINT
-from tiltyard.ratings.elo_kernels import rate_with_baseline
 from tiltyard.types import Floats
 from tiltyard.validity.calibration import ConfidenceBin, calibration, confidence_bins
 from tiltyard.validity.publication import CONFIDENCE_POINTS, within_points
@@ -121,7 +119,7 @@ def scores_after(
         cuts: Numbers of votes, the smallest first.
     """
     if phase < OFFICIAL_FROM:
-        return [(elo, elo, np.zeros(len(elo))) for elo in _legacy(votes, policy, cuts)]
+        return [(elo, elo, np.zeros(len(elo))) for elo in legacy_elo(votes, policy.rating, cuts)]
     rated = np.concatenate([[0], np.cumsum(votes.rated)])
     scores = []
     for cut in cuts:
@@ -130,22 +128,6 @@ def scores_after(
         model, rated_then, sure_then = again.last_of_each(int(rated[cut]))
         rating[model], deviation[model] = rated_then, sure_then
         scores.append((rating - 2.0 * deviation, rating, deviation))
-    return scores
-
-
-def _legacy(votes: VoteTable, policy: Policy, cuts: Sequence[int]) -> list[Floats]:
-    """Legacy Elo of every model after the first so many counted votes."""
-    rules = policy.rating
-    elo = np.full(len(votes.models), rules.legacy_rating)
-    score = np.where(votes.rated, votes.score_a(), FAILED_BOTH)
-    a, b = votes.model_a.astype(np.int32), votes.model_b.astype(np.int32)
-    rate = rate_with_baseline.run(len(votes) * 1e-6)
-    scores, done = [], 0
-    for cut in cuts:
-        part = slice(done, cut)
-        rate(a[part], b[part], score[part], elo, rules.legacy_k, LOGITS_PER_POINT, rules.legacy_baseline)
-        scores.append(elo.copy())
-        done = cut
     return scores
 
 

@@ -3,13 +3,11 @@
 Pages only read the latest `Snapshot`, so they and the writer never wait for each other. They show nothing of a vote
 that can still be undone, nor of anything after it. Counts, which any vote may change, are published at most once a
 second; what is computed from all votes (weights, ratings, Bradley–Terry, the weekly report, movements) less often: once
-in `defences.publish_seconds`, or more rarely if it takes long. While no vote has a block nothing is weighed, and the
-running ratings are shown.
+in `defences.publish_seconds`, or more rarely if it takes long.
 """
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import OrderedDict
@@ -20,11 +18,10 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from tiltyard.arena.board import raw_ratings
-from tiltyard.arena.events import Event, Excluded, PhaseChanged, Restored, SettingsChanged, decode_body
-from tiltyard.arena.folding import give_back_memory
+from tiltyard.arena.events import Excluded, PhaseChanged, Restored, SettingsChanged
 from tiltyard.arena.following.evidence import findings_of
-from tiltyard.arena.following.followed_votes import FollowedVotes, RecentEvents
 from tiltyard.arena.following.parts import KeptParts, PartBoard, VotePart, counts_by
+from tiltyard.arena.following.recent_events import RecentEvents
 from tiltyard.arena.following.replay import movements, published_ratings, replay
 from tiltyard.arena.following.snapshots import (
     WEEK_DAYS,
@@ -38,22 +35,15 @@ from tiltyard.arena.following.snapshots import (
     with_swaps,
 )
 from tiltyard.arena.policy import Policy
-from tiltyard.arena.rating_track import Ratings
+from tiltyard.arena.ratings import Ratings, ratings_of
 from tiltyard.arena.service import clock
-from tiltyard.arena.state import ArenaState, CastVote
-from tiltyard.arena.store import Store, log
-from tiltyard.arena.store.publications import (
-    PublishedState,
-    latest_publication,
-    policy_at,
-    publication_of,
-    record_publication,
-)
-from tiltyard.arena.store.publishing import published_until
-from tiltyard.arena.store.replica import Replica
-from tiltyard.arena.store.texts import TextCache
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.store import Store, checkpoints, log
+from tiltyard.arena.store.database import Connection
+from tiltyard.arena.store.matchups import public_until
 from tiltyard.arena.thread_health import ThreadHealth
-from tiltyard.arena.units import DAY
+from tiltyard.arena.units import DAY, SECOND
+from tiltyard.arena.votes import CastVote, VoteColumns
 from tiltyard.arena.weights import blocks_to_swap, contested_models, weighed
 from tiltyard.bank.responses import measure_style
 from tiltyard.errors import StoreError
@@ -71,8 +61,12 @@ TEXTS_AT_ONCE = 500
 DECISIONS = (SettingsChanged, PhaseChanged, Excluded, Restored)
 """What an operator does, and wants to see at once."""
 
-LONGEST_FOR_MATCHMAKING = 3600
-"""Seconds between publications up to which matchmaking uses published ratings."""
+RARE_SECONDS = 3600
+"""From this time between publications on, they begin with the period and not with the start of a process, and
+matchmaking uses fresher ratings, which nobody is shown."""
+
+FRESH_SECONDS = 60.0
+"""How old those ratings may be."""
 
 STUDY_END_SECONDS = 2.0
 """How long closing waits for a slow study: votes-to-swap of many models can take a minute."""
@@ -105,26 +99,25 @@ class Observatory:
     remains.
     """
 
-    def __init__(
-        self, url: str, *, now: Callable[[], int] = clock, pace: Pace | None = None, records: bool = False
-    ) -> None:
+    def __init__(self, url: str, *, now: Callable[[], int] = clock, pace: Pace | None = None) -> None:
         self._url = url
-        self._records = records
-        """Whether publications are recorded in the database, as those of a site are."""
-        self._listener: Callable[[Ratings | None], None] | None = None
+        self._listener: Callable[[Ratings], None] | None = None
+        self._told_at = 0.0
         self._now = now
         self._pace = pace or Pace()
         self._moving = threading.Lock()
         """Held while following the log, from one snapshot to the next."""
         self._state = threading.RLock()
-        """Held while the replica changes or is read; long computations run without it."""
+        """Held while the state changes or is read; long computations run without it."""
         self._ended = threading.Event()
         self._threads: tuple[threading.Thread, ...] = ()
         self._store: Store | None = None
-        self._replica: Replica | None = None
-        self._votes: FollowedVotes | None = None
+        self._arena: ArenaState | None = None
+        self._votes = VoteColumns()
+        self._hash = ""
+        self._checkpoint = 0
+        """The event of the last checkpoint that is known here."""
         self._recent_events = RecentEvents(WEEK_DAYS * DAY)
-        self._texts = TextCache()
         self._snapshot: Snapshot | None = None
         self._studied = (0.0, 0.0)
         """When the last study ended, and how long it took; below, the same for the last votes-to-swap computation."""
@@ -151,18 +144,23 @@ class Observatory:
         for thread in self._threads:
             thread.start()
 
-    def hand_over(self, listener: Callable[[Ratings | None], None]) -> None:
-        """Pass the published ratings to matchmaking, now and after every publication.
-
-        Ratings that are published rarely are too old to choose matchups by; then it gets None and uses its own.
-        """
+    def hand_over(self, listener: Callable[[Ratings], None]) -> None:
+        """Pass ratings to matchmaking, now and after every publication."""
         self._listener = listener
+        self._told_at = 0.0
         self._tell(self.snapshot)
 
     def _tell(self, snapshot: Snapshot) -> None:
-        if self._listener is not None:
-            rare = snapshot.policy.defences.publish_seconds > LONGEST_FOR_MATCHMAKING
-            self._listener(None if rare else snapshot.study.ratings)
+        if self._listener is None:
+            return
+        if snapshot.policy.defences.publish_seconds <= RARE_SECONDS:
+            self._listener(snapshot.study.ratings)
+        elif time.monotonic() - self._told_at >= FRESH_SECONDS or not self._told_at:
+            self._told_at = time.monotonic()
+            with self._state:
+                state = self._following()
+                votes, policy = self._votes.table(state.catalog), state.policy
+            self._listener(published_ratings(votes, policy))
 
     def close(self) -> None:
         """Stop following and close the database.
@@ -199,14 +197,13 @@ class Observatory:
             self._parts.clear()
         return self.snapshot
 
-    def look(self, what: Callable[[ArenaState, FollowedVotes], R], *key: object) -> R:
+    def look(self, what: Callable[[ArenaState, VoteColumns], R], *key: object) -> R:
         """The result of a function of the state and the votes; with a key it is cached until the next event.
 
         The observatory waits meanwhile, the arena does not. Copy what is needed, and keep no reference to either.
         """
         with self._state:
-            state, votes = self._following().state, self._votes
-            assert votes is not None
+            state, votes = self._following(), self._votes
             if self._snapshot is not None:
                 state = state.showing(self._snapshot.study.ratings)
             if self._kept_at != state.seq:
@@ -225,7 +222,7 @@ class Observatory:
     def _answer_styles(self) -> dict[tuple[int, int], tuple[int, ...]]:
         """The style of the current answers by model and prompt number; each text is read and measured once."""
         with self._state:
-            ids = dict(self._following().state.catalog.response_ids)
+            ids = dict(self._following().catalog.response_ids)
         missing = [name for name in ids.values() if name not in self._styles]
         for start in range(0, len(missing), TEXTS_AT_ONCE):
             texts = self.texts(("response", name) for name in missing[start : start + TEXTS_AT_ONCE])
@@ -234,15 +231,21 @@ class Observatory:
 
     def votes_of(self, voter: str) -> list[CastVote]:
         """One voter's votes in log order, whether they count or not."""
-        return self.look(lambda _, votes: votes.votes.of_voter(voter))
+        return self.look(lambda _, votes: votes.of_voter(voter))
 
     def texts(self, keys: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
         """The texts of prompts and answers: keys are `("prompt", id)` and `("response", id)`."""
         with self._state:
-            self._following()
-            assert self._store is not None
-            with self._store.database.read() as connection:
-                return self._texts.get(connection, keys)
+            catalog = self._following().catalog
+            seqs = {
+                (kind, name): catalog.prompt_seq[catalog.prompt(name)] if kind == "prompt" else catalog.answers[name]
+                for kind, name in keys
+                if kind == "prompt" or name in catalog.answers
+            }
+        assert self._store is not None
+        with self._store.database.read() as connection:
+            bodies = self._store.texts.get(connection, seqs.values())
+        return {key: bodies[seq].text for key, seq in seqs.items()}
 
     def _keep(self, key: tuple[object, ...], make: Callable[[], R]) -> R:
         with self._state:
@@ -270,6 +273,7 @@ class Observatory:
             if self._catch_up():
                 due = self._snapshot is None or self._study_is_due()
                 self._publish(self._study() if due else self.snapshot.study)
+        self._keep_checkpoint()
 
     def _run_slow_studies(self) -> None:
         self._repeat(self._run_slow_studies_once, self.failures[1], lambda: None)
@@ -296,68 +300,71 @@ class Observatory:
     def _forget(self) -> None:
         """Reload from the database next time: a failed read may have left the state between two events."""
         with self._state:
-            self._replica = self._votes = None
+            self._arena = None
             self._recent_events = RecentEvents(WEEK_DAYS * DAY)
 
-    def _following(self) -> Replica:
-        if self._replica is None:
+    def _following(self) -> ArenaState:
+        if self._arena is None:
             raise StoreError("the arena's log cannot be read just now. Try again in a moment.")
-        return self._replica
+        return self._arena
 
     def _catch_up(self) -> bool:
         """Read new events. Whether there were any, or a study is due anyway."""
         if self._store is None:
             self._store = Store.open(self._url)
-        with self._state:
-            if self._replica is None or self._votes is None:
-                self._load(self._store)
+        with self._state, self._store.database.read() as connection:
+            until, state = public_until(connection, self._now()), self._arena
+            if state is None:
+                self._load(connection, until)
                 return True
-            replica, votes = self._replica, self._votes
-            with self._store.database.read() as connection:
-                seq, until = replica.state.seq, published_until(connection, self._now())
-                if until <= seq:
-                    return self._snapshot is None or (self._snapshot.study.seq < seq and self._study_is_due())
-
-                def follow(events: list[Event]) -> None:
-                    self._recent_events.follow(events, replica.state.seq - len(events), replica.state.catalog)
-                    self._decided = self._decided or any(isinstance(event.body, DECISIONS) for event in events)
-                    votes.follow(connection, events, replica.state.seq)
-
-                replica.catch_up(connection, follow, until)
+            if until <= state.seq:
+                return self._snapshot is None or (self._snapshot.study.seq < state.seq and self._study_is_due())
+            for page in log.pages(connection, state.seq, until):
+                for event in page.events:
+                    state.apply(state.seq + 1, event)
+                self._hash = page.head
+                self._decided = self._decided or any(isinstance(event.body, DECISIONS) for event in page.events)
+                self._recent_events.follow(page.events, page.first - 1, state.catalog)
         return True
 
-    def _load(self, store: Store) -> None:
-        with store.database.read() as connection:
-            until = published_until(connection, self._now())
-            published = latest_publication(connection) if self._records else None
-            if published is not None and published.seq <= until:
-                period = policy_at(connection, until).defences.publish_seconds * 1_000_000
-                if published.at // period == self._now() // period:
-                    until = published.seq  # what other servers show, and this one showed before
-            replica = Replica.load(connection, store.checkpoint_every, until)
-        votes = FollowedVotes(store, replica.state.seq, replica.state.policy.window_matchups)
-        since = replica.state.latest - WEEK_DAYS * DAY
-        seq = votes.votes.latest_before(since)
-        with store.database.read() as connection:
-            for page in log.chained_after(connection, seq, replica.state.seq):
-                events = [Event(row.at, decode_body(row.text)) for row in page]
-                self._recent_events.follow(events, seq, replica.state.catalog)
-                seq += len(page)
-        replica.book.on_cast = votes.take
-        self._replica, self._votes = replica, votes
+    def _load(self, connection: Connection, until: int) -> None:
+        state, votes, digest = checkpoints.load_votes(connection, until)
+        seconds = state.policy.defences.publish_seconds
+        if seconds > RARE_SECONDS:
+            # What was published when this period began: servers that start in between show the same.
+            begun = self._now() // (seconds * SECOND) * seconds * SECOND
+            before = connection.value("SELECT seq FROM events WHERE at < ? ORDER BY seq DESC LIMIT 1", begun)
+            if before is not None and before < until:
+                state, votes, digest = checkpoints.load_votes(connection, before)
+        seq = votes.latest_before(state.latest - WEEK_DAYS * DAY)
+        for page in log.pages(connection, seq, state.seq):
+            self._recent_events.follow(page.events, page.first - 1, state.catalog)
+        self._checkpoint = connection.value("SELECT max(seq) FROM checkpoints") or 0
+        self._arena, self._votes, self._hash = state, votes, digest
+
+    def _keep_checkpoint(self) -> None:
+        """Keep the state for the next start, after so many events."""
+        with self._state:
+            state = self._following()
+            if state.seq - self._checkpoint >= checkpoints.EVERY and self._store is not None:
+                with self._store.database.write() as connection:
+                    checkpoints.keep_checkpoint(connection, state)
+                self._checkpoint = state.seq
 
     def _study_is_due(self) -> bool:
-        replica, study, pace = self._following(), self.snapshot.study, self._pace
+        if self._decided:
+            return True
+        state, study, pace = self._following(), self.snapshot.study, self._pace
         ended, took = self._studied
         waited = time.monotonic() - ended
-        if waited < max(pace.study_seconds, pace.rest * took) or not self._may_publish(replica.state.policy):
+        if waited < max(pace.study_seconds, pace.rest * took) or not self._may_publish(state.policy):
             return False
-        new = replica.state.seq - study.seq  # events; a vote is two of them: served, voted
-        return self._decided or new > 2 * pace.study_votes or (new > 0 and waited > pace.longest_seconds)
+        new = state.seq - study.seq  # events; a vote is two of them: served, voted
+        return new > 2 * pace.study_votes or (new > 0 and waited > pace.longest_seconds)
 
     def _may_publish(self, policy: Policy) -> bool:
-        """Whether a new period of publication has begun, the same for all servers; a decision need not wait for it."""
-        if self.snapshot.study.ratings is None or self._decided:
+        """Whether a new period of publication has begun, the same for all servers."""
+        if not (self.snapshot.study.votes.block >= 0).any():
             return True
         seconds = policy.defences.publish_seconds if self._pace.publish_seconds is None else self._pace.publish_seconds
         period = max(int(seconds * 1e6), 1)
@@ -367,26 +374,25 @@ class Observatory:
         """A study; the lock is held only while the state is read, so that pages need not wait for long computations."""
         began, self._published_at, self._decided = time.monotonic(), self._now(), False
         with self._state:
-            state, followed = self._following().state, self._votes
-            assert followed is not None
-            votes, policy, until = followed.votes.table(state.catalog), state.policy, state.latest
+            state, followed = self._following(), self._votes
+            votes, policy, until = followed.table(state.catalog), state.policy, state.latest
         votes = weighed(votes, policy.defences)
         again = replay(votes, policy)
+        ratings = ratings_of(again.end, votes, policy.rating)
         with self._state:
-            ratings = published_ratings(again, votes, state)
             shown = state.showing(ratings)
             raw = raw_ratings(shown)
         order = list(raw)
         offline, trouble = rated(votes, order, policy.intervals, swaps=len(order) <= self._pace.swaps_models)
         if offline is not None and len(order) > self._pace.swaps_models:
             offline = with_swaps(offline, self._swaps)
-        looks = again.looks(times_of(until, self._now()), set(order))
+        looks = again.looks((at, set(order)) for at in times_of(until, self._now()))
         contested = contested_models(votes, policy.defences, until)
         blocks = blocks_to_swap(votes, order, policy.defences)
         swapped_by = {pair: number for pair, number in zip(pairwise(order), blocks, strict=True) if number is not None}
         result = findings_of(votes, offline, again, policy, shown.phase, raw)
         with self._state:
-            weekly = weekly_of(shown, self._recent_events, followed.votes, votes, looks[:-1], result)
+            weekly = weekly_of(shown, self._recent_events, followed, votes, looks[:-1], result)
             study = Study(
                 seq=state.seq,
                 votes=votes,
@@ -403,16 +409,8 @@ class Observatory:
                 contested=contested,
                 blocks_to_swap=swapped_by,
             )
-        if self._records and ratings is not None:
-            self._record(publication_of(study.seq, self._published_at, votes, again.end))
         self._studied = (time.monotonic(), time.monotonic() - began)
         return study
-
-    def _record(self, published: PublishedState) -> None:
-        """Record a publication; if the database takes no writes now, the next one will be recorded."""
-        assert self._store is not None
-        with contextlib.suppress(StoreError):
-            record_publication(self._store, published)
 
     def _look_at_swaps(self) -> None:
         """With many models, recompute votes-to-swap from time to time."""
@@ -435,11 +433,6 @@ class Observatory:
 
     def _publish(self, study: Study) -> None:
         with self._state:
-            replica = self._following()
-            before = self._snapshot
-            edition = 1 if before is None else before.edition + 1
-            self._snapshot = snapshot_of(replica.state, replica.hash, study, edition)
+            edition = 1 if self._snapshot is None else self._snapshot.edition + 1
+            self._snapshot = snapshot_of(self._following(), self._hash, study, edition)
         self._tell(self._snapshot)
-        if before is None or study is not before.study:
-            del before
-            give_back_memory()

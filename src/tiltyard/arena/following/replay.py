@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
+from tiltyard.arena import events as e
 from tiltyard.arena.board import OFFICIAL_FROM, LiveBoard
 from tiltyard.arena.model_detail import RatingPath
 from tiltyard.arena.policy import Policy
-from tiltyard.arena.rating_track import Ratings
+from tiltyard.arena.ratings import Ratings, rate_votes, ratings_of
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.votes import VoteTable
-from tiltyard.arena.weekly import BoardAt, Period
-from tiltyard.arena.weights import are_weighed, weighed
+from tiltyard.arena.units import DAY
+from tiltyard.arena.votes import VoteColumns, VoteTable
+from tiltyard.arena.weekly import BoardAt, Period, PeriodEvents
+from tiltyard.arena.weights import weighed
 from tiltyard.ratings.glicko2 import Glicko2State, rate_battles_history
 from tiltyard.types import Floats, Ints
 from tiltyard.validity.calibration import CalibrationCurve, calibration, predictions
@@ -53,12 +55,12 @@ class Replay:
         predicted = np.where(as_b, 1.0 - self.predicted, self.predicted)[own]
         return calibration(predicted, np.where(as_b, 1.0 - self.score_a, self.score_a)[own])
 
-    def looks(self, times: Sequence[int], enabled: Collection[str]) -> tuple[BoardAt, ...]:
-        """The standings of enabled models at each time (microseconds); models without a vote by then are left out."""
+    def looks(self, times: Iterable[tuple[int, Collection[str]]]) -> tuple[BoardAt, ...]:
+        """The standings at each time (microseconds) of the models that were enabled then and had a vote by then."""
         # Events of several servers are not in clock order: a time means the position that the log had reached by then.
         clock = np.maximum.accumulate(self.at) if len(self.at) else self.at
         looks = []
-        for at in times:
+        for at, enabled in times:
             columns = self.last_of_each(int(np.searchsorted(clock, at, side="left")))
             known = {
                 self.models[model]: Known(rating, deviation)
@@ -100,26 +102,34 @@ def replay(votes: VoteTable, policy: Policy) -> Replay:
     )
 
 
-def published_ratings(again: Replay, votes: VoteTable, state: ArenaState) -> Ratings | None:
-    """The ratings to publish of a state whose counted votes were replayed; None: the running ones, as all weigh 1.
+def published_ratings(votes: VoteTable, policy: Policy) -> Ratings:
+    """The ratings that a site publishes of counted votes: weighed, by the rules in force."""
+    return rate_votes(weighed(votes, policy.defences), policy.rating)
 
-    Legacy Elo, which the policy leaves as it was, is not weighed.
+
+def period_of_log(events: Iterable[e.Event], since: int, *, every: int = DAY) -> tuple[ArenaState, Period]:
+    """The state at the end of a log, with its published ratings, and the period from `since` to its last event.
+
+    The board is looked at every so often from the first matchup on: an arena that is still being filled has none.
     """
-    if not are_weighed(votes, state.policy.defences):
-        return None
-    end, running = again.end, state.track.now
-    return Ratings(running.seq, end.rating, end.deviation, end.volatility, running.legacy.copy())
-
-
-def as_published(state: ArenaState, period: Period) -> Period:
-    """A period of a log with weighed votes and the published ratings in place of the running ones, in the state too."""
-    votes = weighed(period.votes, state.policy.defences)
+    columns = VoteColumns()
+    state, within = ArenaState(columns), PeriodEvents()
+    times: list[tuple[int, Collection[str]]] = []
+    for event in events:
+        while event.at >= since + len(times) * every and isinstance(event.body, e.MatchupServed):
+            times.append((since + len(times) * every, _enabled(state)))
+        state.apply(state.seq + 1, event)
+        if event.at >= since:
+            within.take(event.body)
+    votes = weighed(columns.table(state.catalog, with_ids=True), state.policy.defences)
     again = replay(votes, state.policy)
-    state.show(published_ratings(again, votes, state))
-    if state.ratings is state.track.now:
-        return period
-    enabled = {state.catalog.models[number].model for number in state.order()}
-    return replace(period, votes=votes, looks=again.looks([look.at for look in period.looks], enabled))
+    state.show(ratings_of(again.end, votes, state.policy.rating))
+    return state, within.period(since, state, again.looks(times), votes)
+
+
+def _enabled(state: ArenaState) -> frozenset[str]:
+    catalog = state.catalog
+    return frozenset(card.model for card, on in zip(catalog.models, catalog.model_enabled, strict=True) if on)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.blindness import is_blind
 from tiltyard.arena.board import Evidence, LiveBoard, live_board
-from tiltyard.arena.following.followed_votes import RecentEvents
+from tiltyard.arena.following.recent_events import RecentEvents
 from tiltyard.arena.following.replay import Movement, Replay
 from tiltyard.arena.offline import OfflineBoard, offline_board
 from tiltyard.arena.policy import IntervalRules, Policy
-from tiltyard.arena.rating_track import Ratings
+from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import DAY
-from tiltyard.arena.vote_columns import VoteColumns
-from tiltyard.arena.votes import VoteTable
+from tiltyard.arena.votes import VoteColumns, VoteTable
 from tiltyard.arena.weekly import BoardAt, Findings, Period, WeeklyReport, weekly_report
 from tiltyard.arena.weights import ContestedModel
 from tiltyard.errors import ArenaError, TiltyardError
@@ -73,8 +72,8 @@ class Study:
     votes: VoteTable
     """With their weights."""
     replay: Replay
-    ratings: Ratings | None
-    """The published ratings; None: no vote can weigh less than 1, so these are the running ones."""
+    ratings: Ratings
+    """The published ratings."""
     offline: OfflineBoard | None
     offline_trouble: str
     """Why there is no offline board, if there is none."""
@@ -156,7 +155,7 @@ def snapshot_of(state: ArenaState, head_hash: str, study: Study, edition: int) -
         wins=_frozen(tallies.wins.view),
         ties=_frozen(tallies.ties.view),
         both_bad=_frozen(tallies.both_bad.view),
-        ratings=Ratings(state.ratings.seq, *(column.copy() for column in state.ratings.columns())),
+        ratings=state.ratings,
         study=study,
         edition=edition,
         answers_off=frozenset(catalog.answers_off),

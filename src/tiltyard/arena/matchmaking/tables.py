@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.matchmaking.exposure import conservative_order, lane_opens, targets
 from tiltyard.arena.policy import Policy
-from tiltyard.arena.rating_track import Ratings
+from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.state import ArenaState
 from tiltyard.types import Bools, Floats
 

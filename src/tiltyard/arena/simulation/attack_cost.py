@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
 from tiltyard.arena.integrity import flag_voters
 from tiltyard.arena.population import Attack, World
-from tiltyard.arena.state import ArenaState, CastVote
-from tiltyard.arena.votes import vote_table
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.votes import CastVote, VoteColumns, vote_table
 from tiltyard.boards.bradley_terry import BradleyTerry
 
-Defence = Callable[["Sequence[CastVote]", "ArenaState"], Collection[str]]
+Defence = Callable[["VoteColumns", "ArenaState"], Collection[str]]
 """A defence: returns the voters to leave out, given all votes and the state after them."""
 
 RANKS = (1, 5)
@@ -33,10 +33,10 @@ def fewest(most: int, reaches: Callable[[int], bool]) -> int | None:
     return high
 
 
-def flagged_voters(votes: Sequence[CastVote], state: ArenaState) -> Collection[str]:
+def flagged_voters(votes: VoteColumns, state: ArenaState) -> Collection[str]:
     """The voters with a sure flag."""
     table = vote_table(votes, state.catalog)
-    flags = flag_voters(table, state.track.now.rating, state.policy.flags)
+    flags = flag_voters(table, state.ratings.rating, state.policy.flags)
     return {flag.voter for flag in flags if flag.sure}
 
 
@@ -66,7 +66,7 @@ class AttackReport:
 def attack_report(
     attack: Attack,
     world: World,
-    votes: Sequence[CastVote],
+    votes: VoteColumns,
     state: ArenaState,
     attackers: Collection[str],
     defence: Defence,

@@ -185,7 +185,7 @@ class _Play:
         order = np.argsort(-self.world.strength, kind="stable")
         self.target = int(order[settings.models // 2])
         self.rival = int(order[settings.models // 2 - 1])
-        self.engine = MemoryArena(settings.seed, settings.votes)
+        self.engine = MemoryArena(settings.seed)
         self.engine.append(_opening(settings, policy), 0)
         self.on_target = self.passed = 0
         self._known: set[int] = set()

@@ -11,11 +11,13 @@ import numpy as np
 from tiltyard.arena import events as e
 from tiltyard.arena.events import AnyBody, Event, MatchupServed
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, served_event
-from tiltyard.arena.state import ArenaState, CastVote
+from tiltyard.arena.ratings import after_vote, rate_votes
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, log
+from tiltyard.arena.store.matchups import NotedEvents
 from tiltyard.arena.tallies import pair_of
-from tiltyard.arena.votes import MemoryVoteBook
-from tiltyard.arena.waiting_pairs import WaitingPairs, again_for, shown_pair
+from tiltyard.arena.votes import VoteColumns
+from tiltyard.arena.waiting import WaitingPairs, again_for, shown_pair
 
 if TYPE_CHECKING:
     from tiltyard.arena.simulation.run import SimulationSettings
@@ -59,18 +61,17 @@ class SimulatedArena(Protocol):
         """Nobody voted in time."""
         ...
 
-    def votes(self) -> Sequence[CastVote]:
+    def votes(self) -> VoteColumns:
         """Every vote, in the order of the log."""
         ...
 
 
 class MemoryArena:
-    """An engine without a store: it numbers events and applies them to a state in memory."""
+    """An engine without a store: it numbers events, applies them to a state in memory, and rates each vote."""
 
-    def __init__(self, seed: int = 0, expected_votes: int = 0) -> None:
-        self._book = MemoryVoteBook()
-        self.state = ArenaState(self._book)
-        self.state.track.expect(expected_votes)
+    def __init__(self, seed: int = 0) -> None:
+        self._votes = VoteColumns()
+        self.state = ArenaState(self._votes)
         self.reason = ""
         self._seeds = np.random.default_rng([seed, 1])
         self._next_matchup = Matchmaker()
@@ -79,9 +80,18 @@ class MemoryArena:
 
     def append(self, bodies: Iterable[e.AnyBody], at: int) -> None:
         """Number events and apply them."""
+        state = self.state
         for body in bodies:
-            self.state.apply(self.state.seq + 1, e.Event(at, body))
+            pair = None
+            if isinstance(body, e.Voted):
+                served = state.schedule.in_flight[body.matchup_id]
+                pair = (served.a, served.b)
+            state.apply(state.seq + 1, e.Event(at, body))
             self._waiting.close(body, at)
+            if isinstance(body, e.Voted) and pair is not None:
+                state.show(after_vote(state.ratings, pair, body.choice, state.policy.rating))
+            elif isinstance(body, e.Undone | e.Excluded | e.Restored):
+                state.show(rate_votes(self._votes.table(state.catalog), state.policy.rating))
 
     def serve(self, voter: str, at: int, block: str = "") -> str:
         """Choose a matchup from the state and what this voter has seen, and record it."""
@@ -117,16 +127,16 @@ class MemoryArena:
         """Record that nobody voted."""
         self.append([e.Expired(matchup_id=matchup_id)], at)
 
-    def votes(self) -> Sequence[CastVote]:
+    def votes(self) -> VoteColumns:
         """Every vote, in the order of the log."""
-        return self._book.votes
+        return self._votes
 
 
 class RecordingArena(MemoryArena):
     """A ledger that keeps its events."""
 
-    def __init__(self, seed: int, expected_votes: int) -> None:
-        super().__init__(seed, expected_votes)
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
         self.events: list[Event] = []
 
     def append(self, bodies: Iterable[AnyBody], at: int) -> None:
@@ -138,30 +148,29 @@ class RecordingArena(MemoryArena):
 
 def recorder(settings: SimulationSettings) -> RecordingArena:
     """An empty ledger for a simulation."""
-    return RecordingArena(settings.seed, settings.votes)
+    return RecordingArena(settings.seed)
 
 
 def keep_log(events: Sequence[Event], url: str) -> None:
-    """Write the events to a new arena, chained and with all its tables."""
+    """Write the events to a new arena."""
     Store.create(url).close()
-    fill_log(events, url)
+    fill_log([_dated(event) for event in events], url)
 
 
 def fill_log(events: Sequence[Event], url: str) -> None:
-    """Write the events to an empty arena, chained and with all its tables."""
-    from tiltyard.arena.store.verify import rebuild
-
+    """Write the events to an empty arena."""
     store = Store.open(url)
+    state = ArenaState()
     try:
-        replica = store.load()
         for start in range(0, len(events), AT_ONCE):
-            part = [_dated(event) for event in events[start : start + AT_ONCE]]
-            with store.database.write() as connection:
-                log.leave_pending(connection, log.write_events(connection, part))
-            store.follow(replica)
+            part, rows = events[start : start + AT_ONCE], NotedEvents()
+            with store.database.write(lock=True) as connection:
+                log.append_events(connection, part, *log.head(connection))
+                for event in part:
+                    rows.apply(state, event)
+                rows.write(connection)
     finally:
         store.close()
-    rebuild(url)
 
 
 def _dated(event: Event) -> Event:

@@ -7,7 +7,6 @@ here: people of different tastes make differences look smaller than they are to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,8 +16,8 @@ from tiltyard.arena.offline import published_estimator
 from tiltyard.arena.policy import IntervalRules, SpeakFor
 from tiltyard.arena.population import World
 from tiltyard.arena.simulation.badges import BadgeCheck, check_badges
-from tiltyard.arena.state import ArenaState, CastVote
-from tiltyard.arena.votes import VoteTable, vote_table
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.votes import VoteColumns, VoteTable, vote_table
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
@@ -53,7 +52,7 @@ class PublishedCheck:
 
 
 def check_published(
-    votes: Sequence[CastVote],
+    votes: VoteColumns,
     catalog: Catalog,
     rules: IntervalRules,
     world: World,

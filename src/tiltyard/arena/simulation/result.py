@@ -23,8 +23,9 @@ from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.simulation.attack_cost import AttackReport
 from tiltyard.arena.simulation.badges import BadgeSummary, badge_summary
 from tiltyard.arena.simulation.published import PublishedCheck
-from tiltyard.arena.state import ArenaState, CastVote
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair, pair_of
+from tiltyard.arena.votes import VoteColumns
 from tiltyard.ratings.ranks import kendall_tau
 from tiltyard.types import Floats
 from tiltyard.validity.fairness import ExposureFairness, exposure_fairness
@@ -329,14 +330,14 @@ def official_tau(state: ArenaState, world: World) -> float | None:
 def established(state: ArenaState) -> NDArray[np.bool_]:
     """Which models are no longer provisional."""
     floor, _ = badge_floors(state.policy.badges)
-    deviation, decisive = state.track.now.deviation, state.tallies.decisive
+    deviation, decisive = state.ratings.deviation, state.tallies.decisive
     enough = (decisive >= floor.decisive) & (deviation <= floor.deviation)
     return np.asarray(enough & (coverages(state) >= floor.coverage))
 
 
 def deviation_coverage(state: ArenaState, world: World) -> float:
     """The share of models whose true strength lies within 1.96 Glicko deviations of the rating, means aligned."""
-    now, truth = state.track.now, world.strength[: len(state.catalog.models)]
+    now, truth = state.ratings, world.strength[: len(state.catalog.models)]
     off = (now.rating - now.rating.mean()) - (truth - truth.mean())
     return float((np.abs(off) <= NORMAL_95 * now.deviation).mean())
 
@@ -346,7 +347,7 @@ def summary(
     seed: int,
     state: ArenaState,
     world: World,
-    votes: Sequence[CastVote],
+    votes: VoteColumns,
     monitor: Monitor,
     curve: Sequence[CurvePoint],
     late_model: LateModel | None,
@@ -388,7 +389,7 @@ def summary(
         looks_with_a_wrong_range=len(wrong),
         first_wrong_look=wrong[0] if wrong else None,
         deviation_coverage=deviation_coverage(state, world),
-        mean_deviation=float(state.track.now.deviation.mean()),
+        mean_deviation=float(state.ratings.deviation.mean()),
         tie_share=ties / max(len(votes), 1),
         largest_traffic_share=max(monitor.largest_share.values(), default=0.0),
         curve=tuple(curve),

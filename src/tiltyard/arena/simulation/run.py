@@ -149,7 +149,7 @@ def simulate(
         wobble_sd=settings.wobble_sd,
         taste_sd=settings.taste_sd,
     )
-    engine = MemoryArena(settings.seed, settings.votes) if engine is None else engine
+    engine = MemoryArena(settings.seed) if engine is None else engine
     run = _Run(settings, engine, world, rng)
     run.play()
     votes, attack = engine.votes(), None
@@ -272,8 +272,11 @@ class _Run:
             if self._cast >= settings.votes // 2:
                 self._engine.append(_model(settings.models - 1, settings.prompts), self._due[0][0])
                 self._entered = self._cast
-        elif self._established is None and self._cast % WATCHED_EVERY == 0 and established(self._engine.state)[-1]:
+        elif self._established is None and self._cast % WATCHED_EVERY == 0 and self._is_established():
             self._established = self._cast - self._entered
+
+    def _is_established(self) -> bool:
+        return bool(established(self._engine.state)[-1])
 
     def late_model(self) -> LateModel | None:
         """How the late model did, if there was one."""

@@ -1,184 +1,381 @@
-"""The connection to an arena's database: SQLite by file or PostgreSQL by URL, with the same guarantees.
+"""The connection to an arena's database: SQLite by file or PostgreSQL by URL, with the same guarantees and one SQL.
 
-A commit is on disk before it returns. A write on SQLite holds the only write lock from the start, so nothing it has
-read can change meanwhile; on PostgreSQL writers run concurrently, and the projector's lock is an advisory one that ends
-with its transaction or process. Written values never appear in an error: they may be a visitor's address or the site's
-secret.
+A commit is on disk before it returns. `write(lock=True)` is the writer's transaction: whoever is in one is the only
+writer of the log. Values never appear in an error: they may be a visitor's address or the site's secret.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+import msgspec
 
-from tiltyard.arena.store.bulk import fetch
-from tiltyard.errors import StoreError
+from tiltyard.errors import OptionError, StoreError
+from tiltyard.files import whole_file
+
+Row = tuple[Any, ...]
 
 BUSY_SECONDS = 5.0
-"""How long a write waits for another program's write on SQLite, and a request for a free connection in the pool."""
+"""How long a write waits for another program's write on SQLite, and a request for a free connection."""
+
+MOST_CONNECTIONS = 15
 
 PURGE_MS = 100
 """How long deleting the traces of deleted rows may hold up writers."""
 
-PROJECTOR_LOCK = 0x71177A4D
-"""The number of the projector's advisory lock. Such locks belong to one database, so any fixed number will do."""
+WRITER_LOCK = 0x71177A4D
+"""The number of the writer's advisory lock. Such locks belong to one database, so any fixed number will do."""
 
-_lock = sa.select(sa.func.pg_advisory_xact_lock(PROJECTOR_LOCK))
-_try_lock = sa.select(sa.func.pg_try_advisory_xact_lock(PROJECTOR_LOCK))
+FROZEN_SECONDS = 2
+"""A holder of the lock for whose next word PostgreSQL has waited this long is frozen, and its session is ended."""
+
+SCHEMA = Path(__file__).with_name("schema.sql")
+SCHEMA_NUMBER = "1"
+
+_SPELLINGS = {
+    True: {"BIG": "INTEGER", "NAME": "TEXT", "BYTES": "BLOB"},
+    False: {"BIG": "BIGINT", "NAME": 'TEXT COLLATE "C"', "BYTES": "BYTEA"},
+}
+
+_END_FROZEN = """
+    SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
+    WHERE locktype = 'advisory' AND objid = ? AND granted AND pid <> pg_backend_pid()
+    AND wait_event = 'ClientRead' AND state_change < clock_timestamp() - make_interval(secs => ?)
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+
+_ADVICE = "Write sqlite:///path/to/arena.db or postgresql://user@host/database."
+_SECRET_FIELDS = ("password", "sslpassword", "passfile")
 
 
-Connection = sa.Connection
-"""The connection of a transaction. Other packages pass it on without using it."""
+class Connection:
+    """A transaction. SQL has `?` for a value, and `IN ??` for a list of values."""
+
+    def __init__(self, driver: Any, *, is_sqlite: bool) -> None:
+        self.driver = driver
+        self.is_sqlite = is_sqlite
+
+    def rows(self, sql: str, *values: object) -> list[Row]:
+        """All rows of a query."""
+        return list(self._run(sql, values).fetchall())
+
+    def one(self, sql: str, *values: object) -> Row | None:
+        """The first row of a query; None if there is none."""
+        row: Row | None = self._run(sql, values).fetchone()
+        return row
+
+    def value(self, sql: str, *values: object) -> Any:
+        """The first value of the first row; None if there is none."""
+        row = self.one(sql, *values)
+        return None if row is None else row[0]
+
+    def execute(self, sql: str, *values: object) -> int:
+        """Run a statement; how many rows it changed."""
+        return int(self._run(sql, values).rowcount)
+
+    def many(self, sql: str, rows: Sequence[Row]) -> int:
+        """Run a statement for each of these rows of values; how many rows it changed."""
+        if not rows:
+            return 0
+        if self.is_sqlite:
+            return int(self.driver.executemany(sql, rows).rowcount)
+        with self.driver.cursor() as cursor:
+            cursor.executemany(_spelled(sql, is_sqlite=False), rows)
+            return int(cursor.rowcount)
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row], *, or_ignore: bool = False) -> None:
+        """Insert rows; PostgreSQL gets them as one text, the cheapest way, and never waits for us in between."""
+        names = ", ".join(columns)
+        ignore = " ON CONFLICT DO NOTHING" if or_ignore else ""
+        if self.is_sqlite:
+            self.many(f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))}){ignore}", rows)
+        elif rows:
+            text = msgspec.json.encode([dict(zip(columns, row, strict=True)) for row in rows]).decode()
+            self.driver.execute(
+                f"INSERT INTO {table} ({names}) SELECT {names} "
+                f"FROM json_populate_recordset(NULL::{table}, %s::json){ignore}",
+                (text,),
+            )
+
+    def _run(self, sql: str, values: Sequence[object]) -> Any:
+        if not self.is_sqlite:
+            return self.driver.execute(_spelled(sql, is_sqlite=False), values)
+        listed = [msgspec.json.encode(value).decode() if isinstance(value, list) else value for value in values]
+        return self.driver.execute(_spelled(sql, is_sqlite=True), listed)
+
+
+@lru_cache(maxsize=512)
+def _spelled(sql: str, *, is_sqlite: bool) -> str:
+    if is_sqlite:
+        return sql.replace("IN ??", "IN (SELECT value FROM json_each(?))")
+    return sql.replace("%", "%%").replace("IN ??", "= ANY(%s)").replace("?", "%s")
 
 
 class Database:
-    """An engine with the settings that durability requires, and the two kinds of transaction that the arena uses."""
+    """An arena's database: a few connections, and the two kinds of transaction that the arena uses."""
 
     def __init__(self, url: str, busy_seconds: float = BUSY_SECONDS) -> None:
-        self.url = parse_url(url)
+        self.url = checked_url(url)
         self.shown = without_secrets(self.url)
         """The URL without its password, for messages."""
-        self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self.engine = _sqlite_engine(self.url, busy_seconds) if self.is_sqlite else _postgresql_engine(self.url)
-        self._driver: Any = self.engine.dialect.loaded_dbapi
-        self._errors: tuple[type[Exception], ...] = (DBAPIError, self._driver.Error)
-        """What a statement may raise: driver errors too, since `bulk` calls the driver directly."""
+        self.is_sqlite = self.url.startswith("sqlite:")
+        self.path = Path(self.url.removeprefix("sqlite:///")) if self.is_sqlite else None
+        """The file of a SQLite arena."""
+        self._busy_seconds = busy_seconds
+        self._idle: list[tuple[Any, float]] = []
+        self._room = threading.Semaphore(MOST_CONNECTIONS)
+        self._file: tuple[int, int] | None = None
+        self._closed = False
+
+    @contextmanager
+    def write(self, *, lock: bool = False) -> Iterator[Connection]:
+        """A transaction that writes. It is committed at the end of the block, and on the disk after it.
+
+        On SQLite it is the only one from its start. On PostgreSQL it is the only one with `lock`, which whoever appends
+        to the log takes; a statement after it sees all that was committed before it.
+        """
+        with self._transaction("write to", "BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN") as connection:
+            if lock and not self.is_sqlite:
+                self._lock(connection)
+            self._check_in_place()
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that sees the database as it was at one moment."""
+        begin = "BEGIN" if self.is_sqlite else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        with self._transaction("read", begin) as connection:
+            yield connection
 
     def exists(self) -> bool:
         """Whether there is something to open: a file for SQLite; always true for PostgreSQL."""
-        return not self.is_sqlite or Path(str(self.url.database)).is_file()
+        return self.path is None or self.path.is_file()
 
-    @contextmanager
-    def write(self) -> Iterator[sa.Connection]:
-        """A transaction that writes. It is committed at the end of the block, and on the disk after it."""
-        with self.translated("write to"), self.engine.connect() as connection:
-            try:
-                with connection.execution_options(arena_write=True).begin():
-                    yield connection
-            except self._errors:
-                connection.invalidate()  # its state is unknown, so it must not be reused
-                raise
+    def schema(self) -> str | None:
+        """The number of the schema; None if there is no arena in the database."""
+        if not self.exists():
+            return None
+        with self.read() as connection:
+            tables = "sqlite_master WHERE type = 'table' AND name" if self.is_sqlite else "pg_tables WHERE tablename"
+            if connection.one(f"SELECT 1 FROM {tables} = 'site_texts'") is None:
+                return None
+            found: str | None = connection.value("SELECT text FROM site_texts WHERE name = 'schema'")
+            return found
 
-    @contextmanager
-    def read(self) -> Iterator[sa.Connection]:
-        """A transaction that sees the database as it was at one moment."""
-        with self.translated("read"), self.engine.connect() as connection:
-            if not self.is_sqlite:
-                connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-            with connection.begin():
-                yield connection
+    def create_tables(self) -> None:
+        """Make the tables of an empty arena."""
+        sql = SCHEMA.read_text(encoding="utf-8")
+        for word, spelling in _SPELLINGS[self.is_sqlite].items():
+            sql = re.sub(rf"\b{word}\b", spelling, sql)
+        sql = re.sub(r"--.*", "", sql)
+        with self.write(lock=True) as connection:
+            for statement in filter(None, map(str.strip, sql.split(";"))):
+                connection.execute(statement)
 
-    def lock_projector(self, connection: sa.Connection, *, wait: bool) -> bool:
-        """Try to become the one projector, and return whether it worked; on SQLite every write is the projector.
-
-        With `wait`, wait for the lock.
-        """
-        if self.is_sqlite:
+    def is_in_place(self) -> bool:
+        """Whether the file of a SQLite arena is still the one that was opened: not deleted, and not replaced."""
+        if self.path is None or self._file is None:
             return True
-        if wait:
-            fetch(connection, _lock)
-            return True
-        return bool(fetch(connection, _try_lock)[0][0])
+        try:
+            found = self.path.stat()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self._file
 
     def purge_deleted(self) -> None:
         """Let nothing of deleted rows stay in SQLite's log of writes. While others read, a later checkpoint does it."""
         if self.is_sqlite:
-            with self.translated("tidy up"), closing(self.engine.raw_connection()) as connection:
-                ((patience,),) = connection.cursor().execute("PRAGMA busy_timeout").fetchall()
-                for setting in (f"busy_timeout = {PURGE_MS}", "wal_checkpoint(TRUNCATE)", f"busy_timeout = {patience}"):
-                    connection.cursor().execute(f"PRAGMA {setting}")  # writers wait while it waits for readers
+            with self._translated("tidy up"), self._borrowed() as driver:
+                for setting in (f"busy_timeout = {PURGE_MS}", "wal_checkpoint(TRUNCATE)"):
+                    driver.execute(f"PRAGMA {setting}").fetchall()  # writers wait while it waits for readers
+                driver.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
+
+    def copy(self, out: Path) -> None:
+        """Write a consistent copy of a SQLite arena to a new file, completely or not at all; writers continue.
+
+        Copying the file would not do: the latest commits are in a second file beside it.
+        """
+        if self.path is None:
+            raise OptionError(
+                f"{self.shown} is a PostgreSQL database, whose own tools copy it while it is in use: "
+                "pg_dump --format=custom --file FILE URL."
+            )
+        if out.exists():
+            raise OptionError(f"{out} is there already. A backup overwrites nothing: name another file.")
+        try:
+            with whole_file(out, durable=True) as unfinished, self._borrowed() as driver:
+                driver.execute("VACUUM INTO ?", (str(unfinished),))
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"cannot copy {self.shown} to {out}: {error}. Nothing was copied.") from None
 
     def close(self) -> None:
-        """Close all connections."""
-        self.engine.dispose()
+        """Close all idle connections; those in use are closed when they are handed back."""
+        self._closed = True
+        self._drop_idle()
 
     @contextmanager
-    def translated(self, doing: str) -> Iterator[None]:
+    def _transaction(self, doing: str, begin: str) -> Iterator[Connection]:
+        with self._translated(doing), self._borrowed() as driver:
+            driver.execute(begin)
+            try:
+                yield Connection(driver, is_sqlite=self.is_sqlite)
+                driver.execute("COMMIT")
+            except BaseException:
+                if not self.is_sqlite or driver.in_transaction:
+                    driver.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[Any]:
+        """A connection for one thread. After an error neither it nor those that are idle are used again."""
+        if not self._room.acquire(timeout=self._busy_seconds):
+            raise StoreError(f"cannot use {self.shown}: all connections are busy. Try again.")
+        try:
+            driver, broken = self._take(), False
+            try:
+                yield driver
+            except self._errors():
+                broken = True
+                self._drop_idle()  # a server that went away took their other ends with it
+                raise
+            finally:
+                if broken or self._closed or len(self._idle) >= MOST_CONNECTIONS:
+                    driver.close()
+                else:
+                    self._idle.append((driver, time.monotonic()))
+        finally:
+            self._room.release()
+
+    def _drop_idle(self) -> None:
+        while True:
+            try:
+                self._idle.pop()[0].close()
+            except IndexError:
+                return
+
+    def _take(self) -> Any:
+        while True:
+            try:
+                driver, since = self._idle.pop()
+            except IndexError:
+                return self._connected()
+            if self.is_sqlite or time.monotonic() - since < 1.0:
+                return driver
+            try:
+                driver.execute("SELECT 1")  # the server may have gone away and come back
+            except self._errors():
+                driver.close()
+            else:
+                return driver
+
+    def _connected(self) -> Any:
+        if self.path is not None:
+            self._check_in_place()  # connecting would make an empty file, and so delete the log of writes beside it
+            driver: Any = sqlite3.connect(
+                self.path, isolation_level=None, timeout=self._busy_seconds, check_same_thread=False
+            )
+            for setting in ("journal_mode = WAL", "synchronous = FULL", "cache_size = -8192", "secure_delete = ON"):
+                driver.execute(f"PRAGMA {setting}")
+            if self._file is None:
+                there = self.path.stat()
+                self._file = (there.st_dev, there.st_ino)
+            return driver
+        import psycopg
+
+        driver = psycopg.connect(self.url, autocommit=True)
+        try:
+            driver.execute("SELECT set_config('lock_timeout', '3s', false)")
+            if driver.execute("SELECT current_setting('synchronous_commit')").fetchone() == ("off",):
+                driver.execute("SET synchronous_commit TO on")
+        except BaseException:
+            driver.close()
+            raise
+        return driver
+
+    def _lock(self, connection: Connection) -> None:
+        """Take the lock. Who has waited 3 s ends the session that holds it, if its client has said nothing for 2 s."""
+        from psycopg.errors import LockNotAvailable
+
+        while True:
+            try:
+                connection.one("SELECT pg_advisory_xact_lock(?)", WRITER_LOCK)
+            except LockNotAvailable:
+                connection.execute("ROLLBACK")
+                connection.rows(_END_FROZEN, WRITER_LOCK, FROZEN_SECONDS)
+                connection.execute("BEGIN")
+            else:
+                return
+
+    def _check_in_place(self) -> None:
+        if not self.is_in_place():
+            raise StoreError(
+                f"the file of {self.shown} was deleted or replaced while it was open. Nothing was saved; put it back, "
+                "then start again."
+            )
+
+    def _errors(self) -> tuple[type[Exception], ...]:
+        if self.is_sqlite:
+            return (sqlite3.Error,)
+        import psycopg
+
+        return (psycopg.Error,)
+
+    @contextmanager
+    def _translated(self, doing: str) -> Iterator[None]:
         """Errors of the database inside the block become one line that says what to do."""
         try:
             yield
-        except PoolTimeoutError:
-            raise StoreError(f"cannot {doing} {self.shown}: all connections are busy. Try again.") from None
-        except self._errors as error:
-            folder = Path(str(self.url.database)).parent
-            if self.is_sqlite and not folder.is_dir():
-                message = f"there is no folder {folder}. Check the path, or make the folder first."
+        except self._errors() as error:
+            if self.path is not None and not self.path.parent.is_dir():
+                message = f"there is no folder {self.path.parent}. Check the path, or make the folder first."
                 raise StoreError(f"cannot {doing} {self.shown}: {message}") from error
-            raise StoreError(f"cannot {doing} {self.shown}: {_explained(error, self._driver)}") from error
+            raise StoreError(f"cannot {doing} {self.shown}: {_explained(error)}") from error
 
 
-def _explained(error: Exception, driver: Any) -> str:
+def _explained(error: Exception) -> str:
     """What went wrong and what to do, in one line."""
-    cause = error.orig if isinstance(error, DBAPIError) else error
-    message = " ".join(str(cause).split())
-    state = getattr(cause, "sqlstate", None)
+    message = " ".join(str(error).split())
+    state = getattr(error, "sqlstate", None)
     if "is locked" in message or state == "55P03":
         return "another program holds its lock. Nothing was saved; try again when that program is done."
     if "is full" in message or "disk I/O" in message or state == "53100":
         return f"no room left on its disk ({message}). Nothing was saved; free some space, then try again."
     if "readonly" in message or "unable to open" in message:
         return f"{message}. Nothing was saved; check the folder's permissions and that its disk is there."
-    cut_off = isinstance(error, DBAPIError) and error.connection_invalidated
-    if cut_off or (isinstance(cause, driver.OperationalError) and state in (None, "57P01", "57P02", "57P03")):
+    if not isinstance(error, sqlite3.Error) and state in (None, "57P01", "57P02", "57P03"):
         return f"the connection failed ({message}). Nothing was confirmed; the same request may safely be sent again."
     return f"{message}. Nothing was saved."
 
 
-def without_secrets(url: sa.URL) -> str:
-    """The URL for display, without its password."""
-    return url.difference_update_query(("password", "sslpassword", "passfile")).render_as_string(hide_password=True)
-
-
-def parse_url(url: str) -> sa.URL:
+def checked_url(url: str) -> str:
     """The URL of an arena; an invalid text is not repeated in errors, since it may contain a password."""
-    advice = "Write sqlite:///path/to/arena.db or postgresql://user@host/database."
-    try:
-        parsed = sa.make_url(url)
-    except (ArgumentError, ValueError):
-        if url.endswith((".db", ".sqlite")) and "@" not in url:
-            raise StoreError(f"{url} is a path, not the URL of a database. Write sqlite:///{url}") from None
-        raise StoreError(f"the address of the arena is not the URL of a database. {advice}") from None
-    if parsed.drivername == "sqlite" and parsed.database not in (None, "", ":memory:"):
-        return parsed
-    if parsed.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
-        return parsed.set(drivername="postgresql+psycopg")
-    raise StoreError(f"{without_secrets(parsed)!r} cannot hold an arena. {advice}")
+    if url.startswith("sqlite:///"):
+        if url.removeprefix("sqlite:///") in ("", ":memory:"):
+            raise StoreError(f"{url!r} cannot hold an arena. {_ADVICE}")
+        return url
+    if re.match(r"postgres(ql)?(\+psycopg)?://", url):
+        return "postgresql://" + url.partition("://")[2]
+    if "://" in url:
+        raise StoreError(f"{url.partition('://')[0]!r} databases cannot hold an arena. {_ADVICE}")
+    if url.endswith((".db", ".sqlite")) and "@" not in url:
+        raise StoreError(f"{url} is a path, not the URL of a database. Write sqlite:///{url}")
+    raise StoreError(f"the address of the arena is not the URL of a database. {_ADVICE}")
 
 
-def _sqlite_engine(url: sa.URL, busy_seconds: float) -> sa.Engine:
-    engine = sa.create_engine(
-        url, hide_parameters=True, pool_timeout=busy_seconds, connect_args={"timeout": busy_seconds}
-    )
-
-    @sa.event.listens_for(engine, "connect")
-    def _connected(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # the driver would begin transactions late, and never immediate ones
-        for setting in ("journal_mode = WAL", "synchronous = FULL", "cache_size = -8192", "secure_delete = ON"):
-            connection.execute(f"PRAGMA {setting}")
-
-    @sa.event.listens_for(engine, "begin")
-    def _begun(connection: sa.Connection) -> None:
-        write = connection.get_execution_options().get("arena_write", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
-
-    return engine
-
-
-def _postgresql_engine(url: sa.URL) -> sa.Engine:
-    engine = sa.create_engine(url, hide_parameters=True, pool_timeout=BUSY_SECONDS, pool_pre_ping=True)
-
-    @sa.event.listens_for(engine, "connect")
-    def _connected(connection: Any, _record: object) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT current_setting('synchronous_commit')")
-            if cursor.fetchone()[0] == "off":
-                cursor.execute("SET synchronous_commit TO on")
-        connection.commit()
-
-    return engine
+def without_secrets(url: str) -> str:
+    """The URL for display, without its password."""
+    if url.startswith("sqlite:"):
+        return url
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    name, colon, _ = user.partition(":")
+    query = urlencode([(field, value) for field, value in parse_qsl(parts.query) if field not in _SECRET_FIELDS])
+    return urlunsplit(parts._replace(netloc=f"{name}{':***' if colon else ''}{at}{host}", query=query))

@@ -11,11 +11,8 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import sqlalchemy as sa
-
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.bulk import fetch, one_of
-from tiltyard.arena.store.tables import invitations, voters
+from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.visitors import Quota, enter_voter
 from tiltyard.arena.voting import NotInvited
 from tiltyard.errors import OptionError
@@ -25,12 +22,6 @@ SHOWN_LETTERS = 12
 
 LONGEST_LABEL = 200
 """Characters of a label."""
-
-_keys = (
-    sa.select(voters.c.voter, invitations.c.key, invitations.c.expires_at)
-    .join_from(voters, invitations, invitations.c.name == voters.c.invitation)
-    .where(one_of(voters.c.voter, "voters"), invitations.c.revoked_at.is_(None))
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +72,10 @@ def make_invitations(
             f"the label {label[:40]!r} is not one line of at most {LONGEST_LABEL} characters. Shorten it."
         )
     made = [secrets.token_urlsafe(18) for _ in range(n)]
-    common = {"label": label, "most": most, "uses": 0, "created_at": now, "expires_at": expires_at}
-    rows = [{"name": hashed(secret), "key": secrets.token_urlsafe(9), **common} for secret in made]
+    columns = ("name", "key", "label", "most", "uses", "created_at", "expires_at")
+    rows = [(hashed(secret), secrets.token_urlsafe(9), label, most, 0, now, expires_at) for secret in made]
     with store.database.write() as connection:
-        connection.execute(sa.insert(invitations), rows)
+        connection.insert("invitations", columns, rows)
         if keep is not None:
             keep(made)
     return made
@@ -92,47 +83,54 @@ def make_invitations(
 
 def all_invitations(store: Store) -> list[Invitation]:
     """Every invitation, the oldest first."""
-    table = invitations.c
-    chosen = sa.select(
-        *(table.name, table.label, table.most, table.uses, table.created_at, table.expires_at, table.revoked_at)
-    )
     with store.database.read() as connection:
-        rows = connection.execute(chosen.order_by(table.created_at, table.name)).all()
+        rows = connection.rows(
+            "SELECT name, label, most, uses, created_at, expires_at, revoked_at FROM invitations "
+            "ORDER BY created_at, name"
+        )
     return [Invitation(row[0][:SHOWN_LETTERS], *row[1:]) for row in rows]
 
 
 def revoke_invitations(store: Store, which: str, now: int) -> int:
     """Revoke the invitations with this label, or whose shown name this is; returns how many."""
-    named = (invitations.c.label == which) | (sa.func.substr(invitations.c.name, 1, SHOWN_LETTERS) == which)
-    still = invitations.c.revoked_at.is_(None)
     with store.database.write() as connection:
-        done = connection.execute(sa.update(invitations).where(named, still).values(revoked_at=now)).rowcount
+        done = connection.execute(
+            "UPDATE invitations SET revoked_at = ? WHERE (label = ? OR substr(name, 1, ?) = ?) AND revoked_at IS NULL",
+            now,
+            which,
+            SHOWN_LETTERS,
+            which,
+        )
     if not done:
         raise OptionError(f"no invitation in use has the name or the label {which!r}. `arena invite` lists them.")
     return done
 
 
-def invited(connection: sa.Connection, names: Iterable[str], now: int) -> dict[str, str]:
+def invited(connection: Connection, names: Iterable[str], now: int) -> dict[str, str]:
     """What stands in the log for the invitation of each of these voters; those without a valid one are left out."""
-    rows = fetch(connection, _keys, {"voters": sorted(set(names))})
+    rows = connection.rows(
+        "SELECT voter, key, expires_at FROM voters JOIN invitations ON name = invitation "
+        "WHERE voter IN ?? AND revoked_at IS NULL",
+        sorted(set(names)),
+    )
     return {voter: key for voter, key, until in rows if until is None or until > now}
 
 
-def enter_by_invitation(connection: sa.Connection, cookie_hash: str, name: str, now: int) -> str:
+def enter_by_invitation(connection: Connection, cookie_hash: str, name: str, now: int) -> str:
     """The voter of this cookie, who uses the invitation with this name; using it twice counts once."""
-    row = connection.execute(sa.select(invitations).where(invitations.c.name == name).with_for_update()).first()
+    row = connection.one(
+        "SELECT label, most, uses, created_at, expires_at, revoked_at FROM invitations WHERE name = ?", name
+    )
     if row is None:
         raise NotInvited("this invitation is not known here. Open the whole link that you were given.")
-    here = voters.c.cookie_hash == cookie_hash
-    if connection.execute(sa.select(voters.c.invitation).where(here)).scalar() == name:
+    if connection.value("SELECT invitation FROM voters WHERE cookie_hash = ?", cookie_hash) == name:
         return enter_voter(connection, cookie_hash, now)
-    status = Invitation("", *row[2:]).status(now)
+    status = Invitation("", *row).status(now)
     if status != "open":
         raise NotInvited(f"this invitation is {status}. Ask whoever invited you for another.")
     voter = enter_voter(connection, cookie_hash, now)
-    connection.execute(sa.update(voters).where(here).values(invitation=name))
-    used = sa.update(invitations).where(invitations.c.name == name).values(uses=invitations.c.uses + 1)
-    connection.execute(used)
+    connection.execute("UPDATE voters SET invitation = ? WHERE cookie_hash = ?", name, cookie_hash)
+    connection.execute("UPDATE invitations SET uses = uses + 1 WHERE name = ?", name)
     return voter
 
 

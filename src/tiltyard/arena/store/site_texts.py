@@ -8,11 +8,8 @@ from __future__ import annotations
 import secrets
 from typing import Literal
 
-import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
-
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.tables import site_texts
+from tiltyard.arena.store.database import Connection
 from tiltyard.errors import OptionError
 
 Shown = Literal["notice", "consent", "privacy"]
@@ -38,9 +35,9 @@ def set_site_text(store: Store, name: Shown, text: str) -> None:
             f"the {name} text has {len(plain)} characters; there is room for {LONGEST[name]}. Shorten it."
         )
     with store.database.write() as connection:
-        connection.execute(sa.delete(site_texts).where(site_texts.c.name == name))
+        connection.execute("DELETE FROM site_texts WHERE name = ?", name)
         if plain:
-            connection.execute(sa.insert(site_texts), {"name": name, "text": plain})
+            connection.execute("INSERT INTO site_texts VALUES (?, ?)", name, plain)
 
 
 def screened(store: Store) -> str:
@@ -51,10 +48,12 @@ def screened(store: Store) -> str:
 
 def set_screened(store: Store, digest: str) -> None:
     """Remember a digest of the models and answers that were screened; of two at once, either."""
-    dialect = sqlite if store.database.is_sqlite else postgresql
-    insert = dialect.insert(site_texts).values(name=SCREENED, text=digest)
     with store.database.write() as connection:
-        connection.execute(insert.on_conflict_do_update(index_elements=["name"], set_={"text": digest}))
+        connection.execute(
+            "INSERT INTO site_texts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET text = excluded.text",
+            SCREENED,
+            digest,
+        )
 
 
 def secret(store: Store) -> str:
@@ -63,12 +62,11 @@ def secret(store: Store) -> str:
         result = _text(connection, SECRET)
     if result:
         return result
-    dialect = sqlite if store.database.is_sqlite else postgresql
-    row = {"name": SECRET, "text": secrets.token_urlsafe(32)}
     with store.database.write() as connection:
-        connection.execute(dialect.insert(site_texts).values(row).on_conflict_do_nothing(index_elements=["name"]))
+        row = (SECRET, secrets.token_urlsafe(32))
+        connection.insert("site_texts", ("name", "text"), [row], or_ignore=True)
         return _text(connection, SECRET)
 
 
-def _text(connection: sa.Connection, name: str) -> str:
-    return str(connection.execute(sa.select(site_texts.c.text).where(site_texts.c.name == name)).scalar() or "")
+def _text(connection: Connection, name: str) -> str:
+    return str(connection.value("SELECT text FROM site_texts WHERE name = ?", name) or "")

@@ -1,28 +1,14 @@
-"""What is stored outside the chain and can be deleted: who holds which cookie, recent usage, ended sessions."""
+"""What is stored about visitors outside the log, and can be deleted: cookies, blocks, recent usage, ended sessions."""
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
-
-from tiltyard.arena.store.bulk import fetch, one_of
-from tiltyard.arena.store.tables import (
-    address_blocks,
-    address_keys,
-    comments,
-    ended_sessions,
-    matchups,
-    rate_limits,
-    voters,
-)
+from tiltyard.arena.store.database import Connection
 from tiltyard.arena.units import DAY, SECOND
 
 SLOTS = 12
@@ -30,40 +16,14 @@ SLOTS = 12
 
 DAY_SECONDS = 86_400
 
-PROBE = "probe"
-"""The name of the row written only to test writing; names of quotas contain a colon."""
-
-RENEWAL_SECONDS = 600
-"""How long a replaced cookie still leads to its voter: responses get lost, and tabs load in parallel."""
-
-QUOTA_LOCKS, VOTER_LOCKS, WAIT_LOCKS = 0x7117, 0x7118, 0x7119
-"""The first numbers of the advisory locks of quotas, of voters and of blocks in which somebody waits instead of solving
-a puzzle, in the order in which a transaction takes them; the second number is derived from the name."""
-
-BLOCK_PERIOD = 30 * DAY_SECONDS * SECOND
+BLOCK_PERIOD = 30 * DAY
 """How long one random key stands for an address block, in microseconds."""
 
 BLOCKS_KEPT = 50_000
 """How many blocks' keys a process keeps in memory."""
 
-_known_blocks = sa.select(address_blocks.c.name, address_blocks.c.key).where(one_of(address_blocks.c.name, "names"))
-
 KEYS_KEPT = 3
 """For how many days, its own included, the key of a day is kept: the longest window is a day and a twelfth."""
-
-_counted = sa.select(rate_limits.c.key, rate_limits.c.slot, rate_limits.c.count).where(
-    one_of(rate_limits.c.key, "names")
-)
-
-
-def _adding(insert: sqlite.Insert | postgresql.Insert) -> sqlite.Insert | postgresql.Insert:
-    more = {"count": rate_limits.c.count + insert.excluded.count}
-    return insert.on_conflict_do_update(index_elements=["key", "slot", "worker"], set_=more)
-
-
-_add_sqlite, _add_postgresql = (_adding(dialect.insert(rate_limits)) for dialect in (sqlite, postgresql))
-
-_hold = sa.text("SELECT pg_advisory_xact_lock(:space, key) FROM unnest(CAST(:keys AS int[])) AS key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,132 +47,48 @@ class Quota:
         return self.seconds * SECOND + self.slot_length
 
 
-_voter_of = sa.select(voters.c.voter).where(voters.c.cookie_hash == sa.bindparam("cookie_hash"))
-
-
-def known_voter(connection: sa.Connection, cookie_hash: str) -> str | None:
+def known_voter(connection: Connection, cookie_hash: str) -> str | None:
     """The key of the visitor with this cookie, if it was seen before."""
-    result = fetch(connection, _voter_of, {"cookie_hash": cookie_hash})
-    return str(result[0][0]) if result else None
+    voter: str | None = connection.value("SELECT voter FROM voters WHERE cookie_hash = ?", cookie_hash)
+    return voter
 
 
-def enter_voter(connection: sa.Connection, cookie_hash: str, now: int) -> str:
+def enter_voter(connection: Connection, cookie_hash: str, now: int) -> str:
     """The key of the visitor with this cookie; a new random one on the first visit, even with concurrent requests."""
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    row = {"cookie_hash": cookie_hash, "voter": secrets.token_hex(16), "created_at": now, "address": ""}
-    connection.execute(dialect.insert(voters).values(row).on_conflict_do_nothing(index_elements=["cookie_hash"]))
+    connection.execute(
+        "INSERT INTO voters (cookie_hash, voter, created_at) VALUES (?, ?, ?) ON CONFLICT (cookie_hash) DO NOTHING",
+        cookie_hash,
+        secrets.token_hex(16),
+        now,
+    )
     return str(known_voter(connection, cookie_hash))
 
 
-def known_cookies(connection: sa.Connection, cookie_hashes: Sequence[str]) -> set[str]:
+def known_cookies(connection: Connection, cookie_hashes: Sequence[str]) -> set[str]:
     """Those of these cookies that lead to a voter."""
     if not cookie_hashes:
         return set()
-    return set(
-        connection.execute(sa.select(voters.c.cookie_hash).where(voters.c.cookie_hash.in_(cookie_hashes))).scalars()
-    )
+    rows = connection.rows("SELECT cookie_hash FROM voters WHERE cookie_hash IN ??", list(cookie_hashes))
+    return {row[0] for row in rows}
 
 
-def may_renew(connection: sa.Connection, older_hash: str, now: int) -> bool:
-    """Whether an older cookie leads to a voter, or did until a moment ago.
-
-    The order matters: a renewal by another tab that is committed between the two lookups is seen by the second.
-    """
-    if known_voter(connection, older_hash) is not None:
-        return True
-    recently = (ended_sessions.c.name == older_hash) & (ended_sessions.c.expires_at > now)
-    return connection.execute(sa.select(ended_sessions.c.name).where(recently)).first() is not None
-
-
-def renew_voter(connection: sa.Connection, older_hash: str, newer_hash: str, now: int) -> str | None:
-    """The voter key of the older cookie, now moved to the newer one; None if it had none."""
-    if not may_renew(connection, older_hash, now):
-        return None
-    if known_voter(connection, newer_hash) is None:
-        here = voters.c.cookie_hash == older_hash
-        if connection.execute(sa.update(voters).where(here).values(cookie_hash=newer_hash)).rowcount:
-            end_session(connection, older_hash, now + RENEWAL_SECONDS * SECOND, now)
-    return known_voter(connection, newer_hash)
-
-
-class SpentPuzzle(NamedTuple):
-    """A solved puzzle: whose, its name, when it was made, until when it could be solved, and where it was waited for.
-
-    `waited_in` is the key of a block if nothing was computed for it.
-    """
-
-    voter: str
-    name: str
-    made_at: int
-    expires_at: int
-    waited_in: str = ""
-
-
-def spend_puzzle(connection: sa.Connection, puzzle: SpentPuzzle, pays_for: int, now: int) -> bool:
-    """Give a voter credit for a solved puzzle. Whether it was not spent before, and made after the last one was.
-
-    The time of a voter's last payment is kept for as long as a puzzle made before it could be solved.
-    """
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    good_for = puzzle.expires_at - puzzle.made_at
-    row = {"name": f"paid:{puzzle.voter}", "expires_at": now + good_for}
-    paid = dialect.insert(ended_sessions).values(row)
-    earlier = ended_sessions.c.expires_at < puzzle.made_at + good_for
-    later = paid.on_conflict_do_update(index_elements=["name"], set_={"expires_at": now + good_for}, where=earlier)
-    row = {"name": puzzle.name, "expires_at": puzzle.expires_at}
-    spent = dialect.insert(ended_sessions).values(row).on_conflict_do_nothing(index_elements=["name"])
-    counted = {"preserve_rowcount": True}  # otherwise it is -1 after an INSERT on PostgreSQL
-    if any(connection.execute(step, execution_options=counted).rowcount < 1 for step in (later, spent)):
-        return False
-    connection.execute(sa.delete(ended_sessions).where(ended_sessions.c.expires_at <= now))
-    connection.execute(sa.update(voters).where(voters.c.voter == puzzle.voter).values(credit=pays_for))
-    return True
-
-
-def wait_until(connection: sa.Connection, puzzle: SpentPuzzle, seconds: int) -> int:
-    """When the wait for a puzzle is over. In one block one wait begins when the one before is over.
-
-    Otherwise one wait would pay for as many cookies as somebody has. The block must be locked by `WAIT_LOCKS`.
-    """
-    name = f"waited:{puzzle.waited_in}"
-    last = connection.execute(sa.select(ended_sessions.c.expires_at).where(ended_sessions.c.name == name)).scalar()
-    good_for = puzzle.expires_at - puzzle.made_at
-    return max(puzzle.made_at, (last or 0) - good_for) + seconds * SECOND
-
-
-def note_wait(connection: sa.Connection, puzzle: SpentPuzzle, until: int) -> None:
-    """Remember when the last wait of a block was over, for as long as a puzzle made before could be solved."""
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    row = {"name": f"waited:{puzzle.waited_in}", "expires_at": until + puzzle.expires_at - puzzle.made_at}
-    noted = dialect.insert(ended_sessions).values(row)
-    connection.execute(noted.on_conflict_do_update(index_elements=["name"], set_={"expires_at": row["expires_at"]}))
-
-
-def use_credit(connection: sa.Connection, voter: str) -> bool:
-    """Take one pair from what a voter's last puzzle paid for. Whether there was one."""
-    left = (voters.c.voter == voter) & (voters.c.credit > 0)
-    return connection.execute(sa.update(voters).where(left).values(credit=voters.c.credit - 1)).rowcount > 0
-
-
-def forget_voter(connection: sa.Connection, cookie_hash: str) -> bool:
+def forget_voter(connection: Connection, cookie_hash: str) -> bool:
     """Delete the link from this cookie to its votes, which remain under an anonymous key. Whether there was a link.
 
     Its comments go with it.
     """
-    voter = sa.select(voters.c.voter).where(voters.c.cookie_hash == cookie_hash)
-    _forget_comments(connection, matchups.c.voter.in_(voter))
-    return connection.execute(sa.delete(voters).where(voters.c.cookie_hash == cookie_hash)).rowcount > 0
+    _forget_comments(connection, "SELECT voter FROM voters WHERE cookie_hash = ?", cookie_hash)
+    return connection.execute("DELETE FROM voters WHERE cookie_hash = ?", cookie_hash) > 0
 
 
-def address_key(connection: sa.Connection, purpose: str, period: int, expires_at: int) -> bytes:
+def address_key(connection: Connection, purpose: str, period: int, expires_at: int) -> bytes:
     """The random key with which addresses are hashed for a purpose in a period; the same in every process."""
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    here = (address_keys.c.purpose == purpose) & (address_keys.c.period == period)
-    result = connection.execute(sa.select(address_keys.c.key).where(here)).scalar()
+    query = "SELECT key FROM address_keys WHERE purpose = ? AND period = ?"
+    result = connection.value(query, purpose, period)
     if result is None:
-        row = {"purpose": purpose, "period": period, "key": secrets.token_hex(32), "expires_at": expires_at}
-        connection.execute(dialect.insert(address_keys).values(row).on_conflict_do_nothing())
-        result = connection.execute(sa.select(address_keys.c.key).where(here)).scalar_one()
+        row = (purpose, period, secrets.token_hex(32), expires_at)
+        connection.insert("address_keys", ("purpose", "period", "key", "expires_at"), [row], or_ignore=True)
+        result = connection.value(query, purpose, period)
     return bytes.fromhex(result)
 
 
@@ -228,20 +104,19 @@ class BlockKeys:
         self._secret = b""
         self._known: dict[str, str] = {}
 
-    def of(self, connection: sa.Connection, names: Iterable[str], now: int) -> dict[str, str]:
+    def of(self, connection: Connection, names: Iterable[str], now: int) -> dict[str, str]:
         """The keys of these blocks; new ones for blocks that have none yet."""
         asked = set(names) - {""}
         if asked and now // BLOCK_PERIOD != self._period:
             self.forget()
-            period = now // BLOCK_PERIOD
-            self._secret = address_key(connection, "block", period, (period + 1) * BLOCK_PERIOD)
-            self._period = period
+            self._period = now // BLOCK_PERIOD
+            self._secret = address_key(connection, "block", self._period, (self._period + 1) * BLOCK_PERIOD)
         missing = asked - self._known.keys()
         if missing:
             if len(self._known) > BLOCKS_KEPT:
                 self._known.clear()
                 missing = asked
-            self._known.update(self._found(connection, sorted(missing), now))
+            self._known.update(self._found(connection, sorted(missing)))
         return {name: self._known[name] for name in asked}
 
     def forget(self) -> None:
@@ -249,55 +124,51 @@ class BlockKeys:
         self._period = -1
         self._known.clear()
 
-    def _found(self, connection: sa.Connection, names: Sequence[str], now: int) -> dict[str, str]:
+    def _found(self, connection: Connection, names: Sequence[str]) -> dict[str, str]:
         hashed = {hmac.digest(self._secret, name.encode(), "sha256").hex(): name for name in names}
-        known: dict[str, str] = dict(fetch(connection, _known_blocks, {"names": list(hashed)}))
+        query = "SELECT name, key FROM address_blocks WHERE name IN ??"
+        known: dict[str, str] = dict(connection.rows(query, list(hashed)))
         new = sorted(hashed.keys() - known.keys())
         if new:
-            dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-            made = {"created_at": now, "expires_at": (self._period + 1) * BLOCK_PERIOD}
-            rows = [{"name": name, "key": secrets.token_urlsafe(9), **made} for name in new]
-            connection.execute(dialect.insert(address_blocks).on_conflict_do_nothing(index_elements=["name"]), rows)
-            known |= dict(fetch(connection, _known_blocks, {"names": new}))
+            rows = [(name, secrets.token_urlsafe(9), (self._period + 1) * BLOCK_PERIOD) for name in new]
+            connection.insert("address_blocks", ("name", "key", "expires_at"), rows, or_ignore=True)
+            known |= dict(connection.rows(query, new))
         return {hashed[name]: key for name, key in known.items()}
 
 
 class QuotaCounter:
-    """What was used of quotas. Each process counts in its own rows, named by `worker`.
+    """What was used of quotas, counted in the transaction that uses them.
 
     The name of a hidden quota ends with what stands for an address. It is stored hashed with a random key of the day,
     which is deleted when no window reaches back to its day.
     """
 
     def __init__(self) -> None:
-        self._worker = secrets.token_hex(8)
         self._day_keys: dict[int, bytes] = {}
 
-    def used(self, connection: sa.Connection, quotas: Iterable[Quota], now: int) -> Counter[str]:
-        """How much of each quota was used in the window that ends now; locked until this transaction ends.
-
-        On SQLite there is only one writer. On PostgreSQL others that need one of these quotas wait here, always in the
-        order of the lock numbers, and see this transaction's counts once it is committed.
-        """
+    def used(self, connection: Connection, quotas: Iterable[Quota], now: int) -> Counter[str]:
+        """How much of each quota was used in the window that ends now."""
         counts: Counter[str] = Counter()
         asked = {quota.name: quota for quota in quotas}
         if asked:
-            lock_names(connection, QUOTA_LOCKS, asked)
             stored = {
                 name: (quota.name, now - quota.window)
                 for quota in asked.values()
                 for name in self._stored(connection, quota, now)
             }
-            for key, slot, count in fetch(connection, _counted, {"names": list(stored)}):
+            for key, slot, count in connection.rows(
+                "SELECT key, slot, count FROM counters WHERE key IN ??", list(stored)
+            ):
                 name, oldest = stored[key]
                 if slot > oldest:
                     counts[name] += count
         return counts
 
-    def free_in(self, connection: sa.Connection, quota: Quota, now: int) -> int:
+    def free_in(self, connection: Connection, quota: Quota, now: int) -> int:
         """In how many seconds an exhausted quota allows another action."""
-        names = {"names": list(self._stored(connection, quota, now))}
-        rows = sorted((slot, n) for _, slot, n in fetch(connection, _counted, names) if slot > now - quota.window)
+        names = list(self._stored(connection, quota, now))
+        rows = connection.rows("SELECT slot, count FROM counters WHERE key IN ?? ORDER BY slot", names)
+        rows = [row for row in rows if row[0] > now - quota.window]
         left = sum(count for _, count in rows)
         for slot, count in rows:
             left -= count
@@ -305,27 +176,24 @@ class QuotaCounter:
                 return max(1, -((now - int(slot) - quota.window) // SECOND))
         return max(1, quota.window // SECOND)
 
-    def note(self, connection: sa.Connection, quotas: Iterable[Quota], now: int) -> None:
+    def note(self, connection: Connection, quotas: Iterable[Quota], now: int) -> None:
         """Count one action under each of these names."""
         counts = Counter((quota, now - now % quota.slot_length) for quota in quotas)
         rows = [
-            {
-                "key": self._stored(connection, quota, now)[0],
-                "slot": slot,
-                "worker": self._worker,
-                "count": n,
-                "expires_at": slot + quota.window,
-            }
+            (self._stored(connection, quota, now)[0], slot, n, slot + quota.window)
             for (quota, slot), n in counts.items()
         ]
-        if rows:
-            connection.execute(_add_sqlite if connection.dialect.name == "sqlite" else _add_postgresql, rows)
+        connection.many(
+            "INSERT INTO counters (key, slot, count, expires_at) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (key, slot) DO UPDATE SET count = counters.count + excluded.count",
+            rows,
+        )
 
     def forget(self) -> None:
         """Forget the keys of the days: the transaction that wrote one failed."""
         self._day_keys.clear()
 
-    def _stored(self, connection: sa.Connection, quota: Quota, now: int) -> tuple[str, ...]:
+    def _stored(self, connection: Connection, quota: Quota, now: int) -> tuple[str, ...]:
         """The name of a quota's rows; of a hidden one, also its name of the day before while its window reaches back.
 
         The current name comes first.
@@ -339,7 +207,7 @@ class QuotaCounter:
             for day in range(today, first - 1, -1)
         )
 
-    def _day_key(self, connection: sa.Connection, day: int) -> bytes:
+    def _day_key(self, connection: Connection, day: int) -> bytes:
         key = self._day_keys.get(day)
         if key is None:
             if len(self._day_keys) > KEYS_KEPT:
@@ -347,14 +215,14 @@ class QuotaCounter:
             key = self._day_keys[day] = address_key(connection, "limits", day, (day + KEYS_KEPT) * DAY)
         return key
 
-    def probe(self, connection: sa.Connection, now: int) -> None:
-        """Write a row that limits nothing: if this fails, a vote would fail too."""
-        here = (rate_limits.c.key == PROBE) & (rate_limits.c.slot == 0) & (rate_limits.c.worker == self._worker)
-        until = now + DAY_SECONDS * SECOND
-        again = sa.update(rate_limits).where(here).values(count=rate_limits.c.count + 1, expires_at=until)
-        if connection.execute(again).rowcount == 0:
-            row = {"key": PROBE, "slot": 0, "worker": self._worker, "count": 1, "expires_at": until}
-            connection.execute(sa.insert(rate_limits), row)
+
+def try_write(connection: Connection, now: int) -> None:
+    """Write a row that limits nothing: if this fails, a vote would fail too. Names of quotas contain a colon."""
+    connection.execute(
+        "INSERT INTO counters (key, slot, count, expires_at) VALUES ('probe', 0, 1, ?) "
+        "ON CONFLICT (key, slot) DO UPDATE SET expires_at = excluded.expires_at",
+        now + DAY,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,57 +235,44 @@ class Tidied:
     voters: int
 
 
-def tidy_visitors(connection: sa.Connection, now: int, voter_days: int | None = None) -> Tidied:
+def tidy_visitors(connection: Connection, now: int, voter_days: int | None = None) -> Tidied:
     """Delete counts outside every window, and what is known of address blocks whose period is over.
 
     With `voter_days`, also the links from cookies to voters who were served nothing for that long, and their comments;
     and all comments that are older.
     """
     counts, blocks, keys = (
-        connection.execute(sa.delete(table).where(table.c.expires_at <= now)).rowcount
-        for table in (rate_limits, address_blocks, address_keys)
+        connection.execute(f"DELETE FROM {table} WHERE expires_at <= ?", now)
+        for table in ("counters", "address_blocks", "address_keys")
     )
     gone = 0
     if voter_days is not None:
         since = max(0, now - voter_days * DAY)
-        here = (matchups.c.voter == voters.c.voter) & (matchups.c.served_at >= since)
-        idle = ~sa.select(matchups.c.id).where(here).exists()
-        connection.execute(sa.delete(comments).where(comments.c.at < since))
-        _forget_comments(connection, matchups.c.voter.in_(sa.select(voters.c.voter).where(_gone(since, idle))))
-        gone = connection.execute(sa.delete(voters).where(_gone(since, idle))).rowcount
+        idle = (
+            "created_at < ? AND NOT EXISTS "
+            "(SELECT 1 FROM matchups WHERE matchups.voter = voters.voter AND served_at >= ?)"
+        )
+        connection.execute("DELETE FROM comments WHERE at < ?", since)
+        _forget_comments(connection, f"SELECT voter FROM voters WHERE {idle}", since, since)
+        gone = connection.execute(f"DELETE FROM voters WHERE {idle}", since, since)
     return Tidied(counts, blocks, keys, gone)
 
 
-def _gone(since: int, idle: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    return sa.and_(voters.c.created_at < since, idle)
-
-
-def _forget_comments(connection: sa.Connection, of: sa.ColumnElement[bool]) -> None:
+def _forget_comments(connection: Connection, voters: str, *values: object) -> None:
     """Delete the comments on matchups of certain voters; few voters write any, so these are looked through."""
-    commented = sa.select(comments.c.matchup_id)
-    ids = sa.select(matchups.c.id).where(matchups.c.id.in_(commented), of)
-    connection.execute(sa.delete(comments).where(comments.c.matchup_id.in_(ids)))
+    connection.execute(
+        "DELETE FROM comments WHERE matchup_id IN (SELECT id FROM matchups "
+        f"WHERE id IN (SELECT matchup_id FROM comments) AND voter IN ({voters}))",
+        *values,
+    )
 
 
-def lock_names(connection: sa.Connection, space: int, names: Iterable[str]) -> None:
-    """Hold these names until the transaction ends, always in the same order; on SQLite there is only one writer."""
-    if connection.dialect.name != "sqlite":
-        connection.execute(_hold, {"space": space, "keys": sorted(set(map(_lock_number, names)))})
-
-
-def _lock_number(name: str) -> int:
-    """32 bits of a name. On a collision, two names merely wait for each other."""
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big", signed=True)
-
-
-def end_session(connection: sa.Connection, name: str, expires_at: int, now: int) -> None:
+def end_session(connection: Connection, name: str, expires_at: int, now: int) -> None:
     """Remember that a session was ended, until its time is over; forget those whose time is over."""
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    row = {"name": name, "expires_at": expires_at}
-    connection.execute(dialect.insert(ended_sessions).values(row).on_conflict_do_nothing(index_elements=["name"]))
-    connection.execute(sa.delete(ended_sessions).where(ended_sessions.c.expires_at <= now))
+    connection.execute("INSERT INTO ended_sessions VALUES (?, ?) ON CONFLICT DO NOTHING", name, expires_at)
+    connection.execute("DELETE FROM ended_sessions WHERE expires_at <= ?", now)
 
 
-def is_ended(connection: sa.Connection, name: str) -> bool:
+def is_ended(connection: Connection, name: str) -> bool:
     """Whether a session was ended before its time."""
-    return connection.execute(sa.select(ended_sessions.c.name).where(ended_sessions.c.name == name)).first() is not None
+    return connection.one("SELECT 1 FROM ended_sessions WHERE name = ?", name) is not None

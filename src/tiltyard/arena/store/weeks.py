@@ -7,14 +7,10 @@ reports follow from the log and can be written again.
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, date, datetime, timedelta
 
-import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
-
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.tables import votes, weekly_reports
 from tiltyard.arena.units import SECOND
 from tiltyard.errors import OptionError
 
@@ -85,45 +81,41 @@ class WeekTexts:
     report: str
 
 
-_FACTS = [weekly_reports.c[name] for name in KeptWeek.__slots__]
-_TEXTS = [weekly_reports.c[name] for name in WeekTexts.__slots__]
+_FACTS, _TEXTS = KeptWeek.__slots__, WeekTexts.__slots__
 
 
 def weeks_with_votes(store: Store, now: int) -> list[Week]:
     """The finished weeks in which somebody voted, oldest first."""
     weeks = []
     with store.database.read() as connection:
-        first = connection.execute(sa.select(sa.func.min(votes.c.at))).scalar()
+        first = connection.value("SELECT min(vote_at) FROM matchups")
         while first is not None:
             week = Week.at(int(first))
             if week.until + GRACE > now:
                 break
             weeks.append(week)
-            first = connection.execute(sa.select(sa.func.min(votes.c.at)).where(votes.c.at >= week.until)).scalar()
+            first = connection.value("SELECT min(vote_at) FROM matchups WHERE vote_at >= ?", week.until)
     return weeks
 
 
 def kept_weeks(store: Store) -> list[KeptWeek]:
     """The reports that are kept, newest first."""
     with store.database.read() as connection:
-        rows = connection.execute(sa.select(*_FACTS).order_by(weekly_reports.c.since.desc()))
+        rows = connection.rows(f"SELECT {', '.join(_FACTS)} FROM weekly_reports ORDER BY since DESC")
         return [KeptWeek(*row) for row in rows]
 
 
 def week_texts(store: Store, week: str) -> WeekTexts | None:
     """The texts of a report; None if it is not kept."""
     with store.database.read() as connection:
-        row = connection.execute(sa.select(*_TEXTS).where(weekly_reports.c.week == week)).first()
+        row = connection.one(f"SELECT {', '.join(_TEXTS)} FROM weekly_reports WHERE week = ?", week)
     return None if row is None else WeekTexts(*row)
 
 
 def keep_week(store: Store, kept: KeptWeek, texts: WeekTexts, *, again: bool = False) -> None:
     """Keep a report. One that is there stays, unless it is to be written `again`."""
-    dialect = sqlite if store.database.is_sqlite else postgresql
-    row = {**asdict(kept), **asdict(texts)}
-    insert = dialect.insert(weekly_reports).values(row)
+    row = (*astuple(kept), *astuple(texts))
     with store.database.write() as connection:
         if again:
-            connection.execute(insert.on_conflict_do_update(index_elements=["week"], set_=row))
-        else:
-            connection.execute(insert.on_conflict_do_nothing(index_elements=["week"]))
+            connection.execute("DELETE FROM weekly_reports WHERE week = ?", kept.week)
+        connection.insert("weekly_reports", (*_FACTS, *_TEXTS), [row], or_ignore=True)

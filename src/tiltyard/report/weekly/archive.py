@@ -7,11 +7,11 @@ from itertools import takewhile
 from pathlib import Path
 
 from tiltyard.arena.following.evidence import study_of
-from tiltyard.arena.following.replay import as_published
+from tiltyard.arena.following.replay import period_of_log
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.reading import events_in_order
 from tiltyard.arena.store.weeks import KeptWeek, Week, WeekTexts, keep_week, kept_weeks, week_texts, weeks_with_votes
-from tiltyard.arena.weekly import WeeklyReport, period_of_log, weekly_report
+from tiltyard.arena.weekly import WeeklyReport, weekly_report
 from tiltyard.files import write_text
 from tiltyard.pages.html import page
 from tiltyard.report.weekly.page import kept_sections, style, weekly_page
@@ -58,7 +58,6 @@ def report_of(store: Store, week: Week) -> tuple[WeeklyReport, int]:
     # Events of several servers are nearly in clock order: the log of a week ends with the first event after it.
     events = takewhile(lambda event: event.at < week.until, events_in_order(store))
     state, period = period_of_log(events, week.since)
-    period = as_published(state, period)
     study, _ = study_of(state, period.votes)
     return weekly_report(state, period, study), state.seq
 

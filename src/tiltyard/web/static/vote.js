@@ -9,7 +9,6 @@ const BLINK = 800; // milliseconds in which nobody can have looked at a new pair
 let busy = false;
 let momentTimer = 0;
 let patienceTimer = 0;
-let solver = null;
 let together = false;
 let read = new Set();
 let impatient = false;
@@ -25,10 +24,6 @@ stage.addEventListener("submit", (event) => {
   const form = event.target;
   const button = event.submitter;
   event.preventDefault();
-  if (solver && form.matches(".puzzle") && !form.elements.number.value) {
-    announce.textContent = "Still solving the puzzle …";
-    return;
-  }
   if (button?.getAttribute("aria-disabled") === "true") {
     explain();
     return;
@@ -130,7 +125,7 @@ function show(page, next, address) {
   document.title = page.title;
   document.body.className = page.body.className;
   document.body.classList.add("scripted");
-  const here = /^\/(start|vote|skip|undo|reveal|puzzle)$/.test(address.pathname) ? "/" : address.pathname;
+  const here = /^\/(start|vote|skip|undo|reveal)$/.test(address.pathname) ? "/" : address.pathname;
   if (here !== location.pathname) history.pushState(null, "", here);
   shownAt = here;
   window.scrollTo(0, 0);
@@ -143,8 +138,6 @@ function show(page, next, address) {
 function settle() {
   clearTimeout(momentTimer);
   clearTimeout(patienceTimer);
-  solver?.terminate();
-  solver = null;
   read = new Set();
   impatient = false;
   clearTimeout(newTimer);
@@ -162,8 +155,6 @@ function settle() {
       lock();
     }, PATIENCE);
   }
-  const puzzle = stage.querySelector("form.puzzle");
-  if (puzzle) solve(puzzle);
   const moment = stage.querySelector("form.moment");
   if (!moment) return;
   const milliseconds = Number(moment.dataset.seconds) * 1000;
@@ -334,17 +325,6 @@ async function copyAnswer(button) {
   } catch {
     announce.textContent = "It could not be copied. Select the text and copy it by hand.";
   }
-}
-
-// A puzzle is solved in a thread of its own, so that the page stays usable; its form then sends itself.
-function solve(form) {
-  if (typeof Worker === "undefined") return;
-  solver = new Worker(form.dataset.worker);
-  solver.onmessage = (event) => {
-    form.elements.number.value = event.data;
-    form.requestSubmit();
-  };
-  solver.postMessage({ text: form.elements.puzzle.value, bits: Number(form.dataset.bits) });
 }
 
 function showNames(moment) {

@@ -1,10 +1,10 @@
-"""What a reader of the log keeps besides the state: every vote with its current status, and recent events."""
+"""The events of the last days, as the weekly report of a running site needs them."""
 
 from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -12,66 +12,11 @@ from numpy.typing import NDArray
 
 from tiltyard.arena import events as e
 from tiltyard.arena.catalog import Catalog
-from tiltyard.arena.state import ArenaState, CastVote
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.database import Connection
-from tiltyard.arena.store.reading import cast_votes, contender_votes
-from tiltyard.arena.store.vote_book import votes_as_of
-from tiltyard.arena.vote_columns import NumberedTexts, VoteColumns, view_of
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.votes import NumberedTexts, VoteColumns, view_of
 from tiltyard.arena.weekly import Note, ServedPairs, closed_only, note_of
 
-LANES_READ = 20_000
-"""Exposure is looked at over a window of the latest votes, some of which may be excluded."""
-
 DROPPED_SHARE = 8
-
-CHANGE_VOTES = (e.Excluded, e.Restored)
-
-
-class FollowedVotes:
-    """All votes in log order, whether they count or not; read once, then updated by the events.
-
-    Of the votes read at the start only the latest `LANES_READ`, or twice the window, know their lane.
-    """
-
-    def __init__(self, store: Store, seq: int, window: int) -> None:
-        self.votes = VoteColumns(cast_votes(store, seq))
-        self._last = self.votes[len(self.votes) - 1].seq if len(self.votes) else 0
-        self._read_lanes(store, seq, window)
-
-    def follow(self, connection: Connection, events: Iterable[e.Event], seq: int) -> None:
-        """Update the votes that these events changed: their status after event `seq`."""
-        changed = set(_changed(events))
-        for vote in votes_as_of(connection, changed, seq) if changed else ():
-            self.take(vote)
-
-    def take(self, vote: CastVote) -> None:
-        """Add a new vote, or change the status of a known one."""
-        if vote.seq > self._last:
-            self.votes.append(vote)
-            self._last = vote.seq
-            return
-        place = self.votes.place(vote.seq)
-        assert place is not None, "votes arrive in the order of the log"
-        self.votes.set_standing(place, vote.standing)
-
-    def _read_lanes(self, store: Store, seq: int, window: int) -> None:
-        start = max(len(self.votes) - max(2 * window, LANES_READ), 0)
-        if start == len(self.votes):
-            return
-        for contender in contender_votes(store, self.votes[start].seq - 1, seq):
-            place = self.votes.place(contender)
-            if place is not None:
-                self.votes.set_lane(place, "contender")
-
-
-def _changed(events: Iterable[e.Event]) -> Iterator[str]:
-    for event in events:
-        body = event.body
-        if isinstance(body, e.Undone):
-            yield body.matchup_id
-        elif isinstance(body, CHANGE_VOTES):
-            yield from body.matchup_ids
 
 
 class _OpenMatchup(NamedTuple):

@@ -1,10 +1,11 @@
-"""An arena's state as bytes, and back: what makes start-up independent of the length of the log.
+"""Checkpoints: an arena's state as bytes at one place of the log, so that opening does not depend on the log's length.
 
-Equal states give equal bytes, so a checkpoint can be checked like any other projection.
+Equal states give equal bytes, so a checkpoint can be checked.
 """
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections import Counter, deque
 
@@ -14,37 +15,28 @@ import numpy as np
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.events import ModelAdded, PromptAdded
 from tiltyard.arena.policy import Policy
-from tiltyard.arena.rating_track import Ratings
-from tiltyard.arena.schedule import (
-    Reserved,
-    Schedule,
-)
+from tiltyard.arena.schedule import Reserved, Schedule
 from tiltyard.arena.state import ArenaState, VoteBook
+from tiltyard.arena.store import log
+from tiltyard.arena.store.database import Connection
+from tiltyard.arena.store.matchups import TableVotes, cast_votes
 from tiltyard.arena.tallies import Grid, Tallies
+from tiltyard.arena.votes import VoteColumns, VoteStanding
 
-VERSION = 5
-"""Incremented when the fold or this format changes: older checkpoints are then ignored, and the log is folded again."""
+EVERY = 20_000
+"""Events between two checkpoints: opening folds about as many."""
 
-
-class StoredRatings(msgspec.Struct, frozen=True, array_like=True):
-    """The ratings after a vote; columns are the bytes of 64-bit floats."""
-
-    seq: int
-    rating: bytes
-    deviation: bytes
-    volatility: bytes
-    legacy: bytes
+KEPT = 2
+"""How many of the latest checkpoints are kept; those that a signed head names are kept too."""
 
 
 class StoredState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything in an `ArenaState` that cannot be computed from the rest of it."""
 
-    version: int
     seq: int
     at: int
     latest: int
     policy: Policy
-    rules_since: int
     phase: int
     models: list[ModelAdded]
     model_enabled: list[bool]
@@ -52,6 +44,9 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     prompt_enabled: list[bool]
     prompt_off_at: list[int]
     responses: list[tuple[int, int, str]]
+    answers: list[tuple[str, int]]
+    prompt_seq: list[int]
+    excluded: list[str]
     shown_answers: bytes
     matchups: int
     prompt_joined: list[int]
@@ -69,38 +64,60 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     window: list[tuple[int, int, str]]
     in_flight: list[Reserved]
     meetings: list[tuple[int, int, list[int]]]
-    ratings: StoredRatings
-
-
-class _Version(msgspec.Struct, frozen=True):
-    version: int
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 _decoder = msgspec.msgpack.Decoder(StoredState)
-_version = msgspec.msgpack.Decoder(_Version)
-_ratings = msgspec.msgpack.Decoder(StoredRatings)
+
+
+def load_state(connection: Connection, until: int | None = None) -> tuple[ArenaState, str]:
+    """The state at the end of the log or of its public part, and the hash there. Its votes are those of the table."""
+    end = log.head(connection)[0] if until is None else until
+    row = connection.one("SELECT state FROM checkpoints WHERE seq <= ? ORDER BY seq DESC LIMIT 1", end)
+    votes = TableVotes()
+    state = ArenaState(votes) if row is None else decode_state(row[0], votes)
+    for page in log.pages(connection, state.seq, end):
+        votes.begin(connection)
+        for event in page.events:
+            state.apply(state.seq + 1, event)
+    return state, log.hash_at(connection, state.seq)
+
+
+def load_votes(connection: Connection, until: int | None = None) -> tuple[ArenaState, VoteColumns, str]:
+    """The same with all votes in memory, each with its status at that place."""
+    state, digest = load_state(connection, until)
+    state.votes = votes = VoteColumns()
+    for vote in cast_votes(connection, state.seq):
+        standing = VoteStanding.EXCLUDED if vote.matchup_id in state.excluded else VoteStanding.COUNTED
+        undone = vote.standing is VoteStanding.UNDONE
+        votes.cast(vote if undone or vote.standing is standing else msgspec.structs.replace(vote, standing=standing))
+    return state, votes, digest
+
+
+def keep_checkpoint(connection: Connection, state: ArenaState) -> str:
+    """Write a checkpoint, and drop old ones; the SHA-256 of its bytes."""
+    data = encode_state(state)
+    connection.execute("INSERT INTO checkpoints VALUES (?, ?) ON CONFLICT DO NOTHING", state.seq, data)
+    connection.execute(
+        "DELETE FROM checkpoints WHERE seq NOT IN (SELECT seq FROM checkpoints ORDER BY seq DESC LIMIT ?) "
+        "AND seq NOT IN (SELECT seq FROM heads WHERE state_sha256 IS NOT NULL)",
+        KEPT,
+    )
+    return hashlib.sha256(data).hexdigest()
 
 
 def encode_state(state: ArenaState) -> bytes:
-    """The state as bytes, without the matchups that are counted early: those are not in the log yet."""
-    early = state.schedule.set_aside()
-    try:
-        return zlib.compress(_encoder.encode(_frozen(state)), 1)
-    finally:
-        for served in early:
-            state.schedule.reserve(served)
+    """The state as bytes."""
+    return zlib.compress(_encoder.encode(_frozen(state)), 1)
 
 
 def _frozen(state: ArenaState) -> StoredState:
     catalog, tallies, schedule = state.catalog, state.tallies, state.schedule
     return StoredState(
-        version=VERSION,
         seq=state.seq,
         at=state.at,
         latest=state.latest,
         policy=state.policy,
-        rules_since=state.rules_since,
         phase=state.phase,
         models=catalog.models,
         model_enabled=catalog.model_enabled,
@@ -108,6 +125,9 @@ def _frozen(state: ArenaState) -> StoredState:
         prompt_enabled=catalog.prompt_enabled,
         prompt_off_at=catalog.prompt_off_at,
         responses=sorted((*cell, name) for cell, name in catalog.response_ids.items()),
+        answers=sorted(catalog.answers.items()),
+        prompt_seq=catalog.prompt_seq,
+        excluded=sorted(state.excluded),
         shown_answers=catalog.shown.view.tobytes(),
         matchups=catalog.matchups,
         prompt_joined=catalog.prompt_joined,
@@ -126,53 +146,20 @@ def _frozen(state: ArenaState) -> StoredState:
         window=list(schedule.window),
         in_flight=list(schedule.in_flight.values()),
         meetings=sorted((*pair, list(prompts)) for pair, prompts in schedule.meetings.items()),
-        ratings=_frozen_ratings(state.track.now),
     )
 
 
-def decode_state(data: bytes, book: VoteBook) -> ArenaState | None:
-    """The state that the bytes hold; None where another version wrote them."""
-    plain = zlib.decompress(data)
-    if _version.decode(plain).version != VERSION:
-        return None
-    frozen = _decoder.decode(plain)
-    state = ArenaState(book)
+def decode_state(data: bytes, votes: VoteBook | None = None) -> ArenaState:
+    """The state that the bytes hold."""
+    frozen = _decoder.decode(zlib.decompress(data))
+    state = ArenaState(votes)
     state.seq, state.at, state.latest = frozen.seq, frozen.at, frozen.latest
-    state.policy, state.rules_since, state.phase = frozen.policy, frozen.rules_since, frozen.phase
+    state.policy, state.phase, state.excluded = frozen.policy, frozen.phase, set(frozen.excluded)
     _fill_catalog(state.catalog, frozen)
-    state.track.rerate(frozen.policy.rating)
     state.grow()
     _fill_tallies(state.tallies, frozen)
     _fill_schedule(state.schedule, frozen)
-    state.track.restore(_thawed_ratings(frozen.ratings))
     return state
-
-
-def is_of_another_version(data: bytes) -> bool:
-    """Whether another version wrote these bytes: they are then never used, and cannot be checked."""
-    try:
-        return _version.decode(zlib.decompress(data)).version != VERSION
-    except (zlib.error, msgspec.DecodeError):
-        return False
-
-
-def encode_ratings(ratings: Ratings) -> bytes:
-    """Ratings as bytes."""
-    return _encoder.encode(_frozen_ratings(ratings))
-
-
-def decode_ratings(data: bytes) -> Ratings:
-    """The ratings that the bytes hold."""
-    return _thawed_ratings(_ratings.decode(data))
-
-
-def _frozen_ratings(ratings: Ratings) -> StoredRatings:
-    return StoredRatings(ratings.seq, *(column.tobytes() for column in ratings.columns()))
-
-
-def _thawed_ratings(frozen: StoredRatings) -> Ratings:
-    columns = (frozen.rating, frozen.deviation, frozen.volatility, frozen.legacy)
-    return Ratings(frozen.seq, *(np.frombuffer(column, dtype=np.float64).copy() for column in columns))
 
 
 def _grids(tallies: Tallies) -> tuple[Grid, ...]:
@@ -185,8 +172,9 @@ def _grids(tallies: Tallies) -> tuple[Grid, ...]:
 def _fill_catalog(catalog: Catalog, frozen: StoredState) -> None:
     for model in frozen.models:
         catalog.add_model(model)
-    for prompt in frozen.prompts:
-        catalog.add_prompt(prompt)
+    for prompt, seq in zip(frozen.prompts, frozen.prompt_seq, strict=True):
+        catalog.add_prompt(prompt, seq)
+    catalog.answers.update(frozen.answers)
     catalog.model_enabled[:] = frozen.model_enabled
     catalog.prompt_enabled[:] = frozen.prompt_enabled
     catalog.prompt_off_at[:] = frozen.prompt_off_at

@@ -10,8 +10,8 @@ runs in the writer and in simulations.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -20,9 +20,9 @@ from numpy.random import Generator
 from tiltyard.arena import events as e
 from tiltyard.arena.events import AnyBody, Lane
 from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
-from tiltyard.arena.shown_pairs import PastMatchup, ShownPair, ShownRecord, UnvotedPair
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair, pair_of
+from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.arena.voting import MatchupStatus
 
@@ -30,18 +30,144 @@ BLOCKS_KEPT = 4096
 """How many blocks, and how many sessions, are kept in memory. The least recently served are dropped, and read again
 when they come back."""
 
-CLOSED_KEPT = 20_000
-"""How many closed matchups are remembered: the log tells of each once more, and a vote can be undone for a moment."""
-
-UNDONE_WITHIN = 60 * 1_000_000
-"""So long after the last moment to undo a vote the log may tell that it was undone, in microseconds. Then what it takes
-to bring the pair back is dropped: a kilobyte a vote."""
-
-TOLD_TWICE = 50
-"""How many of the latest closed matchups of a block or session the log may still tell of after they were read."""
-
 TRIES = 3
 """How often another pair is drawn in place of one that gave way before."""
+
+UNDONE_WITHIN = 60 * SECOND
+"""So long after the last moment to undo a vote a host with a slow clock may write that it was undone."""
+
+WAITING_MOST = 500
+"""How many pairs of one block may wait; older ones are given up."""
+
+LONGEST_WAIT = 7 * DAY
+"""After this time a pair gives way. A day would give somebody with 50 blocks 350 pairs a week to choose from."""
+
+
+class ShownPair(NamedTuple):
+    """A matchup that was served to a block: the two models and the prompt by number, who saw them, when, which lane."""
+
+    block: str
+    pair: Pair
+    voter: str
+    lane: Lane
+    prompt: int = 0
+    at: int = 0
+
+
+class PastMatchup(NamedTuple):
+    """A matchup of the past: what was shown, its status, and when it was closed, if it was."""
+
+    matchup_id: str
+    shown: ShownPair
+    status: MatchupStatus
+    closed_at: int | None
+    carried: bool = False
+    """Whether it was shown because its session brought the pair along from another block."""
+
+
+class UnvotedPair(msgspec.Struct):
+    """A pair that was shown and not voted on: on which prompts, since when, first in which block, and if it waits."""
+
+    lane: Lane
+    block: str
+    since: int
+    prompts: frozenset[int] = frozenset()
+    waits: bool = True
+
+
+class ShownRecord:
+    """What one block or one session was shown and has not voted on."""
+
+    __slots__ = ("gave_way", "held", "open", "tentative", "undone", "unvoted", "votes")
+
+    def __init__(self, votes: int = 0) -> None:
+        self.votes = votes
+        self.unvoted: dict[Pair, UnvotedPair] = {}
+        """The pairs without a vote; of a session the one shown last comes last, of a block the longest waiting first.
+        """
+        self.open: dict[str, Pair] = {}
+        """The matchups that visitors have before them now."""
+        self.gave_way: list[int] = []
+        """When a pair gave way to another."""
+        self.held: dict[str, int] = {}
+        """Votes that can still be undone, and until when."""
+        self.undone: list[int] = []
+        """Until when votes could be undone that were."""
+        self.tentative: dict[Pair, int] = {}
+        """Pairs whose vote settles them only when it cannot be undone any more, and when that is."""
+
+    def age(self, now: int) -> None:
+        """Settle what is final, let pairs give way that have waited too long, and forget counts older than a day."""
+        for pair in [pair for pair, until in self.tentative.items() if now > until]:
+            self.settle(pair)
+        for unvoted in self.unvoted.values():
+            if unvoted.waits and now - unvoted.since >= LONGEST_WAIT:
+                unvoted.waits = False
+                self.gave_way.append(now)
+        if self.gave_way and now - self.gave_way[0] >= DAY:
+            self.gave_way = [at for at in self.gave_way if now - at < DAY]
+        if self.undone and now - self.undone[0] >= DAY:
+            self.undone = [at for at in self.undone if now - at < DAY]
+
+    def settle(self, pair: Pair) -> None:
+        """A vote that did not count at once is final now."""
+        if self.tentative.pop(pair, None) is not None:
+            self.unvoted.pop(pair, None)
+
+    def doubts(self, rules: WaitingRules, at: int) -> bool:
+        """Whether a vote at this time settles nothing while it can be undone.
+
+        So it is while other votes can be undone, or where many were: otherwise voting on a pair, asking for another and
+        undoing the vote would show pair after pair. The more votes are final, the more may be undone.
+        """
+        self.held = {name: until for name, until in self.held.items() if until > at}
+        final = (self.votes - len(self.held)) // rules.votes_per_open_pair
+        return len(self.held) >= rules.open_pairs + final or len(self.undone) > rules.give_ways_per_day + final
+
+    def full(self, waiting: int, rules: WaitingRules) -> bool:
+        """Whether no further pair may be opened while so many wait."""
+        return waiting >= rules.open_pairs + self.votes // rules.votes_per_open_pair
+
+    def may_open(self, waiting: int, rules: WaitingRules) -> bool:
+        """Whether another pair may be opened, if need be because one gives way."""
+        return not self.full(waiting, rules) or len(self.gave_way) < rules.give_ways_per_day
+
+    def show(
+        self, shown: ShownPair, waiting: Sequence[Pair], rules: WaitingRules, *, is_new: bool, latest_last: bool
+    ) -> None:
+        """A pair is shown. A new one that is opened over the limit lets the one that was shown most give way."""
+        self.age(shown.at)
+        waiting = [pair for pair in waiting if self.waits(pair)]  # one may have been settled just now
+        if is_new and self.full(len(waiting), rules):
+            leaving = max(waiting, key=lambda pair: len(self.unvoted[pair].prompts))
+            self.unvoted[leaving].waits = False
+            self.gave_way.append(shown.at)
+        self.note(shown, rules, latest_last=latest_last)
+
+    def note(self, shown: ShownPair, rules: WaitingRules, *, latest_last: bool) -> None:
+        """A pair was shown; it waits from now on, on no more prompts than the policy says."""
+        known = self.unvoted.get(shown.pair)
+        if known is None:
+            known = UnvotedPair(shown.lane, shown.block, shown.at)
+        elif not known.waits:
+            known.waits, known.since, known.block = True, shown.at, shown.block
+        elif latest_last:
+            del self.unvoted[shown.pair]
+        if len(known.prompts) < rules.prompts:
+            known.prompts |= {shown.prompt}
+        self.unvoted[shown.pair] = known
+        if len(self.unvoted) > WAITING_MOST:
+            del self.unvoted[next(iter(self.unvoted))]
+
+    def was_shown(self, pair: Pair, prompt: int) -> bool:
+        """Whether this pair was shown on this prompt and not voted on since."""
+        result = self.unvoted.get(pair)
+        return result is not None and prompt in result.prompts
+
+    def waits(self, pair: Pair) -> bool:
+        """Whether this pair waits."""
+        result = self.unvoted.get(pair)
+        return result is not None and result.waits
 
 
 class DuePair(NamedTuple):
@@ -68,8 +194,8 @@ class Again(Protocol):
         ...
 
 
-class _Closed(NamedTuple):
-    """A matchup that was voted on, the block of its vote, what each record knew before, and when undoing ends."""
+class _HeldVote(NamedTuple):
+    """A vote that can still be undone: what was shown, the block it came from, and what each record knew before."""
 
     shown: ShownPair
     block: str
@@ -78,15 +204,14 @@ class _Closed(NamedTuple):
 
 
 class WaitingPairs:
-    """The pairs that wait, by block and by session. Every method may be told the same thing twice; once counts."""
+    """The pairs that wait, by block and by session. Every event of the log is told once, in order."""
 
     def __init__(self) -> None:
         self._blocks: OrderedDict[str, ShownRecord] = OrderedDict()
         self._sessions: OrderedDict[str, ShownRecord] = OrderedDict()
         self._open: dict[str, ShownPair] = {}
-        self._done: OrderedDict[str, _Closed | None] = OrderedDict()
-        self._undoable: deque[tuple[int, str]] = deque()
-        """Until when votes can be undone, in the order of their votes."""
+        self._held: OrderedDict[str, _HeldVote] = OrderedDict()
+        """The votes that can still be undone, in their order."""
         self._rules = WaitingRules()
 
     def knows(self, block: str) -> bool:
@@ -118,10 +243,7 @@ class WaitingPairs:
     ) -> None:
         """Let a record live through its past, in the order of time."""
         happened = [(one.shown.at, 0, one) for one in past]
-        closed = sorted((one.closed_at, 1, one) for _, _, one in happened if one.closed_at is not None)
-        for _, _, one in closed[-TOLD_TWICE:]:
-            self._done.setdefault(one.matchup_id, None)
-        happened += closed
+        happened += [(one.closed_at, 1, one) for _, _, one in happened if one.closed_at is not None]
         for _, closes, one in sorted(happened, key=lambda each: each[:2]):
             pair, voted = one.shown.pair, one.status == MatchupStatus.VOTED
             if not closes and not (one.carried and not record.was_shown(pair, one.shown.prompt)):
@@ -137,7 +259,7 @@ class WaitingPairs:
     def served(self, matchup_id: str, shown: ShownPair, rules: WaitingRules) -> None:
         """A matchup was served: its pair waits until it is voted on. One over the limit lets another give way."""
         here, own = self._blocks.get(shown.block), self._sessions.get(shown.voter)
-        if matchup_id in self._open or matchup_id in self._done or not shown.block or (here or own) is None:
+        if not shown.block or (here or own) is None:
             return
         self._rules = rules
         is_new = not any(record is not None and record.waits(shown.pair) for record in (here, own))
@@ -160,16 +282,15 @@ class WaitingPairs:
             case e.Skipped() | e.Expired():
                 self._closed(body.matchup_id)
             case e.Revealed():
-                closed = self._done.get(body.matchup_id)
-                if closed is not None:
-                    for record in self._records(closed.shown, closed.block):
+                vote = self._held.pop(body.matchup_id, None)
+                if vote is not None:
+                    for record in self._records(vote.shown, vote.block):
                         record.held.pop(body.matchup_id, None)
-                        record.settle(closed.shown.pair)
+                        record.settle(vote.shown.pair)
             case e.Undone():
-                closed = self._done.get(body.matchup_id)
-                if closed is not None:
-                    self._done[body.matchup_id] = None
-                    self._take_back(body.matchup_id, closed)
+                vote = self._held.pop(body.matchup_id, None)
+                if vote is not None:
+                    self._take_back(body.matchup_id, vote)
 
     def due(self, block: str, voter: str, rules: WaitingRules, now: int) -> Due:
         """What to try for this voter.
@@ -256,13 +377,8 @@ class WaitingPairs:
     def _closed(self, matchup_id: str) -> ShownPair | None:
         """Take a matchup from those before a visitor."""
         shown = self._open.pop(matchup_id, None)
-        if shown is None:
-            return None
-        self._done[matchup_id] = None
-        while len(self._done) > CLOSED_KEPT:
-            self._done.popitem(last=False)
-        for record in (self._blocks.get(shown.block), self._sessions.get(shown.voter)):
-            if record is not None:
+        if shown is not None:
+            for record in self._records(shown):
                 record.open.pop(matchup_id, None)
         return shown
 
@@ -285,23 +401,21 @@ class WaitingPairs:
                 record.held[body.matchup_id] = until
         for record in self._records(shown._replace(block=block)):
             record.votes += 1
-        self._done[body.matchup_id] = _Closed(shown, block, before, until)
-        self._undoable.append((max(until, at), body.matchup_id))
-        while self._undoable and self._undoable[0][0] + UNDONE_WITHIN < at:
-            _, final = self._undoable.popleft()
-            if final in self._done:
-                self._done[final] = None
+        if until:
+            self._held[body.matchup_id] = _HeldVote(shown, block, before, until)
+        while self._held and next(iter(self._held.values())).until + UNDONE_WITHIN < at:
+            self._held.popitem(last=False)
 
-    def _take_back(self, matchup_id: str, closed: _Closed) -> None:
+    def _take_back(self, matchup_id: str, vote: _HeldVote) -> None:
         """An undone vote settles nothing: the pair waits again where it did, whatever network the vote came from."""
-        shown = closed.shown
-        for record in self._records(shown._replace(block=closed.block)):
+        shown = vote.shown
+        for record in self._records(shown._replace(block=vote.block)):
             record.votes -= 1
-        for record in self._records(shown, closed.block):
-            record.undone.append(closed.until)
+        for record in self._records(shown, vote.block):
+            record.undone.append(vote.until)
             record.held.pop(matchup_id, None)
             record.tentative.pop(shown.pair, None)
-            before = closed.before.get(id(record))
+            before = vote.before.get(id(record))
             if before is not None:
                 record.note(shown, self._rules, latest_last=record is self._sessions.get(shown.voter))
                 again = record.unvoted[shown.pair]

@@ -12,16 +12,15 @@ import pytest
 from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import START, Clock, catalog
 from tiltyard.arena import events as e
-from tiltyard.arena import shown_pairs, waiting_pairs
+from tiltyard.arena import waiting as rules_of_waiting
 from tiltyard.arena.commands import ServedMatchup, ServeMatchup
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.service import Arena
-from tiltyard.arena.shown_pairs import ShownPair
 from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.store import Store
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.visitor_rules import WaitingRules
-from tiltyard.arena.waiting_pairs import Due, WaitingPairs
+from tiltyard.arena.waiting import Due, ShownPair, WaitingPairs
 
 A = e.Choice.A
 RULES = WaitingRules()
@@ -87,10 +86,9 @@ def test_an_undone_vote_counts_as_none_and_forgets_no_prompt(waiting: WaitingPai
         serve(waiting, f"{prompt}", shown(FIRST, prompt=prompt))
         if prompt < 2:
             waiting.close(e.Skipped(matchup_id=f"{prompt}"), 0)
-    waiting.close(voted("2"), 0)
+    waiting.close(voted("2", undo_until=9), 0)
     assert pairs(waiting) == []
-    for _ in range(2):
-        waiting.close(e.Undone(matchup_id="2"), 0)
+    waiting.close(e.Undone(matchup_id="2"), 0)
     assert pairs(waiting) == [FIRST]
     (due,) = waiting.due("home", "ann", RULES, 0).pairs
     assert (due.prompts, due.more) == ({0, 1, 2}, False)
@@ -284,19 +282,9 @@ def test_a_pair_that_gave_way_and_comes_back_is_shown_on_the_same_prompts(waitin
     assert waiting.shown_before("home", "ben", SECOND_PAIR, RULES) is None
 
 
-def test_being_told_twice_changes_nothing(waiting: WaitingPairs) -> None:
-    for number in range(4):
-        for _ in range(5):
-            serve(waiting, f"{number}", shown(THIRD))
-            waiting.close(voted(f"{number}"), 0)
-    serve(waiting, "a", shown(FIRST))
-    serve(waiting, "a", shown(FIRST))
-    assert pairs(waiting, "ben") == [FIRST]  # four votes, not twenty
-
-
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch, waiting: WaitingPairs) -> None:
-    monkeypatch.setattr(waiting_pairs, "BLOCKS_KEPT", 3)
-    monkeypatch.setattr(shown_pairs, "WAITING_MOST", 4)
+    monkeypatch.setattr(rules_of_waiting, "BLOCKS_KEPT", 3)
+    monkeypatch.setattr(rules_of_waiting, "WAITING_MOST", 4)
     rules = WaitingRules(open_pairs=9)
     for number in range(9):
         waiting.served(f"{number}", shown((number, number + 1), f"voter {number}"), rules)

@@ -1,4 +1,4 @@
-"""Who may do what they ask: invitations, limits, puzzles, and the blocks that requests come from.
+"""Who may do what they ask: invitations, limits, and the blocks that requests come from.
 
 Asked by the writing thread, inside the transaction of a group, before anything else is decided: what is counted is
 counted exactly, however many requests come at once.
@@ -9,31 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tiltyard.arena import voting
-from tiltyard.arena.commands import Command, EnterVoter, MatchupCommand, ServeMatchup, SpendPuzzle, SubmitVote
+from tiltyard.arena.commands import Command, EnterVoter, MatchupCommand, ServeMatchup, SubmitVote
 from tiltyard.arena.integrity import Act, limits_of
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
-from tiltyard.arena.store.visitors import (
-    WAIT_LOCKS,
-    BlockKeys,
-    Quota,
-    QuotaCounter,
-    SpentPuzzle,
-    enter_voter,
-    known_cookies,
-    lock_names,
-    note_wait,
-    spend_puzzle,
-    use_credit,
-    wait_until,
-)
+from tiltyard.arena.store.visitors import BlockKeys, Quota, QuotaCounter, enter_voter, known_cookies
 from tiltyard.arena.units import SECOND
 from tiltyard.arena.visitor_rules import EntryRules, Limits
 
 NOT_INVITED = "voting here is by invitation. Open the link that you were given, or ask for one."
 
 
-class Admission:
+class Limiter:
     """Refuses what may not be done, and counts the rest. It is used by the writing thread only."""
 
     def __init__(self) -> None:
@@ -56,7 +43,7 @@ class Admission:
 
     def _admit_invited(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
         """In a closed arena, refuse matchups and votes without a valid invitation, which stands for a block."""
-        asked = [command for command in group if isinstance(command, ServeMatchup | MatchupCommand | SpendPuzzle)]
+        asked = [command for command in group if isinstance(command, ServeMatchup | MatchupCommand)]
         keys = invited(connection, [command.voter for command in asked], now) if asked else {}
         for command in asked:
             if command.voter not in keys and isinstance(command, ServeMatchup | SubmitVote):
@@ -108,50 +95,19 @@ class Admission:
             for command in located:
                 command.block_key = keys[command.block]
 
-    def ask_puzzles(
-        self, connection: Connection, group: Sequence[Command[object]], rules: EntryRules, now: int
-    ) -> None:
-        """Take solved puzzles, and refuse a pair to voters whose last puzzle pays for no more. An open one is free."""
-        waited = [one.block_key for one in group if isinstance(one, SpendPuzzle) and one.waited and one.block_key]
-        if waited:
-            lock_names(connection, WAIT_LOCKS, waited)
-        for command in group:
-            if isinstance(command, SpendPuzzle):
-                self._take_puzzle(connection, command, rules, now)
-            elif not (isinstance(command, ServeMatchup) and rules.puzzle_bits) or command.refused or command.same_as:
-                continue
-            elif not use_credit(connection, command.voter):
-                command.refuse(voting.PuzzleNeeded("solve a puzzle before the next pair."))
-
-    def _take_puzzle(self, connection: Connection, command: SpendPuzzle, rules: EntryRules, now: int) -> None:
-        block = command.block_key if command.waited else ""
-        paid = SpentPuzzle(command.voter, command.puzzle, command.made_at, command.expires_at, block)
-        until = wait_until(connection, paid, rules.puzzle_wait_seconds) if block else now
-        if until > now:
-            left = _span(-((now - until) // SECOND))
-            message = f"others of your network wait too, one after the other. Come back in {left}, or solve the puzzle."
-            command.refuse(voting.PuzzleNeeded(message))
-        elif not spend_puzzle(connection, paid, rules.puzzle_matchups, now):
-            message = "this puzzle was solved before, or is older than the last one that was. Ask for another."
-            command.refuse(voting.PuzzleNeeded(message))
-        elif block:
-            note_wait(connection, paid, until)
-
     def note_abandoned(self, connection: Connection, voters: Sequence[str], limits: Limits, now: int) -> None:
         """Count matchups that these voters left until they expired like skipped ones."""
         self.usage.note(connection, [quota for voter in voters for quota in session_quotas(limits, "skip", voter)], now)
 
-    def enter(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
-        """Find or create the voters' keys, in the same order in every worker, to avoid deadlocks."""
-        entering = [command for command in group if isinstance(command, EnterVoter) and not command.refused]
-        for command in sorted(entering, key=lambda enter: enter.cookie_hash):
-            if not command.invitation:
-                command.answer(enter_voter(connection, command.cookie_hash, now))
-                continue
-            try:
-                command.answer(enter_by_invitation(connection, command.cookie_hash, command.invitation, now))
-            except voting.NotInvited as refusal:
-                command.refuse(refusal)
+    def enter(self, connection: Connection, command: EnterVoter, now: int) -> None:
+        """Find or create a voter's key."""
+        if not command.invitation:
+            command.answer(enter_voter(connection, command.cookie_hash, now))
+            return
+        try:
+            command.answer(enter_by_invitation(connection, command.cookie_hash, command.invitation, now))
+        except voting.NotInvited as refusal:
+            command.refuse(refusal)
 
 
 def session_quotas(limits: Limits, act: Act, voter: str) -> list[Quota]:

@@ -1,0 +1,108 @@
+"""Ratings of all counted votes, in the order of the log: Glicko-2 with their weights, and legacy Elo without.
+
+A vote that no longer counts is left out, and all others are rated anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tiltyard.arena.events import Choice
+from tiltyard.arena.policy import RatingRules
+from tiltyard.arena.votes import VoteTable
+from tiltyard.ratings import LOGITS_PER_POINT
+from tiltyard.ratings.elo_kernels import rate_with_baseline
+from tiltyard.ratings.glicko2 import EVERY_ONE, PLAIN_SECONDS_PER_BATTLE, Glicko2State, rate_battles
+from tiltyard.ratings.glicko2_kernels import rate_one_by_one
+from tiltyard.types import Floats
+
+NO_HISTORY = np.empty((0, 4))
+FIRST, SECOND = np.array([0], dtype=np.int32), np.array([1], dtype=np.int32)
+
+FAILED_BOTH = -1.0
+"""Represents BOTH_BAD among the scores of votes (1, ½ and 0)."""
+
+SCORES = {Choice.A: 1.0, Choice.B: 0.0, Choice.TIE: 0.5, Choice.BOTH_BAD: FAILED_BOTH}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ratings:
+    """Every model's Glicko-2 state and legacy Elo, by model number."""
+
+    rating: Floats
+    deviation: Floats
+    volatility: Floats
+    legacy: Floats
+
+    @property
+    def conservative(self) -> Floats:
+        """Rating minus two deviations, which defines the official order."""
+        return np.asarray(self.rating - 2.0 * self.deviation)
+
+    def grown(self, rules: RatingRules, models: int) -> Ratings:
+        """These ratings with room for so many models; new ones start as the rules say."""
+        new = first_ratings(rules, models - len(self.rating))
+        return Ratings(
+            np.concatenate([self.rating, new.rating]),
+            np.concatenate([self.deviation, new.deviation]),
+            np.concatenate([self.volatility, new.volatility]),
+            np.concatenate([self.legacy, new.legacy]),
+        )
+
+
+def first_ratings(rules: RatingRules, models: int) -> Ratings:
+    """The ratings of models without a vote."""
+    starts = (rules.rating, rules.deviation, rules.volatility, rules.legacy_rating)
+    return Ratings(*(np.full(models, start) for start in starts))
+
+
+def rate_votes(votes: VoteTable, rules: RatingRules) -> Ratings:
+    """The ratings after these votes, with their weights."""
+    rated = votes.rated
+    end = rate_battles(
+        votes.model_a[rated],
+        votes.model_b[rated],
+        votes.score_a()[rated],
+        start=len(votes.models),
+        settings=rules.glicko2(),
+        weight=votes.weight[rated],
+    )
+    return ratings_of(end, votes, rules)
+
+
+def after_vote(now: Ratings, pair: Sequence[int], choice: Choice, rules: RatingRules) -> Ratings:
+    """The ratings after one more vote, on the models of sides A and B."""
+    score = np.array([SCORES[choice]])
+    both, columns = list(pair), [column.copy() for column in (now.rating, now.deviation, now.volatility, now.legacy)]
+    rating, deviation, volatility, elo = (column[both] for column in columns)
+    if score[0] >= 0.0:
+        rate = rate_one_by_one.run(0.0)
+        rate(FIRST, SECOND, score, EVERY_ONE, rating, deviation, volatility, rules.glicko2().rules(), NO_HISTORY)
+    rate_with_baseline.run(0.0)(FIRST, SECOND, score, elo, rules.legacy_k, LOGITS_PER_POINT, rules.legacy_baseline)
+    for column, values in zip(columns, (rating, deviation, volatility, elo), strict=True):
+        column[both] = values
+    return Ratings(*columns)
+
+
+def ratings_of(end: Glicko2State, votes: VoteTable, rules: RatingRules) -> Ratings:
+    """The ratings of votes whose Glicko-2 state is known."""
+    (legacy,) = legacy_elo(votes, rules, [len(votes)])
+    return Ratings(end.rating, end.deviation, end.volatility, legacy)
+
+
+def legacy_elo(votes: VoteTable, rules: RatingRules, cuts: Sequence[int]) -> list[Floats]:
+    """Legacy Elo of every model after the first so many votes, for each of these numbers, the smallest first."""
+    elo = np.full(len(votes.models), rules.legacy_rating)
+    score = np.where(votes.rated, votes.score_a(), FAILED_BOTH)
+    a, b = votes.model_a.astype(np.int32), votes.model_b.astype(np.int32)
+    rate = rate_with_baseline.run(len(votes) * PLAIN_SECONDS_PER_BATTLE)
+    scores, done = [], 0
+    for cut in cuts:
+        part = slice(done, cut)
+        rate(a[part], b[part], score[part], elo, rules.legacy_k, LOGITS_PER_POINT, rules.legacy_baseline)
+        scores.append(elo.copy())
+        done = cut
+    return scores

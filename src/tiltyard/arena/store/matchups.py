@@ -1,0 +1,392 @@
+"""The table of matchups: what was served to whom, its status, and its vote.
+
+A row is inserted and changed in the transaction that writes its event, by what the event says alone (`NotedEvents`). So
+the table follows from the log, and `verify` and `rebuild` use the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from sys import intern
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tiltyard.arena import events as e
+from tiltyard.arena.chain import label_of
+from tiltyard.arena.events import Choice
+from tiltyard.arena.schedule import Reserved
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.store import log
+from tiltyard.arena.store.database import Connection, Row
+from tiltyard.arena.tallies import pair_of
+from tiltyard.arena.votes import CastVote, VoteStanding
+from tiltyard.arena.voting import CLOCK_MARGIN, Ballot, MatchupStatus
+from tiltyard.arena.waiting import PastMatchup, ShownPair
+from tiltyard.bank import AnswerKind
+
+if TYPE_CHECKING:
+    from tiltyard.arena.store import Store
+
+COLUMNS = (
+    *("id", "seq", "voter", "block", "a", "b", "prompt", "asked", "answer_a", "answer_b", "lane"),
+    *("served_at", "expires_at", "status", "choice", "unrendered", "closed_at", "undo_until"),
+    *("vote_seq", "vote_at", "vote_block", "counts"),
+)
+
+OPEN, VOTED, SKIPPED, EXPIRED, UNDONE = (status.value for status in MatchupStatus)
+
+_VOTE = (
+    "UPDATE matchups SET status = 'voted', choice = ?, unrendered = ?, closed_at = ?, undo_until = ?, vote_seq = ?, "
+    "vote_at = ?, vote_block = ?, counts = 1 WHERE id = ?"
+)
+_CLOSE = "UPDATE matchups SET status = ?, closed_at = ? WHERE id = ?"
+_REVEAL = "UPDATE matchups SET undo_until = NULL WHERE id = ?"
+_UNDO = "UPDATE matchups SET status = 'undone', closed_at = ?, counts = 0 WHERE id = ?"
+_COUNT = "UPDATE matchups SET counts = ? WHERE id = ? AND status = 'voted'"
+_IN_ORDER = (_VOTE, _CLOSE, _REVEAL, _UNDO, _COUNT)
+"""The changes in the order in which one matchup goes through them."""
+
+_VOTES = (
+    "SELECT vote_seq, vote_at, id, voter, a, b, prompt, choice, status, counts, vote_block, lane, unrendered "
+    "FROM matchups WHERE "
+)
+VOTES_PAGE = 50_000
+
+SHOWN_TO_BLOCK = 2000
+"""How many of a block's latest matchups are read to find the pairs that wait for it."""
+
+_CHOICES = {choice.value: choice for choice in Choice}
+_STATUSES = {status.value: status for status in MatchupStatus}
+
+
+class NotedEvents:
+    """What some events, in the order of the log, mean for the rows of matchups."""
+
+    def __init__(self) -> None:
+        self.served: dict[str, Row] = {}
+        """The rows of new matchups."""
+        self.changes: list[Change] = []
+
+    def apply(self, state: ArenaState, event: e.Event) -> None:
+        """Apply the next event of the log to a state, and note what it means for the table."""
+        body = event.body
+        served = state.schedule.in_flight.get(body.matchup_id) if isinstance(body, e.Voted) else None
+        state.apply(state.seq + 1, event)
+        if isinstance(body, e.MatchupServed):
+            served = state.schedule.in_flight[body.matchup_id]
+        self._note(state.seq, event, served)
+
+    def _note(self, seq: int, event: e.Event, served: Reserved | None) -> None:
+        at, body = event.at, event.body
+        match body:
+            case e.MatchupServed():
+                assert served is not None
+                self.served[body.matchup_id] = row_of(served)
+            case e.Voted():
+                block = body.block or ("" if served is None else served.block)
+                row = (body.choice.value, body.unrendered, at, body.undo_until, seq, at, block, body.matchup_id)
+                self.changes.append((_VOTE, row))
+            case e.Skipped():
+                self.changes.append((_CLOSE, (SKIPPED, at, body.matchup_id)))
+            case e.Expired():
+                self.changes.append((_CLOSE, (EXPIRED, at, body.matchup_id)))
+            case e.Revealed():
+                self.changes.append((_REVEAL, (body.matchup_id,)))
+            case e.Undone():
+                self.changes.append((_UNDO, (at, body.matchup_id)))
+            case e.Excluded() | e.Restored():
+                counts = int(isinstance(body, e.Restored))
+                self.changes += [(_COUNT, (counts, name)) for name in body.matchup_ids]
+
+    def write(self, connection: Connection) -> None:
+        """Write the rows."""
+        connection.insert("matchups", COLUMNS, list(self.served.values()))
+        for wanted in _IN_ORDER if self.changes else ():
+            connection.many(wanted, [row for sql, row in self.changes if sql is wanted])
+
+
+Change = tuple[str, Row]
+"""A statement that changes a matchup, and its values; the last one is the id."""
+
+
+def row_after(row: Row, change: Change) -> Row:
+    """A row of the table after a change: what the statement does."""
+    sql, values = change
+    now = dict(zip(COLUMNS, row, strict=True))
+    if sql is _VOTE:
+        names = ("choice", "unrendered", "closed_at", "undo_until", "vote_seq", "vote_at", "vote_block")
+        now |= {"status": VOTED, "counts": 1, **dict(zip(names, values[:-1], strict=True))}
+    elif sql is _CLOSE:
+        now |= {"status": values[0], "closed_at": values[1]}
+    elif sql is _REVEAL:
+        now["undo_until"] = None
+    elif sql is _UNDO:
+        now |= {"status": UNDONE, "closed_at": values[0], "counts": 0}
+    elif now["status"] == VOTED:
+        now["counts"] = values[0]
+    return tuple(now.values())
+
+
+def row_of(served: Reserved) -> Row:
+    """The row of a matchup that was just served."""
+    return (
+        served.matchup_id,
+        served.seq,
+        served.voter,
+        served.block,
+        served.a,
+        served.b,
+        served.prompt,
+        served.asked,
+        served.answer_a,
+        served.answer_b,
+        served.lane,
+        served.served_at,
+        served.expires_at,
+        OPEN,
+        None,
+        "",
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+def ballot_of(served: Reserved) -> Ballot:
+    """An open matchup, for the rules of voting."""
+    return Ballot(
+        id=served.matchup_id,
+        voter=served.voter,
+        a=served.a,
+        b=served.b,
+        prompt=served.prompt,
+        served_at=served.served_at,
+        expires_at=served.expires_at,
+        status=MatchupStatus.OPEN,
+        choice=None,
+        closed_at=None,
+        block=served.block,
+    )
+
+
+def closed_ballots(connection: Connection, ids: Collection[str]) -> dict[str, Ballot]:
+    """The matchups among these that are in the table, for the rules of voting."""
+    rows = connection.rows(f"SELECT {', '.join(_BALLOT)} FROM matchups WHERE id IN ??", sorted(ids))
+    return {row[0]: msgspec.convert(dict(zip(_BALLOT, row, strict=True)), Ballot) for row in rows}
+
+
+_BALLOT = Ballot.__struct_fields__
+
+
+class TableVotes:
+    """The votes of the table, for a state that is at the end of the log; those of this transaction come first."""
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self._new: dict[str, CastVote] = {}
+
+    def begin(self, connection: Connection) -> None:
+        """A transaction begins."""
+        self.connection = connection
+        self._new.clear()
+
+    def cast(self, vote: CastVote) -> None:
+        """Remember a vote whose row is not written yet."""
+        self._new[vote.matchup_id] = vote
+
+    def find(self, matchup_ids: Collection[str]) -> list[CastVote]:
+        """The votes on these matchups."""
+        assert self.connection is not None
+        names = sorted(set(matchup_ids) - self._new.keys())
+        rows = self.connection.rows(f"{_VOTES} id IN ?? AND vote_seq IS NOT NULL", names) if names else []
+        result = [*map(_cast, rows), *(self._new[name] for name in set(matchup_ids) & self._new.keys())]
+        return sorted(result, key=lambda vote: vote.seq)
+
+    def change(self, vote: CastVote, standing: VoteStanding) -> None:
+        """Rows change by their events."""
+        if vote.matchup_id in self._new:
+            self._new[vote.matchup_id] = msgspec.structs.replace(vote, standing=standing)
+
+
+def cast_votes(connection: Connection, until: int) -> Iterator[CastVote]:
+    """Every vote up to a place of the log, in order, with its current status."""
+    after = 0
+    while rows := connection.rows(
+        f"{_VOTES} vote_seq > ? AND vote_seq <= ? ORDER BY vote_seq LIMIT ?", after, until, VOTES_PAGE
+    ):
+        yield from map(_cast, rows)
+        after = rows[-1][0]
+
+
+def _cast(row: Row) -> CastVote:
+    seq, at, name, voter, a, b, prompt, choice, status, counts, block, lane, unrendered = row
+    standing = VoteStanding.UNDONE if status == UNDONE else VoteStanding.COUNTED if counts else VoteStanding.EXCLUDED
+    return CastVote(
+        seq, at, name, intern(voter), a, b, prompt, _CHOICES[choice], standing, intern(block), intern(lane), unrendered
+    )
+
+
+def public_until(connection: Connection, now: int) -> int:
+    """The last event of the log that may be public: before it every vote is final, or was undone before it.
+
+    The names of a vote that can still be undone are held back. A voter who saw it on the board, on a model's page or in
+    an export would learn them anyway, and could undo the vote unless it helped their favourite.
+    """
+    until, _ = log.head(connection)
+    recent = connection.rows(
+        "SELECT vote_seq, id, status FROM matchups WHERE undo_until >= ? AND vote_seq IS NOT NULL "
+        "ORDER BY vote_seq DESC",
+        now - CLOCK_MARGIN,
+    )
+    undone: dict[str, int] = {}
+    if any(status == UNDONE for _, _, status in recent):
+        rows = connection.rows("SELECT seq, body FROM events WHERE seq > ? AND kind = 'undone'", recent[-1][0])
+        undone = {label_of(text).matchup_id: seq for seq, text in rows}
+    for seq, name, _ in recent:
+        if seq <= until and undone.get(name, until + 1) > until:
+            until = seq - 1
+    return until
+
+
+_PAST = "m.id, m.block, m.voter, m.a, m.b, m.prompt, m.lane, m.served_at, m.status, m.closed_at"
+_CARRIED = (
+    "EXISTS (SELECT 1 FROM matchups before WHERE before.voter = m.voter AND before.served_at < m.served_at "
+    "AND before.block NOT IN ('', m.block) AND before.status <> 'voted' "
+    "AND ((before.a = m.a AND before.b = m.b) OR (before.a = m.b AND before.b = m.a)))"
+)
+"""Whether the voter brought this pair along: it was shown to the same voter in another block, and not voted on."""
+
+
+def past_of_voters(connection: Connection, voters: Iterable[str]) -> dict[str, list[PastMatchup]]:
+    """Everything that each of these voters was shown."""
+    past: dict[str, list[PastMatchup]] = {voter: [] for voter in voters}
+    for row in connection.rows(f"SELECT {_PAST} FROM matchups m WHERE m.voter IN ??", list(past)):
+        past[row[2]].append(_past(row))
+    return past
+
+
+def past_of_block(connection: Connection, block: str) -> tuple[list[PastMatchup], int]:
+    """What a block was shown lately, and how many votes it has cast before that."""
+    rows = connection.rows(
+        f"SELECT {_PAST}, {_CARRIED} FROM matchups m WHERE m.block = ? AND m.block <> '' "
+        "ORDER BY m.served_at DESC LIMIT ?",
+        block,
+        SHOWN_TO_BLOCK,
+    )
+    past = list(map(_past, rows))
+    votes = connection.value(
+        "SELECT count(*) FROM matchups WHERE block = ? AND block <> '' AND status = 'voted'", block
+    )
+    return past, votes - sum(one.status is MatchupStatus.VOTED for one in past)
+
+
+def _past(row: Row) -> PastMatchup:
+    name, block, voter, a, b, prompt, lane, served_at, status, closed_at, *carried = row
+    shown = ShownPair(block, pair_of(a, b), voter, lane, prompt, served_at)
+    return PastMatchup(name, shown, _STATUSES[status], closed_at, any(carried))
+
+
+class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
+    """A matchup with its texts, its status, and its models, which are shown only once the vote is final."""
+
+    matchup_id: str
+    a: int
+    b: int
+    status: MatchupStatus
+    choice: Choice | None
+    closed_at: int | None
+    undo_until: int | None
+    expires_at: int
+    prompt: str
+    response_a: str
+    response_b: str
+    model_a: str
+    model_b: str
+    standing: VoteStanding | None
+    """Whether its vote counts; None without a vote."""
+    seq: int | None
+    """The event of its vote."""
+    prompt_id: str = ""
+    kind: str = AnswerKind.TEXT.value
+    """What both answers are. Of files, `response_a` and `response_b` are descriptions."""
+    unrendered: str = ""
+    """Which answers the voter said could not be shown."""
+
+
+_SHOWN = (
+    "SELECT id, a, b, status, choice, closed_at, undo_until, expires_at, counts, vote_seq, unrendered, "
+    "asked, answer_a, answer_b FROM matchups WHERE "
+)
+
+
+def shown_matchup(store: Store, matchup_id: str, voter: str) -> ShownMatchup | None:
+    """A matchup that was served to this voter."""
+    return next(iter(_shown(store, "id = ? AND voter = ?", matchup_id, voter)), None)
+
+
+def open_matchup(store: Store, voter: str, now: int) -> ShownMatchup | None:
+    """The matchup last served to this voter, if it is still open: a returning voter gets it again."""
+    where = "voter = ? AND status = 'open' AND expires_at > ? ORDER BY served_at DESC, id LIMIT 1"
+    return next(iter(_shown(store, where, voter, now)), None)
+
+
+def has_voted(store: Store, voter: str) -> bool:
+    """Whether this voter has voted, be it undone since."""
+    with store.database.read() as connection:
+        return (
+            connection.one("SELECT 1 FROM matchups WHERE voter = ? AND vote_seq IS NOT NULL LIMIT 1", voter) is not None
+        )
+
+
+def voted_matchups(store: Store, voter: str, now: int, most: int, passed_over: int = 0) -> list[ShownMatchup]:
+    """This voter's final votes, whose names may be shown (`voting.shows_names`); latest first."""
+    where = (
+        "voter = ? AND status = 'voted' AND (undo_until IS NULL OR undo_until < ?) "
+        "ORDER BY closed_at DESC, id LIMIT ? OFFSET ?"
+    )
+    return _shown(store, where, voter, now - CLOCK_MARGIN, most, passed_over)
+
+
+def _shown(store: Store, where: str, *values: Any) -> list[ShownMatchup]:
+    if any("\x00" in value for value in values if isinstance(value, str)):
+        return []
+    with store.database.read() as connection:
+        rows = connection.rows(_SHOWN + where, *values)
+        texts = store.texts.get(connection, [seq for row in rows for seq in row[11:]])
+    made = []
+    for row in rows:
+        status, counts, (prompt, a, b) = _STATUSES[row[3]], row[8], (texts[seq] for seq in row[11:])
+        assert isinstance(prompt, e.PromptAdded)
+        assert isinstance(a, e.ResponseAdded)
+        assert isinstance(b, e.ResponseAdded)
+        standing = None
+        if row[9] is not None:
+            standing = VoteStanding.COUNTED if counts else VoteStanding.EXCLUDED
+            standing = VoteStanding.UNDONE if status is MatchupStatus.UNDONE else standing
+        made.append(
+            ShownMatchup(
+                matchup_id=row[0],
+                a=row[1],
+                b=row[2],
+                status=status,
+                choice=None if row[4] is None else Choice(row[4]),
+                closed_at=row[5],
+                undo_until=row[6],
+                expires_at=row[7],
+                prompt=prompt.text,
+                response_a=a.text,
+                response_b=b.text,
+                model_a=a.model,
+                model_b=b.model,
+                standing=standing,
+                seq=row[9],
+                prompt_id=prompt.prompt_id,
+                kind=a.answer_kind,
+                unrendered=row[10],
+            )
+        )
+    return made

@@ -1,1 +1,0 @@
-"""The migrations of the arena's tables, one numbered file each."""

@@ -1,0 +1,108 @@
+-- The tables of an arena. `events` is the truth and only grows; `matchups` and `checkpoints` follow from it.
+-- BIG is a whole number of 63 bits, NAME a text that is sorted by its bytes, BYTES what it says: `database.py` spells
+-- them for SQLite and PostgreSQL.
+
+CREATE TABLE events (
+    seq BIG PRIMARY KEY,
+    at BIG NOT NULL,
+    kind TEXT NOT NULL,
+    body TEXT NOT NULL,
+    salt TEXT NOT NULL,
+    hash TEXT NOT NULL
+);
+CREATE INDEX events_rare ON events (kind, seq)
+    WHERE kind NOT IN ('matchup_served', 'voted', 'revealed', 'skipped', 'expired', 'undone');
+
+-- One row for each matchup that was served; its vote, if there is one, is `vote_seq`, `vote_block`, `choice`, `counts`.
+-- `asked`, `answer_a` and `answer_b` are the events with the texts that were shown.
+CREATE TABLE matchups (
+    id NAME PRIMARY KEY,
+    seq BIG NOT NULL,
+    voter NAME NOT NULL,
+    block NAME NOT NULL,
+    a INTEGER NOT NULL,
+    b INTEGER NOT NULL,
+    prompt INTEGER NOT NULL,
+    asked BIG NOT NULL,
+    answer_a BIG NOT NULL,
+    answer_b BIG NOT NULL,
+    lane TEXT NOT NULL,
+    served_at BIG NOT NULL,
+    expires_at BIG NOT NULL,
+    status TEXT NOT NULL,
+    choice TEXT,
+    unrendered TEXT NOT NULL,
+    closed_at BIG,
+    undo_until BIG,
+    vote_seq BIG,
+    vote_at BIG,
+    vote_block NAME,
+    counts INTEGER
+);
+CREATE INDEX matchups_voter ON matchups (voter);
+CREATE INDEX matchups_block ON matchups (block, served_at) WHERE block <> '';
+CREATE UNIQUE INDEX matchups_vote ON matchups (vote_seq) WHERE vote_seq IS NOT NULL;
+CREATE INDEX matchups_undo ON matchups (undo_until) WHERE undo_until IS NOT NULL;
+
+CREATE TABLE checkpoints (seq BIG PRIMARY KEY, state BYTES NOT NULL);
+
+-- Heads of the public log that were published, and when; a signed one with its statement.
+CREATE TABLE heads (
+    seq BIG PRIMARY KEY,
+    hash TEXT NOT NULL,
+    at BIG NOT NULL,
+    state_sha256 TEXT,
+    statement TEXT
+);
+
+-- Answers that are files, as voters are shown them; `source` is the SHA-256 of the file before it was cleaned.
+CREATE TABLE files (sha256 NAME PRIMARY KEY, media_type TEXT NOT NULL, size BIG NOT NULL, source NAME NOT NULL);
+CREATE TABLE file_parts (sha256 NAME, number INTEGER, content BYTES NOT NULL, PRIMARY KEY (sha256, number));
+
+-- What must be deletable: none of it is in the log, and no rating needs it.
+CREATE TABLE voters (
+    cookie_hash NAME PRIMARY KEY,
+    voter NAME NOT NULL UNIQUE,
+    created_at BIG NOT NULL,
+    invitation NAME
+);
+CREATE TABLE address_keys (
+    purpose NAME, period BIG, key TEXT NOT NULL, expires_at BIG NOT NULL, PRIMARY KEY (purpose, period)
+);
+CREATE TABLE address_blocks (name NAME PRIMARY KEY, key NAME NOT NULL UNIQUE, expires_at BIG NOT NULL);
+CREATE INDEX address_blocks_expires ON address_blocks (expires_at);
+CREATE TABLE invitations (
+    name NAME PRIMARY KEY,
+    key NAME NOT NULL UNIQUE,
+    label TEXT NOT NULL,
+    most INTEGER NOT NULL,
+    uses INTEGER NOT NULL,
+    created_at BIG NOT NULL,
+    expires_at BIG,
+    revoked_at BIG
+);
+CREATE TABLE counters (key NAME, slot BIG, count INTEGER NOT NULL, expires_at BIG NOT NULL, PRIMARY KEY (key, slot));
+CREATE INDEX counters_expires ON counters (expires_at);
+CREATE TABLE ended_sessions (name NAME PRIMARY KEY, expires_at BIG NOT NULL);
+CREATE TABLE comments (matchup_id NAME PRIMARY KEY, salt TEXT NOT NULL, comment TEXT NOT NULL, at BIG NOT NULL);
+CREATE TABLE reports (
+    matchup_id NAME, side TEXT, at BIG NOT NULL, reason TEXT NOT NULL, settled_at BIG, PRIMARY KEY (matchup_id, side)
+);
+
+-- The operator's texts, what was screened last, the site's secret if it was given none, and the number of this schema.
+CREATE TABLE site_texts (name NAME PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE weekly_reports (
+    week NAME PRIMARY KEY,
+    since BIG NOT NULL,
+    until BIG NOT NULL,
+    seq BIG NOT NULL,
+    phase INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    votes BIG NOT NULL,
+    written_at BIG NOT NULL,
+    page TEXT NOT NULL,
+    sections TEXT NOT NULL,
+    markdown TEXT NOT NULL,
+    report TEXT NOT NULL
+);
+INSERT INTO site_texts VALUES ('schema', '1');

@@ -1,0 +1,121 @@
+"""Votes that were cast elsewhere, brought into a new arena before its first own vote.
+
+Each becomes two events like those of its own votes, a matchup and a vote, marked by `imported-` in the names of matchup
+and voter. So ratings, exports and proofs include them, and everybody can tell them apart.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tiltyard.arena import events as e
+from tiltyard.arena.catalog import Catalog
+from tiltyard.arena.commands import ImportVotes
+from tiltyard.arena.service import Arena
+from tiltyard.arena.units import SECOND
+from tiltyard.battles import BattleTable, Outcome, read_battles
+from tiltyard.errors import ArenaError, BattleError
+
+MARK = "imported-"
+
+AT_ONCE = 250
+"""Votes committed together: others wait no longer than for this many."""
+
+_CHOICES = {choice.outcome: choice for choice in e.Choice}
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedVotes:
+    """What an import of votes did: how many were there already, how many are new, how many of these do not count."""
+
+    before: int
+    new: int
+    excluded: int
+
+
+def import_votes(arena: Arena, path: Path) -> ImportedVotes:
+    """Bring the votes of a file of battles into an arena in which nobody was served yet.
+
+    The file names a prompt (`question_id`) in every row, and may say `voter` and `timestamp`; models, prompts and
+    answers must be in the arena. A battle that weighs 0, as an excluded vote does in an export, is imported and
+    excluded. An import that was interrupted is completed by running it again.
+
+    Parameters:
+        arena: Where to.
+        path: A file of battles: JSON Lines, CSV, Parquet.
+    """
+    table = read_battles(path, default_source="human")
+    catalog, served = arena.read(lambda state: (_names(state.catalog), state.catalog.matchups))
+    pairs = list(_events(table, catalog, path))
+    if served > len(pairs):
+        raise ArenaError(f"{served:,} matchups were served here already. Votes are imported into a new arena only.")
+    for start in range(served, len(pairs), AT_ONCE):
+        part = pairs[start : start + AT_ONCE]
+        arena.submit(ImportVotes([event for pair in part for event in pair], start)).result()
+    left_out = [f"{MARK}{number:09d}" for number in np.flatnonzero(_in_order(table).weight == 0.0).tolist()]
+    if left_out:
+        arena.append([e.Excluded(matchup_ids=tuple(left_out), reason=f"did not count in {path.name}")])
+    return ImportedVotes(served, len(pairs) - served, len(left_out))
+
+
+def _names(catalog: Catalog) -> dict[tuple[str, str], str]:
+    """The answer of every model to every prompt."""
+    return {
+        (catalog.models[model].model, catalog.prompts[prompt].prompt_id): answer
+        for (model, prompt), answer in catalog.response_ids.items()
+    }
+
+
+def _in_order(table: BattleTable) -> BattleTable:
+    """The battles in the order of their times; without times, as they are in the file."""
+    if "timestamp" not in table.columns:
+        return table
+    return table.take(np.argsort(table.number_column("timestamp"), kind="stable"))
+
+
+def _events(table: BattleTable, answers: dict[tuple[str, str], str], path: Path) -> Iterator[tuple[e.Event, e.Event]]:
+    table = _in_order(table)
+    if "question_id" not in table.columns:
+        raise BattleError(f"{path} does not say which prompt a vote was on. Name it in a column question_id.")
+    prompts, now = table.text_column("question_id").texts(), int(time.time())
+    voters = table.text_column("voter").codes.tolist() if "voter" in table.columns else [-1] * len(table)
+    times = table.number_column("timestamp").tolist() if "timestamp" in table.columns else [float(now)] * len(table)
+    for number, (prompt, voter, at) in enumerate(zip(prompts, voters, times, strict=True)):
+        a, b = table.models[table.model_a[number]], table.models[table.model_b[number]]
+        for model in (a, b):
+            if (model, prompt or "") not in answers:
+                raise ArenaError(
+                    f"{path}: vote {number + 1:,} is on {model!r} and prompt {prompt!r}, and the arena has no such "
+                    "answer. Import models, prompts and answers first."
+                )
+        if not 0.0 < at <= now:
+            raise ArenaError(f"{path}: vote {number + 1:,} has the time {at:g}, which is not in the past. Correct it.")
+        yield _vote(number, voter, int(at) * SECOND, (a, b, prompt or ""), answers, table.outcome[number])
+
+
+def _vote(
+    number: int, voter: int, at: int, shown: tuple[str, str, str], answers: dict[tuple[str, str], str], outcome: int
+) -> tuple[e.Event, e.Event]:
+    a, b, prompt = shown
+    name = f"{MARK}{number:09d}"
+    served = e.MatchupServed(
+        matchup_id=name,
+        voter=f"{MARK}v{voter + 1}" if voter >= 0 else f"{MARK}n{number + 1}",
+        prompt_id=prompt,
+        model_a=a,
+        model_b=b,
+        response_a=answers[a, prompt],
+        response_b=answers[b, prompt],
+        lane="imported",
+        reason="a vote that was cast elsewhere",
+        probability=1.0,
+        seed=0,
+        expires_at=at,
+    )
+    voted = e.Voted(matchup_id=name, choice=_CHOICES[Outcome(int(outcome))])
+    return e.Event(at, served), e.Event(at, voted)

@@ -1,0 +1,189 @@
+"""Several writers of one log: one order, no gap, nothing chosen twice; and what stops a writer stops only itself."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import psycopg
+import pytest
+
+from tests.arena.engines import CHOICES, catalog, open_arena, play, sql
+from tests.arena.test_crash import Voters, check, seed
+from tiltyard.arena import events as e
+from tiltyard.arena.chain import FIRST_HASH, link_events
+from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
+from tiltyard.arena.service import Arena
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.store import Store
+from tiltyard.arena.store.checkpoints import encode_state
+from tiltyard.arena.store.database import WRITER_LOCK
+from tiltyard.arena.store.verify import verify
+from tiltyard.errors import StoreError
+
+LOCK = "SELECT pg_advisory_xact_lock(%s)"
+
+
+def assert_one_order(url: str) -> None:
+    """Numbers 1, 2, 3 …, each chained to the one before; and the table follows."""
+    rows = sql(url, "SELECT seq, at, body, salt, hash FROM events ORDER BY seq")
+    seqs, times, texts, salts, hashes = zip(*rows, strict=True)
+    assert list(seqs) == list(range(1, len(rows) + 1))
+    assert link_events(FIRST_HASH, 0, times, texts, salts) == list(hashes)
+    assert verify(url).clean
+
+
+def shown_twice_at_once(url: str) -> int:
+    """How often a pair was served on a prompt on which it was open already, while others were free."""
+    open_now: dict[str, tuple[frozenset[str], str]] = {}
+    repeated = 0
+    for (text,) in sql(url, "SELECT body FROM events ORDER BY seq"):
+        body = e.decode_body(str(text))
+        if isinstance(body, e.MatchupServed):
+            shown = (frozenset((body.model_a, body.model_b)), body.prompt_id)
+            repeated += shown in open_now.values()
+            open_now[body.matchup_id] = shown
+        elif isinstance(body, e.Voted | e.Skipped | e.Expired):
+            open_now.pop(body.matchup_id)
+    return repeated
+
+
+def first_free(state: ArenaState, rng: np.random.Generator, seen: SeenMatchups) -> ChosenMatchup:
+    """The first pair on the first prompt that nobody is looking at."""
+    models, prompts = len(state.catalog.models), len(state.catalog.prompts)
+    for a, b in combinations(range(models), 2):
+        for prompt in range(prompts):
+            if not state.schedule.in_flight_by_prompt[a, b, prompt]:
+                return ChosenMatchup(a, b, prompt, lane="exploration", reason="free", probability=1.0)
+    raise AssertionError("there are more pairs on prompts than voters")
+
+
+def vote_often(arena: Arena, voter: str, votes: int) -> None:
+    rng = np.random.default_rng(sum(voter.encode()))
+    for _ in range(votes):
+        served = arena.serve(voter)
+        arena.vote(served.matchup_id, voter, CHOICES[rng.integers(4)])
+
+
+def test_votes_through_two_writers_have_one_order_and_no_pair_is_shown_twice_at_once(arena_url: str) -> None:
+    """Each takes the first that is not open: whoever did not know what the other just served would repeat it."""
+    with (
+        Arena(Store.open(arena_url), chooser=first_free) as one,
+        Arena(Store.open(arena_url), chooser=first_free) as two,
+    ):
+        one.append(catalog())
+        threads = [
+            threading.Thread(target=vote_often, args=(arena, f"{name}{number}", 12))
+            for number in range(4)
+            for name, arena in (("a", one), ("b", two))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(240)
+        assert one.read(encode_state) == two.read(encode_state)
+    assert_one_order(arena_url)
+    assert shown_twice_at_once(arena_url) == 0
+    writers = Counter(str(voter)[0] for (voter,) in sql(arena_url, "SELECT voter FROM matchups WHERE counts = 1"))
+    assert writers == {"a": 48, "b": 48}
+
+
+def test_votes_of_two_processes_on_one_file_have_one_order(sqlite_url: str) -> None:
+    seed(sqlite_url)
+    running = [Voters(sqlite_url, name, clients=4, seconds=0.5) for name in ("one", "two")]
+    for voters in running:
+        voters.finish()
+    assert all(voters.lines for voters in running)
+    assert check(sqlite_url, [line for voters in running for line in voters.lines]) == verify(sqlite_url).votes
+    assert_one_order(sqlite_url)
+
+
+def test_a_frozen_holder_of_the_lock_delays_others_for_a_few_seconds_and_loses_its_session(postgresql_url: str) -> None:
+    """It takes the lock and says nothing more: whoever has waited three seconds ends its session."""
+    with open_arena(postgresql_url) as arena, psycopg.connect(postgresql_url) as frozen:
+        arena.append(catalog())
+        play(arena, 1)
+        frozen.execute(LOCK, (WRITER_LOCK,))
+        began = time.monotonic()
+        play(arena, 2)
+        assert 1.0 < time.monotonic() - began < 8.0
+        with pytest.raises(psycopg.OperationalError):
+            frozen.execute("SELECT 1")
+    assert verify(postgresql_url).votes == 3
+
+
+def test_a_holder_of_the_lock_that_is_at_work_is_waited_for(postgresql_url: str) -> None:
+    with open_arena(postgresql_url) as arena, psycopg.connect(postgresql_url) as busy:
+        arena.append(catalog())
+        busy.execute(LOCK, (WRITER_LOCK,))
+        began = time.monotonic()
+        working = threading.Thread(target=lambda: (busy.execute("SELECT pg_sleep(4.5)"), busy.commit()))
+        working.start()
+        play(arena, 1)
+        assert time.monotonic() - began > 4.0
+        working.join(60)
+        assert busy.execute("SELECT 1").fetchone() == (1,)
+    assert verify(postgresql_url).votes == 1
+
+
+def test_a_lock_of_another_number_is_left_alone(postgresql_url: str) -> None:
+    with open_arena(postgresql_url) as arena, psycopg.connect(postgresql_url) as other:
+        other.execute(LOCK, (WRITER_LOCK + 1,))
+        arena.append(catalog())
+        play(arena, 1)
+        assert other.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
+def test_when_the_file_of_an_arena_is_deleted_or_replaced_votes_are_refused_at_once(
+    sqlite_url: str, tmp_path: Path, replaced: bool
+) -> None:
+    with open_arena(sqlite_url) as arena:
+        arena.append(catalog())
+        play(arena, 2)
+        open_one = arena.serve("ann").matchup_id
+        before = shutil.copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-kept"))
+        path = tmp_path / "arena.db"
+        path.unlink()
+        if replaced:
+            shutil.copy(before / "arena.db", path)
+        began = time.monotonic()
+        for step in (lambda: arena.vote(open_one, "ann", e.Choice.A), lambda: arena.serve("bob")):
+            with pytest.raises(StoreError, match="deleted or replaced"):
+                step()
+        assert time.monotonic() - began < 2.0
+        assert path.exists() is replaced, "no empty file takes its place"
+    shutil.rmtree(tmp_path)
+    shutil.copytree(before, tmp_path)
+    assert verify(sqlite_url).votes == 2
+
+
+def test_a_log_whose_end_was_taken_away_meanwhile_is_not_continued(arena_url: str) -> None:
+    """A restored older backup, for one: what this process knows is no longer in the log."""
+    with open_arena(arena_url) as arena:
+        arena.append(catalog())
+        play(arena, 2)
+        store = Store.open(arena_url)
+        with store.database.write(lock=True) as connection:
+            last = connection.value("SELECT max(seq) FROM events")
+            connection.execute("DELETE FROM events WHERE seq = ?", last)
+        store.close()
+        with pytest.raises(StoreError, match=f"event {last} of the log is another one than before"):
+            arena.serve("ann")
+
+
+def test_a_vote_on_the_other_writers_matchup_is_taken(arena_url: str) -> None:
+    with open_arena(arena_url) as one, open_arena(arena_url, seed=2) as two:
+        one.append(catalog())
+        served = one.serve("ann")
+        receipt = two.vote(served.matchup_id, "ann", e.Choice.TIE)
+        assert msgspec.structs.asdict(one.vote(served.matchup_id, "ann", e.Choice.TIE)) == msgspec.structs.asdict(
+            receipt
+        )
+    assert verify(arena_url).votes == 1
