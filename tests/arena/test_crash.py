@@ -169,6 +169,32 @@ def kill_servers(kills: int) -> int:
         return check(url, [line for voters in running for line in voters.lines])
 
 
+def freeze_workers(url: str, times: int) -> float:
+    """The longest time without an acknowledged vote while one of two workers was frozen again and again."""
+    seed(url)
+    moments, longest = random.Random(5), 0.0
+    frozen, other = (Voters(url, name, clients=6, seconds=PATIENCE_SECONDS) for name in ("frozen", "other"))
+    frozen.has_voted()
+    other.has_voted()
+    for _ in range(times):
+        time.sleep(moments.uniform(0.1, 0.4))
+        frozen.process.send_signal(signal.SIGSTOP)
+        began, before = time.monotonic(), len(other.lines)
+        while len(other.lines) < before + 20:
+            assert time.monotonic() - began < PATIENCE_SECONDS, "the other worker votes no more"
+            time.sleep(0.01)
+        longest = max(longest, time.monotonic() - began)
+        frozen.process.send_signal(signal.SIGCONT)
+        before = len(frozen.lines)
+        while len(frozen.lines) == before:
+            assert time.monotonic() - began < PATIENCE_SECONDS, "it does not come back"
+            time.sleep(0.01)
+    for voters in (frozen, other):
+        voters.kill()
+    check(url, frozen.lines + other.lines)
+    return longest
+
+
 def test_votes_acknowledged_by_a_killed_writer_are_there_on_sqlite(sqlite_url: str) -> None:
     assert kill_writers(sqlite_url, kills=2) > 0
 
@@ -185,6 +211,15 @@ def test_several_workers_killed_one_by_one_lose_nothing_on_sqlite(sqlite_url: st
     kills, votes = kill_every_worker(lambda: sqlite_url, rounds=1)
     assert kills == 3
     assert votes > 0
+
+
+def test_a_frozen_worker_delays_the_others_for_seconds_and_nothing_is_lost(postgresql_url: str) -> None:
+    assert freeze_workers(postgresql_url, times=1) < 12.0
+
+
+@pytest.mark.soak
+def test_a_worker_that_freezes_fifty_times_delays_the_others_for_seconds_only(postgresql_url: str) -> None:
+    assert freeze_workers(postgresql_url, times=50) < 12.0
 
 
 @pytest.mark.soak

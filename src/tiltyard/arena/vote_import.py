@@ -17,6 +17,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.commands import ImportVotes
 from tiltyard.arena.service import Arena
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import SECOND
 from tiltyard.battles import BattleTable, Outcome, read_battles
 from tiltyard.errors import ArenaError, BattleError
@@ -49,18 +50,47 @@ def import_votes(arena: Arena, path: Path) -> ImportedVotes:
         arena: Where to.
         path: A file of battles: JSON Lines, CSV, Parquet.
     """
-    table = read_battles(path, default_source="human")
-    catalog, served = arena.read(lambda state: (_names(state.catalog), state.catalog.matchups))
+    table = _in_order(read_battles(path, default_source="human"))
+    catalog, served, excluded = arena.read(
+        lambda state: (_names(state.catalog), state.catalog.matchups, frozenset(state.excluded))
+    )
     pairs = list(_events(table, catalog, path))
-    if served > len(pairs):
-        raise ArenaError(f"{served:,} matchups were served here already. Votes are imported into a new arena only.")
+    if served and (served > len(pairs) or _last_imported(arena, served) != _summary(*pairs[served - 1])):
+        raise ArenaError(
+            f"{served:,} matchups were served here already, and they are not the first votes of {path}. "
+            "Votes are imported into a new arena only, from one file."
+        )
     for start in range(served, len(pairs), AT_ONCE):
         part = pairs[start : start + AT_ONCE]
         arena.submit(ImportVotes([event for pair in part for event in pair], start)).result()
-    left_out = [f"{MARK}{number:09d}" for number in np.flatnonzero(_in_order(table).weight == 0.0).tolist()]
-    if left_out:
-        arena.append([e.Excluded(matchup_ids=tuple(left_out), reason=f"did not count in {path.name}")])
+    left_out = [f"{MARK}{number:09d}" for number in np.flatnonzero(table.weight == 0.0).tolist()]
+    new = tuple(name for name in left_out if name not in excluded)
+    if new:
+        arena.append([e.Excluded(matchup_ids=new, reason=f"did not count in {path.name}")])
     return ImportedVotes(served, len(pairs) - served, len(left_out))
+
+
+def _last_imported(arena: Arena, served: int) -> tuple[object, ...] | None:
+    """What the last of so many imported votes says; None if not all of them were imported."""
+
+    def look(state: ArenaState) -> tuple[object, ...] | None:
+        names = state.catalog.models, state.catalog.prompts
+        return next(
+            (
+                (names[0][vote.a].model, names[0][vote.b].model, names[1][vote.prompt].prompt_id, vote.choice)
+                for vote in state.votes.find([f"{MARK}{served - 1:09d}"])
+            ),
+            None,
+        )
+
+    return arena.read(look)
+
+
+def _summary(served: e.Event, voted: e.Event) -> tuple[object, ...]:
+    shown, vote = served.body, voted.body
+    assert isinstance(shown, e.MatchupServed)
+    assert isinstance(vote, e.Voted)
+    return (shown.model_a, shown.model_b, shown.prompt_id, vote.choice)
 
 
 def _names(catalog: Catalog) -> dict[tuple[str, str], str]:
@@ -79,7 +109,6 @@ def _in_order(table: BattleTable) -> BattleTable:
 
 
 def _events(table: BattleTable, answers: dict[tuple[str, str], str], path: Path) -> Iterator[tuple[e.Event, e.Event]]:
-    table = _in_order(table)
     if "question_id" not in table.columns:
         raise BattleError(f"{path} does not say which prompt a vote was on. Name it in a column question_id.")
     prompts, now = table.text_column("question_id").texts(), int(time.time())
