@@ -15,8 +15,8 @@ import numpy as np
 from bench.jobs import job
 from bench.measure import Task
 from tiltyard.arena.policy import IntervalRules
-from tiltyard.arena.population import World
 from tiltyard.arena.simulation import MemoryArena, SimulationSettings, simulate
+from tiltyard.arena.simulation.population import World
 from tiltyard.arena.simulation.published import check_published
 
 TASTES = {"taste_sd": 90.0, "voters": 200}

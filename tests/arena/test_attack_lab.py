@@ -11,10 +11,10 @@ import pytest
 from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
 from tests.sizes import size
 from tiltyard.arena import waiting
+from tiltyard.arena.policy import WaitingRules
 from tiltyard.arena.simulation.attack_lab import LAB_ATTACKS, LabAttack, LabSettings, _opening, attack_lab
 from tiltyard.arena.simulation.learning import _Learning
 from tiltyard.arena.simulation.ledger import MemoryArena
-from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.errors import OptionError
 
 SMALL = LabSettings(models=10, prompts=6, votes=240, attack_votes=60, blocks=5, seed=3)

@@ -27,9 +27,8 @@ from tiltyard.arena.integrity import (
     propose_unblinded,
     voter_anomalies,
 )
-from tiltyard.arena.policy import FlagRules
+from tiltyard.arena.policy import FlagRules, Limits
 from tiltyard.arena.screening import ScreenedAnswers, screen
-from tiltyard.arena.visitor_rules import Limits
 from tiltyard.arena.votes import vote_table
 from tiltyard.validity.voters import SessionActs, SessionRules, SessionVotes, fewest_votes, session_flags
 

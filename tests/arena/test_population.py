@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tiltyard.arena.events import Choice
-from tiltyard.arena.population import (
+from tiltyard.arena.schedule import Reserved
+from tiltyard.arena.simulation.population import (
     SYBIL_VOTES,
     Apathetic,
     Attack,
@@ -20,7 +21,6 @@ from tiltyard.arena.population import (
     Voter,
     World,
 )
-from tiltyard.arena.schedule import Reserved
 from tiltyard.errors import OptionError
 
 

@@ -15,12 +15,11 @@ from tests.sizes import size
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import next_matchup
 from tiltyard.arena.matchmaking.contender import ContenderMeeting
-from tiltyard.arena.policy import LaneWeights, Policy
-from tiltyard.arena.population import Attack, AttackKind, Places, World
+from tiltyard.arena.policy import LaneWeights, Policy, WaitingRules
 from tiltyard.arena.simulation import MemoryArena, SimulationResult, SimulationSettings, simulate
 from tiltyard.arena.simulation.attack_cost import attack_report
+from tiltyard.arena.simulation.population import Attack, AttackKind, Places, World
 from tiltyard.arena.state import ArenaState, CastVote
-from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.errors import OptionError
 
 WEIGHTS = {"coverage": 0.4, "contender": 0.3, "uncertainty": 0.2, "exploration": 0.1}

@@ -10,8 +10,8 @@ import pytest
 from tests.sizes import size
 from tiltyard.arena.offline import offline_board, published_estimator
 from tiltyard.arena.policy import IntervalRules
-from tiltyard.arena.population import Diligence, Regulars, World
 from tiltyard.arena.simulation import MemoryArena, SimulationSettings, simulate
+from tiltyard.arena.simulation.population import Diligence, Regulars, World
 from tiltyard.arena.simulation.published import check_published, expected_board, ranks_hold
 from tiltyard.arena.votes import VoteTable, vote_table
 from tiltyard.battles import Outcome

@@ -21,10 +21,10 @@ from tests.web.administrators import Desk, at_the_desk, log_of, staffed_site, vo
 from tests.web.attackers import blind_site
 from tests.web.sites import ADMIN_SECRET, MODELS, SECRET, SmallSite, form_in, vote_page
 from tiltyard.arena import events as e
+from tiltyard.arena.policy import Limits
 from tiltyard.arena.service import Arena, clock
 from tiltyard.arena.store.checkpoints import encode_state
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.visitor_rules import Limits
 from tiltyard.arena.voting import TooMany
 from tiltyard.arena.writer import Load
 from tiltyard.web.admin_gate import COOKIE, GUESSES, SESSION_SECONDS, Gate, Login

@@ -11,9 +11,8 @@ import pytest
 
 from tests.web.sites import SmallSite, small_site
 from tiltyard.arena.events import SettingsChanged
-from tiltyard.arena.policy import Policy
+from tiltyard.arena.policy import Limits, Policy
 from tiltyard.arena.store import site_texts
-from tiltyard.arena.visitor_rules import Limits
 from tiltyard.errors import OptionError
 
 ADDRESSES = ("203.0.113.77", "2001:db8:77:4242::7")

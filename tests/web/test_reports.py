@@ -12,12 +12,11 @@ from tests.arena.engines import sql
 from tests.web.administrators import at_the_desk, log_of, staffed_site
 from tests.web.sites import IDENTIFYING, SmallSite, form_in, small_site, vote_page
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import Policy
+from tiltyard.arena.policy import Limits, Policy
 from tiltyard.arena.store.checkpoints import decode_state, encode_state
 from tiltyard.arena.store.desk import reported_answers
 from tiltyard.arena.store.reading import backlog, session_acts
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.visitor_rules import Limits
 
 
 @pytest.fixture

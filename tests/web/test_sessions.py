@@ -28,10 +28,9 @@ from tests.web.sites import (
     vote_page,
 )
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import Policy
+from tiltyard.arena.policy import Limits, Policy
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.database import SCHEMA
-from tiltyard.arena.visitor_rules import Limits
 from tiltyard.arena.voting import TooMany
 from tiltyard.web import visitors
 from tiltyard.web.admin_gate import GUESSES, Gate

@@ -25,12 +25,11 @@ from tests.web.sites import (
 )
 from tiltyard.arena import events as e
 from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.policy import Policy
+from tiltyard.arena.policy import Limits, Policy
 from tiltyard.arena.service import Arena
 from tiltyard.arena.service import clock as clock_now
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.visitor_rules import Limits
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.arena.events import MAY_NAME, SELF_NAMING, Excluded, Flagged, ModelAdded
-from tiltyard.arena.policy import FlagRules
+from tiltyard.arena.policy import FlagRules, Limits
 from tiltyard.arena.units import DAY, HOUR, MINUTE, SECOND
-from tiltyard.arena.visitor_rules import Limits
 from tiltyard.arena.votes import VoteTable
 from tiltyard.arena.weights import ContestedModel
 from tiltyard.validity.limits import RateDecision, client_address, limit_key, rate_limit, trusted_networks

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from tiltyard.arena import voting
 from tiltyard.arena.commands import Command, EnterVoter, MatchupCommand, ServeMatchup, SubmitVote
 from tiltyard.arena.integrity import Act, limits_of
+from tiltyard.arena.policy import EntryRules, Limits
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
 from tiltyard.arena.store.visitors import BlockKeys, Quota, QuotaCounter, enter_voter, known_cookies
 from tiltyard.arena.units import SECOND
-from tiltyard.arena.visitor_rules import EntryRules, Limits
 
 NOT_INVITED = "voting here is by invitation. Open the link that you were given, or ask for one."
 

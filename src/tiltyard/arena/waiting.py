@@ -20,10 +20,10 @@ from numpy.random import Generator
 from tiltyard.arena import events as e
 from tiltyard.arena.events import AnyBody, Lane
 from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
+from tiltyard.arena.policy import WaitingRules
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair, pair_of
 from tiltyard.arena.units import DAY, SECOND
-from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.arena.voting import MatchupStatus
 
 BLOCKS_KEPT = 4096

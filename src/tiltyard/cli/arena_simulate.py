@@ -14,9 +14,9 @@ from tiltyard.errors import OptionError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tiltyard.arena.population import AttackKind
     from tiltyard.arena.simulation import SimulationResult
     from tiltyard.arena.simulation.attack_lab import LabResult, LabSettings
+    from tiltyard.arena.simulation.population import AttackKind
 
 SHARES_OF_VOTERS = ("apathetic", "one-sided", "rigging", "sybil")
 ON_A_MODEL = ("hunter", "hunter-long", "undo-filter", "carrier", "crowd-like", "dictionary", "rival", "random")
@@ -112,9 +112,9 @@ def simulate_command(
         return
     if defences is not None:
         raise OptionError(f"--defences needs an attack on a model: --attack {', '.join(ON_A_MODEL)}.")
-    from tiltyard.arena.population import Attack
     from tiltyard.arena.simulation import SimulationSettings, simulate
     from tiltyard.arena.simulation.ledger import keep_log, recorder
+    from tiltyard.arena.simulation.population import Attack
 
     settings = SimulationSettings(
         models=models,

@@ -19,8 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import PHASES, Policy
-from tiltyard.arena.visitor_rules import Limits
+from tiltyard.arena.policy import PHASES, Limits, Policy
 from tiltyard.errors import OptionError
 from tiltyard.web import admin_views
 from tiltyard.web.admin import HOME, admin_page, append, desk, followed, posted, redirect

@@ -10,7 +10,7 @@ import msgspec
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.board import counted_votes
-from tiltyard.arena.policy import TextsPublic
+from tiltyard.arena.policy import Limits, TextsPublic
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.desk import (
@@ -22,7 +22,6 @@ from tiltyard.arena.store.desk import (
     settle_reports,
 )
 from tiltyard.arena.store.files import files_of
-from tiltyard.arena.visitor_rules import Limits
 from tiltyard.errors import OptionError
 from tiltyard.web.shown import PublicAnswer, ShownLinks
 from tiltyard.web.text import rendered_answer

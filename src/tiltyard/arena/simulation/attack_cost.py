@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tiltyard.arena.integrity import flag_voters
-from tiltyard.arena.population import Attack, World
+from tiltyard.arena.simulation.population import Attack, World
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import CastVote, VoteColumns, vote_table
 from tiltyard.boards.bradley_terry import BradleyTerry

@@ -19,14 +19,13 @@ import numpy as np
 from tiltyard.arena import events as e
 from tiltyard.arena.events import Choice
 from tiltyard.arena.offline import published_estimator
-from tiltyard.arena.policy import DefenceRules, Policy
-from tiltyard.arena.population import World
+from tiltyard.arena.policy import DefenceRules, Policy, WaitingRules
 from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.simulation.attack_cost import RANKS, fewest
 from tiltyard.arena.simulation.learning import learn
 from tiltyard.arena.simulation.ledger import MemoryArena
+from tiltyard.arena.simulation.population import World
 from tiltyard.arena.units import DAY, SECOND
-from tiltyard.arena.visitor_rules import WaitingRules
 from tiltyard.arena.votes import VoteTable, vote_table
 from tiltyard.arena.weights import blocks_to_swap, weighed
 from tiltyard.errors import OptionError

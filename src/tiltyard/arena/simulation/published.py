@@ -14,8 +14,8 @@ import numpy as np
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.offline import published_estimator
 from tiltyard.arena.policy import IntervalRules, SpeakFor
-from tiltyard.arena.population import World
 from tiltyard.arena.simulation.badges import BadgeCheck, check_badges
+from tiltyard.arena.simulation.population import World
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import VoteColumns, VoteTable, vote_table
 from tiltyard.battles.battle import Outcome, Source

@@ -18,10 +18,10 @@ from tiltyard.arena.matchmaking.exposure import conservative_order, lane_opens
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import diversity_most
 from tiltyard.arena.policy import Policy
-from tiltyard.arena.population import World
 from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.simulation.attack_cost import AttackReport
 from tiltyard.arena.simulation.badges import BadgeSummary, badge_summary
+from tiltyard.arena.simulation.population import World
 from tiltyard.arena.simulation.published import PublishedCheck
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair, pair_of

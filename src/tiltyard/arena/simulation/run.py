@@ -13,7 +13,9 @@ import numpy as np
 from tiltyard.arena import events as e
 from tiltyard.arena.board import coverages
 from tiltyard.arena.policy import Policy
-from tiltyard.arena.population import (
+from tiltyard.arena.simulation.attack_cost import Defence, attack_report, flagged_voters
+from tiltyard.arena.simulation.ledger import MemoryArena, SimulatedArena
+from tiltyard.arena.simulation.population import (
     Attack,
     Crowd,
     Diligence,
@@ -22,8 +24,6 @@ from tiltyard.arena.population import (
     VoterSession,
     World,
 )
-from tiltyard.arena.simulation.attack_cost import Defence, attack_report, flagged_voters
-from tiltyard.arena.simulation.ledger import MemoryArena, SimulatedArena
 from tiltyard.arena.simulation.published import PublishedCheck, check_published
 from tiltyard.arena.simulation.result import (
     CurvePoint,
