@@ -91,7 +91,7 @@ def test_a_changed_event_breaks_the_chain_at_its_number_and_no_longer_fits_its_r
     sql(played_url, f"UPDATE events SET body = replace(body, '\"A\"', '\"B\"') WHERE seq = {seq}")
     chain, *others = said(played_url)
     assert chain == f"events, number {seq}: {BROKEN}"
-    assert any(line.startswith("matchups, id ") and line.endswith(": choice differ from what the log says")
+    assert any(line.startswith("matchups, id ") and line.endswith(": not as the log says: choice")
                for line in others)  # fmt: skip
     with pytest.raises(StoreError, match="the log is broken after number"):
         rebuild(played_url)
@@ -161,7 +161,7 @@ def test_every_column_of_a_matchup_that_was_changed_is_named_and_can_be_made_aga
     for column, change in CHANGES.items():
         ((name,),) = sql(played_url, f"SELECT id FROM matchups WHERE id = {VOTED}")
         sql(played_url, f"UPDATE matchups SET {change} WHERE id = '{name}'")
-        assert f"matchups, id {name}: {column} differ from what the log says" in said(played_url)
+        assert f"matchups, id {name}: not as the log says: {column}" in said(played_url)
         rebuild(played_url)
     assert check(played_url).clean
 
@@ -169,10 +169,13 @@ def test_every_column_of_a_matchup_that_was_changed_is_named_and_can_be_made_aga
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (f"UPDATE matchups SET counts = 1 WHERE id = {EXCLUDED}", "counts differ from what the log says"),
-        ("UPDATE matchups SET status = 'voted', counts = 1 WHERE status = 'undone'", "status, counts differ from what"),
-        ("UPDATE matchups SET status = 'expired' WHERE status = 'skipped'", "status differ from what the log says"),
-        ("UPDATE matchups SET lane = 'coverage' WHERE status = 'open'", "lane differ from what the log says"),
+        (f"UPDATE matchups SET counts = 1 WHERE id = {EXCLUDED}", "not as the log says: counts"),
+        (
+            "UPDATE matchups SET status = 'voted', counts = 1 WHERE status = 'undone'",
+            "not as the log says: status, counts",
+        ),
+        ("UPDATE matchups SET status = 'expired' WHERE status = 'skipped'", "not as the log says: status"),
+        ("UPDATE matchups SET lane = 'coverage' WHERE status = 'open'", "not as the log says: lane"),
         (f"DELETE FROM matchups WHERE id = {VOTED}", "is missing"),
         ("DELETE FROM matchups WHERE status = 'open'", "is missing"),
     ],
@@ -264,7 +267,7 @@ def test_verifying_since_a_signed_head_finds_what_came_after_it_and_reads_nothin
     sql(played_url, f"UPDATE matchups SET counts = 1 WHERE id = '{older}'")
     lines = [str(problem) for problem in verify(played_url, (), *start).problems]
     assert f"events, number {head.seq + 3}: {BROKEN}" in lines
-    assert f"matchups, id {older}: counts differ from what the log says" in lines
+    assert f"matchups, id {older}: not as the log says: counts" in lines
 
 
 def test_a_start_that_was_not_signed_or_was_rewritten_is_refused_or_named(played_url: str) -> None:

@@ -283,7 +283,7 @@ class _Check:
                 self.find("matchups", f"id {name}", "is missing")
             else:
                 names = [column for column, x, y in zip(COLUMNS, ours, fresh, strict=True) if x != y]
-                self.find("matchups", f"id {name}", f"{', '.join(names)} differ from what the log says")
+                self.find("matchups", f"id {name}", f"not as the log says: {', '.join(names)}")
         missing = sum(ours is None for ours, _ in self.differ.values())
         count = self.connection.value("SELECT count(*) FROM matchups WHERE seq > ?", self.since)
         if count != self.served - missing:
