@@ -6,7 +6,7 @@ model gain? Needs the extra: pip install '.[arena]'.
 Run it: python examples/arena_simulation.py
 """
 
-from tiltyard.arena.population import Attack
+from tiltyard.arena.simulation.population import Attack
 from tiltyard.arena.simulation import SimulationSettings, simulate
 
 

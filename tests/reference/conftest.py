@@ -24,6 +24,14 @@ def files_page(settings_reference: ModuleType) -> str:
 
 
 @pytest.fixture(scope="session")
+def http_page(settings_reference: ModuleType) -> str:
+    """The page of the HTTP interface as the manual has it."""
+    assert settings_reference
+    page = (REFERENCE / "http-api.md").read_text(encoding="utf-8")
+    return str(import_module("http_reference").filled(page))
+
+
+@pytest.fixture(scope="session")
 def settings_reference() -> ModuleType:
     sys.path.insert(0, str(ROOT / "tools"))
     return import_module("settings_reference")

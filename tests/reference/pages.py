@@ -69,7 +69,11 @@ def section(page: Path, title: str) -> Section:
 
 def under(page: Path, title: str) -> list[Section]:
     """The sections below a heading, down to the next heading of its level or a higher one."""
-    parts = sections(page)
+    return below(sections(page), title)
+
+
+def below(parts: list[Section], title: str) -> list[Section]:
+    """Those of a page's sections that are below a heading."""
     place = next(i for i, part in enumerate(parts) if part.title == title)
     found = []
     for part in parts[place + 1 :]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.arena.databases import sqlite_template, sqlite_url
-from tests.reference.pages import REFERENCE, ROOT, code, section, under
+from tests.reference.pages import REFERENCE, ROOT, below, code, section, sections_of
 from tests.web.sites import SmallSite, small_site
 from tiltyard.web.app import CALLS
 from tiltyard.web.failures import BY_STATUS
@@ -28,28 +28,32 @@ def site(sqlite_url: str) -> Iterator[SmallSite]:
         yield made
 
 
-def test_every_call_of_the_document_is_on_the_page_and_no_other_is(site: SmallSite) -> None:
+def test_every_call_of_the_document_is_on_the_page_and_no_other_is(site: SmallSite, http_page: str) -> None:
     document = site.client().get("/api/v1/openapi.json").json()
     calls = {
         f"`{method.upper()} {path}`": call
         for path, calls in document["paths"].items()
         for method, call in calls.items()
     }
-    assert {part.title for part in under(PAGE, "Calls")} == set(calls)
+    told = {part.title: part.lines for part in below(sections_of(http_page), "Calls")}
+    assert set(told) == set(calls)
+    for title, call in calls.items():
+        assert call["description"].splitlines()[0] in told[title]
     documented = {int(row["status"]) for row in section(PAGE, "Errors").rows}
     answered = {int(status) for call in calls.values() for status in call["responses"]}
     assert {status for status in answered if status >= 400} <= documented
 
 
-def test_every_field_of_every_body_is_on_the_page() -> None:
+def test_every_field_of_every_body_is_on_the_page(http_page: str) -> None:
     schemas = openapi(CALLS, "Tiltyard")["components"]["schemas"]
     returned = {kind.__name__ for call in CALLS for kind in call.returns}
     bodies = {name.removesuffix("Body"): schemas[name] for name in returned}
-    written = {(code(row["body"])[0], code(row["field"])[0]) for row in section(PAGE, "Bodies").rows}
-    assert written == {(name, field) for name, schema in bodies.items() for field in schema.get("properties", {})}
-    text = PAGE.read_text(encoding="utf-8")
+    (part,) = [part for part in sections_of(http_page) if part.title == "Bodies"]
+    written = {(code(row["body"])[0], code(row["field"])[0]): row["what"] for row in part.rows}
+    assert set(written) == {(name, field) for name, schema in bodies.items() for field in schema.get("properties", {})}
+    assert all(written.values())
     for name in bodies:
-        assert f"`{name}`" in text
+        assert f"`{name}`" in http_page
 
 
 def test_every_error_code_of_the_site_is_on_the_page_with_its_status() -> None:

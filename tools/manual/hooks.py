@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import artifacts  # noqa: E402 - they lie beside this folder
+import http_reference  # noqa: E402
 import python_reference  # noqa: E402
 import settings_reference  # noqa: E402
 
@@ -114,7 +115,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     here = page.file.src_uri
     if MODULES in markdown:
         markdown = markdown.replace(MODULES, python_reference.overview())
-    markdown = settings_reference.filled(artifacts.filled(markdown))
+    markdown = settings_reference.filled(artifacts.filled(http_reference.filled(markdown)))
     _first[page.url] = _first_sentence(markdown)
     outside = {target: source for source, target in FROM_OUTSIDE.items()}
     source = outside.get(here, f"docs/{here}")

@@ -85,12 +85,13 @@ class VoteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def new_matchup(request: Request) -> Response:
-    """A prompt and two answers, and nothing that reveals who wrote them. Vote before `expires_at`.
+    """A prompt and two answers, and nothing that reveals who wrote them. Vote before `expires_at`. No body.
 
-    If `kind` is not `text`, the answers are files at `url_a` and `url_b`.
+    If `kind` is not `text`, the answers are files at `url_a` and `url_b`, which need no cookie.
 
     A voter has one pair open at a time: until it is voted on, skipped or expired, the same one is answered again, with
-    status 200 instead of 201. (`limits.open_matchups` of the policy may allow more.)
+    status 200 instead of 201. (`limits.open_matchups` of the policy may allow more.) In a closed arena a program brings
+    its invitation once, in the header `X-Invitation: SECRET` (the last part of the link).
     """
     site = site_of(request)
     check_origin(request, site.settings)
@@ -111,11 +112,16 @@ async def new_matchup(request: Request) -> Response:
 
 
 async def cast_vote(request: Request) -> Response:
-    """The names, once the vote is committed and final. The same vote again gets the same answer, another one a 409.
+    """The names, once the vote is committed and final: `{"choice": "A"}`, or `B`, `TIE`, `BOTH_BAD`.
 
-    With `"reveal": false` the answer says no names, and the vote can be undone until `undo_until`. An answer that is a
-    file and could not be shown is named by `unrendered` (`A`, `B` or `AB`) instead of a choice; what that counts as is
-    the arena's setting, and comes back as `choice`.
+    The same vote again gets the same answer, so a lost answer can be asked for again; another choice gets a 409.
+
+    With `"reveal": false` the answer says no names, and the vote can be undone until `undo_until` (`undo_seconds` of
+    the policy). It is final once its names were shown: by `…/reveal`, by the same vote with `"reveal": true`, or
+    because the time is over. Until then nothing public shows it.
+
+    An answer that is a file and could not be shown is named by `unrendered` (`A`, `B` or `AB`) instead of a choice;
+    what that counts as is the arena's setting (`bank.unrendered_counts`), and comes back as `choice`.
     """
     site = site_of(request)
     check_origin(request, site.settings)
@@ -134,20 +140,23 @@ async def cast_vote(request: Request) -> Response:
 
 
 async def reveal_names(request: Request) -> Response:
-    """The names of a vote that was sent with `"reveal": false`. It is final then, and cannot be undone."""
+    """The names of a vote that was sent with `"reveal": false`. It is final then, and cannot be undone. No body."""
     site, matchup_id, visitor = await _asked(request)
     return _told(await site.engine.run(RevealNames(matchup_id, visitor.voter)))
 
 
 async def skip_matchup(request: Request) -> Response:
-    """Skip a pair without a vote; it cannot be voted on afterwards."""
+    """Skip a pair without a vote; it cannot be voted on afterwards. Again: nothing changes. No body."""
     site, matchup_id, visitor = await _asked(request)
     await site.engine.run(SkipMatchup(matchup_id, visitor.voter, site.visitors.quotas(visitor, "skip")))
     return _json(StateBody(matchup_id=matchup_id, status=MatchupStatus.SKIPPED))
 
 
 async def undo_vote(request: Request) -> Response:
-    """Undo a recent vote that was sent with `"reveal": false`. The pair stays closed, and its names unknown."""
+    """Undo a vote that was sent with `"reveal": false`, before its names were shown and until `undo_until`.
+
+    The pair stays closed, and its names unknown. No body.
+    """
     site, matchup_id, visitor = await _asked(request)
     await site.engine.run(UndoVote(matchup_id, visitor.voter, site.visitors.quotas(visitor, "undo")))
     return _json(StateBody(matchup_id=matchup_id, status=MatchupStatus.UNDONE))
@@ -179,7 +188,10 @@ async def leaderboard(request: Request) -> Response:
 
 
 async def model(request: Request) -> Response:
-    """A model's line on the board, and its record by prompt and by opponent."""
+    """A model's line on the board, its record by prompt and by opponent, its neighbours and its coverage.
+
+    A name may contain slashes.
+    """
     model = request.path_params["model"]
     site = site_of(request)
     snapshot = site.observatory.snapshot
@@ -198,7 +210,10 @@ async def validity(request: Request) -> Response:
 
 
 async def bank(request: Request) -> Response:
-    """How many prompts are served, fresh or retired, how often answers were shown, and what it takes to learn them."""
+    """How many prompts are served, fresh or retired, how often answers were shown, and what it takes to learn them.
+
+    No prompt, answer or model is named.
+    """
     site = site_of(request)
     return await _whole(request, ("bank",), lambda snapshot: bank_values(site, snapshot))
 
@@ -209,7 +224,7 @@ async def validity_weeks(request: Request) -> Response:
 
 
 async def validity_week(request: Request) -> Response:
-    """The validity report of a finished week, as it was written then."""
+    """The validity report of a finished week, such as `2026-W07`, as it was written then."""
     week = request.path_params["week"]
     kept, texts = await week_of(request, week)
     return _json({**kept_values(texts.report, kept.phase), "week": kept.week, "written_at": kept.written_at})
@@ -220,7 +235,8 @@ async def battles(request: Request) -> Response:
 
     `status` is `counted` or `excluded`, `weight` how much of the vote counts on the published board (excluded: 0). A
     voter is an anonymous number that says which votes belong together; times are rounded to the hour. With `?on=` a day
-    such as `2026-11-01` (UTC), only votes up to its end; with `?since=` a day, only those from its beginning on.
+    such as `2026-11-01` (UTC), only votes up to its end; with `?since=` a day, only those from its beginning on. The
+    header `x-log-seq` says where in the log that was. At most two exports run at once; others wait.
     """
     arena, between = site_of(request).engine.arena, _between(request)
     async with request.app.state.exports.turn():

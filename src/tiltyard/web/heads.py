@@ -102,7 +102,9 @@ def keys_of(history: list[PublishedHead]) -> list[str]:
 async def witness(request: Request) -> Response:
     """One line per event: public ones with what proves them, others by a hash that tells nothing.
 
-    `tiltyard verify` on this site's address recomputes head and board from it. It is at most a minute old.
+    The first line states the head (also in the header `x-log-head`). `tiltyard verify` on this site's address
+    recomputes head and board from it. It is at most a minute old, and ends before the first vote that can still be
+    undone.
     """
     site, files = site_of(request), request.app.state.witness_files
     async with request.app.state.exports.turn():

@@ -32,41 +32,62 @@ class MatchupBody(_Exactly, frozen=True):
     """A prompt and two answers."""
 
     matchup_id: str
+    """Its name in the other calls."""
     prompt: str
+    """What was asked."""
     response_a: str
+    """The answer on side A; sides are random. Of a file, a description, or empty."""
     response_b: str
+    """The answer on side B."""
     expires_at: Time
+    """Until when it can be voted on."""
     kind: AnswerKind
+    """What both answers are: `text`, `image`, `svg`, `html`, `voxel`, `model3d`, `audio` or `video`."""
     url_a: str | UnsetType = UNSET
+    """Where the file on side A is; not of texts."""
     url_b: str | UnsetType = UNSET
+    """Where the file on side B is; not of texts."""
 
 
 class ReceiptBody(_Exactly, frozen=True):
     """A final vote, and the names."""
 
     matchup_id: str
+    """Which matchup."""
     choice: Choice
+    """What was counted."""
     final: Annotated[bool, Meta(extra_json_schema={"const": True})]
+    """`true`: the vote cannot be undone."""
     model_a: str
+    """Who wrote the answer on side A."""
     model_b: str
+    """Who wrote the answer on side B."""
     display_a: str
+    """The first model's name on the site."""
     display_b: str
+    """The second model's name on the site."""
 
 
 class HeldBackBody(_Exactly, frozen=True):
     """A vote that can still be undone."""
 
     matchup_id: str
+    """Which matchup."""
     choice: Choice
+    """What was counted."""
     final: Annotated[bool, Meta(extra_json_schema={"const": False})]
+    """`false`: the vote can be undone, and its names are held back."""
     undo_until: Time
+    """Until when it can be undone."""
 
 
 class StateBody(_Exactly, frozen=True):
     """Where a matchup stands."""
 
     matchup_id: str
+    """Which matchup."""
     status: MatchupStatus
+    """`open`, `voted`, `skipped`, `expired` or `undone`."""
 
 
 class ChoiceBody(_Exactly, frozen=True):
@@ -87,18 +108,26 @@ class BoardBody(msgspec.Struct, frozen=True, kw_only=True):
     """The live board."""
 
     seq: int
+    """How many events of the log the board includes."""
     head_hash: str
+    """The hash of the last of them."""
     phase: int
+    """The phase of the rollout, 1 to 4."""
     votes: int
+    """Counted votes."""
     ordered_by: Literal["legacy_elo", "conservative"]
+    """`conservative`, or `legacy_elo` in phases 1 and 2."""
     publication: Values
+    """`status`, `top`, and every rule with its number."""
     rows: list[Values]
+    """One per model, best first: the fields of `board.rows[]` in the validity report."""
 
 
 class ModelBody(msgspec.Struct, frozen=True, kw_only=True):
     """One model."""
 
     row: Values
+    """The model's line; beside it `prompts`, `opponents`, `neighbours`, `heatmap`, `seq`."""
 
 
 class ValidityBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,17 +138,28 @@ class BankBody(_Exactly, frozen=True):
     """How much of the bank is known."""
 
     seq: int
+    """How many events of the log are included."""
     votes: int
+    """Counted votes."""
     prompts: Values
+    """How many are `on`, of these `fresh` and `resting`; how many are `reserved` (kept for later) and `retired`."""
     answers: Values
+    """Answers to prompts that are `on`: `never_named`, `often_named` (more than `often` times), `exposed_share`,
+    `median_named`, `most_named`, and `named`, how many were named how often (by a counted vote), `named_by_a_vote` (how
+    many one vote may name, with what its network was shown of the pair before); of all current answers `self_naming`
+    and `withheld`."""
     learning: list[Values]
+    """How many `votes` teach someone a `share` of one model's answers, on one network, and `votes_from_50_blocks` on
+    fifty in a week."""
     rules: Values
+    """The policy's section `bank`."""
 
 
 class WeeksBody(_Exactly, frozen=True):
     """The finished weeks."""
 
     weeks: list[Values]
+    """One per finished week, the latest first, with its status."""
 
 
 class SignedHead(_Exactly, frozen=True):
@@ -142,7 +182,10 @@ class HeadsBody(_Exactly, frozen=True):
     """The published heads, newest first."""
 
     keys: list[str]
+    """The public keys by which heads were signed, the latest first."""
     heads: list[HeadLine]
+    """One per head: `head` (`HASH@SEQ`), `at`, `signed` (null, or the `statement` that was signed, the `key` and the
+    `signature`)."""
 
 
 class ErrorLine(_Exactly, frozen=True):

@@ -13,8 +13,10 @@ CREATE TABLE events (
 CREATE INDEX events_rare ON events (kind, seq)
     WHERE kind NOT IN ('matchup_served', 'voted', 'revealed', 'skipped', 'expired', 'undone');
 
--- One row for each matchup that was served; its vote, if there is one, is `vote_seq`, `vote_block`, `choice`, `counts`.
--- `asked`, `answer_a` and `answer_b` are the events with the texts that were shown.
+-- One row for each matchup that was served, by the event `seq`. Models (`a`, `b`) and prompts are numbered in the order
+-- in which they were added. `asked`, `answer_a` and `answer_b` are the events with the texts that were shown. Its vote,
+-- if there is one, is `choice`, the event `vote_seq` at `vote_at`, from `vote_block`; `counts` is 1 if it counts. It can
+-- be undone until `undo_until` while its names are held back. `unrendered`: which answer could not be shown.
 CREATE TABLE matchups (
     id NAME PRIMARY KEY,
     seq BIG NOT NULL,
@@ -46,7 +48,8 @@ CREATE INDEX matchups_undo ON matchups (undo_until) WHERE undo_until IS NOT NULL
 
 CREATE TABLE checkpoints (seq BIG PRIMARY KEY, state BYTES NOT NULL);
 
--- Heads of the public log that were published, and when; a signed one with its statement.
+-- Heads of the public log that were published, and when; a signed one with its statement, and the hash of the state that
+-- is kept there.
 CREATE TABLE heads (
     seq BIG PRIMARY KEY,
     hash TEXT NOT NULL,
@@ -59,7 +62,10 @@ CREATE TABLE heads (
 CREATE TABLE files (sha256 NAME PRIMARY KEY, media_type TEXT NOT NULL, size BIG NOT NULL, source NAME NOT NULL);
 CREATE TABLE file_parts (sha256 NAME, number INTEGER, content BYTES NOT NULL, PRIMARY KEY (sha256, number));
 
--- What must be deletable: none of it is in the log, and no rating needs it.
+-- What must be deletable: none of it is in the log, and no rating needs it. `voters` is the link that "forget me"
+-- deletes. `address_keys` are random keys with which addresses are hashed, each for one period; `address_blocks` says
+-- which random key of the log stands for which block, whose name is a keyed hash. The name of an invitation is the hash
+-- of a link's secret, and `key` stands for it in the log. The log has a digest of a comment and its salt.
 CREATE TABLE voters (
     cookie_hash NAME PRIMARY KEY,
     voter NAME NOT NULL UNIQUE,

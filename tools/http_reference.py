@@ -1,0 +1,41 @@
+"""The manual's page of the HTTP interface: calls and bodies, made from the site's own code when the manual is built.
+
+A line `::: calls` of the page becomes a section for each call, with what its function says, and `::: bodies` a table of
+what the calls return.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+from settings_reference import meanings, table
+
+from tiltyard.web.app import CALLS
+from tiltyard.web.openapi import Call
+
+
+def filled(markdown: str) -> str:
+    """A page with calls and bodies in place of their lines."""
+    if "::: calls\n" not in markdown:
+        return markdown
+    calls = "\n\n".join(map(_section, CALLS))
+    return markdown.replace("::: calls\n", calls + "\n").replace("::: bodies\n", _bodies() + "\n")
+
+
+def _section(call: Call) -> str:
+    statuses = " or ".join(map(str, call.statuses or (200,)))
+    bodies = " or ".join(f"[`{_name(kind)}`](#bodies)" for kind in call.returns) or "JSON Lines"
+    heading = f"### `{call.method} {call.path.replace(':path}', '}')}`"
+    return f"{heading}\n\n{inspect.getdoc(call.answer)}\n\nAnswers {statuses}: {bodies}."
+
+
+def _bodies() -> str:
+    kinds = dict.fromkeys(kind for call in CALLS for kind in call.returns)
+    rows = [
+        (f"`{_name(kind)}`", f"`{field}`", meanings(kind)[field]) for kind in kinds for field in kind.__struct_fields__
+    ]
+    return table("body | field | what", rows)
+
+
+def _name(kind: type) -> str:
+    return kind.__name__.removesuffix("Body")
