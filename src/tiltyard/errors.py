@@ -4,6 +4,7 @@ TiltyardError
 ├── BattleError              a battle file or row cannot be used as it is
 │   ├── BadRow               one row is wrong: says file, line, value and what to do
 │   └── NoBattles            nothing is left to rate
+├── ScoreError               a file of scores cannot be used as it is
 ├── RatingError              the battles are fine but cannot be rated as asked
 │   ├── NotConnected         groups of models never met: names the islands
 │   ├── NotConverged         an iteration ended without an answer
@@ -90,6 +91,10 @@ class BadRow(BattleError):
 
 class NoBattles(BattleError):
     """Nothing is left to rate."""
+
+
+class ScoreError(TiltyardError):
+    """A file of scores cannot be used as it is."""
 
 
 class RatingError(TiltyardError):

@@ -49,7 +49,7 @@ MissingRule = Literal["ignore", "worst"]
 """`ignore` or `worst`."""
 
 BATTLES, METHOD, INTERVALS, ELO, OTHER = "Which battles", "Method", "Intervals", "Elo", "Options"
-GOAL, ASSUMED, PRICE = "Goal", "Assumptions", "Price"
+GOAL, ASSUMED, PRICE, SCORES = "Goal", "Assumptions", "Price", "Scores"
 
 WIDTH = 116
 
@@ -412,7 +412,44 @@ class RateOptions(BattleOptions, InputOptions, LevelOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparisonOptions(BattleOptions, LevelOptions):
+class ScoreOptions(Options):
+    """How scores are read, where answers have scores and no winner."""
+
+    score: Annotated[
+        Sequence[str] | None,
+        Help(
+            "The column of scores, or the metric of a log: any that holds numbers, or true and false.",
+            default="score, correct, passed, …, or the only one",
+            group=SCORES,
+            metavar="COLUMN",
+            daily=True,
+        ),
+    ] = None
+    lower_is_better: Annotated[
+        bool, Help("Of these scores less is better: seconds, errors, cost.", group=SCORES, daily=True)
+    ] = False
+    bounds: Annotated[
+        Sequence[float] | None,
+        Help(
+            "The lowest and the highest possible score.",
+            default="0,1 where every score is 0 or 1; else unknown",
+            group=SCORES,
+            metavar="LOW,HIGH",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.score, str):
+            raise OptionError("score is a list of columns, not one text")
+        if self.bounds is not None and (len(self.bounds) != 2 or not self.bounds[0] < self.bounds[1]):
+            raise OptionError(
+                f"bounds is {','.join(f'{end:g}' for end in self.bounds)}: expected LOW,HIGH, such as 1,5."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions(BattleOptions, LevelOptions, ScoreOptions):
     """What comparing two models and comparing two runs have in common."""
 
     anytime: Annotated[

@@ -54,6 +54,8 @@ class ScoredAnswer(msgspec.Struct, frozen=True, kw_only=True):
     checksum: str | None = None
     metadata: dict[str, Any] = {}
     battles: list[dict[str, Any]] = []
+    negated: list[str] = []
+    """Metrics of which less is better: their scores are here with the other sign."""
 
 
 class ScoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -265,11 +267,19 @@ def recognise_log(part: Part) -> str | None:
 
 def read_logs(tool: str, parts: Sequence[Part], band: float) -> LoggedBattles:
     """The battles in the logs of one tool; two models may be in one log or in two."""
-    readers = {"inspect": _inspect, "promptfoo": _promptfoo, "lm-eval": _lm_eval}
+    if tool != "mt-bench":
+        return pair_scores(read_runs(tool, parts), band)
     try:
-        if tool == "mt-bench":
-            return _mt_bench(parts, band)
-        return pair_scores([run for part in parts for run in readers[tool](part)], band)
+        return _mt_bench(parts, band)
+    except DAMAGED as error:
+        raise damage(parts[0].name, error) from None
+
+
+def read_runs(tool: str, parts: Sequence[Part]) -> list[ScoredRun]:
+    """The scores in the logs of one tool, by model."""
+    readers = {"inspect": _inspect, "promptfoo": _promptfoo, "lm-eval": _lm_eval, "mt-bench": _grades}
+    try:
+        return [run for part in parts for run in readers[tool](part)]
     except DAMAGED as error:
         raise damage(parts[0].name, error) from None
 
@@ -536,12 +546,14 @@ def _lm_eval_answer(where: str, row: Mapping[str, Any], task: str, higher: Mappi
     names = [str(name) for name in listed] if isinstance(listed, list) else older
     filtered = row.get("filter")
     scores: dict[str, float] = {}
+    negated: list[str] = []
     for name in names:
         number = _as_number(row.get(name)) if not isinstance(row.get(name), str) else None
         if number is not None:
             larger_wins = higher.get(name, not SMALLER_IS_BETTER.search(name))
             metric = name if filtered in (None, "none") else f"{name},{filtered}"
             scores[metric] = number if larger_wins else -number
+            negated += [] if larger_wins else [metric]
     return ScoredAnswer(
         where=where,
         prompt=f"{task}/{row.get('doc_id')}",
@@ -549,6 +561,7 @@ def _lm_eval_answer(where: str, row: Mapping[str, Any], task: str, higher: Mappi
         fault=None if scores else "no metric that is a number",
         checksum=None if row.get("doc_hash") is None else str(row["doc_hash"]),
         metadata=_plain(row.get("doc")),
+        negated=negated,
     )
 
 
@@ -577,6 +590,21 @@ def _mt_bench(parts: Sequence[Part], band: float) -> LoggedBattles:
         rows += scored.rows
         unpaired += scored.unpaired
     return LoggedBattles(rows, unpaired)
+
+
+def _grades(part: Part) -> list[ScoredRun]:
+    """The grades of single answers in a file of MT-bench; each turn of a conversation is a prompt of its own."""
+    answers: dict[tuple[str, str | None], list[ScoredAnswer]] = defaultdict(list)
+    for where, row in _objects(part):
+        if not row.keys() >= SINGLE_KEYS - {"judgment"}:
+            raise BattleError(f"{where}: not a grade of MT-bench. Its keys are {', '.join(row)}.")
+        grade = _grade(where, row)
+        name = f"{grade.prompt}, turn {grade.repeat}"
+        answers[str(row["model"]), _judge(row)].append(msgspec.structs.replace(grade, prompt=name, repeat=1))
+    return [
+        ScoredRun(model=model, file=part.name, judge_model=judge, answers=given)
+        for (model, judge), given in answers.items()
+    ]
 
 
 def _pair_of_verdicts(where: str, row: Mapping[str, Any]) -> RawRow:

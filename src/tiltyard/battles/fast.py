@@ -198,7 +198,7 @@ def filtered(rows: str, layout: Layout, extra: str | None = None) -> str:
 
 def _field_sql(field: Field, layout: Layout) -> str:
     """How one field is read: a text to be looked at in Python, a number, or a hash."""
-    raw, cells = _reference(field.raw, layout), _cells(field.raw, layout)
+    raw, cells = cell_sql(field.raw, layout), cells_of(field.raw, layout)
     if field.kind is FieldKind.NUMBER:
         return _number(raw, cells, field)
     if field.kind is FieldKind.TIME:
@@ -227,7 +227,8 @@ def _id_hash(raw: str, cells: str, column: RawColumn) -> str:
     )
 
 
-def _reference(raw: RawColumn, layout: Layout) -> str:
+def cell_sql(raw: RawColumn, layout: Layout) -> str:
+    """A column of the filtered rows, or what is within it, as SQL."""
     prefix = RAW if layout.where is not None and layout.header.cells != "typed" else ""
     column = identifier(prefix + raw.top)
     if raw.inner is None:
@@ -237,7 +238,7 @@ def _reference(raw: RawColumn, layout: Layout) -> str:
     return f"({column} -> {path})" if layout.header.cells == "json" else f"(to_json({column}) -> {path})"
 
 
-def _cells(raw: RawColumn, layout: Layout) -> str:
+def cells_of(raw: RawColumn, layout: Layout) -> str:
     """How the values of a column are written: `json`, `text` or `typed`."""
     if layout.header.cells != "typed":
         return layout.header.cells
@@ -404,7 +405,7 @@ def load(connection: DuckDBPyConnection, rows: str, layout: Layout) -> RawBatch:
             distinct = f"SELECT DISTINCT {column} FROM stage WHERE {column} IS NOT NULL"
             connection.execute(f"CREATE TEMP TYPE {kind} AS ENUM ({distinct})")
             (texts,) = connection.execute(f"SELECT enum_range(CAST(NULL AS {kind}))").fetchone() or ([],)
-            is_json = _cells(field.raw, layout) != "text"
+            is_json = cells_of(field.raw, layout) != "text"
             values[field.name] = [json_value(text) for text in texts] if is_json else texts
             column = f"coalesce(enum_code(CAST({column} AS {kind})), {len(texts)}) AS {column}"
         outputs.append(column)

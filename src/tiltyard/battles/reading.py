@@ -195,7 +195,7 @@ class RowSource:
         """The rows as SQL, with the connection that reads them; `large_limits` allows more memory and longer lines."""
         with session(large_limits=large_limits) as connection:
             if self.frame is not None:
-                yield connection, _frame_rows(connection, self.frame)
+                yield connection, frame_rows(connection, self.frame)
                 return
             columns = [field.raw.top for field in self.layout.fields]
             if every_column or self.layout.where is not None:
@@ -218,7 +218,7 @@ def _sources(data: Any, options: ReadBattlesOptions) -> list[RowSource]:
     if is_frame(data):
         frame = reusable(data)
         with session() as connection:
-            header = _described(connection, _frame_rows(connection, frame))
+            header = described(connection, frame_rows(connection, frame))
         return [RowSource("the frame", make_layout(header, options, "the frame"), frame=frame)]
     if isinstance(data, Mapping) or not isinstance(data, Iterable):
         raise BattleError(f"battles cannot be read from a {type(data).__name__}. Give a path, a frame, or rows.")
@@ -232,7 +232,7 @@ def _sources(data: Any, options: ReadBattlesOptions) -> list[RowSource]:
     return [RowSource("the rows", make_layout(header, options, "the rows"), held=held)]
 
 
-def _frame_rows(connection: DuckDBPyConnection, frame: ReusableFrame) -> str:
+def frame_rows(connection: DuckDBPyConnection, frame: ReusableFrame) -> str:
     """What comes after FROM for a frame, given to DuckDB as it is or, where that is not possible, as a Parquet file."""
     if frame.path is not None:
         return f"read_parquet({literal(str(frame.path))})"
@@ -278,7 +278,7 @@ def _logs_apart(parts: Sequence[Part], options: ReadBattlesOptions) -> tuple[dic
 
 
 def _row_sources(parts: Sequence[Part], options: ReadBattlesOptions) -> list[RowSource]:
-    headers = [_parquet_header(part) if part.kind is FileKind.PARQUET else file_header(part) for part in parts]
+    headers = [parquet_header(part) if part.kind is FileKind.PARQUET else file_header(part) for part in parts]
     shapes = []
     for part, header in zip(parts, headers, strict=True):
         spelling = choose_format(header, options, part.name)
@@ -294,26 +294,29 @@ def _row_sources(parts: Sequence[Part], options: ReadBattlesOptions) -> list[Row
     ]
 
 
-def _parquet_header(part: Part) -> Header:
+def parquet_header(part: Part) -> Header:
+    """The columns of a Parquet file."""
     import duckdb
 
     try:
         with session() as connection:
-            return _described(connection, file_rows([part], Header({}, "typed"), ()))
+            return described(connection, file_rows([part], Header({}, "typed"), ()))
     except duckdb.Error as error:
         first = str(error).strip().splitlines()[0]
         raise BattleError(f"{part.name} cannot be read as Parquet: {first}. Check what wrote it.") from None
 
 
-def _described(connection: DuckDBPyConnection, sql: str) -> Header:
-    described = [(str(row[0]), str(row[1])) for row in connection.execute(f"DESCRIBE SELECT * FROM {sql}").fetchall()]
-    nested = [name for name, sql_type in described if sql_type.startswith("STRUCT") and not sql_type.endswith("]")]
+def described(connection: DuckDBPyConnection, sql: str) -> Header:
+    """The columns of a typed source that is given as SQL."""
+    rows = connection.execute(f"DESCRIBE SELECT * FROM {sql}").fetchall()
+    typed = [(str(row[0]), str(row[1])) for row in rows]
+    nested = [name for name, sql_type in typed if sql_type.startswith("STRUCT") and not sql_type.endswith("]")]
     inside: dict[str, Any] = {}
     if nested:
         columns = ", ".join(map(identifier, nested))
         row = connection.execute(f"SELECT {columns} FROM {sql} LIMIT 1").fetchone()
         inside = dict(zip(nested, row or (), strict=False))
-    return typed_header(described, inside)
+    return typed_header(typed, inside)
 
 
 def _equal_lines(lines: Iterable[RawRow], layout: Layout) -> int:

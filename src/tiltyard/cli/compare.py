@@ -9,6 +9,7 @@ import typer
 
 from tiltyard.cli.options import with_options
 from tiltyard.cli.output import THE_ANSWER_IS_NO, deliver, working
+from tiltyard.cli.scores import answers_text, score_answers
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import DifferenceOptions, ReadingOptions, RunsOptions, SelectionOptions, options_of
 
@@ -20,7 +21,8 @@ SHAPES: dict[str, Shape] = {".txt": "table", ".json": "json", ".md": "md", ".htm
 NewArgument = Annotated[
     str,
     typer.Argument(
-        metavar="NEW", help="The new model (with --in), or the new run: a run folder, battles, or a ratings file."
+        metavar="NEW",
+        help="The new model (with --in), its file of scores, or the new run: a folder, battles, or ratings.",
     ),
 ]
 OldArgument = Annotated[str, typer.Argument(metavar="OLD", help="The old model (with --in), or the old run.")]
@@ -42,7 +44,7 @@ InOption = Annotated[
     DifferenceOptions,
     RunsOptions,
     leave_out=["texts"],
-    daily=["by", "control", "dimension", "source", "format", "map", "anyway"],
+    daily=["by", "control", "dimension", "source", "format", "map", "anyway", "score", "lower_is_better"],
 )
 def compare_command(
     new: NewArgument,
@@ -61,13 +63,17 @@ def compare_command(
 ) -> None:
     """Is NEW better than OLD, by how much, how sure, and on which prompts.
 
-    Two models: `tiltyard compare v2 v1 --in battles.jsonl`. Two runs of the same prompts, or two ratings files:
-    `tiltyard compare runs/today runs/last-week`.
+    Two models: `tiltyard compare v2 v1 --in battles.jsonl`. Two files of scores: `tiltyard compare v2.csv v1.csv`. Two
+    runs of the same prompts, or two ratings files: `tiltyard compare runs/today runs/last-week`.
     """
     from tiltyard.decisions import Difference
 
     shape = choose_shape(format, out)
     where = (*(places or ()), *(more or ()))
+    scored = score_answers(new, old, where, given)
+    if scored is not None:
+        deliver(answers_text(scored, shape, prompts), out, exact=shape in ("md", "html"))
+        return
     answer = _answer(new, old, where, given)
     if shape == "html":
         text = _page(answer, where, given) if isinstance(answer, Difference) else _two_runs_page(answer, new, old)
@@ -80,7 +86,7 @@ def compare_command(
     DifferenceOptions,
     RunsOptions,
     leave_out=["texts", "level", "by"],
-    daily=["dimension", "source", "format", "missing"],
+    daily=["dimension", "source", "format", "missing", "score", "lower_is_better"],
 )
 def gate_command(
     new: NewArgument,
@@ -88,8 +94,13 @@ def gate_command(
     more: MorePlacesArgument = None,
     places: InOption = None,
     margin: Annotated[
-        float, typer.Option(help="By how many rating points NEW may be worse: 30 is about 54 : 46.")
-    ] = 30.0,
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="By how much NEW may be worse: rating points (30 is about 54 : 46), 2pp of shares, or a number in the "
+            "unit of the scores. (default: 30, or 2pp)",
+        ),
+    ] = None,
     alpha: Annotated[
         float, typer.Option(help="Error rate: how often equal models may be called better or worse.")
     ] = 0.05,
@@ -119,8 +130,8 @@ def gate_command(
 ) -> None:
     """May NEW replace OLD: better, not worse than the margin, worse, or cannot tell.
 
-    Exit code 0: better, or not worse. 3: worse, or cannot tell. `tiltyard gate v2 v1 --in battles.jsonl`, or two run
-    folders: `tiltyard gate runs/today runs/last-week`.
+    Exit code 0: better, or not worse. 3: worse, or cannot tell. `tiltyard gate v2 v1 --in battles.jsonl`, two files of
+    scores: `tiltyard gate v2.csv v1.csv --margin 2pp`, or two run folders: `tiltyard gate runs/today runs/last-week`.
     """
     from tiltyard.decisions import GateResult
     from tiltyard.decisions import gate as words
@@ -131,7 +142,12 @@ def gate_command(
         given["level"] = 1.0 - alpha
     if by is not None and where:
         given["by"] = [by]
-    result = _about(_answer(new, old, where, given), model).gate(margin=margin, alpha=alpha, by=by, missing=missing)
+    scored = score_answers(new, old, where, {**given, **({} if by is None else {"by": [by]})})
+    if scored is not None and len(scored) > 1:
+        metrics = [one.scores.metric for one in scored if one.scores is not None]
+        raise OptionError(f"a gate is about one metric, and there are {', '.join(metrics)}: name one with --score.")
+    found = scored[0] if scored is not None else _about(_answer(new, old, where, given), model)
+    result = found.gate(margin=margin, alpha=alpha, by=by, missing=missing)
     render = {"table": words.as_table, "md": words.as_markdown, "json": GateResult.to_json}
     for path, text in ((markdown, words.as_markdown), (junit, words.as_junit), (json, GateResult.to_json)):
         if path is not None:

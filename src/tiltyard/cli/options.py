@@ -14,7 +14,7 @@ from typer.core import TyperCommand
 
 from tiltyard.cli.output import as_flag, say
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.options import ASSUMED, BATTLES, ELO, GOAL, INTERVALS, METHOD, OTHER, PRICE, Option, options_of
+from tiltyard.options import ASSUMED, BATTLES, ELO, GOAL, INTERVALS, METHOD, OTHER, PRICE, SCORES, Option, options_of
 
 Command = Callable[..., None]
 TYPES = {
@@ -31,7 +31,7 @@ TYPES = {
     ">": "",
 }
 """How types of values are shown, in place of Typer's names for them."""
-GROUPS = (GOAL, METHOD, INTERVALS, BATTLES, ELO, ASSUMED, PRICE, OTHER)
+GROUPS = (GOAL, METHOD, INTERVALS, BATTLES, SCORES, ELO, ASSUMED, PRICE, OTHER)
 FilesArgument = Annotated[
     list[str],
     typer.Argument(

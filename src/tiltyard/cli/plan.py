@@ -13,13 +13,15 @@ from tiltyard.cli.asking import PricesOption
 from tiltyard.cli.compare import read_places
 from tiltyard.cli.options import rare, with_options
 from tiltyard.cli.output import as_flag, deliver, note
+from tiltyard.cli.scores import are_scores, read_score_files, two_names
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
-from tiltyard.options import ASSUMED, GOAL, PRICE, BattleOptions, FitOptions, Help, Options, options_of
+from tiltyard.options import ASSUMED, GOAL, PRICE, BattleOptions, FitOptions, Help, Options, ScoreOptions, options_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from tiltyard.decisions import BoardPlan, CallPrice, SamplePlan
+    from tiltyard.decisions import BoardPlan, CallPrice, Goal, SamplePlan
+    from tiltyard.decisions.score_plan import ScorePlan
 
 PlanFormat = Literal["table", "json", "md"]
 
@@ -34,8 +36,13 @@ class GoalOptions(Options):
     """What is to be shown, and how surely: the fields of `Goal`."""
 
     margin: Annotated[
-        float | None,
-        Help("Plan for a gate: the new model is to pass as not worse by more than this many points.", group=GOAL),
+        str | None,
+        Help(
+            "Plan for a gate: the new model is to pass as not worse by more than this: points, 2pp of shares, or a "
+            "number in the unit of the scores.",
+            group=GOAL,
+            metavar="N",
+        ),
     ] = None
     power: Annotated[float, Help("The chance of the wanted verdict, if the difference is as assumed.", group=GOAL)] = (
         0.8
@@ -92,6 +99,7 @@ class PriceOptions(Options):
     GoalOptions,
     BattleOptions,
     FitOptions,
+    ScoreOptions,
     AssumedOptions,
     PriceOptions,
     daily=["margin", "power", "alpha", "dimension", "format", "people", "judge"],
@@ -110,10 +118,12 @@ def plan_command(
         typer.Option("--top", help="How many more battles it takes to separate this many models at the top."),
     ] = None,
     difference: Annotated[
-        list[float] | None,
+        list[str] | None,
         typer.Option(
             "--difference",
-            help="A true difference in rating points; repeat for several. (default: 5, 10, 20, 50; 0 with --margin)",
+            metavar="N",
+            help="A true difference in rating points, 2pp of shares, or a number in the unit of the scores; repeat for "
+            "several. (default: 5, 10, 20, 50; 1pp to 10pp; 0 with --margin)",
         ),
     ] = None,
     prompts: Annotated[
@@ -130,13 +140,22 @@ def plan_command(
 ) -> None:
     """How many prompts, verdicts or votes it takes to tell models apart.
 
-    Without battles: `tiltyard plan`. From a pilot: `tiltyard plan v2 v1 --in battles.jsonl`. For a whole board:
-    `tiltyard plan --top 3 --in battles.jsonl`.
+    Without battles: `tiltyard plan`. From a pilot: `tiltyard plan v2 v1 --in battles.jsonl`, or two files of scores:
+    `tiltyard plan v2.csv v1.csv --difference 2pp`. For a whole board: `tiltyard plan --top 3 --in battles.jsonl`.
     """
     from tiltyard.decisions import Goal
+    from tiltyard.decisions.units import POINTS
 
     shape = _shape(format, out)
-    goal = Goal(**_taken(given, GoalOptions))
+    goals = _taken(given, GoalOptions)
+    margin = goals.pop("margin", None)
+    scored = _score_plan(new, old, battles, given, Goal(**goals), margin, difference or ())
+    if scored is not None:
+        render = {"json": scored.to_json, "md": scored.markdown, "table": scored.__str__}
+        deliver(render[shape](), out, exact=shape == "md")
+        return
+    points = None if difference is None else [POINTS.amount(one, "--difference") for one in difference]
+    goal = Goal(**goals, margin=None if margin is None else POINTS.amount(margin, "--margin"))
     assumed, costs = _taken(given, AssumedOptions), _taken(given, PriceOptions)
     _check_together(new, old, battles, top, assumed=assumed, given=given, judge=costs.get("judge"))
     price = _price(costs, prices, [Path(name) for name in battles or ()])
@@ -149,7 +168,7 @@ def plan_command(
         names = {"tie_rate": "ties", "flip_rate": "flips"}
         known = {"flips": 0.0} if people else {}
         assumptions = Assumptions(**known | {names.get(name, name): value for name, value in assumed.items()})
-        plan = plan_difference(assumptions, people=people, goal=goal, differences=difference, sizes=sizes, price=price)
+        plan = plan_difference(assumptions, people=people, goal=goal, differences=points, sizes=sizes, price=price)
     else:
         from tiltyard.decisions import plan_from_battles, plan_top
 
@@ -166,10 +185,34 @@ def plan_command(
         else:
             assert new is not None
             assert old is not None
-            plan = plan_from_battles(
-                data, new, old, goal=goal, differences=difference, sizes=sizes, price=price, **given
-            )
+            plan = plan_from_battles(data, new, old, goal=goal, differences=points, sizes=sizes, price=price, **given)
     deliver(_text(plan, shape), out, exact=shape == "md")
+
+
+def _score_plan(
+    new: str | None,
+    old: str | None,
+    places: list[str] | None,
+    given: dict[str, Any],
+    goal: Goal,
+    margin: str | None,
+    differences: Sequence[str],
+) -> ScorePlan | None:
+    """A plan from two files of scores, or from two models of some; None where there are no scores."""
+    if new is None or old is None or (places is None and not (Path(new).exists() and Path(old).exists())):
+        return None
+    files = places or [new, old]
+    if not are_scores(files, given):
+        return None
+    from tiltyard.decisions.score_plan import plan_from_scores
+    from tiltyard.decisions.scores import one_metric
+
+    tables, options = read_score_files(files, given)
+    if places is None:
+        new, old = two_names(tables, new, old)
+    cluster = None if options.cluster in (None, "prompt", "question_id", "none") else options.cluster
+    table = one_metric(tables)
+    return plan_from_scores(table, new, old, goal=goal, margin=margin, differences=differences, cluster=cluster)
 
 
 def _taken(given: dict[str, Any], struct: type) -> dict[str, Any]:

@@ -9,8 +9,9 @@ import typer
 
 from tiltyard.cli.options import FilesArgument, with_options
 from tiltyard.cli.output import Format, as_flag, choose_format, deliver, note, working
+from tiltyard.cli.scores import are_scores, battles_of_scores, score_boards
 from tiltyard.errors import OptionError
-from tiltyard.options import RateOptions
+from tiltyard.options import RateOptions, ScoreOptions, options_of
 
 LONG_SECONDS = 5.0
 """What takes longer is announced."""
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tiltyard.boards.inputs import Estimator
 
 
-@with_options(RateOptions)
+@with_options(RateOptions, ScoreOptions)
 def rate_command(
     files: FilesArgument,
     *,
@@ -50,6 +51,14 @@ def rate_command(
             help="Compare with this ratings file: agreement of the orders, and who moved.",
         ),
     ] = None,
+    as_battles: Annotated[
+        bool,
+        typer.Option(
+            "--as-battles",
+            help="Of scores: make battles, in which the higher score wins, and rate these. Right for grades without a "
+            "unit; it forgets by how much one is better.",
+        ),
+    ] = False,
     format: Annotated[
         Format | None, typer.Option(help="How to write it. (default: table, or what --out ends in)")
     ] = None,
@@ -65,7 +74,10 @@ def rate_command(
         typer.Option(metavar="FILE", help="Draw it too: a file that ends in .svg, .png, .pdf or .html."),
     ] = None,
 ) -> None:
-    """Rate models from files of battles: battles in, a leaderboard with intervals out."""
+    """Rate models from files of battles: battles in, a leaderboard with intervals out.
+
+    Files of scores give a board of mean scores; with --as-battles, ratings.
+    """
     from tiltyard.boards import rate_by
     from tiltyard.boards.charts import SUFFIXES, check_path
     from tiltyard.boards.rating import estimator_of, rate_as
@@ -79,14 +91,24 @@ def rate_command(
         if picture is not None:
             check_path(picture)
     shape = choose_format(format, None if drawn is not None else out)
-    options = RateOptions(**given)
+    data: Any = files
+    if given.get("engine", "duckdb") == "duckdb" and not set(files) & {"-"} and are_scores(files, given):
+        if not as_battles:
+            if drawn or plot or by or compare:
+                raise OptionError("a board of mean scores is a table: leave --by, --compare and --plot out.")
+            deliver(score_boards(files, given, shape), out, exact=shape in ("csv", "md"))
+            return
+        data = battles_of_scores(files, given)
+    elif as_battles:
+        raise OptionError("--as-battles makes battles of scores, and these are battles already: leave it out.")
+    options = RateOptions(**{name: value for name, value in given.items() if name in options_of(RateOptions)})
     estimator = estimator_of(options)
     with working("rating …"):
         if by is None:
-            boards = {"": rate_as(estimator, files, options, lambda table: _say_cost(estimator, table))}
+            boards = {"": rate_as(estimator, data, options, lambda table: _say_cost(estimator, table))}
         else:
             boards = rate_by(
-                files, by, estimator, options, pool=pool, leave_out=lambda error: note(error.spelled(as_flag))
+                data, by, estimator, options, pool=pool, leave_out=lambda error: note(error.spelled(as_flag))
             )
     if compare is not None:
         boards = {value: _compared(board, compare) for value, board in boards.items()}

@@ -37,6 +37,7 @@ from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import cluster_moves, in_both
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.ranks import FIRST_LOOK, anytime_half_width
+from tiltyard.ratings.score_differences import ScoreEstimate
 from tiltyard.types import Floats, Ints
 
 
@@ -91,6 +92,10 @@ class Contrast:
         student = float(t_quantile(level, np.array(self.degrees))) * math.sqrt(self.variance)
         return max(student, normal_quantile(level) * math.sqrt(self.own_variance))
 
+    def cut(self, level: float) -> float:
+        """Half the width of the interval in standard errors."""
+        return POINTS_PER_LOGIT * self.half_width(level) / self.error
+
     def ends(self, level: float, *, anytime: bool = False) -> tuple[float | None, float | None]:
         """The ends of the interval in rating points; None where nothing bounds it."""
         half = self.half_width(level, anytime=anytime)
@@ -112,6 +117,10 @@ class Contrast:
         if self.own_variance > 0.0:
             chances.append(float(ndtr(above / math.sqrt(self.own_variance))))
         return min(chances, key=lambda chance: abs(chance - 0.5)) if chances else 0.5
+
+
+AnyContrast = Contrast | ScoreEstimate
+"""A difference of two strengths, or of two mean scores."""
 
 
 def contrast(solved: Solved, new: str, old: str) -> Contrast:

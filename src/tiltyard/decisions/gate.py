@@ -25,17 +25,19 @@ from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
 from tiltyard.boards.estimator import check_number
 from tiltyard.boards.selection import Selection
 from tiltyard.boards.text import percent
-from tiltyard.decisions.contrast import Contrast
+from tiltyard.decisions.contrast import AnyContrast
 from tiltyard.decisions.prompts import PROMPT
+from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.decisions.words import as_markdown as difference_markdown
-from tiltyard.decisions.words import between, footnotes, plain, sample, share, signed
-from tiltyard.errors import BattleError, OptionError, RatingError
+from tiltyard.decisions.words import footnotes, plain, sample, share, size_of
+from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.options import MissingRule, check_choice
 from tiltyard.pages.tables import markdown_text
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
     from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
+    from tiltyard.decisions.score_facts import MissingScores
 DIMENSION = "dimension"
 
 
@@ -48,10 +50,10 @@ class WorstCase:
         in_favour: Counted for the new model; None where no rating comes of it.
     """
 
-    against: Contrast | None
-    in_favour: Contrast | None
+    against: AnyContrast | None
+    in_favour: AnyContrast | None
 
-    def ends(self, one: Contrast, level: float, *, anytime: bool) -> tuple[float | None, float | None]:
+    def ends(self, one: AnyContrast, level: float, *, anytime: bool) -> tuple[float | None, float | None]:
         """The ends of an interval that holds as it is and in either case; None where nothing bounds it."""
         low, high = one.ends(level, anytime=anytime)
         lower = None if self.against is None else self.against.ends(level, anytime=anytime)[0]
@@ -70,9 +72,9 @@ class WorstCase:
         return min(known, key=lambda chance: abs(chance - 0.5))
 
     def to_dict(self, level: float, *, anytime: bool) -> dict[str, Any]:
-        """Both cases as plain values, in rating points."""
+        """Both cases as plain values."""
 
-        def case(one: Contrast | None) -> dict[str, float | None] | None:
+        def case(one: AnyContrast | None) -> dict[str, float | None] | None:
             if one is None:
                 return None
             low, high = one.ends(level, anytime=anytime)
@@ -99,6 +101,21 @@ class Missing:
 
     def __len__(self) -> int:
         return len(self.verdicts)
+
+    @property
+    def counted(self) -> str:
+        """How many there are."""
+        return self.verdicts.counted
+
+    @property
+    def what(self) -> str:
+        """What is missing, for a sentence."""
+        return "matchups have no verdict"
+
+    @property
+    def advice(self) -> str:
+        """What to do about them."""
+        return ASK_AGAIN
 
     @property
     def sentence(self) -> str:
@@ -217,7 +234,7 @@ def with_missing(result: Difference, whole: Missing, of_part: Callable[[str, str
     for part in result.parts:
         lost, values = of_part(part.column, part.value), sum(one.column == part.column for one in result.parts)
         level = 1.0 - (1.0 - result.level) / values
-        estimate = _covering(part.estimate, part.contrast, lost, level, anytime=result.anytime)
+        estimate = covering(part.estimate, part.contrast, lost, level, anytime=result.anytime)
         parts.append(replace(part, estimate=estimate, missing=lost))
     for column in dict.fromkeys(part.column for part in result.parts):
         shown = {part.value for part in result.parts if part.column == column}
@@ -226,13 +243,18 @@ def with_missing(result: Difference, whole: Missing, of_part: Callable[[str, str
             unseen = replace(result.parts[0], column=column, value=value, estimate=None, contrast=None)
             why = "no battle: no matchup has a verdict"
             parts.append(replace(unseen, reason=why, missing=of_part(column, value)))
-    estimate = _covering(result.estimate, result.contrast, whole, result.level, anytime=result.anytime)
+    estimate = covering(result.estimate, result.contrast, whole, result.level, anytime=result.anytime)
     assert estimate is not None
     return replace(result, estimate=estimate, parts=tuple(parts), missing=whole)
 
 
-def _covering(
-    estimate: EstimatedDifference | None, one: Contrast | None, lost: Missing | None, level: float, *, anytime: bool
+def covering(
+    estimate: EstimatedDifference | None,
+    one: AnyContrast | None,
+    lost: Missing | MissingScores | None,
+    level: float,
+    *,
+    anytime: bool,
 ) -> EstimatedDifference | None:
     """The estimate with an interval that covers the worst case, where the rule is that."""
     if estimate is None or one is None or lost is None or lost.rule == "ignore":
@@ -242,10 +264,10 @@ def _covering(
     return replace(estimate, low=low, high=high, probability_better=worst.probability_above())
 
 
-def worst_case(fit: Callable[[bool], Contrast]) -> Callable[[], WorstCase]:
+def worst_case(fit: Callable[[bool], AnyContrast]) -> Callable[[], WorstCase]:
     """What computes both cases, once, when it is called."""
 
-    def fitted(against: bool) -> Contrast | None:
+    def fitted(against: bool) -> AnyContrast | None:
         try:
             return fit(against)
         except (BattleError, RatingError, OptionError):
@@ -265,6 +287,8 @@ Decision = Literal["better", "not_worse", "worse", "unknown"]
 
 MARGIN = 30.0
 """The default margin in rating points: a win rate of 54 : 46."""
+SHARE_MARGIN = 0.02
+"""The default margin of a share: two percentage points."""
 ALPHA = 0.05
 SMALLEST_ALPHA = 1e-6
 POWER = 0.8
@@ -305,13 +329,13 @@ class GateResult:
     Parameters:
         verdict: `better`, `not_worse`, `worse` or `unknown`.
         difference: The difference it is about.
-        margin: By how many rating points the new one may be worse.
+        margin: By how much the new one may be worse, in the unit of the difference.
         alpha: The error rate.
         anytime: Whether one may ask again as verdicts come in.
         level: Confidence level of the two-sided interval that it looks at: 1 − α, or more where α is shared.
         low: Lower end of that interval; None where nothing bounds it, or where there is none.
         high: Upper end of that interval.
-        bound: The one-sided lower bound that is compared with the margin, in rating points; None: there is none.
+        bound: The one-sided lower bound that is compared with the margin; None: there is none.
         parts: Verdicts on the values of a column, where they were asked for.
         needed: How many times as much data lets equal models pass with chance 0.8; None where that is unknown.
         missing: Whether its claim holds with every matchup without a verdict counted against it (`worst`), or they
@@ -354,7 +378,8 @@ class GateResult:
             "passed": self.passed,
             "sentence": self.sentence,
             "margin": self.margin,
-            "margin_win_rate": even_odds(-self.margin),
+            "unit": self.difference.unit.name,
+            "margin_win_rate": even_odds(-self.margin) if self.difference.scores is None else None,
             "alpha": self.alpha,
             "anytime": self.anytime,
             "level": self.level,
@@ -379,7 +404,7 @@ class GateResult:
 def judge_difference(
     result: Difference,
     *,
-    margin: float = MARGIN,
+    margin: float | str | None = None,
     alpha: float = ALPHA,
     by: str | None = None,
     missing: MissingRule = "worst",
@@ -391,18 +416,19 @@ def judge_difference(
 
     Parameters:
         result: The difference.
-        margin: By how many rating points the new one may be worse.
+        margin: By how much the new one may be worse; None: 30 rating points, or 2 percentage points of a share.
         alpha: The error rate: how often equal models may be called better or worse.
         by: A column whose values are judged too; None: only the whole.
         missing: Whether matchups without a verdict count against each claim (`worst`), or not at all (`ignore`).
     """
     check_choice("missing", missing, get_args(MissingRule))
-    check_number("margin", margin, least=0.0, most=2000.0)
+    margin = _margin(result, margin)
     if not SMALLEST_ALPHA <= alpha < 0.5:
         raise OptionError(f"alpha is {alpha:g}: expected an error rate from {SMALLEST_ALPHA:g} to 0.5, such as 0.05.")
     parts = [part for part in result.parts if part.column == by]
     if by is not None and not parts:
-        raise OptionError(f"the battles have no column {by!r} with two values or more to judge apart.")
+        what = "battles" if result.scores is None else "scores"
+        raise OptionError(f"the {what} have no column {by!r} with two values or more to judge apart.")
     each = alpha / (len(parts) + 1)
     worst = result.missing.worst() if result.missing is not None and missing == "worst" else None
     verdict, bound = decide(result.contrast, margin, each, anytime=result.anytime, worst=worst)
@@ -433,6 +459,21 @@ def judge_difference(
     )
 
 
+def _margin(result: Difference, given: float | str | None) -> float:
+    """The margin in the unit of the difference."""
+    if result.scores is None:
+        margin = POINTS.amount(MARGIN if given is None else given, "margin")
+        check_number("margin", margin, least=0.0, most=2000.0)
+        return margin
+    if given is None and not result.scores.shares:
+        raise OptionError(
+            "by how much may the new one be worse? Say it in the unit of the scores with ",
+            OptionValue("margin", 0.1),
+            ".",
+        )
+    return result.unit.amount(SHARE_MARGIN if given is None else given, "margin")
+
+
 def _judge_part(
     part: PartDifference, result: Difference, margin: float, alpha: float, missing: MissingRule
 ) -> PartVerdict:
@@ -454,9 +495,9 @@ def _judge_part(
 
 
 def decide(
-    one: Contrast, margin: float, alpha: float, *, anytime: bool, worst: WorstCase | None = None
+    one: AnyContrast, margin: float, alpha: float, *, anytime: bool, worst: WorstCase | None = None
 ) -> tuple[Decision, float | None]:
-    """The verdict on a difference, and the one-sided lower bound in points that is compared with the margin."""
+    """The verdict on a difference, and the one-sided lower bound that is compared with the margin."""
 
     def ends(level: float) -> tuple[float | None, float | None]:
         return one.ends(level, anytime=anytime) if worst is None else worst.ends(one, level, anytime=anytime)
@@ -472,15 +513,14 @@ def decide(
     return "unknown", bound
 
 
-def times_needed(one: Contrast, margin: float, alpha: float) -> float | None:
+def times_needed(one: AnyContrast, margin: float, alpha: float) -> float | None:
     """How many times as much data lets equal models pass the margin with chance 0.8."""
     from scipy.special import ndtri
 
-    error = one.error / POINTS_PER_LOGIT
-    if not one.known or margin <= 0.0 or error == 0.0:
+    if not one.known or margin <= 0.0 or one.error == 0.0:
         return None
-    wanted = (margin / POINTS_PER_LOGIT) / (one.half_width(1.0 - 2.0 * alpha) / error + float(ndtri(POWER)))
-    return (error / wanted) ** 2
+    wanted = margin / (one.cut(1.0 - 2.0 * alpha) + float(ndtri(POWER)))
+    return (one.error / wanted) ** 2
 
 
 def even_odds(points: float) -> float:
@@ -490,27 +530,27 @@ def even_odds(points: float) -> float:
 
 def gate_sentence(result: GateResult) -> str:
     """The verdict in one sentence."""
-    found, margin = result.difference, plain(result.margin)
-    size = f"{signed(found.difference)} points ({between(result.low, result.high)})"
+    found, unit = result.difference, result.difference.unit
+    margin, size = unit.named(unit.plain(result.margin)), size_of(found, result.low, result.high)
     new, old = found.new, found.old
     worse = [part.value for part in result.parts if part.verdict == "worse"]
     if result.verdict == "better":
         text = f"pass: {new} is better than {old}: {size}"
     elif result.verdict == "not_worse":
-        text = f"pass: {new} is not worse than {old} by more than {margin} points: {size}"
+        text = f"pass: {new} is not worse than {old} by more than {margin}: {size}"
     elif worse and not (result.high is not None and result.high < 0.0):
         text = f"fail: {new} is worse than {old} in {', '.join(worse)}; on the whole {size}"
     elif result.verdict == "worse":
         text = f"fail: {new} is worse than {old}: {size}"
     elif found.obstacles:
         text = f"cannot tell: {'; '.join(found.obstacles)}; here {new} is at {size} against {old}"
-    elif doubtful := [part.value for part in result.parts if part.doubtful]:
-        text = f"cannot tell: {new} may be worse than {old} in {', '.join(doubtful)}, where matchups have no verdict; "
-        text += f"{ASK_AGAIN}; on the whole {size}"
+    elif found.missing is not None and (doubtful := [part.value for part in result.parts if part.doubtful]):
+        text = f"cannot tell: {new} may be worse than {old} in {', '.join(doubtful)}, where {found.missing.what}; "
+        text += f"{found.missing.advice}; on the whole {size}"
     elif result.if_ignored != "unknown":
         text = f"cannot tell: {_turned(result)}; without them {new} is at {size} against {old}"
     else:
-        text = f"cannot tell whether {new} is worse than {old} by more than {margin} points: {size}"
+        text = f"cannot tell whether {new} is worse than {old} by more than {margin}: {size}"
     return f"{text}; {sample(found)}{_of_missing(result)}."
 
 
@@ -519,16 +559,21 @@ def _turned(result: GateResult) -> str:
     found, missing = result.difference, result.difference.missing
     assert missing is not None
     way, case = _counted_against(missing, result, for_new=result.if_ignored == "worse")
-    could = "no rating comes of it" if case is None else f"they turn {signed(found.difference)} into {case}"
-    return f"{missing.sentence}, and counted {way} {found.new} {could}; {ASK_AGAIN}, or pass --missing ignore"
+    now = found.unit.signed(found.difference)
+    could = "no rating comes of it" if case is None else f"they turn {now} into {case}"
+    return f"{missing.sentence}, and counted {way} {found.new} {could}; {missing.advice}, or pass --missing ignore"
 
 
-def _counted_against(missing: Missing, result: GateResult, *, for_new: bool) -> tuple[str, str | None]:
+def _counted_against(missing: Missing | MissingScores, result: GateResult, *, for_new: bool) -> tuple[str, str | None]:
     """Which way matchups without a verdict count against a claim, and the difference that way; None: no rating."""
     way, one = ("for", missing.worst().in_favour) if for_new else ("against", missing.worst().against)
     if one is None:
         return way, None
-    return way, f"{signed(one.points)} points ({between(*one.ends(result.level, anytime=result.anytime))})"
+    unit = result.difference.unit
+    return (
+        way,
+        f"{unit.named(unit.signed(one.points))} ({unit.between(*one.ends(result.level, anytime=result.anytime))})",
+    )
 
 
 def _of_missing(result: GateResult) -> str:
@@ -563,7 +608,8 @@ def as_markdown(result: GateResult) -> str:
 def as_junit(result: GateResult) -> str:
     """The verdict as JUnit XML: one test case for the whole and one for each category."""
     cases = [("gate", result.verdict, result.sentence)]
-    cases += [(f"{one.column} {one.value}", one.verdict, one.reason or _part_line(one)) for one in result.parts]
+    unit = result.difference.unit
+    cases += [(f"{one.column} {one.value}", one.verdict, one.reason or _part_line(one, unit)) for one in result.parts]
     suite = ElementTree.Element(
         "testsuite",
         name="tiltyard gate",
@@ -590,27 +636,33 @@ def _printable(text: str) -> str:
 
 
 def _part_lines(result: GateResult) -> list[str]:
-    return [*(f"{one.column} {one.value}: {_part_line(one)}" for one in result.parts), ""] if result.parts else []
+    unit = result.difference.unit
+    return [*(f"{one.column} {one.value}: {_part_line(one, unit)}" for one in result.parts), ""] if result.parts else []
 
 
-def _part_line(one: PartVerdict) -> str:
+def _part_line(one: PartVerdict, unit: Unit) -> str:
     if one.difference is None:
         return one.reason or "cannot tell"
-    lost = f"; {one.missing:,} matchup{'s' if one.missing != 1 else ''} without a verdict" if one.missing else ""
-    return f"{one.verdict.replace('_', ' ').replace('unknown', 'cannot tell')}, {signed(one.difference)} points{lost}"
+    what = ("matchup", "a verdict") if unit is POINTS else ("prompt", "a score of both")
+    lost = f"; {one.missing:,} {what[0]}{'s' if one.missing != 1 else ''} without {what[1]}" if one.missing else ""
+    size = unit.named(unit.signed(one.difference))
+    return f"{one.verdict.replace('_', ' ').replace('unknown', 'cannot tell')}, {size}{lost}"
 
 
 def advice(result: GateResult) -> list[str]:
     """What the margin means, and how much data it needs."""
-    odds = even_odds(result.margin)
+    odds, unit = even_odds(result.margin) if result.difference.scores is None else 0.5, result.difference.unit
     lines = []
     if abs(result.level - result.difference.level) >= 1e-9:
         why = f", because α is shared among {len(result.parts) + 1} verdicts" if result.parts else ""
-        lines.append(f"the gate looks at the {percent(result.level)} interval, {between(result.low, result.high)}{why}")
-    lines += [
-        f"a margin of {plain(result.margin)} points is a win rate of {share(1.0 - odds)} against {share(odds)}, "
-        "ties apart"
-    ]
+        lines.append(
+            f"the gate looks at the {percent(result.level)} interval, {unit.between(result.low, result.high)}{why}"
+        )
+    if result.difference.scores is None:
+        lines.append(
+            f"a margin of {plain(result.margin)} points is a win rate of {share(1.0 - odds)} against {share(odds)}, "
+            "ties apart"
+        )
     if result.needed is None:
         return lines
     prompts = _times(result.difference.n_prompts, result.needed)

@@ -14,9 +14,11 @@ from typing import Any
 from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts
 from tiltyard.battles.reading import BattleData
 from tiltyard.boards.leaderboard import whole
-from tiltyard.decisions.contrast import Contrast
-from tiltyard.decisions.gate import ALPHA, MARGIN, GateResult, Missing, judge_difference
+from tiltyard.decisions.contrast import AnyContrast
+from tiltyard.decisions.gate import ALPHA, GateResult, Missing, judge_difference
 from tiltyard.decisions.prompts import PromptScore
+from tiltyard.decisions.score_facts import MissingScores, ScoreFacts
+from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.decisions.words import as_html, as_table, sentence
 from tiltyard.errors import RunFolderError
 from tiltyard.options import MissingRule
@@ -31,17 +33,17 @@ class EstimatedDifference:
         low: Lower end of the interval; None where nothing bounds it, or where there is no interval.
         high: Upper end of the interval.
         probability_better: How sure one can be that the new one is better: one minus the one-sided p-value.
-        win_rate: Mean result of the new one against the old one: 1 won, 0 lost, a half for a tie.
+        win_rate: Mean result of the new one against the old one: 1 won, 0 lost, a half for a tie; None for scores.
         win_rate_low: Lower end of its interval.
         win_rate_high: Upper end of its interval.
-        n_battles: Battles it was estimated from.
+        n_battles: Battles, or prompts with scores, that it was estimated from.
     """
 
     difference: float
     low: float | None
     high: float | None
     probability_better: float | None
-    win_rate: float
+    win_rate: float | None
     win_rate_low: float | None
     win_rate_high: float | None
     n_battles: float
@@ -93,14 +95,16 @@ class PartDifference:
         contrast: The same in logits.
         reason: Why there is none.
         missing: Matchups without a verdict that may belong to it; None where there are none.
+        means: The mean scores of both, where the difference is one of scores.
     """
 
     column: str
     value: str
     estimate: EstimatedDifference | None
-    contrast: Contrast | None = None
+    contrast: AnyContrast | None = None
     reason: str | None = None
-    missing: Missing | None = None
+    missing: Missing | MissingScores | None = None
+    means: tuple[float, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The part as plain values."""
@@ -150,12 +154,13 @@ class Difference:
         obstacles: Why no gate may decide on these battles, whatever the interval says; usually none.
         missing: Matchups without a verdict; None where there are none, or where the battles come from no run folder.
         first_side: What being shown first is worth in points, where it was fitted; the difference is without it.
+        scores: What is known only of scores: their unit and means; None where the difference is one of ratings.
     """
 
     new: str
     old: str
     estimate: EstimatedDifference
-    contrast: Contrast
+    contrast: AnyContrast
     level: float
     direct: HeadToHead | None
     parts: tuple[PartDifference, ...]
@@ -170,8 +175,14 @@ class Difference:
     then_and_now: bool = False
     only_for: OnlyFor | None = None
     obstacles: tuple[str, ...] = ()
-    missing: Missing | None = None
+    missing: Missing | MissingScores | None = None
     first_side: float | None = None
+    scores: ScoreFacts | None = None
+
+    @property
+    def unit(self) -> Unit:
+        """The unit of the difference: rating points, percentage points, or that of the scores."""
+        return POINTS if self.scores is None else self.scores.unit
 
     @property
     def difference(self) -> float:
@@ -204,12 +215,18 @@ class Difference:
         return sentence(self)
 
     def gate(
-        self, *, margin: float = MARGIN, alpha: float = ALPHA, by: str | None = None, missing: MissingRule = "worst"
+        self,
+        *,
+        margin: float | str | None = None,
+        alpha: float = ALPHA,
+        by: str | None = None,
+        missing: MissingRule = "worst",
     ) -> GateResult:
         """Whether the new model is better, not worse than a margin, worse, or none of these for sure.
 
         Parameters:
-            margin: By how many rating points the new one may be worse.
+            margin: By how much the new one may be worse: rating points (default 30), `"2pp"` of a share (default), or
+                a number in the unit of the scores.
             alpha: The error rate: how often equal models may be called better or worse.
             by: A column whose values are judged too: one that is worse makes the verdict worse.
             missing: `worst`: the verdict holds with every matchup without a verdict counted against it, or it is
@@ -219,12 +236,15 @@ class Difference:
 
     def to_dict(self) -> dict[str, Any]:
         """The difference as plain values: what `--format json` prints."""
+        if self.scores is not None:
+            return self.scores.to_dict(self)
         shown = self.shown
         return {
             "new": self.new,
             "old": self.old,
             "sentence": self.sentence,
             "difference": self.difference,
+            "unit": self.unit.name,
             "low": self.low,
             "high": self.high,
             "level": self.level,

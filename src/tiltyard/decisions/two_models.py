@@ -33,10 +33,12 @@ from tiltyard.decisions.gate import (
 from tiltyard.decisions.obstacles import distinct, obstacles, only_for
 from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores
 from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, PartDifference, open_source
+from tiltyard.decisions.scores import difference_of_scores, one_metric, read_to_compare_scores
 from tiltyard.decisions.words import signed
 from tiltyard.errors import BattleError, NotConnected, OptionError, RatingError
 from tiltyard.options import DifferenceOptions, FitOptions, InputOptions, MissingRule, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.scores import ReadScoresOptions, holds_scores
 
 VOTER = "voter"
 EVERYTHING = ("", "")
@@ -55,11 +57,17 @@ UNLIKE = 0.01
 def difference(battles: BattleData, new: str, old: str, options: DifferenceOptions) -> Difference:
     """Whether `new` is better than `old`, by how much, and how sure that is.
 
+    From battles it is in rating points; from scores of answers, which have no winner, it is in the unit of the scores.
+
     Parameters:
-        battles: A run folder, a path, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.
+        battles: A run folder, a path, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`. Or
+            scores by prompt: files, a frame or rows with a column `model`, or a mapping from models to these.
         new: The model that stands first.
         old: The model it is compared with.
     """
+    battles = rereadable(battles)
+    if holds_scores(battles, options.part(ReadScoresOptions)):
+        return difference_of_scores(one_metric(read_to_compare_scores(battles, options)), new, old, options)
     selection, by = options.part(Selection), options.by
     estimator = make_bradley_terry(
         options, level=options.level, control=tuple(options.control or ()), slot=options.slot

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tiltyard.boards.text import CLUSTER_NAMES, percent
 from tiltyard.decisions.prompts import PromptScore
+from tiltyard.decisions.units import POINTS
 from tiltyard.pages.tables import Table, TableColumn, markdown_text
 
 if TYPE_CHECKING:
@@ -30,24 +31,7 @@ def side(low: float | None, high: float | None) -> Side:
     return "worse" if high is not None and high < 0.0 else "unclear"
 
 
-def signed(points: float) -> str:
-    """+37, −4, 0: a real minus sign."""
-    whole = round(points)
-    return f"{whole:+d}".replace("-", "−") if whole else "0"
-
-
-def plain(points: float) -> str:
-    """37, −4: a real minus sign."""
-    return f"{round(points):d}".replace("-", "−")
-
-
-def between(low: float | None, high: float | None) -> str:
-    """`12 to 61`, `12 or more`, `61 or less`, or nothing known."""
-    if low is None and high is None:
-        return "no interval"
-    if high is None:
-        return f"{plain(low or 0.0)} or more"
-    return f"{plain(high)} or less" if low is None else f"{plain(low)} to {plain(high)}"
+signed, plain, between = POINTS.signed, POINTS.plain, POINTS.between
 
 
 def sureness(probability: float | None) -> str:
@@ -69,7 +53,7 @@ def share(value: float | None) -> str:
 def sentence(difference: Difference) -> str:
     """The answer in one sentence, for a chat or the first line of a page."""
     new, old, chance = difference.new, difference.old, difference.probability_better
-    size = f"{signed(difference.difference)} points ({between(difference.low, difference.high)})"
+    size = size_of(difference, difference.low, difference.high)
     which = side(difference.low, difference.high)
     if difference.obstacles and difference.only_for is None:
         text = f"cannot tell {new} from {old}: {'; '.join(difference.obstacles)}; here {size}"
@@ -83,12 +67,26 @@ def sentence(difference: Difference) -> str:
         text = f"cannot tell {new} from {old}: {size}, {sureness(chance)} sure that {new} is better"
     if difference.only_for is not None:
         text = f"for {difference.only_for}, {text}"
-    lost = "" if difference.missing is None else f"; {difference.missing.verdicts.counted}{difference.missing.done}"
+    lost = "" if difference.missing is None else f"; {difference.missing.counted}{difference.missing.done}"
     return f"{text}; {sample(difference)}{lost}."
+
+
+def size_of(difference: Difference, low: float | None, high: float | None) -> str:
+    """The difference with an interval: `+37 points (12 to 61)`; of scores, after the two means."""
+    unit, scores = difference.unit, difference.scores
+    size = unit.named(unit.signed(difference.difference))
+    if scores is None:
+        return f"{size} ({unit.between(low, high)})"
+    means = f"{unit.mean(scores.new_mean)} against {unit.mean(scores.old_mean)}"
+    if scores.lower_is_better:
+        return f"{means}, lower is better: {size} ({unit.between(low, high)}) in its favor"
+    return f"{means}, {size} ({unit.between(low, high)})"
 
 
 def sample(difference: Difference) -> str:
     """How much data: battles, prompts, voters, and how many of the battles are between the two."""
+    if difference.scores is not None:
+        return difference.scores.sample
     text = f"{difference.n_battles:,.0f} battle{'s' if difference.n_battles != 1 else ''}"
     places = []
     if difference.n_prompts is not None:
@@ -106,7 +104,9 @@ def sample(difference: Difference) -> str:
 
 def as_table(difference: Difference, shown: int = SHOWN) -> str:
     """The table for people."""
-    lines = [difference.sentence, "", *_estimates(difference).text(), *_counts(difference)]
+    lines = [difference.sentence]
+    if difference.scores is None:
+        lines += ["", *_estimates(difference).text(), *_counts(difference)]
     for column in dict.fromkeys(part.column for part in difference.parts):
         lines += ["", f"by {column} (intervals hold for all values at once):", *_part_table(difference, column).text()]
     for title, prompts in prompt_lists(difference, shown):
@@ -117,8 +117,9 @@ def as_table(difference: Difference, shown: int = SHOWN) -> str:
 
 def as_markdown(difference: Difference, shown: int = SHOWN, *, first: str | None = None) -> str:
     """The same as Markdown."""
-    blocks = [f"**{markdown_text(first or difference.sentence)}**", _estimates(difference).markdown()]
-    blocks += [markdown_text(line) for line in _counts(difference) if line]
+    blocks = [f"**{markdown_text(first or difference.sentence)}**"]
+    if difference.scores is None:
+        blocks += [_estimates(difference).markdown(), *(markdown_text(line) for line in _counts(difference) if line)]
     for column in dict.fromkeys(part.column for part in difference.parts):
         blocks += [f"By {column} (intervals hold for all values at once):", _part_table(difference, column).markdown()]
     for title, prompts in prompt_lists(difference, shown):
@@ -130,7 +131,7 @@ def as_markdown(difference: Difference, shown: int = SHOWN, *, first: str | None
 
 def as_html(difference: Difference) -> str:
     """The same as a small piece of HTML, for notebooks."""
-    tables = [("", _estimates(difference).html())]
+    tables = [] if difference.scores is not None else [("", _estimates(difference).html())]
     columns = dict.fromkeys(part.column for part in difference.parts)
     tables += [(f"by {column}", _part_table(difference, column).html()) for column in columns]
     tables += [(title, prompt_table(difference, some).html()) for title, some in prompt_lists(difference, SHOWN)]
@@ -148,6 +149,8 @@ def prompt_lists(difference: Difference, n: int) -> list[tuple[str, list[PromptS
     """The prompts that decide it, at most `n` in a list, each list with its title; empty lists are left out."""
     new, old, prompts = difference.new, difference.old, difference.prompts
     changes = [(prompt, prompt.change or 0.0) for prompt in prompts if prompt.change]
+    if difference.scores is not None:
+        return difference.scores.deciding_prompts(prompts, new, old, n)
     if difference.then_and_now:
         fell = sorted((pair for pair in changes if pair[1] < 0.0), key=lambda pair: (pair[1], pair[0].prompt))
         rose = sorted((pair for pair in changes if pair[1] > 0.0), key=lambda pair: (-pair[1], pair[0].prompt))
@@ -166,7 +169,8 @@ def prompt_lists(difference: Difference, n: int) -> list[tuple[str, list[PromptS
 def footnotes(difference: Difference, *, missing: bool = True) -> list[str]:
     """What a reader should know about the numbers."""
     names = [CLUSTER_NAMES.get(way["column"], way["column"]) for way in difference.interval.get("clusters", ())]
-    how = f"{percent(difference.level)} intervals by {' and '.join(names) if names else 'battle'}"
+    single = "battle" if difference.scores is None else "answer"
+    how = f"{percent(difference.level)} intervals by {' and '.join(names) if names else single}"
     if difference.anytime:
         how += ", valid however often you look"
     left = [f"left out: {count:,.0f} × {reason}" for reason, count in difference.left_out.items() if count]
@@ -234,6 +238,8 @@ def _counts(difference: Difference) -> list[str]:
 
 
 def _part_table(difference: Difference, column: str) -> Table:
+    if difference.scores is not None:
+        return _score_parts(difference, column)
     heads = [column, "difference", "interval", f"{difference.new} is better", "win rate", "interval", "battles"]
     rows = [
         [part.value, part.reason or ""] if part.estimate is None else [part.value, *_numbers(part.estimate)]
@@ -243,14 +249,31 @@ def _part_table(difference: Difference, column: str) -> Table:
     return Table.of(heads, rows)
 
 
+def _score_parts(difference: Difference, column: str) -> Table:
+    unit = difference.unit
+    heads = [column, difference.new, difference.old, "difference", "interval", f"{difference.new} is better", "prompts"]
+    rows = []
+    for part in difference.parts:
+        one, means = part.estimate, part.means
+        if part.column != column:
+            continue
+        if one is None or means is None:
+            rows.append([part.value, part.reason or ""])
+            continue
+        size = [unit.signed(one.difference), unit.between(one.low, one.high), sureness(one.probability_better)]
+        rows.append([part.value, *map(unit.mean, means), *size, f"{one.n_battles:,.0f}"])
+    return Table.of(heads, rows)
+
+
 def prompt_table(difference: Difference, prompts: Sequence[PromptScore]) -> Table:
     """One row for each prompt; texts only where there are some."""
-    counts = [] if difference.then_and_now else ["won", "lost", "tied"]
+    no_counts = difference.then_and_now or difference.scores is not None
+    counts = [] if no_counts else ["won", "lost", "tied"]
     names = ("now", "then") if difference.then_and_now else (f"mean of {difference.new}", f"mean of {difference.old}")
     columns = [TableColumn("prompt"), *(TableColumn(name, left=False) for name in (*counts, *names))]
     rows = []
     for one in prompts:
-        record = [] if difference.then_and_now else [f"{value:,.0f}" for value in (one.wins, one.losses, one.ties)]
+        record = [] if no_counts else [f"{value:,.0f}" for value in (one.wins, one.losses, one.ties)]
         rows.append([_cut(one.prompt), *record, _score(one.new_score), _score(one.old_score)])
     if any(one.text for one in prompts):
         columns.append(TableColumn("text"))

@@ -106,8 +106,8 @@ def score_difference(
     """The mean of the differences of prompts, or of clusters of so many prompts (`sizes`).
 
     Parameters:
-        differences: On each prompt, the mean of the new model's scores minus that of the old one's; or the mean of these
-            over the prompts of each cluster.
+        differences: On each prompt, the mean of the new model's scores minus that of the old one's; or the mean of
+            these over the prompts of each cluster.
         spread: The highest score that was seen minus the lowest; 0 gives no interval.
         sizes: How many prompts each cluster has.
         range_of_scores: The highest possible score minus the lowest, where scores have bounds.
@@ -181,7 +181,7 @@ def anytime_cut(size: float, degrees: float, level: float) -> float:
 
     rate = ANYTIME_RATE * size
     normal = math.sqrt((1.0 + rate) / rate * (2.0 * math.log(1.0 / (1.0 - level)) + math.log1p(rate)))
-    return -float(stdtrit(degrees, ndtr(-normal)))
+    return -float(stdtrit(degrees, float(ndtr(-normal))))
 
 
 def holm_ranks(estimates: dict[tuple[int, int], ScoreEstimate], models: int, level: float) -> RankIntervals:

@@ -1,0 +1,132 @@
+"""Score files for `compare`, `gate`, `plan` and `rate`: which arguments are scores, and the answers from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tiltyard.errors import OptionError, OptionValue
+from tiltyard.options import DifferenceOptions, options_of
+
+if TYPE_CHECKING:
+    from tiltyard.decisions import Difference
+    from tiltyard.scores import ScoreTable
+
+
+def are_scores(data: Sequence[str], given: dict[str, Any]) -> bool:
+    """Whether files hold scores, by their columns; a database or a missing file does not."""
+    from tiltyard.scores import ReadScoresOptions, holds_scores
+
+    if any(place.startswith(("sqlite:", "postgresql:", "postgres:")) for place in data):
+        return False
+    return holds_scores(list(data), ReadScoresOptions.of(given))
+
+
+def read_score_files(data: Sequence[str], given: dict[str, Any]) -> tuple[list[ScoreTable], DifferenceOptions]:
+    """The scores by metric, with the options of a comparison."""
+    from tiltyard.decisions.scores import read_to_compare_scores
+
+    for name in ("anyway", "unchanged"):
+        if name in given:
+            raise OptionError(OptionValue(name), " is about two runs of battles: leave it out for scores.")
+    known = {name: value for name, value in given.items() if name in options_of(DifferenceOptions)}
+    options = DifferenceOptions(**known)
+    return read_to_compare_scores(list(data), options), options
+
+
+def two_names(tables: Sequence[ScoreTable], new: str, old: str) -> tuple[str, str]:
+    """The models of two files, of which each holds one."""
+    names = []
+    for given, models in zip((new, old), tables[0].sources, strict=True):
+        if len(models) != 1:
+            some = ", ".join(models[:6])
+            example = f"tiltyard compare {models[-1]} {models[0]} --in {given}" if models else "--in FILE"
+            raise OptionError(f"{given} holds scores of {len(models)} models ({some}): name two of them: {example}")
+        names.append(models[0])
+    return names[0], names[1]
+
+
+def score_answers(new: str, old: str, places: tuple[str, ...], given: dict[str, Any]) -> list[Difference] | None:
+    """The difference of two models by every metric; None where the data are no scores."""
+    from tiltyard.decisions.scores import difference_of_scores
+
+    files = places or (new, old)
+    if not places and not all(Path(name).exists() for name in files):
+        return None
+    if not are_scores(files, given):
+        return None
+    tables, options = read_score_files(files, given)
+    if not places:
+        new, old = two_names(tables, new, old)
+    return [difference_of_scores(table, new, old, options) for table in tables]
+
+
+def answers_text(answers: Sequence[Difference], shape: Literal["table", "json", "md", "html"], prompts: int) -> str:
+    """The answers in a format: several metrics one after the other."""
+    from tiltyard.decisions.words import as_markdown, as_table
+
+    if shape == "json":
+        if len(answers) == 1:
+            return answers[0].to_json()
+        return json.dumps({"metrics": [one.to_dict() for one in answers]}, indent=2, ensure_ascii=False) + "\n"
+    if shape == "html":
+        from tiltyard.report.score_page import score_page
+
+        return score_page(answers)
+    render = as_markdown if shape == "md" else as_table
+    texts = [render(one, prompts) for one in answers]
+    if len(answers) == 1:
+        return texts[0]
+    titled = [f"{one.scores.metric if one.scores else ''}\n\n{text}" for one, text in zip(answers, texts, strict=True)]
+    return "\n\n".join(titled)
+
+
+def score_boards(files: Sequence[str], given: dict[str, Any], shape: Literal["table", "json", "csv", "md"]) -> str:
+    """Boards of mean scores, one for each metric, in a format."""
+    from tiltyard.decisions.scores import score_board
+    from tiltyard.scores import ReadScoresOptions, read_scores
+
+    level = given.get("level", 0.95)
+    known = options_of(ReadScoresOptions)
+    strange = [name for name in given if name not in known and name != "level"]
+    if strange:
+        raise OptionError(
+            OptionValue(strange[0]),
+            " is about ratings, and these are scores: leave it out, or make battles of them with ",
+            OptionValue("as_battles", None),
+            ".",
+        )
+    reading = {name: value for name, value in given.items() if name != "level"}
+    boards = [score_board(table, level) for table in read_scores(list(files), **reading)]
+    if shape == "json":
+        return (
+            boards[0].to_json()
+            if len(boards) == 1
+            else json.dumps({"metrics": [b.to_dict() for b in boards]}, indent=2)
+        )
+    if shape == "csv":
+        return "".join(board.csv(head=place == 0) for place, board in enumerate(boards))
+    if shape == "md":
+        return "\n\n".join(
+            f"{board.table().markdown()}\n\n" + "\n".join(f"- {n}" for n in board.notes) for board in boards
+        )
+    return "\n\n".join(map(str, boards))
+
+
+def battles_of_scores(files: Sequence[str], given: dict[str, Any]) -> Any:
+    """What `rate --as-battles` rates: logs as they are, whose repeats are paired one by one; else rows of battles.
+
+    Options of reading are taken out of those given where the rows are battles already.
+    """
+    from tiltyard.battles.eval_logs import check_tie_band, recognise_log
+    from tiltyard.battles.inputs import find_parts
+    from tiltyard.scores import ReadScoresOptions, as_battles, read_scores
+
+    if any(recognise_log(part) is not None for part in find_parts(list(files))):
+        if "score" in given:
+            raise OptionError("the metrics of a log are dimensions of its battles: name one with --dimension.")
+        return list(files)
+    taken = {name: given.pop(name) for name in options_of(ReadScoresOptions) if name in given}
+    return as_battles(read_scores(list(files), **taken), check_tie_band(taken.get("tie_band")))

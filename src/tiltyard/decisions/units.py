@@ -1,0 +1,80 @@
+"""The unit of a difference: rating points, percentage points of a share, or that of the scores themselves."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tiltyard.errors import OptionError
+
+PERCENT_MARKS = ("pp", "%")
+MOST_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """How differences are written.
+
+    Parameters:
+        name: What follows a difference; empty for scores, whose unit nobody knows.
+        factor: What a difference is multiplied by.
+        digits: Digits behind the point.
+    """
+
+    name: str
+    factor: float = 1.0
+    digits: int = 0
+
+    def plain(self, value: float) -> str:
+        """37, −4, 3.8: a real minus sign."""
+        text = f"{self.factor * value:.{self.digits}f}"
+        return (text[1:] if float(text) == 0.0 and text[0] == "-" else text).replace("-", "−")
+
+    def signed(self, value: float) -> str:
+        """+37, −4, 0: a real minus sign."""
+        text = self.plain(value)
+        return text if text[0] == "−" or float(text) == 0.0 else f"+{text}"
+
+    def between(self, low: float | None, high: float | None) -> str:
+        """`12 to 61`, `12 or more`, `61 or less`, or nothing known."""
+        if low is None and high is None:
+            return "no interval"
+        if high is None:
+            return f"{self.plain(low or 0.0)} or more"
+        return f"{self.plain(high)} or less" if low is None else f"{self.plain(low)} to {self.plain(high)}"
+
+    def named(self, text: str) -> str:
+        """A number with the unit's name."""
+        return f"{text} {self.name}" if self.name else text
+
+    def mean(self, value: float) -> str:
+        """A mean score: 78.0 %, or as it is."""
+        return f"{self.plain(value)} %" if self.factor == 100.0 else self.plain(value)
+
+    def amount(self, given: float | str, option: str) -> float:
+        """A difference that somebody typed: 2pp for shares, else a number in the unit."""
+        text = str(given).strip()
+        mark = next((mark for mark in PERCENT_MARKS if text.endswith(mark)), "")
+        try:
+            number = float(text.removesuffix(mark))
+        except ValueError:
+            raise OptionError(f"{option} is {given!r}: expected a number, or percentage points such as 2pp.") from None
+        if not math.isfinite(number) or number < 0.0:
+            raise OptionError(f"{option} is {given}: expected a number that is 0 or more.")
+        if mark and self.factor != 100.0:
+            what = "rating points" if self.name == POINTS.name else "a number in the unit of the scores"
+            raise OptionError(f"{option} is {given}, and these are no shares: give {what}.")
+        if self.factor == 100.0 and not mark and number > 1.0:
+            raise OptionError(f"{option} is {given}, more than the whole: write {number:g}pp for percentage points.")
+        return number / 100.0 if mark else number
+
+
+POINTS = Unit("points")
+SHARES = Unit("percentage points", 100.0, 1)
+
+
+def unit_of_scores(half_width: float | None, spread: float) -> Unit:
+    """The unit of scores that are no shares: as many digits as their interval is worth."""
+    size = half_width if half_width and half_width > 0.0 else spread / 100.0
+    digits = 2 if size <= 0.0 else 1 - math.floor(math.log10(size))
+    return Unit("", 1.0, min(max(digits, 0), MOST_DIGITS))

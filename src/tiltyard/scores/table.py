@@ -1,0 +1,102 @@
+"""`ScoreTable`: the scores of one metric, as a mean for each model on each prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tiltyard.battles.table import Codes
+from tiltyard.errors import OptionError
+from tiltyard.types import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelScores:
+    """The scores of one model.
+
+    Parameters:
+        prompts: The prompts that it was asked, as places in the table's `prompts`, ascending.
+        mean: Its mean score on each; NaN where no answer has a score.
+        count: Answers with a score.
+        variance: Variance of the scores of one prompt; NaN with fewer than two.
+        unscored: Answers without a score.
+        low: The lowest score of an answer; NaN where there is none.
+        high: The highest.
+    """
+
+    prompts: Ints
+    mean: Floats
+    count: Ints
+    variance: Floats
+    unscored: Ints
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreTable:
+    """The scores of one metric.
+
+    Parameters:
+        metric: Its name; empty where a log has only one without a name.
+        models: The scores of each model.
+        prompts: The prompts; empty where the source does not say which answer is to which prompt.
+        columns: Category, cluster and other columns of prompts.
+        lower_is_better: Whether less is better.
+        shares: Whether every score is 0 or 1, so that a mean is a share.
+        bounds: The lowest and the highest possible score; None where they are not known.
+        sources: The models of each file, or other part, that was read.
+        skipped: Bad rows that were left out, by reason.
+        has_repeats: Whether a column numbers the repeats; else rows that repeat a prompt are taken as such.
+    """
+
+    metric: str
+    models: Mapping[str, ModelScores]
+    prompts: tuple[str, ...]
+    columns: Mapping[str, Codes]
+    lower_is_better: bool
+    shares: bool
+    bounds: tuple[float, float] | None
+    sources: tuple[tuple[str, ...], ...]
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    has_repeats: bool = False
+
+    def __getitem__(self, model: str) -> ModelScores:
+        if model not in self.models:
+            some = ", ".join(list(self.models)[:20])
+            raise OptionError(f"no score of {model!r}. Scored are {some}.")
+        return self.models[model]
+
+    @property
+    def spread(self) -> float:
+        """The highest score that was seen minus the lowest; where all are alike, by the bounds of scores."""
+        low = min(one.low for one in self.models.values())
+        high = max(one.high for one in self.models.values())
+        if not high > low and self.bounds is not None:
+            low, high = self.bounds
+        return high - low if high > low else 0.0
+
+    def only(self, *models: str) -> ScoreTable:
+        """The scores of some models, and whether these are shares."""
+        kept = {name: self[name] for name in models}
+        return ScoreTable(
+            self.metric,
+            kept,
+            self.prompts,
+            self.columns,
+            self.lower_is_better,
+            self.shares,
+            self.bounds,
+            self.sources,
+            self.skipped,
+            self.has_repeats,
+        )
+
+
+def common_prompts(new: ModelScores, old: ModelScores) -> tuple[Ints, Ints]:
+    """The places of the prompts on which both have a score, in the one and in the other."""
+    first, second = np.flatnonzero(new.count > 0), np.flatnonzero(old.count > 0)
+    _, one, other = np.intersect1d(new.prompts[first], old.prompts[second], assume_unique=True, return_indices=True)
+    return first[one], second[other]
