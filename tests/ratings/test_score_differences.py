@@ -176,7 +176,7 @@ def _cells() -> list[tuple[float, float, float]]:
 
 def coverage(n: int) -> dict[tuple[float, float, float], tuple[float, float]]:
     """In each cell, how often the interval holds the true difference, and how often it leaves out zero."""
-    up, down, low, high = _trinomial(n)
+    _, _, low, high = _trinomial(n)
     result = {}
     for p, q, rho in _cells():
         p_up = rho * max(p - q, 0.0) + (1 - rho) * p * (1 - q)

@@ -374,7 +374,8 @@ def _remarks(
     if max(int(some.max()) for some in counts) > 1:
         if not table.has_repeats:
             again = int(sum((some > 1).sum() for some in counts))
-            remarks.append(f"{again:,} prompts have several rows of a model: taken as repeats")
+            some = "1 prompt has" if again == 1 else f"{again:,} prompts have"
+            remarks.append(f"{some} several rows of a model: taken as repeats")
         remarks.append(
             "the file does not say how repeats differ (temperature, seed): the interval is for answers made alike"
         )

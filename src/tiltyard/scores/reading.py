@@ -42,7 +42,7 @@ from tiltyard.battles.fast import (
     literal,
     session,
 )
-from tiltyard.battles.formats import OTHER_NAMES, PROMPT_COLUMNS, Format, listed, recognise
+from tiltyard.battles.formats import LIKELY, OTHER_NAMES, PROMPT_COLUMNS, Format, listed, recognise
 from tiltyard.battles.frames import ReusableFrame, is_frame, reusable
 from tiltyard.battles.inputs import (
     FileKind,
@@ -88,6 +88,7 @@ SCORE_COLUMNS = (
     *("grade", "rating", "reward"),
 )
 """Usual names of the column of scores; the first one present counts."""
+TIME_COLUMNS = ("timestamp", "tstamp", "time", "date", "created_at", "index", "turn", "")
 CATEGORY_COLUMNS = ("category", "subject", "task", "dimension", "language")
 
 YES = ("true", "yes", "pass", "passed", "correct", "right", "c", "t", "y")
@@ -197,6 +198,8 @@ def _is_scores(header: Header | None, tool: str | None, name: str, options: Read
         pass
     else:
         return False
+    if {*LIKELY["model_a"], *LIKELY["model_b"]} & {*header.top_names}:
+        return False
     source = _Source(name, name, 0, header)
     mapped = _mapped(options.map)
     scores = [column.name for column in _candidates(source, mapped)]
@@ -224,7 +227,8 @@ def _candidates(source: _Source, mapped: Mapping[str, str]) -> list[RawColumn]:
     named = source.find(SCORE_COLUMNS)
     if named is not None:
         return [named]
-    taken = {*ID_COLUMNS, *MODEL_COLUMNS, *REPEAT_COLUMNS, *METRIC_COLUMNS, *CATEGORY_COLUMNS, *mapped.values()}
+    taken = {*ID_COLUMNS, *MODEL_COLUMNS, *REPEAT_COLUMNS, *METRIC_COLUMNS, *CATEGORY_COLUMNS, *TIME_COLUMNS}
+    taken |= set(mapped.values())
     return [
         column
         for name, column in source.header.columns.items()
@@ -376,14 +380,7 @@ class _Reading:
         for source in self.sources:
             self._stage(source)
         self._tell_files_apart()
-        columns = "".join(f", min({identifier(f'of {name}')}) AS {identifier(f'of {name}')}" for name in self.columns)
-        self.connection.execute(
-            "CREATE TEMP TABLE means AS SELECT model, metric, prompt, avg(score ORDER BY score) AS mean, "
-            "CAST(count(score) AS INTEGER) AS n, var_samp(score ORDER BY score) AS variance, min(score) AS low, "
-            "max(score) AS high, coalesce(bool_and(score = 0 OR score = 1), true) AS is_share, "
-            f"CAST(count(*) - count(score) AS INTEGER) AS unscored, bool_or(down) AS down{columns} "
-            "FROM answers GROUP BY model, metric, prompt"
-        )
+        self._take_means()
         metrics = [
             str(row[0]) for row in self._rows("SELECT metric, min(number) FROM answers GROUP BY 1 ORDER BY 2, 1")
         ]
@@ -400,6 +397,23 @@ class _Reading:
                 f"{self.sources[0].name} holds no score. Check the file, or the condition (", OptionValue("where"), ")."
             )
         return [self._table(metric) for metric in metrics]
+
+    def _take_means(self) -> None:
+        """Make one row of each model, metric and prompt.
+
+        A sum of three scores or more depends on their order, which threads may change: then they are put in order.
+        """
+        columns = "".join(f", min({identifier(f'of {name}')}) AS {identifier(f'of {name}')}" for name in self.columns)
+        for order in ("", " ORDER BY score"):
+            self.connection.execute(
+                f"CREATE OR REPLACE TEMP TABLE means AS SELECT model, metric, prompt, avg(score{order}) AS mean, "
+                f"CAST(count(score) AS INTEGER) AS n, var_samp(score{order}) AS variance, min(score) AS low, "
+                "max(score) AS high, coalesce(bool_and(score = 0 OR score = 1), true) AS is_share, min(number) AS "
+                f"number, CAST(count(*) - count(score) AS INTEGER) AS unscored, bool_or(down) AS down{columns} "
+                "FROM answers GROUP BY model, metric, prompt"
+            )
+            if self._rows("SELECT coalesce(max(n), 0) FROM means WHERE prompt IS NOT NULL")[0][0] <= 2:
+                break
 
     def _choose_columns(self) -> None:
         known = [name for name in CATEGORY_COLUMNS if all(name in source.header for source in self.sources)]
@@ -505,7 +519,10 @@ class _Reading:
 
     def _tell_files_apart(self) -> None:
         """Give one model in two files two names, where the files share prompts: v1/scores.csv and v2/scores.csv."""
-        twice = self._rows(
+        shared = self._rows(
+            "SELECT 1 FROM (SELECT DISTINCT item, model FROM answers) GROUP BY model HAVING count(*) > 1"
+        )
+        twice = shared and self._rows(
             "SELECT model FROM (SELECT DISTINCT item, model, metric, prompt FROM answers) WHERE prompt IS NOT NULL "
             "GROUP BY model, metric, prompt HAVING count(*) > 1 LIMIT 1"
         )
@@ -522,8 +539,9 @@ class _Reading:
         this = f"metric = {literal(metric)}"
         columns = "".join(f", min({identifier(f'of {name}')}) AS {identifier(f'of {name}')}" for name in self.columns)
         self.connection.execute(
-            "CREATE OR REPLACE TEMP TABLE prompts AS SELECT CAST(row_number() OVER (ORDER BY prompt) - 1 AS INTEGER) "
-            f"AS code, * FROM (SELECT prompt{columns} FROM means WHERE {this} AND prompt IS NOT NULL GROUP BY prompt)"
+            "CREATE OR REPLACE TEMP TABLE prompts AS SELECT CAST(row_number() OVER (ORDER BY first, prompt) - 1 AS "
+            f"INTEGER) AS code, * FROM (SELECT prompt, min(number) AS first{columns} FROM means "
+            f"WHERE {this} AND prompt IS NOT NULL GROUP BY prompt)"
         )
         prompts = self.connection.execute("SELECT * FROM prompts ORDER BY code").fetchnumpy()
         names = tuple(prompts["prompt"].tolist())
@@ -557,34 +575,29 @@ class _Reading:
         )
 
     def _models(self, this: str, *, paired: bool) -> dict[str, ModelScores]:
-        query = (
-            "SELECT m.model, p.code, m.mean, m.n, m.variance, m.unscored, m.low, m.high FROM means m JOIN prompts p "
-            f"USING (prompt) WHERE m.{this} ORDER BY m.model, p.code"
-            if paired
-            else "SELECT model, CAST(row_number() OVER (PARTITION BY model) AS INTEGER) AS code, score AS mean, "
-            "CAST(score IS NOT NULL AS INTEGER) AS n, CAST(NULL AS DOUBLE) AS variance, "
-            "CAST(score IS NULL AS INTEGER) AS unscored, score AS low, score AS high FROM answers "
-            f"WHERE {this} ORDER BY model, number"
-        )
-        fetched = self.connection.execute(query).fetchnumpy()
-        labels, start = np.unique(fetched["model"].astype(str), return_index=True)
-        ends = [*start[1:].tolist(), len(fetched["model"])]
+        """The scores of each model; without prompts every answer is one of its own."""
         result = {}
-        for name, first, last in zip(labels.tolist(), start.tolist(), ends, strict=True):
-            own = {
-                key: np.ma.filled(value[first:last].astype(float), np.nan)
-                for key, value in fetched.items()
-                if key != "model"
-            }
-            scored = own["n"] > 0
+        for (name,) in self._rows(f"SELECT DISTINCT model FROM means WHERE {this} ORDER BY model"):
+            own = f"{this} AND model = {literal(str(name))}"
+            query = (
+                "SELECT p.code, m.mean, m.n, m.variance, m.unscored, m.low, m.high FROM (SELECT * FROM means WHERE "
+                f"{own}) m JOIN prompts p USING (prompt) ORDER BY p.code"
+                if paired
+                else "SELECT CAST(row_number() OVER () AS INTEGER) AS code, score AS mean, CAST(score IS NOT NULL AS "
+                "INTEGER) AS n, CAST(NULL AS DOUBLE) AS variance, CAST(score IS NULL AS INTEGER) AS unscored, "
+                f"score AS low, score AS high FROM answers WHERE {own} ORDER BY number, score"
+            )
+            fetched = self.connection.execute(query).fetchnumpy()
+            floats = {key: np.ma.filled(value.astype(float), np.nan) for key, value in fetched.items()}
+            scored = floats["n"] > 0
             result[str(name)] = ModelScores(
-                prompts=own["code"].astype(np.int64),
-                mean=own["mean"],
-                count=own["n"].astype(np.int64),
-                variance=own["variance"],
-                unscored=own["unscored"].astype(np.int64),
-                low=float(own["low"][scored].min()) if scored.any() else np.nan,
-                high=float(own["high"][scored].max()) if scored.any() else np.nan,
+                prompts=floats["code"].astype(np.int64),
+                mean=floats["mean"],
+                count=floats["n"].astype(np.int64),
+                variance=floats["variance"],
+                unscored=floats["unscored"].astype(np.int64),
+                low=float(floats["low"][scored].min()) if scored.any() else np.nan,
+                high=float(floats["high"][scored].max()) if scored.any() else np.nan,
             )
         return result
 

@@ -1,0 +1,76 @@
+"""`compare`, `gate`, `plan` and `rate` on files of scores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+LOGS = Path(__file__).parents[1] / "battles" / "logs"
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path) -> None:
+    moves = {"v2": (1, 0), "v1": (0, 1)}
+    for model, (up, down) in moves.items():
+        scores = [up if n < 23 else down if n < 28 else int(n < 161) for n in range(200)]
+        lines = ["id,correct,f1", *(f"{n},{score},{score / 2}" for n, score in enumerate(scores))]
+        (tmp_path / f"{model}.csv").write_text("\n".join(lines) + "\n")
+
+
+def test_two_files_are_answered_in_one_sentence(tiltyard: Run) -> None:
+    done = tiltyard("compare", "v2.csv", "v1.csv")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(
+        "v2 is better than v1: 78.0 % against 69.0 %, +9.0 percentage points (3.8 to 14.2), more than 99.9 % sure; "
+        "200 prompts.\n"
+    )
+
+
+def test_several_metrics_are_several_answers(tiltyard: Run) -> None:
+    done = tiltyard("compare", "v2.csv", "v1.csv", "--score", "correct", "--score", "f1", "--format", "json")
+    assert [one["metric"] for one in json.loads(done.stdout)["metrics"]] == ["correct", "f1"]
+    done = tiltyard("gate", "v2.csv", "v1.csv", "--score", "correct", "--score", "f1")
+    assert done.returncode == 1
+    assert "name one with --score" in done.stderr
+
+
+def test_the_gate_exits_with_0_and_3_and_writes_junit(tiltyard: Run, tmp_path: Path) -> None:
+    done = tiltyard("gate", "v2.csv", "v1.csv", "--margin", "2pp", "--junit", "gate.xml")
+    assert (done.returncode, done.stdout.split(":")[0]) == (0, "pass")
+    assert 'failures="0"' in (tmp_path / "gate.xml").read_text()
+    assert tiltyard("gate", "v1.csv", "v2.csv", "--margin", "2pp").returncode == 3
+    assert tiltyard("gate", "v1.csv", "v2.csv", "--score", "f1", "--margin", "0.2").returncode == 0
+    wrong = tiltyard("gate", "v2.csv", "v1.csv", "--margin", "two")
+    assert (wrong.returncode, "expected a number" in wrong.stderr) == (1, True)
+
+
+def test_a_plan_and_a_board(tiltyard: Run, tmp_path: Path) -> None:
+    assert tiltyard("plan", "v2.csv", "v1.csv", "--difference", "2pp").stdout.startswith(
+        "to see +2.0 percentage points"
+    )
+    board = tiltyard("rate", "v1.csv", "v2.csv")
+    assert [line.split()[0] for line in board.stdout.splitlines()[2:4]] == ["v2", "v1"]
+    ratings = tiltyard("rate", "v1.csv", "v2.csv", "--as-battles")
+    assert "Bradley–Terry · 200 battles" in ratings.stdout
+    refused = tiltyard("rate", "v1.csv", "v2.csv", "--ties", "half")
+    assert "make battles of them with --as-battles" in refused.stderr
+    (tmp_path / "b.jsonl").write_text('{"model_a":"a","model_b":"b","winner":"model_a","source":"human"}\n')
+    assert "these are battles already" in tiltyard("rate", "b.jsonl", "--as-battles").stderr
+
+
+def test_the_page_is_one_file(tiltyard: Run, tmp_path: Path) -> None:
+    assert tiltyard("compare", "v2.csv", "v1.csv", "--out", "answer.html").returncode == 0
+    page = (tmp_path / "answer.html").read_text(encoding="utf-8")
+    assert "78.0 % against 69.0 %" in page
+    assert "<script" not in page
+
+
+def test_two_logs_of_inspect_are_answered_in_percentage_points(tiltyard: Run) -> None:
+    files = [str(LOGS / "birds_v2.eval"), str(LOGS / "birds_v1.eval")]
+    done = tiltyard("compare", *files, "--score", "match")
+    assert "mockllm/v2" in done.stdout
+    assert "percentage points" in done.stdout
