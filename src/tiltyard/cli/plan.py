@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -154,7 +155,7 @@ def plan_command(
         render = {"json": scored.to_json, "md": scored.markdown, "table": scored.__str__}
         deliver(render[shape](), out, exact=shape == "md")
         return
-    points = None if difference is None else [POINTS.amount(one, "--difference") for one in difference]
+    points = None if difference is None else [POINTS.amount(one, "--difference", least=-math.inf) for one in difference]
     goal = Goal(**goals, margin=None if margin is None else POINTS.amount(margin, "--margin"))
     assumed, costs = _taken(given, AssumedOptions), _taken(given, PriceOptions)
     _check_together(new, old, battles, top, assumed=assumed, given=given, judge=costs.get("judge"))

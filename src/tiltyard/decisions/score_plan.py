@@ -138,7 +138,7 @@ def plan_from_scores(
         if table.shares
         else [part * deviation for part in PARTS_OF_SPREAD]
     )
-    wanted = [unit.amount(one, "difference") for one in differences] or list(default)
+    wanted = [unit.amount(one, "difference", least=-np.inf) for one in differences] or list(default)
     tail = goal.alpha if limit is not None or goal.one_sided else goal.alpha / 2
     rows = []
     for one in wanted:

@@ -61,13 +61,14 @@ class PairedScores:
     @classmethod
     def of(cls, table: ScoreTable, new: ModelScores, old: ModelScores) -> PairedScores:
         """Every prompt on which at least one has a score."""
-        every = np.union1d(new.prompts[new.count > 0], old.prompts[old.count > 0])
         means = []
         for one in (new, old):
-            mean = np.full(len(every), np.nan)
+            mean = np.full(len(table.prompts), np.nan)
             scored = one.count > 0
-            mean[np.searchsorted(every, one.prompts[scored])] = one.mean[scored]
+            mean[one.prompts[scored]] = one.mean[scored]
             means.append(mean)
+        every = np.flatnonzero(~np.isnan(means[0]) | ~np.isnan(means[1]))
+        means = [mean[every] for mean in means]
         return cls(table, every, means[0], means[1], -1.0 if table.lower_is_better else 1.0)
 
     def only(self, kept: Any) -> PairedScores:

@@ -51,7 +51,7 @@ class Unit:
         """A mean score: 78.0 %, or as it is."""
         return f"{self.plain(value)} %" if self.factor == 100.0 else self.plain(value)
 
-    def amount(self, given: float | str, option: str) -> float:
+    def amount(self, given: float | str, option: str, *, least: float = 0.0) -> float:
         """A difference that somebody typed: 2pp for shares, else a number in the unit."""
         text = str(given).strip()
         mark = next((mark for mark in PERCENT_MARKS if text.endswith(mark)), "")
@@ -59,12 +59,12 @@ class Unit:
             number = float(text.removesuffix(mark))
         except ValueError:
             raise OptionError(f"{option} is {given!r}: expected a number, or percentage points such as 2pp.") from None
-        if not math.isfinite(number) or number < 0.0:
-            raise OptionError(f"{option} is {given}: expected a number that is 0 or more.")
+        if not math.isfinite(number) or number < least:
+            raise OptionError(f"{option} is {given}: expected a number that is {least:g} or more.")
         if mark and self.factor != 100.0:
             what = "rating points" if self.name == POINTS.name else "a number in the unit of the scores"
             raise OptionError(f"{option} is {given}, and these are no shares: give {what}.")
-        if self.factor == 100.0 and not mark and number > 1.0:
+        if self.factor == 100.0 and not mark and abs(number) > 1.0:
             raise OptionError(f"{option} is {given}, more than the whole: write {number:g}pp for percentage points.")
         return number / 100.0 if mark else number
 

@@ -142,10 +142,13 @@ class _Source:
 
 
 def holds_scores(data: Any, options: ReadScoresOptions) -> bool:
-    """Whether data are scores: those with a winner are battles, others with a column of numbers or flags are scores."""
+    """Whether data are scores: those with a winner are battles, others with a column of numbers or flags are scores.
+
+    A tie band says that scores of a log are to be battles.
+    """
     if isinstance(data, ScoreTable) or options.score or options.lower_is_better or options.bounds:
         return True
-    if isinstance(data, BattleTable):
+    if isinstance(data, BattleTable) or options.tie_band is not None:
         return False
     if isinstance(data, Mapping):
         return True
@@ -633,7 +636,8 @@ def _score_sql(column: RawColumn, layout: Layout) -> str:
         number = f"CAST({cell} AS DOUBLE)"
         return f"CASE WHEN isnan({number}) THEN NULL ELSE {number} END"
     text = f"lower({_text_sql(column, layout)})"
-    number = f"TRY_CAST({text} AS DOUBLE)"
+    plain = f"({cell} ->> '$')" if cells == "json" else f"CAST({cell} AS VARCHAR)"
+    number = f"TRY_CAST({plain} AS DOUBLE)"
     words = {value: ", ".join(map(literal, some)) for value, some in (("1.0", YES), ("0.0", NO), ("NULL", NOTHING))}
     cases = " ".join(f"WHEN {text} IN ({some}) THEN {value}" for value, some in words.items())
     known = f"WHEN isfinite({number}) THEN {number} WHEN {text} IS NULL THEN NULL {cases}"

@@ -98,5 +98,7 @@ class ScoreTable:
 def common_prompts(new: ModelScores, old: ModelScores) -> tuple[Ints, Ints]:
     """The places of the prompts on which both have a score, in the one and in the other."""
     first, second = np.flatnonzero(new.count > 0), np.flatnonzero(old.count > 0)
-    _, one, other = np.intersect1d(new.prompts[first], old.prompts[second], assume_unique=True, return_indices=True)
-    return first[one], second[other]
+    own, other = new.prompts[first], old.prompts[second]
+    place = np.searchsorted(other, own)
+    found = np.flatnonzero(np.append(other, -1)[place] == own)
+    return first[found], second[place[found]]
