@@ -246,7 +246,9 @@ def test_columns_under_other_names_and_logs_with_scores_are_compared_too(tiltyar
     planned = [tiltyard("plan", "v2", "v1", "--in", *file, "--format", "json").stdout for file in ((plain,), mapped)]
     assert planned[0] == planned[1]
     logs = [word for path in sorted(LOGS.glob("*.eval")) for word in ("--in", str(path))]
-    done = tiltyard("compare", "mockllm/v2", "mockllm/v1", *logs, "--dimension", "match", "--format", "json")
-    assert json.loads(done.stdout)["n_prompts"] == 3
+    done = tiltyard("compare", "mockllm/v2", "mockllm/v1", *logs, "--score", "match", "--format", "json")
+    assert (json.loads(done.stdout)["n_prompts"], json.loads(done.stdout)["unit"]) == (3, "percentage points")
+    done = tiltyard("compare", "mockllm/v2", "mockllm/v1", *logs, "--dimension", "match")
+    assert "--score match names the metric" in done.stderr
     done = tiltyard("compare", "mockllm/v2", "mockllm/v1", *logs, "--tie-band", "-1")
     assert done.stderr == "tiltyard: tie_band is -1.0: expected a difference of scores that is 0 or more\n"

@@ -131,7 +131,10 @@ def read_to_compare_scores(data: Any, options: DifferenceOptions) -> list[ScoreT
 
 def check_no_battles(options: DifferenceOptions) -> None:
     """Refuse options that only battles have."""
-    for name in ("ties", "control", "slot", "source", "dimension", "default_source", "tie_band"):
+    if options.dimension is not None:
+        chosen, score = OptionValue("dimension"), OptionValue("score", options.dimension)
+        raise OptionError(chosen, " is about battles, and these are scores: ", score, " names the metric.")
+    for name in ("ties", "control", "slot", "source", "default_source", "tie_band"):
         if getattr(options, name) not in (None, ()):
             raise OptionError(OptionValue(name), " is about battles, and these are scores: leave it out.")
 
