@@ -413,7 +413,7 @@ def noise_of(table: ScoreTable, names: tuple[str, str]) -> RepeatNoise | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreEntry:
+class MeanEntry:
     """One model of a board of mean scores.
 
     Parameters:
@@ -450,7 +450,7 @@ class ScoreBoard:
     """
 
     metric: str
-    entries: tuple[ScoreEntry, ...]
+    entries: tuple[MeanEntry, ...]
     unit: Unit
     level: float
     notes: tuple[str, ...]
@@ -468,7 +468,7 @@ class ScoreBoard:
 
     def to_dict(self) -> dict[str, Any]:
         """The board as plain values."""
-        entries = [{name: getattr(one, name) for name in ScoreEntry.__slots__} for one in self.entries]
+        entries = [{name: getattr(one, name) for name in MeanEntry.__slots__} for one in self.entries]
         return {
             "metric": self.metric,
             "unit": self.unit.name,
@@ -483,9 +483,7 @@ class ScoreBoard:
 
     def csv(self, *, head: bool = True) -> str:
         """The board as CSV, with the metric in the first column."""
-        records = [
-            {"metric": self.metric, **{k: getattr(one, k) for k in ScoreEntry.__slots__}} for one in self.entries
-        ]
+        records = [{"metric": self.metric, **{k: getattr(one, k) for k in MeanEntry.__slots__}} for one in self.entries]
         text = Table.of_records(records).csv()
         return text if head else text.partition("\n")[2]
 
@@ -519,7 +517,7 @@ def score_board(table: ScoreTable, level: float = 0.95) -> ScoreBoard:
     place, could = ranks(sign * values), holm_ranks(pairs, len(names), level)
     widest = max((one.error for one in means if one.known), default=0.0)
     entries = [
-        ScoreEntry(
+        MeanEntry(
             name,
             int(place[i]),
             int(could.low[i]),
