@@ -29,9 +29,9 @@ FURTHER = {
         voting.TooLate voting.NoVote voting.NothingToRender reasons.BadReason voting.NotInvited voting.TooBusy
         voting.TooMany""",
     "tiltyard.web": "settings.SiteSettings app.create_app serving.serve",
-    "tiltyard.errors": """TiltyardError BattleError BadRow NoBattles ScoreError RatingError NotConnected NotConverged TooLarge
-        BankError ConfigError JudgingError ModelError TryLater Refused QuestionRefused BudgetReached RunFolderError
-        OptionError MissingExtra ArenaError StoreError""",
+    "tiltyard.errors": """TiltyardError BattleError BadRow NoBattles ScoreError RatingError NotConnected
+        NotConverged TooLarge BankError ConfigError JudgingError ModelError TryLater Refused QuestionRefused
+        BudgetReached RunFolderError OptionError MissingExtra ArenaError StoreError""",
 }
 """The public names of modules that export none themselves."""
 EXPORTING = (
