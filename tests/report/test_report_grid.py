@@ -88,8 +88,8 @@ def test_the_rest_of_a_long_grid_is_folded_and_sorted_with_the_others(tab: Tab, 
     assert nets == sorted(nets)
     assert nets[0] < nets[-1]
     tab.scripts(on=False)
-    tab.open(path)
-    assert "4 more prompts" in tab.shown()
+    tab.open(path, "results")
+    assert "4 more prompts" in tab.shown(), "a link into a folded section opens it"
     assert tab.complaints == []
 
 

@@ -602,15 +602,12 @@ def _part_line(one: PartVerdict) -> str:
 
 def advice(result: GateResult) -> list[str]:
     """What the margin means, and how much data it needs."""
-    odds = even_odds(result.margin)
     lines = []
     if abs(result.level - result.difference.level) >= 1e-9:
         why = f", because α is shared among {len(result.parts) + 1} verdicts" if result.parts else ""
         lines.append(f"the gate looks at the {percent(result.level)} interval, {between(result.low, result.high)}{why}")
-    lines += [
-        f"a margin of {plain(result.margin)} points is a win rate of {share(1.0 - odds)} against {share(odds)}, "
-        "ties apart"
-    ]
+    wins = share(1.0 - even_odds(result.margin))
+    lines.append(f"a margin of {plain(result.margin)} points: a model that much worse wins {wins} of decided battles")
     if result.needed is None:
         return lines
     prompts = _times(result.difference.n_prompts, result.needed)
