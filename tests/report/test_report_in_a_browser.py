@@ -120,7 +120,7 @@ def test_dark_readers_get_a_dark_page_and_printers_a_white_one(tab: Tab, small_r
     tab.screen(794, 1123, dark=True, media="print")
     assert len({light, dark, tab.evaluate(paper)}) == 3
     assert tab.evaluate(paper) == "rgb(255, 255, 255)"
-    assert tab.evaluate("getComputedStyle(document.querySelector('.filter')).display") == "none"
+    assert tab.evaluate("getComputedStyle(document.querySelector('#filter')).display") == "none"
 
 
 def test_everything_that_scrolls_can_be_reached_by_keyboard(tab: Tab, small_run: Path) -> None:

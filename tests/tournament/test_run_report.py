@@ -100,7 +100,7 @@ def test_rubric_and_judge_prompt_are_on_the_page_in_full_and_are_what_was_sent(r
     code = user[len("[PROMPT ") :].partition("]")[0]
     material = {"{code}": code, "{prompt}": FRANCE, "{one answer}": first, "{the other answer}": second}
     assert re.sub(r"\{.*?\}", lambda name: material[name.group()], sent["user"]) == user
-    shown = page_of(run).partition('<section id="asked">')[2].partition('<section id="usage">')[0]
+    shown = page_of(run).partition('<section id="asked">')[2].partition('<details class="fold">')[0]
     assert all(text in html.unescape(shown) for text in (RUBRIC, sent["system"], sent["user"]))
     assert "<b>what" not in shown  # it is text, not markup
     assert (shown.count("<details"), shown.count("<details open")) == (2 * 3, 0)
