@@ -13,7 +13,8 @@ from tiltyard.pages.figures import percent, plural
 from tiltyard.report import sections
 from tiltyard.report.counts import behaviour, verdict_counts
 from tiltyard.report.run import Dimension, Run
-from tiltyard.tournament.ratings import EVEN, JudgeHabits, is_uneven
+from tiltyard.tournament.ratings import EVEN, is_uneven
+from tiltyard.validity.agreement import Estimate
 
 MOST_IN_TITLE = 4
 """How many entrants a title names."""
@@ -157,28 +158,24 @@ def _habits(run: Run) -> list[WeakPoint]:
         bad = any(one.unreliable for one in known.values())
         rest = ". A guessing judge does so in 50 to 67 %: do not rely on this." if bad else "; these count as ties."
         points.append(WeakPoint(text + rest, "h0", strong=bad))
-    for which, choose in (("first", _above), ("second", _below)):
-        slots = {name: one.first_slot.value for name, one in known.items() if choose(one, "first_slot")}
-        if slots:
-            shares = {name: value if which == "first" else 1 - value for name, value in slots.items()}
+    for which, above in (("first", True), ("second", False)):
+        shares = _uneven({name: one.first_slot for name, one in known.items()}, above=above)
+        if shares:
             one_order = any(one.flips.value is None for one in known.values())
             rest = "Only one order was judged." if one_order else "Both orders were judged, so nobody gains by it."
             points.append(WeakPoint(f"It chose the answer shown {which} in {_each(shares)} of verdicts. {rest}", "h0"))
-    for which, choose in (("Longer", _above), ("Shorter", _below)):
-        shares = {name: one.longer.value for name, one in known.items() if choose(one, "longer")}
+    for which, above in (("Longer", True), ("Shorter", False)):
+        shares = _uneven({name: one.longer for name, one in known.items()}, above=above)
         if shares:
-            shares = shares if which == "Longer" else {name: 1 - value for name, value in shares.items()}
             text = f"{which} answers won {_each(shares)} of decisive judgments: part of the ratings may be length."
             points.append(WeakPoint(text, "h0"))
     return points
 
 
-def _above(habits: JudgeHabits, name: str) -> bool:
-    return is_uneven(getattr(habits, name)) and getattr(habits, name).value > EVEN
-
-
-def _below(habits: JudgeHabits, name: str) -> bool:
-    return is_uneven(getattr(habits, name)) and getattr(habits, name).value < EVEN
+def _uneven(estimates: Mapping[str, Estimate], *, above: bool) -> dict[str, float]:
+    """The shares that lie above a half by more than chance; or below, then as the shares of the other side."""
+    known = {name: one.value for name, one in estimates.items() if one.value is not None and is_uneven(one)}
+    return {name: value if above else 1 - value for name, value in known.items() if (value > EVEN) == above}
 
 
 def _each(shares: Mapping[str, float]) -> str:
