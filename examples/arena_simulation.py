@@ -6,8 +6,8 @@ model gain? Needs the extra: pip install '.[arena]'.
 Run it: python examples/arena_simulation.py
 """
 
-from tiltyard.arena.simulation.population import Attack
 from tiltyard.arena.simulation import SimulationSettings, simulate
+from tiltyard.arena.simulation.population import Attack
 
 
 def main() -> None:
