@@ -198,7 +198,7 @@ class MissingExtra(TiltyardError):
     """An optional part is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs the [{extra}] extra. Install it: pip install 'tiltyard[{extra}]'")
+        super().__init__(f"{what} needs the [{extra}] extra. In the folder of your clone: pip install '.[{extra}]'")
 
 
 class ArenaError(TiltyardError):

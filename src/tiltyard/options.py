@@ -581,9 +581,7 @@ class PlaceOptions(Options):
     n_battles: Annotated[int, _help("Battles to judge at most.", daily=True, least=1)] = 100
     bootstraps: Annotated[int, _help("Bootstrap rounds over prompts; 0 means sandwich intervals.", least=0)] = 1000
     seed: Annotated[int, _help("Seed of sampling, sides and bootstrap.", least=0)] = 0
-    languages: Annotated[
-        Sequence[str], _help("Only battles in these languages (en,fr).", metavar="LANGUAGE,…", daily=True)
-    ] = ()
+    languages: Annotated[Sequence[str], _help("Only battles in these languages (en,fr).", metavar="LANGUAGE,…")] = ()
     per_language: Annotated[int | None, _help("At most N judged battles per language.", least=1)] = None
     min_opponent_battles: Annotated[int, _help("Human battles that an opponent must have.", least=1)] = 500
     rubric: Annotated[Path | None, _help("The rubric to judge by.", default="a general one", daily=True)] = None

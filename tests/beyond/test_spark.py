@@ -340,7 +340,7 @@ def test_without_the_extra_one_line_says_how_to_install_it() -> None:
     done = run(script + "from tiltyard.cli.main import main; main()")
     assert done.returncode == 1
     assert done.stderr == (
-        "tiltyard: the spark engine needs the [spark] extra. Install it: pip install 'tiltyard[spark]'\n"
+        "tiltyard: the spark engine needs the [spark] extra. In the folder of your clone: pip install '.[spark]'\n"
     )
 
 

@@ -284,7 +284,7 @@ def test_a_board_too_large_for_memory_is_refused_before_work_starts(
     [
         (
             ("--out", "board.doc"),
-            "--out board.doc: a leaderboard is written as .json, .csv, .md, .txt, or drawn as .svg",
+            "--out board.doc: a leaderboard is written as .json, .csv, .md, .tex, .txt, or drawn as .svg",
         ),
         (("--plot", "board.jpg"), "cannot plot to board.jpg: the name must end in .svg, .png, .pdf, .html"),
     ],

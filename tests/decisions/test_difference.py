@@ -34,8 +34,8 @@ def test_the_other_way_round_it_is_the_same_with_the_other_sign():
     assert one.high is not None
     assert (other.difference, other.low, other.high) == pytest.approx((-one.difference, -one.high, -one.low))
     assert one.probability_better == pytest.approx(1.0 - (other.probability_better or 0.0))
-    assert one.shown.win_rate == pytest.approx(1.0 - other.shown.win_rate)
-    assert one.shown.win_rate_low == pytest.approx(1.0 - (other.shown.win_rate_high or 0.0))
+    assert one.estimate.win_rate == pytest.approx(1.0 - other.estimate.win_rate)
+    assert one.estimate.win_rate_low == pytest.approx(1.0 - (other.estimate.win_rate_high or 0.0))
     assert [prompt.net for prompt in one.prompts] == [-prompt.net for prompt in other.prompts]
 
 
@@ -45,7 +45,7 @@ def test_two_models_alone_have_their_plain_win_rate_and_the_log_odds_of_it():
     found = difference(rows, "new", "old")
     assert found.direct is not None
     assert (found.direct.wins, found.direct.losses, found.direct.ties) == (30, 18, 0)
-    assert found.shown.win_rate == 30 / 48
+    assert found.estimate.win_rate == 30 / 48
     assert found.difference == pytest.approx(POINTS_PER_LOGIT * math.log(30 / 18))
     error = math.sqrt(1 / 30 + 1 / 18)
     assert found.contrast.variance == pytest.approx(error**2, rel=0.05)
@@ -66,7 +66,6 @@ def test_models_that_never_met_are_compared_through_the_field():
     found = difference(rows, "v2", "v1")
     assert found.direct is None
     assert found.to_dict()["direct"] is None
-    assert found.to_dict()["win_rate_from"] == "field"
     assert "none between the two" in found.sentence
     assert "never met" in str(found)
 
@@ -86,7 +85,7 @@ def test_ties_and_both_bad_are_shown_and_both_bad_moves_nothing():
 def test_a_model_that_never_lost_has_no_upper_end_and_no_certainty(won):
     found = difference([battle("new", "old", "model_a", f"q{i}") for i in range(won)], "new", "old")
     assert found.high is None
-    assert found.shown.win_rate == 1.0
+    assert found.estimate.win_rate == 1.0
     assert found.probability_better is None or found.probability_better < 1.0 - 0.5 ** (won + 3)
     if won == 1:
         assert found.low is None or found.low < -300

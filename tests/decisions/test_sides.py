@@ -80,7 +80,7 @@ def test_what_the_first_side_is_worth_is_said_and_left_out_of_the_difference():
         found.remarks
     )
     assert found.to_dict()["first_side"] == found.first_side
-    assert found.shown.win_rate_low < found.shown.win_rate < found.shown.win_rate_high
+    assert found.estimate.win_rate_low < found.estimate.win_rate < found.estimate.win_rate_high
     assert not any("ties" in remark for remark in found.remarks)  # the tie model stays
 
 

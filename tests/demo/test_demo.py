@@ -131,7 +131,10 @@ def test_without_the_arena_and_local_extras_a_line_each_says_so_and_the_rest_run
     absent = ("psycopg", "uvicorn", "starlette", "altair", "vl_convert", "xllamacpp")
     ended = demo(tmp_path, "--live", "--out", "here", absent=absent)
     assert ended.returncode == 0, ended.stderr
-    assert "left out: the live arena needs the [arena] extra. Install it: pip install 'tiltyard[arena]'" in ended.stderr
+    assert (
+        "left out: the live arena needs the [arena] extra. In the folder of your clone: pip install '.[arena]'"
+        in ended.stderr
+    )
     assert "left out: Asking local/smollm2-135m in this process needs the [local] extra" in ended.stderr
     assert (tmp_path / "here" / "headline" / "report.html").is_file()
     assert not any(words in ended.stdout for words in ("arena.db", "arena serve", "live/report.html"))

@@ -109,7 +109,7 @@ EXTRAS = {
 def assert_names(extra: str, code: int, said: str) -> None:
     assert code == 1
     assert said.startswith(f"tiltyard: {EXTRAS[extra].what}")
-    assert said.endswith(f"needs the [{extra}] extra. Install it: pip install 'tiltyard[{extra}]'\n")
+    assert said.endswith(f"needs the [{extra}] extra. In the folder of your clone: pip install '.[{extra}]'\n")
     assert said.count("\n") == 1
 
 

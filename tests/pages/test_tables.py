@@ -33,3 +33,22 @@ def test_csv_has_the_values_themselves() -> None:
 def test_a_template_escapes_every_text_and_shows_control_characters() -> None:
     shown = environment().from_string('<i title="{{ name }}">{{ name }}</i>').render(name='"<script>\x07\x1b')
     assert shown == '<i title="&#34;&lt;script&gt;␇␛">&#34;&lt;script&gt;␇␛</i>'
+
+
+def test_in_latex_no_name_is_a_command_and_figures_stand_to_the_right() -> None:
+    table = Table([TableColumn("model"), TableColumn("95 % interval", left=False)], [[r"a_b & \x{#}", "−3 – 4"], ["c"]])
+    assert table.latex("50 % of $", ["† few"]).splitlines() == [
+        r"\begin{table}",
+        r"\centering",
+        r"\caption{50 \% of \$}",
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+        r"model & 95 \% interval \\",
+        r"\midrule",
+        r"a\_b \& \textbackslash{}x\{\#\} & $-$3 -- 4 \\",
+        r"c &  \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\par\smallskip\footnotesize \dag{} few",
+        r"\end{table}",
+    ]

@@ -220,7 +220,7 @@ def test_forced_without_numba_the_error_names_the_extra():
     )
     told = python(code, TILTYARD_COMPILE="always")
     assert told == str(MissingExtra("TILTYARD_COMPILE=always", "fast"))
-    assert "pip install 'tiltyard[fast]'" in told
+    assert "pip install '.[fast]'" in told
 
 
 def test_the_cache_folder_is_the_users_and_names_the_version(tmp_path, monkeypatch):

@@ -81,12 +81,15 @@ def test_the_page_opens_with_the_answer_in_one_sentence(plain: Path) -> None:
     entry, verdicts = own_entry(plain), lines(plain / "verdicts.jsonl")
     heard = [line for line in verdicts if line["status"] == "ok"]
     opponents, questions = {opponent_of(line) for line in heard}, {line["prompt_id"] for line in heard}
-    assert page_of(plain).root.one("p", "lead").text == (
-        f"{MODEL} is rated {entry['rating']:.0f} [{entry['ci_low']:.0f}, {entry['ci_high']:.0f}] "
-        "on the judge’s scale (sampling error only: does not cover judge bias), rank "
-        f"{entry['rank']} ({entry['rank_low']}–{entry['rank_high']}) of 30; judged by {JUDGE} in {len(heard)} battles "
-        f"against {len(opponents)} opponents on {len(questions)} questions."
+    page = page_of(plain)
+    assert page.root.one("p", "lead").text == (
+        f"{MODEL} is rated {entry['rating']:.0f} ({entry['ci_low']:.0f} to {entry['ci_high']:.0f}) "
+        f"on the judge’s scale, rank {entry['rank']} ({entry['rank_low']}–{entry['rank_high']}) of 30."
     )
+    assert page.root.one("p", "made").text.startswith(
+        f"Judged by {JUDGE} in {len(heard)} battles against {len(opponents)} opponents on {len(questions)} questions: "
+    )
+    assert "The interval is for sampling error only" in page.root.one("ul", "warnings").text
 
 
 def test_a_number_without_calibration_is_called_what_it_is(plain: Path) -> None:
@@ -97,7 +100,7 @@ def test_a_number_without_calibration_is_called_what_it_is(plain: Path) -> None:
         entry["ci_low"],
         entry["ci_high"],
     ]
-    assert "judge’s scale, sampling error only" in section.all("p")[0].text
+    assert "judge’s scale, sampling error only" in section.all("p")[1].text
 
 
 def test_a_calibrated_number_stands_beside_the_judges_own_with_its_floor(full: Path) -> None:

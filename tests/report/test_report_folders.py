@@ -117,8 +117,8 @@ def test_numbers_that_do_not_follow_from_the_verdicts_are_pointed_out(copy: Path
 def test_the_top_names_what_failed_and_what_was_dropped(page: Page) -> None:
     top = page.root.one("ul", "warnings").text
     assert "4 unparsed, 4 truncated, 4 refused, 4 error" in top
-    assert "2 prompts dropped because not every entrant answered them (crane-base lacks 2)" in top
-    assert "factuality: 3 prompts skipped because they have no gold answer" in top
+    assert "2 prompts left out because not every entrant answered (crane-base lacks 2)" in top
+    assert "factuality: 3 prompts left out, without a reference answer" in top
     assert "factuality: 9 of 180 matchups have no verdict (" in top
     assert "has not finished" not in top
 
@@ -128,8 +128,9 @@ def test_an_unfinished_run_and_a_pilots_last_word_are_shown(tmp_path: Path) -> N
     manifest = json.loads((folder / "manifest.json").read_text())
     write_json(folder / "manifest.json", {**manifest, "finished_at": None})
     page = read_page(write_report(folder).read_text(encoding="utf-8"))
-    assert "this run has not finished" in page.root.one("ul", "warnings").text
+    assert "This run has not finished" in page.root.one("ul", "warnings").text
     assert "No-go" in page["gate"].text
+    assert page.root.one("h1").one("a", "badge").text == "No-go"
     assert "118 of 120 cells" in rows(page["gate"])["answers complete"].text
     assert "instructs the judge" in page["canaries"].text
 

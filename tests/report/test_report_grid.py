@@ -83,13 +83,14 @@ def test_the_rest_of_a_long_grid_is_folded_and_sorted_with_the_others(tab: Tab, 
     assert tab.evaluate("document.querySelectorAll('#results table').length") == 2
     assert tab.evaluate("document.querySelector('#results tbody').rows.length") == 12
     tab.evaluate("document.querySelectorAll('#results thead button')[4].click()")
-    counts = "[...document.querySelector('#results tbody').rows].map(r => r.cells[4].querySelector('small').innerText)"
+    rows = "[...document.querySelector('#results tbody').rows]"
+    counts = f"{rows}.map(r => r.cells[4].querySelector('small').textContent)"
     nets = [int(won) - int(lost) for won, lost, _ in (text.split("–") for text in tab.evaluate(counts))]
     assert nets == sorted(nets)
     assert nets[0] < nets[-1]
     tab.scripts(on=False)
-    tab.open(path)
-    assert "4 more prompts" in tab.shown()
+    tab.open(path, "results")
+    assert "4 more prompts" in tab.shown(), "a link into a folded section opens it"
     assert tab.complaints == []
 
 

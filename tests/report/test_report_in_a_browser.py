@@ -36,8 +36,9 @@ def test_the_page_renders_without_a_complaint_and_asks_for_nothing(tab: Tab, sma
     assert tab.complaints == []
     assert {url for url in tab.requests if url != "about:blank"} == {(small_run / "report.html").resolve().as_uri()}
     shown = tab.shown()
-    assert "Headline run" in shown
-    assert "Who beats whom" in shown
+    assert "HEADLINE RUN · 2 MAY 2026" in shown.upper()
+    assert "What weakens it" in shown
+    assert "Who beats whom" not in shown, "what is not for everybody is folded"
 
 
 def test_without_javascript_an_address_shows_the_battle_with_both_answers_and_both_judge_texts(
@@ -119,7 +120,7 @@ def test_dark_readers_get_a_dark_page_and_printers_a_white_one(tab: Tab, small_r
     tab.screen(794, 1123, dark=True, media="print")
     assert len({light, dark, tab.evaluate(paper)}) == 3
     assert tab.evaluate(paper) == "rgb(255, 255, 255)"
-    assert tab.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
+    assert tab.evaluate("getComputedStyle(document.querySelector('#filter')).display") == "none"
 
 
 def test_everything_that_scrolls_can_be_reached_by_keyboard(tab: Tab, small_run: Path) -> None:

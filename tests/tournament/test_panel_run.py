@@ -111,9 +111,9 @@ def test_the_page_says_what_every_judge_cost_also_after_a_second_command(tiltyar
     page = (folder / "report.html").read_text(encoding="utf-8")
     section = page[page.index('<section id="usage">') : page.index('<section id="run">')]
     assert "US $, all verdicts" in section
-    tiles = page[page.index('class="tiles"') : page.index("</header>")]
-    assert f'<data value="{cost!r}"' in tiles
-    assert 'last command: <data value="0.0"' in tiles
+    header = page.partition("</header>")[0]
+    assert f'<data value="{cost!r}"' in header
+    assert 'last command: <data value="0.0"' in header
 
 
 def test_two_judges_that_disagree_are_told_that_they_made_ties_and_what_keeps_both(
@@ -138,7 +138,7 @@ def test_a_panel_is_named_in_words_and_its_table_of_agreement_has_labels(tiltyar
     page = (run(tiltyard, config, "run") / "report.html").read_text(encoding="utf-8")
     assert "panel(" not in page
     one, two, three = JUDGES
-    assert f"a panel of three judges, {one}, {two} and {three}" in page
+    assert f"Judged by <b>{one}, {two} and {three}</b>" in page
     agreement = page[page.index("Who agrees with whom") :].partition("</table>")[0]
     head, *rows = re.findall(r"<tr>(.*?)</tr>", agreement)
     assert re.sub("<.*?>", "|", head).replace("||", "|").split("|")[1:-1] == [

@@ -60,12 +60,34 @@ def plain(markup: str) -> str:
 
 def test_the_page_begins_with_a_title_and_a_conclusion_in_words(run: Path) -> None:
     page = page_of(run)
-    assert "<h1>Headline run: otter, heron and crane</h1>" in page
-    conclusion = plain(page[page.index('<p class="conclusion">') :].partition("</p>")[0])
-    assert re.match(
-        r"On factuality and calibration it is open who is best: .*\. Do not rely on it: the judge", conclusion
+    assert "<h1>otter, heron and crane</h1>" in page
+    header, weak = plain(page.partition("</header>")[0]), plain(page.partition('id="weak"')[2].partition("</ul>")[0])
+    assert "Whose answers are best, of 3 entrants? Judged for factuality and calibration." in header
+    share = r"\d+ %(?: \(\d+ to \d+\))?"
+    led = rf"(\w+) leads, but [\w, ]+ could be best. It wins {share} of prompts against (\w+)\."
+    assert re.search(rf"factuality: {led}", header)
+    assert "Judged by claude-sonnet-4-5, every pair in both orders · 21 judgments on 4 prompts · US $ " in header
+    assert "Do not rely on factuality: the judge missed 6 of 8 canaries" in weak
+    assert "Only 4 prompts" in weak
+
+
+def test_a_title_of_the_config_is_that_of_the_page(run: Path, tiltyard: Run, tmp_path: Path) -> None:
+    change(tmp_path / "tournament.yaml", title="Which bird for <support>?")
+    assert tiltyard(*RUN).returncode == 0
+    assert "<h1>Which bird for &lt;support&gt;?</h1>" in page_of(run)
+    assert json.loads((run / "manifest.json").read_text(encoding="utf-8"))["title"] == "Which bird for <support>?"
+
+
+def test_the_win_rate_of_the_answer_is_that_of_compare(run: Path, tiltyard: Run) -> None:
+    header = plain(page_of(run).partition("</header>")[0])
+    one, value, low, high, other = re.search(  # type: ignore[union-attr]
+        r"calibration: (\w+) leads.*?wins (\d+) % \((\d+) to (\d+)\) of prompts against (\w+)", header
+    ).groups()
+    found = json.loads(
+        tiltyard("compare", one, other, "--in", "run", "--dimension", "calibration", "--format", "json").stdout
     )
-    assert "missed 6 of 8 canaries on factuality and 6 of 8 canaries on calibration" in conclusion
+    rates = found["win_rate"], found["win_rate_low"], found["win_rate_high"]
+    assert [f"{100 * rate:.0f}" for rate in rates] == [value, low, high]
 
 
 def test_rubric_and_judge_prompt_are_on_the_page_in_full_and_are_what_was_sent(run: Path, judge: Longer) -> None:
@@ -78,7 +100,7 @@ def test_rubric_and_judge_prompt_are_on_the_page_in_full_and_are_what_was_sent(r
     code = user[len("[PROMPT ") :].partition("]")[0]
     material = {"{code}": code, "{prompt}": FRANCE, "{one answer}": first, "{the other answer}": second}
     assert re.sub(r"\{.*?\}", lambda name: material[name.group()], sent["user"]) == user
-    shown = page_of(run).partition('<section id="asked">')[2].partition('<section id="usage">')[0]
+    shown = page_of(run).partition('<section id="asked">')[2].partition('<details class="fold">')[0]
     assert all(text in html.unescape(shown) for text in (RUBRIC, sent["system"], sent["user"]))
     assert "<b>what" not in shown  # it is text, not markup
     assert (shown.count("<details"), shown.count("<details open")) == (2 * 3, 0)
@@ -143,6 +165,6 @@ def test_the_page_says_what_all_verdicts_cost_whichever_command_wrote_it(
 
 
 def cost_on(page: str) -> float:
-    """The figure above `US $, all verdicts` at the top of the page."""
-    tiles = page[page.index('class="tiles"') : page.index("</header>")]
-    return float(re.search(r'US \$, all verdicts.*?<data value="([^"]+)"', tiles).group(1))  # type: ignore[union-attr]
+    """What all verdicts cost, at the top of the page."""
+    header = page.partition("</header>")[0]
+    return float(re.search(r'US \$ <data value="([^"]+)"', header).group(1))  # type: ignore[union-attr]

@@ -70,7 +70,7 @@ def board_verdict(board: LiveBoard) -> BoardVerdict:
     if board.phase == SHADOW_PHASE:
         first = board.rows[0]
         text = f"{first.display_name} has the highest Elo of {plural(len(board.rows), 'model')}. "
-        return BoardVerdict(f"{text}How sure this order is is not published in this phase.", None)
+        return BoardVerdict(f"{text}This phase does not publish how sure the order is.", None)
     standings = [
         Standing(row.model, row.display_name, row.rank, row.rank_low, row.rank_high, row.badge is Badge.PROVISIONAL)
         for row in board.rows

@@ -16,7 +16,7 @@ from tiltyard.battles.battle import OUTCOME_LABELS
 from tiltyard.battles.frames import columns_to_arrow, columns_to_frame, columns_to_pandas, columns_to_polars
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.charts import check_path, interval_chart, save_chart
-from tiltyard.boards.text import as_html, as_table, json_text
+from tiltyard.boards.text import as_html, as_latex, as_table, json_text
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.files import write_text
 from tiltyard.options import check_choice
@@ -200,6 +200,10 @@ class Leaderboard:
     def to_polars(self) -> Any:
         """One row per model, best first, as a polars frame."""
         return columns_to_polars(self._columns())
+
+    def to_latex(self) -> str:
+        """The table for a paper, for LaTeX with the package `booktabs`."""
+        return as_latex(self)
 
     def to_arrow(self) -> Any:
         """One row per model, best first, as an Arrow table."""

@@ -1,4 +1,4 @@
-"""A leaderboard as text: a table for people, Markdown, CSV, JSON, HTML."""
+"""A leaderboard as text: a table for people, Markdown, LaTeX, CSV, JSON, HTML."""
 
 from __future__ import annotations
 
@@ -78,6 +78,11 @@ def as_markdown(board: Leaderboard) -> str:
     """The table as Markdown."""
     notes = [f"- {note}" for note in footnotes(board)]
     return "\n".join([headline(board), "", board_table(board).markdown(), "", *notes]) + "\n"
+
+
+def as_latex(board: Leaderboard) -> str:
+    """The table for LaTeX, with the package `booktabs`."""
+    return board_table(board).latex(headline(board), footnotes(board))
 
 
 def as_html(board: Leaderboard) -> str:

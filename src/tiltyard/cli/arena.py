@@ -31,11 +31,15 @@ from tiltyard.cli.arena_options import (
     shown_url,
 )
 from tiltyard.cli.arena_simulate import simulate_command
-from tiltyard.cli.options import App, rare
+from tiltyard.cli.options import App, daily_first, rare
 from tiltyard.cli.output import note, printable, say
 from tiltyard.errors import OptionError
 
-app = App(no_args_is_help=True, help="A live arena: people vote blind, the log is the truth.")
+app = App(
+    no_args_is_help=True,
+    cls=daily_first("init", "import", "serve", "invite", "export"),
+    help="A live arena: people vote blind, the log is the truth.",
+)
 
 
 MOST_SECONDS = 10 * 365 * 86_400

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -10,7 +11,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from tiltyard.cli.output import as_flag, say
 from tiltyard.errors import OptionError, OptionValue
@@ -32,6 +33,18 @@ TYPES = {
 }
 """How types of values are shown, in place of Typer's names for them."""
 GROUPS = (GOAL, METHOD, INTERVALS, BATTLES, SCORES, ELO, ASSUMED, PRICE, OTHER)
+PURPOSES = {
+    name: purpose
+    for purpose, names in {
+        "What is judged": "mode arena model config languages n-battles entrant until in",
+        "The judge": "judge judge-model rubric calibrate skip-judging batch header timeout repeats",
+        "Cost": "yes budget dry-run prices requests-per-minute tokens-per-minute max-batch",
+        "Output": "format out output-dir plot by show markdown junit recompute title",
+        "The site": "db host port workers url policy phase",
+    }.items()
+    for name in names.split()
+}
+"""What options are for, where their structs do not say it."""
 FilesArgument = Annotated[
     list[str],
     typer.Argument(
@@ -46,6 +59,20 @@ class App(typer.Typer):
     def command(self, name: str | None = None, **more: Any) -> Callable[[Any], Any]:
         """Register a command."""
         return super().command(name, cls=_Command, **more)
+
+
+def daily_first(*names: str) -> type[TyperGroup]:
+    """A group of commands whose help begins with these; each has its first clause beside it."""
+
+    class Commands(TyperGroup):
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            there = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+            texts = {name: re.split(r"[.;:](?:\s|$)", one.help or "")[0] for name, one in there.items() if one}
+            for title, some in (("Every day", names), ("And", [name for name in texts if name not in names])):
+                with formatter.section(title):
+                    formatter.write_dl([(name, " ".join(texts[name].split())) for name in some])
+
+    return Commands
 
 
 class _Command(TyperCommand):
@@ -75,13 +102,17 @@ class _Command(TyperCommand):
             names, text = record
             for word, shown in TYPES.items():
                 names = names.replace(word, shown)
-            group = getattr(parameter, "rich_help_panel", None) if "all" in ctx.meta else None
+            group = getattr(parameter, "rich_help_panel", None)
+            if group in (None, OTHER):
+                group = PURPOSES.get(parameter.opts[-1].lstrip("-"))
             if parameter.param_type_name == "argument":
                 group, names = "Arguments", parameter.metavar or parameter.name.upper()
             groups.setdefault(group or "Options", []).append((names.strip(), text))
+        groups = {"Arguments": groups.pop("Arguments", []), **groups, "Options": groups.pop("Options", [])}
         for group, records in groups.items():
-            with formatter.section(group):
-                formatter.write_dl(records)
+            if records:
+                with formatter.section(group):
+                    formatter.write_dl(records)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         if self._rare():

@@ -16,7 +16,7 @@ from tiltyard.options import RateOptions, options_of
 THE_ANSWER_IS_NO = 3
 """Exit code of a command that succeeded with a negative result."""
 
-Format = Literal["table", "json", "csv", "md"]
+Format = Literal["table", "json", "csv", "md", "latex"]
 
 _CONTROLS = (
     *(code for code in range(0x20) if chr(code) not in "\t\n"),
@@ -27,7 +27,7 @@ _CONTROLS = (
 )
 _SHOWN = {code: f"\\u{code:04x}" for code in _CONTROLS}
 
-BY_SUFFIX: dict[str, Format] = {".json": "json", ".csv": "csv", ".md": "md", ".txt": "table"}
+BY_SUFFIX: dict[str, Format] = {".json": "json", ".csv": "csv", ".md": "md", ".tex": "latex", ".txt": "table"}
 
 
 def choose_format(asked: Format | None, out: Path | None) -> Format:

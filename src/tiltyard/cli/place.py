@@ -55,7 +55,7 @@ def place_command(
         bool, typer.Option("--dry-run", help="Say what would be asked and what it would cost; ask nothing.")
     ] = False,
     format: Annotated[
-        Format, typer.Option(help="How the board is printed; json is the contents of elo_ratings.json.")
+        Format, rare("--format", help="How the board is printed; json is the contents of elo_ratings.json.")
     ] = "table",
     recompute: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Rate a saved run again from its files, and compare.")

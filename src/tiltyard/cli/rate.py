@@ -96,7 +96,7 @@ def rate_command(
         if not as_battles:
             if drawn or plot or by or compare:
                 raise OptionError("a board of mean scores is a table: leave --by, --compare and --plot out.")
-            deliver(score_boards(files, given, shape), out, exact=shape in ("csv", "md"))
+            deliver(score_boards(files, given, shape), out, exact=shape in ("csv", "md", "latex"))
             return
         data = battles_of_scores(files, given)
     elif as_battles:
@@ -113,7 +113,7 @@ def rate_command(
     if compare is not None:
         boards = {value: _compared(board, compare) for value, board in boards.items()}
     if drawn is None:
-        deliver(_text(boards, by, shape), out, exact=shape in ("csv", "md"))
+        deliver(_text(boards, by, shape), out, exact=shape in ("csv", "md", "latex"))
     for picture in (drawn, plot):
         if picture is None:
             continue
@@ -155,13 +155,17 @@ def _text(boards: dict[str, Leaderboard], by: str | None, format: Format) -> str
     if by is None:
         if format == "json":
             return boards[""].to_json()
-        render = {"table": text.as_table, "csv": text.as_csv, "md": text.as_markdown}
+        render = {"table": text.as_table, "csv": text.as_csv, "md": text.as_markdown, "latex": text.as_latex}
         return render[format](boards[""])
     if format == "json":
         reports = {value: EloReport.of(board).to_dict() for value, board in boards.items()}
         return text.json_text({"by": by, "boards": reports})
     if format == "csv":
         return text.boards_as_csv(by, boards)
+    if format == "latex":
+        return "\n".join(
+            f"% {by}: {' '.join(value.split())}\n{text.as_latex(board)}" for value, board in boards.items()
+        )
     if format == "md":
         parts = [f"## {by}: {value}\n\n{text.as_markdown(board)}" for value, board in boards.items()]
         return "\n".join([*parts, *_not_joint(boards)])

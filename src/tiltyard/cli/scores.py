@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from tiltyard.cli.output import Format
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import DifferenceOptions, options_of
 
@@ -83,7 +84,7 @@ def answers_text(answers: Sequence[Difference], shape: Literal["table", "json", 
     return "\n\n".join(titled)
 
 
-def score_boards(files: Sequence[str], given: dict[str, Any], shape: Literal["table", "json", "csv", "md"]) -> str:
+def score_boards(files: Sequence[str], given: dict[str, Any], shape: Format) -> str:
     """Boards of mean scores, one for each metric, in a format."""
     from tiltyard.decisions.scores import score_board
     from tiltyard.scores import ReadScoresOptions, read_scores
@@ -112,6 +113,8 @@ def score_boards(files: Sequence[str], given: dict[str, Any], shape: Literal["ta
         return "\n\n".join(
             f"{board.table().markdown()}\n\n" + "\n".join(f"- {n}" for n in board.notes) for board in boards
         )
+    if shape == "latex":
+        return "\n\n".join(board.table().latex(f"Mean {board.metric}", board.notes) for board in boards)
     return "\n\n".join(map(str, boards))
 
 

@@ -195,16 +195,18 @@ def _say_what_came_out(finished: RunResult) -> None:
         verdict_lines,
     )
 
-    told = [*canary_lines(finished.canaries), *failure_lines(finished.judged)]
-    say("\n".join([summary_table(finished.standings), *told]))
     for dimension, standing in finished.standings.items():
-        say(f"\n{dimension}\n{board_text(standing)}")
+        if dimension in finished.calibrated:
+            say(f"{dimension}, corrected by people's labels\n{finished.calibrated[dimension].text()}\n")
+        alone = ", by the judge alone" if dimension in finished.calibrated else ""
+        say(f"{dimension}{alone}\n{board_text(standing)}")
         if dimension in finished.studies:
             study = finished.studies[dimension]
             combine = "" if finished.judged.panel is None else finished.judged.panel.combine
             say("\n".join([*study.lines(), *panel_warnings(asdict(study), combine)]))
-    for dimension, result in finished.calibrated.items():
-        say(f"\n{dimension}, corrected by people's labels\n{result.text()}")
+        say()
+    told = [*canary_lines(finished.canaries), *failure_lines(finished.judged)]
+    say("\n".join([*told, *([""] if told else []), summary_table(finished.standings)]))
     if not finished.judged.both_orders:
         note(f"{finished.judged.judge_model} saw one order only: its position bias is in these numbers")
     for line in usage_lines(finished.judged):

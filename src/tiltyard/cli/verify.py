@@ -350,11 +350,13 @@ def _print(result: Finding, format: str) -> None:
 
         say(json_text({**result.values, "verified": not result.problems, "problems": result.problems}))
         return
+    from tiltyard.pages.figures import plural
+
     for line in result.messages:
         say(line)
     for problem in result.problems:
         say(f"WRONG: {problem}")
-    say("verified" if not result.problems else f"NOT verified: {len(result.problems)} contradictions")
+    say("verified" if not result.problems else f"NOT verified: {plural(len(result.problems), 'problem')}")
 
 
 @contextmanager

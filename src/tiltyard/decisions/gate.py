@@ -651,7 +651,7 @@ def _part_line(one: PartVerdict, unit: Unit) -> str:
 
 def advice(result: GateResult) -> list[str]:
     """What the margin means, and how much data it needs."""
-    odds, unit = even_odds(result.margin) if result.difference.scores is None else 0.5, result.difference.unit
+    unit = result.difference.unit
     lines = []
     if abs(result.level - result.difference.level) >= 1e-9:
         why = f", because α is shared among {len(result.parts) + 1} verdicts" if result.parts else ""
@@ -659,9 +659,9 @@ def advice(result: GateResult) -> list[str]:
             f"the gate looks at the {percent(result.level)} interval, {unit.between(result.low, result.high)}{why}"
         )
     if result.difference.scores is None:
+        wins = share(1.0 - even_odds(result.margin))
         lines.append(
-            f"a margin of {plain(result.margin)} points is a win rate of {share(1.0 - odds)} against {share(odds)}, "
-            "ties apart"
+            f"a margin of {plain(result.margin)} points: a model that much worse wins {wins} of decided battles"
         )
     if result.needed is None:
         return lines

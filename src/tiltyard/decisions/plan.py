@@ -30,12 +30,11 @@ from tiltyard.boards.estimator import check_number, check_whole
 from tiltyard.boards.inputs import lacking
 from tiltyard.boards.preparation import kind_of
 from tiltyard.decisions.contrast import Contrast, contrast, fit_sides
-from tiltyard.decisions.gate import even_odds
 from tiltyard.decisions.obstacles import obstacles
 from tiltyard.decisions.plan_words import board_sentence, board_table, plan_sentence, plan_table
 from tiltyard.decisions.records import open_source
 from tiltyard.decisions.sample_size import Assumptions, Goal, Growth, chance_beyond, size_for
-from tiltyard.decisions.two_models import make_bradley_terry, read_to_compare
+from tiltyard.decisions.two_models import make_bradley_terry, mean_result, read_to_compare
 from tiltyard.decisions.words import signed
 from tiltyard.errors import OptionError
 from tiltyard.options import BattleOptions, FitOptions, Help, InputOptions, takes
@@ -130,7 +129,7 @@ class SampleSize:
 
     Parameters:
         difference: The true difference in rating points.
-        win_rate: The chance to win that it means, ties apart.
+        win_rate: The mean result that it means: 1 for a win, a half for a tie.
         times: How many times the data there is; the number of prompts (or voters) where there is none.
         needed: How much data in all.
         more: How much of it is still to be gathered.
@@ -287,7 +286,10 @@ def plan_difference(
     if not people:
         one = Amount(one.clusters, battles, ORDERS * battles, None)
     growth = assumed.growth()
-    rows = tuple(_row(points, growth, goal, one, NOTHING, price) for points in _differences(differences, goal))
+    rows = tuple(
+        _row(points, assumed.win_rate(points), growth, goal, one, NOTHING, price)
+        for points in _differences(differences, goal)
+    )
     return SamplePlan(goal, rows, assumed, None, price, _smallest(sizes, growth, goal, 1.0))
 
 
@@ -337,10 +339,15 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PairPlan
     low, high = result.ends(goal.level, anytime=goal.anytime)
     pilot = Pilot(new, old, result.points, result.error, low, high, result.degrees + 1.0, have)
     growth = Growth(_variance_of(solved, result), pilot.worth, have.battles, result.clustered)
-    wanted = _differences(differences, goal)
-    rows = [_row(points, growth, goal, have, have, price) for points in wanted]
+
+    def row(points: float, *, present: bool = False) -> SampleSize:
+        rate = mean_result(solved, points)
+        assert rate is not None
+        return _row(points, rate, growth, goal, have, have, price, present=present)
+
+    rows = [row(points) for points in _differences(differences, goal)]
     if differences is None and goal.margin is None and round(abs(result.points)) >= 1:
-        rows.insert(0, _row(abs(result.points), growth, goal, have, have, price, present=True))
+        rows.insert(0, row(abs(result.points), present=True))
     unit = next(iter(have.clusters.values()), have.battles)
     lost = lacking(open_source(battles).battles, estimator.selection).only(entrants={new, old})
     notes = [f"{lost.sentence}: they are not counted"] if lost else []
@@ -389,6 +396,7 @@ def _differences(given: Sequence[float] | None, goal: Goal) -> list[float]:
 
 def _row(
     points: float,
+    win_rate: float,
     growth: Growth,
     goal: Goal,
     unit: Amount,
@@ -406,7 +414,7 @@ def _row(
     now = None if have is NOTHING else growth.chance(goal, points, 1.0)
     direct, batch = (None, None) if price is None else price.of(more)
     reached = growth.chance(goal, points, size)
-    return SampleSize(points, even_odds(points), size, whole, more, reached, now, direct, batch, present)
+    return SampleSize(points, win_rate, size, whole, more, reached, now, direct, batch, present)
 
 
 def _smallest(sizes: Sequence[int], growth: Growth, goal: Goal, unit: float) -> dict[int, float | None]:

@@ -126,7 +126,7 @@ def plan_notes(plan: SamplePlan) -> list[str]:
         notes.append("the bound holds however often you look; looking before the end can only end it sooner")
     if any(row.power > goal.power + 0.02 for row in plan.rows):
         notes.append("fewer than 30 prompts or voters are never planned: they say little of others")
-    notes.append("win rate: ties apart")
+    notes.append("win rate: the mean result, a tie counting half")
     notes += _basis(plan)
     notes += [_smallest_words(plan, size, points) for size, points in plan.smallest.items()]
     notes += price_notes(plan.price if plan.rows[0].needed.calls is not None else None)
@@ -161,9 +161,7 @@ def _smallest_words(plan: SamplePlan, size: int, points: float | None) -> str:
     unit = next(iter(plan.rows[0].needed.clusters), "battle")
     if points is None:
         return f"{_counted(size, unit)} are too few to show any difference with chance {share_of(plan.goal.power)}"
-    from tiltyard.decisions.gate import even_odds
-
-    what = f"{signed(points)} points ({share(even_odds(points))})"
+    what = f"{signed(points)} points"
     if plan.goal.margin is not None:
         return f"{_counted(size, unit)} let a model pass with chance {share_of(plan.goal.power)} from {what} on"
     return f"{_counted(size, unit)} show a difference of {what} or more with chance {share_of(plan.goal.power)}"

@@ -205,11 +205,6 @@ class Difference:
         return self.estimate.probability_better
 
     @property
-    def shown(self) -> EstimatedDifference:
-        """The estimate whose win rate is shown: of the battles between the two, or of all where they never met."""
-        return self.direct.estimate if self.direct is not None and self.direct.estimate is not None else self.estimate
-
-    @property
     def sentence(self) -> str:
         """The answer in one sentence."""
         return sentence(self)
@@ -238,7 +233,6 @@ class Difference:
         """The difference as plain values: what `--format json` prints."""
         if self.scores is not None:
             return self.scores.to_dict(self)
-        shown = self.shown
         return {
             "new": self.new,
             "old": self.old,
@@ -250,10 +244,9 @@ class Difference:
             "level": self.level,
             "anytime": self.anytime,
             "probability_better": self.probability_better,
-            "win_rate": shown.win_rate,
-            "win_rate_low": shown.win_rate_low,
-            "win_rate_high": shown.win_rate_high,
-            "win_rate_from": "field" if shown is self.estimate else "direct",
+            "win_rate": self.estimate.win_rate,
+            "win_rate_low": self.estimate.win_rate_low,
+            "win_rate_high": self.estimate.win_rate_high,
             "n_battles": whole(self.n_battles),
             "n_prompts": self.n_prompts,
             "n_voters": self.n_voters,

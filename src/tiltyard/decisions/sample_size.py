@@ -209,6 +209,11 @@ class Assumptions:
         """
         return _variance(self, float(points))
 
+    def win_rate(self, points: float) -> float:
+        """What the model that is so many points ahead gets on average: 1 for a win, a half for a tie."""
+        gap = points / POINTS_PER_LOGIT
+        return 0.5 + 0.5 * float(_share(gap, _population(self, _own_ties(self)[1], gap)[1])[0])
+
     def growth(self) -> Growth:
         """How the difference becomes better known with the number of prompts."""
         alone = self.battles_per_prompt == 1

@@ -153,6 +153,11 @@ def compare_in(
     fitting = replace(estimator, slot=solved.fit_input.slot)
     direct = _head_to_head(selected.table, selected.both_bad, new, old, fitting, level, anytime=anytime)
     estimate = estimate_of(result, solved, level, ours.n_battles, anytime=anytime, bounded=True)
+    if direct is not None and direct.estimate is not None and direct.estimate.n_battles >= ours.n_battles:
+        alone = direct.estimate  # only the two met: their mean result is known, and need not be fitted
+        estimate = replace(
+            estimate, win_rate=alone.win_rate, win_rate_low=alone.win_rate_low, win_rate_high=alone.win_rate_high
+        )
     remarks = [*apart, *solved.fit_input.remarks, *sides.remarks, *_disagreement(direct, result, level)]
     if len(np.unique(selected.table.source)) > 1:
         remarks.append("verdicts of a judge and votes of people are taken together; source=... takes one of them")

@@ -44,3 +44,13 @@ def plural(number: int, noun: str) -> str:
 def day(at: int) -> str:
     """A time in microseconds as a date and time in UTC: 2026-11-15 21:40 UTC."""
     return datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def long_date(text: str, *, time: bool = False) -> str:
+    """A time of a file as a date in words: 15 November 2026, 21:40 UTC."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    at = at.astimezone(UTC) if at.tzinfo is not None else at
+    return f"{at.day} {at:%B %Y}" + (f", {at:%H:%M} UTC" if time else "")

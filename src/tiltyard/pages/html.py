@@ -47,6 +47,7 @@ def make_environment(loader: BaseLoader) -> Environment:
         points=figures.points,
         percent=figures.percent,
         day=figures.day,
+        long_date=figures.long_date,
         signed=figures.signed,
         signed_percent=figures.signed_percent,
         plural=figures.plural,

@@ -107,6 +107,19 @@ class Table:
         ruler = "|" + "|".join(" --- " if column.to_the_left else " ---: " for column in self.columns) + "|"
         return "\n".join([line(self.heads), ruler, *map(line, self.cells())])
 
+    def latex(self, caption: str = "", notes: Sequence[str] = ()) -> str:
+        """A table environment for LaTeX with the package `booktabs`, the notes below it."""
+
+        def line(cells: Sequence[str]) -> str:
+            return " & ".join(latex_text(cell) for cell in [*cells, *[""] * (len(self.columns) - len(cells))]) + r" \\"
+
+        lines = [r"\begin{table}", r"\centering", *([rf"\caption{{{latex_text(caption)}}}"] if caption else [])]
+        lines.append(rf"\begin{{tabular}}{{{''.join('l' if one.to_the_left else 'r' for one in self.columns)}}}")
+        lines += [r"\toprule", line(self.heads), r"\midrule", *map(line, self.cells()), r"\bottomrule"]
+        lines.append(r"\end{tabular}")
+        lines += [rf"\par\smallskip\footnotesize {latex_text(note)}" for note in notes]
+        return "\n".join([*lines, r"\end{table}"]) + "\n"
+
     def csv(self) -> str:
         """The values themselves as CSV; a missing one is empty."""
         out = io.StringIO()
@@ -120,6 +133,27 @@ class Table:
         from tiltyard.pages.html import render
 
         return render("pages/notebook.html", table=self, caption=caption, notes=notes)
+
+
+LATEX = {
+    **{letter: rf"\{letter}" for letter in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": "--",
+    "…": r"\dots{}",
+    "†": r"\dag{}",
+    "‡": r"\ddag{}",
+    "§": r"\S{}",
+    "¶": r"\P{}",
+    **dict(zip("−±·→×τρ", [r"$-$", r"$\pm$", r"$\cdot$", r"$\to$", r"$\times$", r"$\tau$", r"$\rho$"], strict=True)),
+}
+"""What LaTeX needs written otherwise."""
+
+
+def latex_text(text: str) -> str:
+    """A text in one line in which nothing is a command of LaTeX."""
+    return "".join(LATEX.get(letter, letter) for letter in " ".join(text.split()))
 
 
 def markdown_text(text: str) -> str:

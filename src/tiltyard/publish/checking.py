@@ -20,6 +20,7 @@ from tiltyard.battles.table import BattleTable
 from tiltyard.boards.leaderboard import EloReport, Leaderboard
 from tiltyard.errors import TiltyardError
 from tiltyard.files import write_bytes
+from tiltyard.pages.figures import plural
 from tiltyard.publish.columns import NAME as COLUMNS
 from tiltyard.publish.columns import column_file
 from tiltyard.publish.folder import MANIFEST, PublishedManifest, read_manifest, writer_hash
@@ -82,9 +83,11 @@ def check_folder(
         )
     with tempfile.TemporaryDirectory(prefix="tiltyard-") as folder:
         table = _check_battles(result, kept, Path(folder))
-    if table is not None:
+    if table is not None and not any(line.startswith("battles.") for line in result.problems):
         _check_boards(result, kept, table)
         _check_pages(result, kept, table, fetch)
+    elif result.problems:
+        result.messages.append("ratings and pages: not compared, because these are not the battles that were published")
     return result
 
 
@@ -131,12 +134,16 @@ def _check_battles(result: FolderCheck, kept: dict[str, bytes], folder: Path) ->
     table = tables.get("battles.jsonl")
     if table is None:
         return None
-    problems = len(result.problems)
-    if "battles.parquet" in tables:
-        result.problems += _differing_rows(table, tables["battles.parquet"])
-    if COLUMNS in kept and kept[COLUMNS] != column_file(table):
-        result.problems.append(f"{COLUMNS} does not hold the battles of battles.jsonl")
-    if len(result.problems) == problems:
+    changed = [place for place, line in enumerate(result.problems) if line.startswith("battles.")]
+    differing = _differing_rows(table, tables["battles.parquet"]) if "battles.parquet" in tables else []
+    if COLUMNS in kept and kept[COLUMNS] != column_file(table) and not differing:
+        differing = [f"{COLUMNS} does not hold the battles of battles.jsonl"]
+    more = f", and {len(differing) - 1:,} more" if len(differing) > 1 else ""
+    if differing and changed:  # one thing happened: it is said once
+        result.problems[changed[0]] += f"; {differing[0]}{more}"
+    elif differing:
+        result.problems.append(f"battles.jsonl and its copies differ: {differing[0]}{more}")
+    elif not changed:
         result.messages.append(
             f"battles: {table.n_battles:,.0f}, the same in battles.jsonl, battles.parquet and {COLUMNS}"
         )
@@ -203,7 +210,7 @@ def _differing_boards(stated: EloReport, board: Leaderboard) -> list[str]:
                 lines.append(f"{entry.model}: {name} is {_shown(published)}, its battles give {_shown(counted)}")
                 break
     lines += [f"{name} is not in the battles" for name in known]
-    return lines[:MOST_LISTED]
+    return [f"{lines[0]}; other lines that differ: {len(lines) - 1:,}"] if len(lines) > 1 else lines
 
 
 def _shown(value: Any) -> str:
@@ -233,22 +240,24 @@ def _check_pages(
     except (ValueError, TypeError) as error:
         result.problems.append(f"the texts or names of the folder cannot be read ({error})")
         return
-    wrong, seen = len(result.problems), set(manifest.not_recomputed)
+    seen, wrong = set(manifest.not_recomputed), list[str]()
     with tempfile.TemporaryDirectory(prefix="tiltyard-") as spare:
         for name, content in site_files(publication, Path(spare)):
             seen.add(name)
             file = manifest.files.get(name)
             if file is None:
-                result.problems.append(f"{name} is left out: the battles give it")
+                wrong.append(f"{name} is left out: the battles give it")
             elif not name.endswith(BY_PLATFORM) and hashlib.sha256(content).hexdigest() != file.sha256:
                 published = fetch(name, file.bytes)
                 if published is None or not _same_but_for_rounding(published, content):
-                    result.problems.append(f"{name} is not the page or file that these battles give")
+                    wrong.append(f"{name} is not the page or file that these battles give")
     cards = {name for name in manifest.files if name.endswith(".png")}
-    result.problems += [
-        f"{name} is not a file that these battles give" for name in manifest.files.keys() - seen - cards
-    ]
-    if len(result.problems) == wrong:
+    wrong += [f"{name} is not a file that these battles give" for name in manifest.files.keys() - seen - cards]
+    if wrong and any(line.startswith(one.file) for one in manifest.boards for line in result.problems):
+        result.messages.append(f"pages: {plural(len(wrong), 'file')} differ, as the ratings do")
+    elif wrong:
+        result.problems += wrong
+    else:
         result.messages.append("pages: written again from the battles, and the same")
 
 

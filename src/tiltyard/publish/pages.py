@@ -208,7 +208,8 @@ def _tiles(publication: StaticSite) -> list[tuple[str, int | str]]:
         if column in table.columns:
             tiles.append((what, len(np.unique(table.text_column(column).codes))))
     if publication.updated is not None:
-        tiles.append(("newest battle", datetime.fromtimestamp(publication.updated, UTC).strftime("%Y-%m-%d")))
+        newest = datetime.fromtimestamp(publication.updated, UTC)
+        tiles.append(("newest battle", f"{newest.day} {newest:%B %Y}"))
     return tiles
 
 
@@ -216,10 +217,13 @@ def verdict(publication: StaticSite, one: PublishedBoard) -> str:
     """Who could be first, in a sentence."""
     first = [publication.name(entry.model) for entry in one.board if (entry.rank_low or entry.rank) == 1]
     if len(first) == 1:
-        return f"{first[0]} leads; first place is settled"
-    if len(first) > 4:
-        return f"{count(len(first))} models could each be first"
-    return f"{', '.join(first[:-1])} and {first[-1]} could each be first"
+        return f"{first[0]} is best"
+    others = (
+        f"{count(len(first) - 1)} others"
+        if len(first) > 4
+        else " or ".join(filter(None, (", ".join(first[1:-1]), first[-1])))
+    )
+    return f"{first[0]} leads, but {others} could be best"
 
 
 def _recount_data(publication: StaticSite, sha256: str) -> str:

@@ -10,10 +10,9 @@ from typing import Any
 from tiltyard.battles.missing_verdicts import read_missing
 from tiltyard.boards.bradley_terry import CENTRE
 from tiltyard.boards.text import rank_text
-from tiltyard.judging.panel import judge_in_words
 from tiltyard.judging.run_folder import read_object
 from tiltyard.pages.html import package_text, page
-from tiltyard.report import sections
+from tiltyard.report import front, sections
 from tiltyard.report.counts import behaviour, disagreements, verdict_counts
 from tiltyard.report.run import Run
 from tiltyard.report.site_map import MAIN, ONE_PAGE, Here, SiteMap
@@ -47,18 +46,19 @@ def render_site(run: Run, one_page: int = ONE_PAGE) -> Iterator[tuple[str, str]]
 def _values(run: Run) -> dict[str, Any]:
     missing = read_missing(run.folder)
     by_dimension = {one.name: missing.only(dimensions={one.name}) for one in run.dimensions}
+    wrong = disagreements(run)
     rounds, prompts = run.folder / ROUNDS_FILE, run.folder / JUDGE_PROMPTS
     return {
-        "title": sections.run_title(run),
+        "title": front.run_title(run),
         "pair_template": "report/run_lists.html",
         "outcomes": OUTCOMES,
         "style": own_file("grid.css"),
         "script": own_file("grid.js"),
-        "judge_in_words": judge_in_words,
-        "missing": {name: one.sentence for name, one in by_dimension.items() if one},
+        "weak": front.weak_points(run, {name: one.sentence for name, one in by_dimension.items() if one}, wrong),
+        "categories_of": {one.name: view for one in run.dimensions if (view := sections.categories(run, one))},
         "rounds": read_object(rounds) if run.manifest.get("until") and rounds.is_file() else None,
         "judge_prompts": read_object(prompts)["dimensions"] if prompts.is_file() else None,
-        "disagreements": disagreements(run),
+        "disagreements": wrong,
         "centre": CENTRE,
         "ratings": ratings,
         "fit_verdict": fit_verdict,
@@ -91,6 +91,7 @@ def report_page(template: str, here: Here, *, style: str, script: str, **values:
         here=here,
         run=here.run,
         sections=sections,
+        front=front,
         behaviour=behaviour,
         verdict_counts=verdict_counts,
         rank_text=rank_text,

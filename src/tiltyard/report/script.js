@@ -1,6 +1,15 @@
 "use strict";
-// Only a filter over the lists of battles; everything else on the page works without it.
+// Opens folded sections that a link leads into, for browsers that do not, and filters the lists of battles.
 (() => {
+  function reveal() {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    target.scrollIntoView();
+  }
+  addEventListener("hashchange", reveal);
+  if (location.hash) reveal();
+
   const form = document.getElementById("filter");
   if (!form) return;
   const find = document.getElementById("find");

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tiltyard.battles.reading import read_battles
+from tiltyard.battles.table import BattleTable
 from tiltyard.boards import BradleyTerry, RatingEntry
 from tiltyard.boards.text import footnotes, headline
 from tiltyard.errors import TiltyardError
@@ -22,38 +23,11 @@ from tiltyard.report.run import Dimension, JudgedBattle, Run, grouped
 from tiltyard.report.site_map import Here
 from tiltyard.tournament.ratings import JudgeHabits
 
-MOST_IN_TITLE = 4
-"""How many entrants a title names."""
-
 BINS = 101
 """Columns of a histogram."""
 
 MOST_CATEGORIES = 40
 """With more values than this, a column names prompts rather than kinds of prompts."""
-
-
-def run_title(run: Run) -> str:
-    """The run in a line: its mode, and who met."""
-    mode = str(run.manifest.get("mode") or "tournament").capitalize()
-    names = list(run.entrants)
-    if len(names) > MOST_IN_TITLE:
-        names[MOST_IN_TITLE - 1 :] = [f"{len(names) - MOST_IN_TITLE + 1} more"]
-    return f"{mode} run: {' and '.join(filter(None, (', '.join(names[:-1]), *names[-1:])))}"
-
-
-def leaders(run: Run) -> list[tuple[list[str], list[str], bool]]:
-    """Dimensions in which the same entrants could be first, who they are, and whether that is everybody.
-
-    Settled first places come first.
-    """
-    groups: dict[tuple[str, ...], tuple[list[str], bool]] = {}
-    for dimension in run.dimensions:
-        if (board := dimension.best_board) is not None:
-            names = [entry.model for entry in board.ratings if (entry.rank_low or entry.rank) == 1]
-            alike = next((key for key in groups if set(key) == set(names)), tuple(names))
-            groups.setdefault(alike, ([], 2 < len(names) == len(board.ratings)))[0].append(dimension.name)
-    settled_first = sorted(groups.items(), key=lambda group: len(group[0]) != 1)
-    return [(dimensions, list(names), everybody) for names, (dimensions, everybody) in settled_first]
 
 
 def habits_of(run: Run, dimension: str) -> JudgeHabits | None:
@@ -66,19 +40,6 @@ def why_no_board(run: Run, dimension: Dimension) -> str:
     """Why a dimension has no Bradley–Terry board, as recorded by the run."""
     reason = ((run.results.get("dimensions") or {}).get(dimension.name) or {}).get("bradley_terry")
     return str(reason) if reason and reason != "ok" else f"ratings/{dimension.name}.json is not in the run folder"
-
-
-def glance(run: Run) -> tuple[list[Dimension], list[tuple[str, list[RatingEntry | None]]]]:
-    """Dimensions with a board, and the entry of each entrant on each of them, best first."""
-    boards = [(dimension, board) for dimension in run.dimensions if (board := dimension.best_board) is not None]
-    entries = [{entry.model: entry for entry in board.ratings} for _, board in boards]
-    rows = [(name, [lines.get(name) for lines in entries]) for name in run.entrants]
-
-    def mean_rank(row: tuple[str, list[RatingEntry | None]]) -> float:
-        ranks = [entry.rank for entry in row[1] if entry is not None]
-        return sum(ranks) / len(ranks) if ranks else float("inf")
-
-    return [dimension for dimension, _ in boards], sorted(rows, key=mean_rank)
 
 
 # One dimension
@@ -95,10 +56,24 @@ def order(run: Run, dimension: Dimension) -> list[str]:
 def boards(dimension: Dimension) -> list[tuple[str, str, dict[str, Any], list[str]]]:
     """The boards of a dimension: title, headline, lines, notes."""
     own, people = dimension.board, dimension.calibrated
-    title = "Ratings" if people is None else "Ratings by the judge alone, uncorrected"
+    title = "Ratings" if people is None else "Ratings by the judge alone, not corrected"
     shown = [("Ratings corrected by people's labels", people), (title, own)]
     made = [(title, as_leaderboard(report)) for title, report in shown if report is not None and report.ratings]
     return [(title, headline(board), board_view(board), footnotes(board)) for title, board in made]
+
+
+def first_places(dimension: Dimension, most: int) -> dict[str, Any]:
+    """The lines of a dimension's best board, up to so many."""
+    assert dimension.best_board is not None
+    board = as_leaderboard(dimension.best_board)
+    return board_view(board, range(min(len(board), most)))
+
+
+def battles_of(run: Run, dimension: Dimension) -> BattleTable:
+    """The battles of a dimension, as the run wrote them."""
+    table = read_battles(require(run.folder / "battles.jsonl", run.folder), columns=["question_id", "dimension"])
+    dimensions = table.text_column("dimension")
+    return table.take(np.array([label == dimension.name for label in dimensions.labels] or [False])[dimensions.codes])
 
 
 def elo(dimension: Dimension) -> dict[str, Any]:
@@ -134,16 +109,15 @@ def categories(run: Run, dimension: Dimension) -> dict[str, Any] | None:
     column, kinds = kind_column(run.prompts)
     if dimension.board is None or not 1 < len(set(kinds.values())) <= MOST_CATEGORIES:
         return None
-    table = read_battles(require(run.folder / "battles.jsonl", run.folder), columns=["question_id", "dimension"])
-    questions, dimensions = table.text_column("question_id"), table.text_column("dimension")
-    mine = np.array([label == dimension.name for label in dimensions.labels] or [False])[dimensions.codes]
+    table = battles_of(run, dimension)
+    questions = table.text_column("question_id")
     kind_of = np.array([kinds.get(label, "") for label in questions.labels] or [""])[questions.codes]
     estimator = BradleyTerry(only_connected=True, misfit=False)
     entries: dict[str, dict[str, RatingEntry]] = {}
     missing = []
     for kind in sorted(set(kinds.values())):
         try:
-            board = estimator.fit(table.take(mine & (kind_of == kind)).compact())
+            board = estimator.fit(table.take(kind_of == kind).compact())
         except TiltyardError as error:
             missing.append(f"{kind}: no board: {error}")
         else:

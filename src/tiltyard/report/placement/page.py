@@ -10,6 +10,7 @@ from tiltyard.pages.svg import Scale
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.report.boards import board_view, interval_head
 from tiltyard.report.counts import Behaviour, behaviour
+from tiltyard.report.front import weak_points
 from tiltyard.report.page import own_file, report_files, report_page
 from tiltyard.report.placement.counts import OUTCOMES, Results, count_results, disagreements, expected_score, outcome
 from tiltyard.report.placement.folder import UNKNOWN_LANGUAGE, Placement
@@ -23,6 +24,8 @@ AROUND, ENDS = 8, 2
 MOST_ROUNDS = 24
 OF_EACH = 2
 """Examples of each outcome."""
+
+UNMEASURED = "the interval is for sampling error only: how the judge differs from people was not measured"
 
 Reading = tuple[str, float, float | None, float | None]
 """What it is, the rating, and the two ends of its interval."""
@@ -51,7 +54,7 @@ def render_placement_site(placed: Placement, one_page: int = ONE_PAGE) -> Iterat
 
 
 def _values(placed: Placement) -> dict[str, Any]:
-    board = placed.board
+    board, wrong, told = placed.board, disagreements(placed), placed.manifest.calibration
     return {
         "title": f"{placed.model} among human battles: {placed.manifest.arena.name}",
         "pair_template": "report/placement_lists.html",
@@ -60,7 +63,8 @@ def _values(placed: Placement) -> dict[str, Any]:
         "script": own_file("placement/script.js"),
         "placed": placed,
         "manifest": placed.manifest,
-        "disagreements": disagreements(placed),
+        "disagreements": wrong,
+        "weak": weak_points(placed.run, {}, wrong, told.warnings if told else [UNMEASURED]),
         "level": interval_head(board),
         "half_width": normal_quantile(0.95),
         "board": board_view(board, shown_places(len(board), board.entries.index(placed.entry)), placed.entry),

@@ -205,7 +205,7 @@ def offline_sentences(report: WeeklyReport) -> list[str]:
             f"{plural(widened, 'interval')} marked * did not contain the board's rating and "
             f"{'was' if widened == 1 else 'were'} widened to it."
         )
-    sentences.append(f"Ranges of ranks are {'valid at any time you look' if board.anytime else 'for a single look'}.")
+    sentences.append(f"Ranges of ranks are {'valid whenever you look' if board.anytime else 'valid if you look once'}.")
     if board.tau_live is not None:
         sentences.append(f"Kendall's tau with the live order: {board.tau_live:.3f}.")
     if board.tau_even_pairs is not None:
