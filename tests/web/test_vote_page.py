@@ -33,7 +33,6 @@ from tiltyard.arena.store.verify import verify
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 
-
 MOVED = r'<span class="rating">(\d+) <span aria-hidden="true">→</span><span class="hidden">to</span> <b[^>]*>(\d+)<'
 
 
