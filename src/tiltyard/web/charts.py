@@ -52,7 +52,8 @@ def interval_bar(line: BoardLine) -> Html | None:
         return None
     low, high = line.span
     ends = ["…" if end is None else f"{end:.0f}" for end in (low, high)]
-    return thin_interval(line.scale, line.raw, low, high, f"95 % interval {' to '.join(ends)}")
+    tick = None if line.printed == line.raw else line.printed
+    return thin_interval(line.scale, line.raw, low, high, f"95 % interval {' to '.join(ends)}", tick=tick)
 
 
 @dataclass(frozen=True, slots=True)
