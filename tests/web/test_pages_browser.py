@@ -142,6 +142,7 @@ def test_everything_works_without_a_script(looking: Visits) -> None:
     assert "category=maths" in page.url
     page.locator("[data-board] .model a").first.click()
     assert "/models/" in page.url
+    page.get_by_text("Its answers").click()
     assert page.locator(".concealed").is_visible(), "every prompt is being voted on"
     page.goto(f"{page.url.partition('?')[0]}?prompt=p3")
     page.get_by_role("button", name="Show").click()
@@ -153,7 +154,7 @@ def test_the_prompts_of_a_model_are_sorted_and_filtered(looking: Visits) -> None
     page = looking.visitor()
     page.goto(f"/models/{MODELS[2]}")
     grid = page.locator("#prompts")
-    assert grid.locator("tbody tr").count() == 6
+    assert grid.locator("tbody tr").count() == 6, "so few are shown at once"
     grid.get_by_role("button", name="Otter 7B").click()
     grid.get_by_role("button", name="Otter 7B").click()
     assert grid.locator("th[aria-sort=descending]").inner_text().startswith("Otter 7B")

@@ -246,6 +246,11 @@ class Plot:
             marks.append(words(LEFT - 6, y + 4, f"{tick:g}{unit}", anchor="end"))
         return marks
 
+    def titles(self, up: str, across: str) -> list[str]:
+        """What the two axes say, inside the frame: above the highest value, and at the right end of the lowest."""
+        right = self.width - self.right
+        return [words(LEFT + 4, 10, up), words(right, self.height - BOTTOM - 5, across, anchor="end")]
+
     def foot(self, share: float, label: str, anchor: str = "middle") -> str:
         """Words below."""
         return words(self.x(share), self.height - 9, label, anchor=anchor)
