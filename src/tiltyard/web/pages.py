@@ -327,6 +327,7 @@ def _validity(snapshot: Snapshot) -> dict[str, Any]:
     top = report.board.publication.top
     also = worth_knowing(report.board.publication)
     more = {"rules": rules_of(report.board), "also": also, "shadow": False, "contested": study.contested}
+    more["odd"] = reports.out_of_bounds(report)
     more["swaps"] = list(study.blocks_to_swap.items())[: max(top - 1, 0)]
     return reports.validity_view(report, names_of(snapshot)) | more
 
