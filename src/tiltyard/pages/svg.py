@@ -249,7 +249,7 @@ class Plot:
     def titles(self, up: str, across: str) -> list[str]:
         """What the two axes say, inside the frame: above the highest value, and at the right end of the lowest."""
         right = self.width - self.right
-        return [words(LEFT + 4, 10, up), words(right, self.height - BOTTOM - 5, across, anchor="end")]
+        return [words(LEFT + 4, 15, up), words(right, self.height - BOTTOM - 5, across, anchor="end")]
 
     def foot(self, share: float, label: str, anchor: str = "middle") -> str:
         """Words below."""
