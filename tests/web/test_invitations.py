@@ -76,6 +76,7 @@ def test_a_link_for_one_is_used_once_and_looking_at_it_uses_nothing(closed: Smal
     mail_program, first, second = (closed.client("203.0.113.9") for _ in range(3))
     assert "You are invited." in mail_program.get(f"/invited/{secret}").text
     assert [start(first, secret), start(first, secret), start(second, secret)] == [303, 303, 403]
+    assert "This invitation is used up. Ask whoever invited you for another." in pressed(second, secret).text
     assert [vote(first), vote(second)] == [200, 403]
     assert "noindex" in first.get(f"/invited/{secret}").headers["x-robots-tag"]
     (kept,) = sql(closed.url, "SELECT name, uses FROM invitations")

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 import pytest
 from hypothesis import given
@@ -22,6 +22,7 @@ from tiltyard.report.weekly.text import worth_knowing
 from tiltyard.validity.publication import Badge
 from tiltyard.web.board_pages import leaderboard_view
 from tiltyard.web.board_query import COLUMNS, BoardQuery
+from tiltyard.web.charts import interval_bar
 from tiltyard.web.leaderboard import board_csv, board_lines, board_values
 from tiltyard.web.rendering import SiteFacts, render, static_files
 
@@ -263,15 +264,41 @@ def test_in_phase_four_elo_is_gone_and_its_keys_say_null(site: BoardSite) -> Non
     assert row["rating_shown"] == row["rank_score"] == row["conservative"]
 
 
-def test_nothing_important_is_only_on_hover(site: BoardSite, snapshot: Snapshot) -> None:
+def test_a_row_is_one_line_of_figures_and_what_is_in_its_tooltips_is_on_the_models_page(
+    site: BoardSite, snapshot: Snapshot
+) -> None:
     page = site.client.get("/leaderboard").text
     for markup, row in zip(rows_of(page), snapshot.board.rows, strict=True):
-        text = text_of(markup)
-        assert f"{row.confidence} % RD {row.deviation:.1f}" in text
-        assert row.quality_floor is None or f"floor {100 * row.quality_floor:.0f} %" in text
-        assert row.pair_coverage is None or f"pairs {100 * row.pair_coverage:.0f} %" in text
-    assert "derived from RD" in text_of(page)
+        text, own = text_of(markup), text_of(site.client.get(f"/models/{quote(row.model)}").text)
+        assert f"{row.confidence} %" in text
+        assert text.endswith(f"{row.votes} {row.both_bad} both bad")
+        assert f'title="RD {row.deviation:.1f}"' in markup
+        assert f"RD {row.deviation:.1f}" in own
+        assert row.quality_floor is None or f"{100 * row.quality_floor:.1f} %: {row.both_bad} of {row.votes}" in own
+        if row.pair_coverage is not None:
+            assert f'title="pairs with neighbours {100 * row.pair_coverage:.0f} %"' in markup
+            assert f"pairs {100 * row.pair_coverage:.0f} %" in own
+        assert "<br" not in markup
     assert "Official top tier:" in page
+
+
+def test_the_picture_of_a_row_has_the_interval_the_raw_rating_and_the_printed_one(snapshot: Snapshot) -> None:
+    for line in board_lines(snapshot, BoardQuery()):
+        if line.span is None:
+            continue
+        drawn = str(interval_bar(line))
+        assert line.scale is not None
+        assert f'd="M{line.scale.x(line.row.rating_shown):g} 1v14" class="tick"' in drawn
+        assert f'd="M{line.scale.x(line.row.rating):g} 8h.01" class="spot"' in drawn
+        if not line.provisional:
+            assert all(line.scale.holds(value) for value in (line.row.rating_shown, line.row.rating, *line.span))
+
+
+def test_a_dot_on_the_board_of_a_part_is_its_own_rating(site: BoardSite, snapshot: Snapshot) -> None:
+    board = site.world.observatory.part(VotePart(category="maths"))
+    lines = board_lines(snapshot, BoardQuery(category="maths"), board)
+    assert lines
+    assert [line.raw for line in lines] == [line.part_rating for line in lines] == [line.printed for line in lines]
 
 
 def test_lines_without_an_offline_board_still_stand(snapshot: Snapshot) -> None:

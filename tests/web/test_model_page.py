@@ -14,12 +14,12 @@ from tests.web.board_fixtures import DAY, MODELS, NEWCOMER, BoardSite, board_sit
 from tests.web.sites import MODELS as SITE_MODELS
 from tests.web.sites import answer, catalog, said
 from tiltyard.arena import events as e
-from tiltyard.arena.model_detail import model_detail, results_by_prompt_and_opponent
+from tiltyard.arena.model_detail import Record, model_detail, results_by_prompt_and_opponent
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.texts import PastAnswer
 from tiltyard.pages.figures import day
-from tiltyard.web import model
-from tiltyard.web.model import ModelPage, chosen_prompt, model_page, model_values, prompt_grid
+from tiltyard.web import charts, model
+from tiltyard.web.model import ModelPage, chosen_prompt, extremes, model_page, model_values, prompt_grid
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +36,9 @@ def page_of(site: BoardSite, name: str) -> ModelPage:
 def test_the_page_has_every_section_of_the_policy(site: BoardSite) -> None:
     page = site.client.get(f"/models/{MODELS[0]}").text
     sections = [
-        "leanings",
-        "standing",
         "neighbours",
+        "standing",
+        "leanings",
         "prompts",
         "opponents",
         "coverage",
@@ -276,13 +276,17 @@ def test_a_page_shows_no_rank_or_rating_that_a_young_board_withholds(tmp_path: P
         assert "The first votes are still coming in" in young.client.get("/leaderboard").text
         for row in rows[:3]:
             page = young.client.get(f"/models/{row.model}").text
-            assert "<dt>rank</dt>" not in page
-            assert "<dt>rating</dt>" not in page
-            assert f"rank {row.rank} of" not in page
-            assert "too few votes on this board yet" in page
+            assert f"ank {row.rank} of" not in page
+            assert f"{row.rating_shown:.0f}" not in page
+            assert "Too few votes on this board to rank or rate any model yet." in page
+            rated = row.votes - row.both_bad
+            assert rated >= 10 or "missing." in page
+            assert rated >= 10 or '<svg class="plot' not in page
             assert not {"standing", "neighbours"} & set(re.findall(r'<section id="(\w+)"', page))
         compared = young.client.get(f"/compare?a={rows[0].model}&b={rows[1].model}").text
         assert "Rank (rating)" not in compared
+        assert "going by the current ratings" not in compared
+        assert "is better than" not in compared
 
 
 def test_while_new_votes_come_in_all_pages_show_one_snapshot(site: BoardSite) -> None:
@@ -298,3 +302,25 @@ def test_while_new_votes_come_in_all_pages_show_one_snapshot(site: BoardSite) ->
         assert [near.rank for near in page.detail.neighbours] == [
             ranks[near.record.name] for near in page.detail.neighbours
         ]
+
+
+def test_of_many_prompts_the_worst_and_the_best_are_seen_first(site: BoardSite) -> None:
+    page = page_of(site, MODELS[2])
+    records = tuple(Record(f"p{j}", wins=j, losses=12 - j, ties=0, both_bad=0, expected_wins=0.0) for j in range(12))
+    assert extremes(replace(page, detail=replace(page.detail, prompts=records[:10], retired_prompts=()))) is None
+    made = extremes(replace(page, detail=replace(page.detail, prompts=records, retired_prompts=())))
+    assert made is not None
+    assert [[one.name for one in part] for part in made] == [
+        ["p0", "p1", "p2", "p3", "p4"],
+        ["p11", "p10", "p9", "p8", "p7"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("won", "lost", "shade"), [(1, 0, "g4"), (0, 1, "g2"), (16, 10, "g5"), (10, 0, "g6"), (0, 10, "g0"), (3, 3, "g3")]
+)
+def test_a_cell_is_coloured_by_how_much_its_votes_say(site: BoardSite, won: int, lost: int, shade: str) -> None:
+    """(1 − 0)/√5 = 0.4 is pale, (16 − 10)/√30 = 1.1 less so, 10/√14 = 2.7 is the darkest."""
+    page, rival = page_of(site, MODELS[0]), site.world.snapshot.model(MODELS[1])
+    cell = charts._result_cell(page, rival, "p0", "Question", (won, lost, 0, 0), short=False)
+    assert cell.class_ == f"heat {shade}"

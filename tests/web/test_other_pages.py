@@ -30,7 +30,7 @@ from tiltyard.report.weekly.text import weekly_markdown
 from tiltyard.web import pages, rendering
 from tiltyard.web.me import ENOUGH, own_page
 from tiltyard.web.model import compare_page
-from tiltyard.web.reports import flat_settings
+from tiltyard.web.reports import flat_settings, out_of_bounds
 
 PAGES = ("/leaderboard", "/validity", "/methods", "/data", "/me", "/compare", f"/models/{MODELS[0]}")
 
@@ -123,6 +123,26 @@ def test_the_validity_page_says_what_the_report_says(site: BoardSite) -> None:
         assert f"{exposures:,} {target:.1f}" in page
 
 
+def test_the_validity_page_leads_with_what_is_out_of_bounds(site: BoardSite) -> None:
+    report = site.world.snapshot.study.weekly
+    page = site.client.get("/validity").text
+    first = page.split('<section id="odd">', 1)[1].split("</section>", 1)[0]
+    thin = sum(pair.completeness < 1.0 for pair in report.pairs)
+    off = int((~report.exposure.within).sum())
+    assert (f"{thin} adjacent pair" in first) == (thin > 0)
+    assert (f"{off} model" in first and 'href="#fairness"' in first) == (off > 0)
+    assert page.index('<section id="odd">') < page.index('<details class="fold" id="checked">')
+    calm = replace(
+        report,
+        pairs=(),
+        quality=(),
+        exposure=replace(report.exposure, tolerance=99.0),
+        stability=replace(report.stability, left_band=()),
+        churn=replace(report.churn, swaps=()),
+    )
+    assert out_of_bounds(calm) == []
+
+
 def test_the_validity_page_calls_models_by_the_names_that_visitors_know(site: BoardSite) -> None:
     report = site.world.snapshot.study.weekly
     page = site.client.get("/validity").text
@@ -163,7 +183,9 @@ def test_every_column_and_badge_of_the_board_is_explained(site: BoardSite) -> No
     explained = dict(re.findall(r'<h3 id="(\w+)">[^<]+</h3>\s*((?:<p>[^<]+</p>\s*)+)', page))
     wanted = {"rank_score", "confidence", "coverage", "consistency", "spread", "average", "record", "both_bad"}
     assert wanted <= explained.keys()
-    assert page.count("<h3") == len(explained) == 31
+    assert page.count("<h3") == len(explained) == 24
+    prose = text_of(page.split("<h1>", 1)[1].split('<section id="settings">', 1)[0])
+    assert len(prose.split()) <= 700
     for text in explained.values():
         assert "{" not in text
         assert len(text) > 40

@@ -98,7 +98,7 @@ def test_script_and_server_sort_alike(looking: Visits) -> None:
             for _ in range(size(1 + place % 2, soak=2)):
                 page.locator(f'[data-sort="{column}"]').click()
                 sent = client.get(page.url).text.partition("<tbody")[2].partition("</tbody>")[0]
-                names = re.findall(r'class="model"><a [^>]*><bdi>(.+?)</bdi>', sent)
+                names = re.findall(r'class="model"><span [^>]*>[^<]*</span><a [^>]*><bdi>(.+?)</bdi>', sent)
                 assert shown(page) == [html.unescape(name) for name in names], page.url
     assert len(names) == len(NAMES)
 
@@ -128,6 +128,7 @@ def test_a_filter_can_be_widened_again_after_coming_by_a_link(looking: Visits) -
 def test_everything_works_without_a_script(looking: Visits) -> None:
     page = looking.visitor(script=False)
     page.goto("/leaderboard")
+    page.get_by_text("Filters", exact=True).click()
     page.get_by_label("Stability").select_option("Provisional")
     page.get_by_role("button", name="Apply").click()
     assert "stability=Provisional" in page.url
@@ -136,10 +137,12 @@ def test_everything_works_without_a_script(looking: Visits) -> None:
     assert "sort=votes" in page.url
     assert "stability=Provisional" in page.url
     page.get_by_role("link", name="Clear").click()
+    page.get_by_text("All prompts").first.click()
     page.get_by_role("link", name="maths").click()
     assert "category=maths" in page.url
     page.locator("[data-board] .model a").first.click()
     assert "/models/" in page.url
+    page.get_by_text("Its answers").click()
     assert page.locator(".concealed").is_visible(), "every prompt is being voted on"
     page.goto(f"{page.url.partition('?')[0]}?prompt=p3")
     page.get_by_role("button", name="Show").click()
@@ -151,7 +154,7 @@ def test_the_prompts_of_a_model_are_sorted_and_filtered(looking: Visits) -> None
     page = looking.visitor()
     page.goto(f"/models/{MODELS[2]}")
     grid = page.locator("#prompts")
-    assert grid.locator("tbody tr").count() == 6
+    assert grid.locator("tbody tr").count() == 6, "so few are shown at once"
     grid.get_by_role("button", name="Otter 7B").click()
     grid.get_by_role("button", name="Otter 7B").click()
     assert grid.locator("th[aria-sort=descending]").inner_text().startswith("Otter 7B")
@@ -166,7 +169,7 @@ def test_the_prompts_of_a_model_are_sorted_and_filtered(looking: Visits) -> None
 
 
 def test_the_board_is_worked_by_keyboard_alone(looking: Visits) -> None:
-    """From the navigation to an explanation, another order, and a choice of columns, without a mouse."""
+    """From the navigation to a choice of columns and another order, without a mouse."""
     page = looking.visitor()
     page.goto("/leaderboard")
 
@@ -179,7 +182,7 @@ def test_the_board_is_worked_by_keyboard_alone(looking: Visits) -> None:
 
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")  # skip to the content
-    go_to(".chooser > summary")
+    go_to(".more-filters > summary")
     page.keyboard.press("Enter")
     go_to(".chooser input[value=interval]")
     page.keyboard.press("Space")
@@ -187,14 +190,24 @@ def test_the_board_is_worked_by_keyboard_alone(looking: Visits) -> None:
     page.keyboard.press("Enter")
     page.wait_for_url("**columns=**interval")
     assert page.locator("[data-sort=interval]").is_visible()
-    go_to("button[popovertarget=why-rating]")
-    page.keyboard.press("Enter")
-    assert page.locator("#why-rating").is_visible()
-    page.keyboard.press("Escape")
-    assert not page.locator("#why-rating").is_visible()
     go_to("[data-sort=votes]")
     page.keyboard.press("Enter")
     assert page.locator("th[aria-sort=descending]").inner_text().startswith("Votes")
+
+
+def test_ten_models_are_on_the_first_screen_or_five_on_a_phone(looking: Visits) -> None:
+    """As many as there are here: eight rows, each of one line, and five cards."""
+    page = looking.visitor(width=1280, height=800)
+    count = """[...document.querySelectorAll("[data-board] tbody tr")].filter(
+        (row) => row.getBoundingClientRect().bottom <= innerHeight).length"""
+    page.goto("/leaderboard")
+    assert page.evaluate(count) == len(NAMES)
+    first = page.locator("[data-board] tbody tr").first.bounding_box()
+    assert first is not None
+    assert first["y"] + 10 * first["height"] <= 800
+    phone = looking.visitor(width=390, height=844, touch=True)
+    phone.goto("/leaderboard")
+    assert phone.evaluate(count) >= 5
 
 
 def test_a_tap_explains_and_targets_are_large_enough(looking: Visits) -> None:
@@ -213,6 +226,10 @@ def test_a_tap_explains_and_targets_are_large_enough(looking: Visits) -> None:
         .map((one) => parseFloat(getComputedStyle(one).fontSize)))"""
     )
     assert smallest >= 12
+    assert not page.locator(".board .measure").first.is_visible()
+    page.get_by_label("All figures").check()
+    assert page.locator(".board .measure").first.is_visible()
+    page.get_by_text("Filters", exact=True).tap()
     page.get_by_label("Sort by").select_option("votes")
     assert "sort=votes" in page.url
     page.get_by_text("How to read the columns and intervals").tap()

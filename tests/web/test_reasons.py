@@ -19,6 +19,7 @@ from tiltyard.arena.store.visitors import tidy_visitors
 from tiltyard.arena.store.witnessing import witness_lines
 from tiltyard.battles import read_battles
 from tiltyard.errors import OptionError
+from tiltyard.web.vote import offered_reasons
 
 COMMENT = "Jane Roe of 5 Elm Street told me, it's <b>better</b>"
 TAGS = {"reason-1": "more correct", "reason-2": "clearer"}
@@ -126,6 +127,25 @@ def test_the_operator_says_which_reasons_there_are(sqlite_site: SmallSite) -> No
     for wrong in ({"reasons": ["a", "a"]}, {"reasons": [""]}, {"reasons": ["x" * 41]}, {"comment_characters": 9_999}):
         with pytest.raises(OptionError, match="policy"):
             read_policy({"ballot": wrong})
+
+
+@pytest.mark.parametrize(
+    ("kind", "choice", "first"),
+    [
+        ("text", e.Choice.A, "more correct"),
+        ("text", e.Choice.TIE, "correctness"),
+        ("voxel", e.Choice.B, "better style"),
+        ("voxel", e.Choice.BOTH_BAD, "style"),
+    ],
+)
+def test_reasons_fit_the_kind_of_answers_and_after_a_tie_nothing_is_better(
+    kind: str, choice: e.Choice, first: str
+) -> None:
+    rules = BallotRules(reasons=(*BallotRules().reasons, "a reason of ours"))
+    offered = offered_reasons(rules, kind, choice)
+    assert offered[0][1] == first
+    assert offered[-1] == ("a reason of ours", "a reason of ours")
+    assert ("safer" in dict(offered)) == (kind == "text")
 
 
 def test_a_digest_tells_nothing_without_its_salt_and_ties_speak_of_no_model() -> None:

@@ -131,7 +131,7 @@ def test_keys_vote_and_two_quick_ones_are_one_vote(visits: Visits) -> None:
         if key in headings:
             revealed(page)
             assert page.locator("h1").inner_text().startswith(headings[key]), key
-            pills = page.locator(".answer .pill").count(), page.locator(".answer.b .pill").count()
+            pills = page.locator(".names .pill").count(), page.locator(".names .b .pill").count()
             assert pills == ((1, 1) if choice == "B" else (0, 0)), key
             page.keyboard.press("n")
         else:
@@ -153,13 +153,9 @@ def test_keys_vote_and_two_quick_ones_are_one_vote(visits: Visits) -> None:
 def test_keys_skip_help_undo_and_go_on_and_leave_modifiers_and_controls_alone(visits: Visits) -> None:
     page = visitor(visits, width=400)
     start_voting(page)
-    page.locator("#show-both").focus()
-    page.keyboard.press("ArrowRight")
-    assert page.locator("#show-a").is_checked()
     page.keyboard.press("Control+b")
     page.keyboard.press("Alt+a")
     assert page.locator(".ballot").count() == 1
-    page.locator("#show-a").blur()
     first = page.locator(".ballot [name=matchup_id]").get_attribute("value")
     page.keyboard.press("?")
     assert page.locator("#keys").get_attribute("open") is not None
@@ -251,17 +247,41 @@ def test_everything_works_without_a_script(visits: Visits, width: int) -> None:
     assert len(revealed(page)) == 2
 
 
-def test_a_phone_shows_one_answer_or_both_never_scrolls_sideways_and_moves_nothing_if_asked(visits: Visits) -> None:
+def test_on_a_phone_the_prompt_is_on_top_and_what_is_pressed_next_stays_under_the_thumb(visits: Visits) -> None:
+    page = visitor(visits, width=390, height=844, touch=True)
+    start_voting(page)
+    assert page.evaluate("document.querySelector('.asked .prompt').getBoundingClientRect().top") <= 120
+    assert not page.locator(".switch").is_visible(), "both answers fit"
+    boxes = [page.locator(".choices .a").bounding_box()]
+    page.get_by_role("button", name="A is better").tap()
+    held_back(page)
+    assert "then it does not count, and the names stay hidden" in page.locator(".opening").inner_text()
+    boxes.append(page.locator(".show-names").bounding_box())
+    revealed(page)
+    assert "1 of 20 to your own board" in page.locator(".bar").inner_text()
+    boxes.append(page.locator("a.next").bounding_box())
+    middles = [box["y"] + box["height"] / 2 for box in boxes if box]
+    assert len(middles) == 3
+    assert max(middles) - min(middles) < 24, "half a button"
+
+
+def test_a_phone_shows_one_answer_or_both_never_scrolls_sideways_and_moves_nothing_if_asked(
+    visits: Visits, long_site: str
+) -> None:
     page = visitor(visits, width=360, height=740, touch=True)
     page.emulate_media(reduced_motion="reduce")
-    start_voting(page)
+    start_voting(page, long_site)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.locator("#show-both").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#show-a").is_checked()
     page.locator("#show-b").check()
     assert not page.locator("#answer-a").is_visible()
     assert page.locator("#answer-b").is_visible()
     page.locator("#show-both").check()
     assert page.locator("#answer-a").is_visible()
     assert page.locator("#answer-a").bounding_box()["y"] < page.locator("#answer-b").bounding_box()["y"]  # type: ignore[index]
+    page.locator("#show-a").check()
     page.get_by_role("button", name="Both bad").tap()
     held_back(page)
     assert page.locator(".countdown").count() == 0

@@ -197,6 +197,7 @@ def vote_by_keyboard(page: Page, reader: Reader) -> None:
     assert spoken.startswith("Your vote is final. Answer A: ")
     assert title.name.removeprefix("You chose ") == spoken.removesuffix(".").partition("Answer B: ")[2]
     reader.check(title.name)
+    reader.reach("DisclosureTriangle", "Say why")
     reader.reach("checkbox", "clearer", act="Space")
     page.locator(".saved", has_text="Saved").wait_for()
     assert "status" in [one.role for one in reader.tree() if one.live == "polite"]
@@ -220,13 +221,14 @@ def read_the_board(reader: Reader) -> str:
 
 def read_the_model(reader: Reader, name: str) -> str:
     """The parts of a model's page in their order; its first neighbour."""
-    said = reader.check(reader.page.locator("h1").inner_text())
+    badge = reader.page.locator("h1 .badge").inner_text()
+    said = reader.check(f"{name} {badge}")
     parts = [one.name for one in said if one.role == "heading" and one.level == 2]
     assert names(said, "heading")[0].startswith(name)
-    wanted = ["Strengths and weaknesses", "Rating", "Against adjacent models", "By prompt", "By opponent"]
+    wanted = ["Against its neighbours", "Rating over time", "Strengths and weaknesses", "By prompt", "By opponent"]
     assert parts[:7] == [*wanted, "By prompt and opponent", "Its answers"]
     start = next(
-        place for place, one in enumerate(said) if one.name == "Against adjacent models" and one.role == "heading"
+        place for place, one in enumerate(said) if one.name == "Against its neighbours" and one.role == "heading"
     )
     return next(one.name for one in said[start:] if one.role == "link")
 

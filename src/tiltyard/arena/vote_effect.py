@@ -36,29 +36,16 @@ class PairVotes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """Ratings before a vote and after only that vote, and the pair's earlier votes.
+    """Two models' ratings before a vote and after only that vote, as the board shows them; the pair's earlier votes.
 
-    The vote is applied directly after what is published: votes that are not final yet are not included. `shown_a` and
-    `shown_b` are the numbers that the board would show then: two deviations less, or legacy Elo itself.
+    The vote is applied directly after what is published: votes that are not final yet are not included.
     """
 
     before_a: float
     before_b: float
     after_a: float
     after_b: float
-    shown_a: float
-    shown_b: float
     others: PairVotes
-
-    @property
-    def change_a(self) -> float:
-        """What the vote did to the rating of the model on side A."""
-        return self.after_a - self.before_a
-
-    @property
-    def change_b(self) -> float:
-        """What the vote did to the rating of the model on side B."""
-        return self.after_b - self.before_b
 
 
 def effect_of(
@@ -75,21 +62,9 @@ def effect_of(
         by_legacy: Whether legacy Elo is what the board shows.
     """
     then = after_vote(now, pair, choice, rules)
-    if by_legacy:
-        before, after = now.legacy[pair].tolist(), then.legacy[pair].tolist()
-        shown = after
-    else:
-        before, after = now.rating[pair].tolist(), then.rating[pair].tolist()
-        shown = then.conservative[pair].tolist()
-    return Effect(
-        before_a=before[0],
-        before_b=before[1],
-        after_a=after[0],
-        after_b=after[1],
-        shown_a=shown[0],
-        shown_b=shown[1],
-        others=others,
-    )
+    before_a, before_b = (now.legacy if by_legacy else now.conservative)[pair].tolist()
+    after_a, after_b = (then.legacy if by_legacy else then.conservative)[pair].tolist()
+    return Effect(before_a=before_a, before_b=before_b, after_a=after_a, after_b=after_b, others=others)
 
 
 def pair_votes(wins: Grid, ties: Grid, both_bad: Grid, a: int, b: int) -> PairVotes:

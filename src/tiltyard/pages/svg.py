@@ -133,13 +133,20 @@ def interval(
     return picture(label, [*marks, *_bar(scale, low, high, middle), dot(scale.x(value), middle)])
 
 
-def thin_interval(scale: Scale, value: float, low: float | None, high: float | None, label: str) -> Html:
-    """A dot and its interval in a picture as wide as its cell; a side that leaves the scale ends in an arrow head."""
+def thin_interval(
+    scale: Scale, value: float, low: float | None, high: float | None, label: str, *, tick: float | None = None
+) -> Html:
+    """A dot and its interval in a picture as wide as its cell; a side that leaves the scale ends in an arrow head.
+
+    `tick` is a second value, drawn as a short upright line.
+    """
     left, right = _ends(scale, low, high)
     d, middle = f"M{left:g} {THIN_HEIGHT // 2}H{right:g}", THIN_HEIGHT // 2
     for x, end, inwards in ((left, low, 1), (right, high, -1)):
         d += f"M{x:g} 4v8" if scale.holds(end) else f"M{x + 7 * inwards:g} 4l{-7 * inwards} 4l{7 * inwards} 4"
     marks = [path(d, "bar"), path(f"M{scale.x(value):g} {middle}h.01", "spot")]
+    if tick is not None:
+        marks.append(path(f"M{scale.x(tick):g} 1v14", "tick"))
     return picture(label, marks, height=THIN_HEIGHT, stretched=True, titled=False)
 
 
@@ -238,6 +245,11 @@ class Plot:
             marks.append(path(f"M{LEFT} {y:g}H{self.width - self.right}", "grid"))
             marks.append(words(LEFT - 6, y + 4, f"{tick:g}{unit}", anchor="end"))
         return marks
+
+    def titles(self, up: str, across: str) -> list[str]:
+        """What the two axes say, inside the frame: above the highest value, and at the right end of the lowest."""
+        right = self.width - self.right
+        return [words(LEFT + 4, 15, up), words(right, self.height - BOTTOM - 5, across, anchor="end")]
 
     def foot(self, share: float, label: str, anchor: str = "middle") -> str:
         """Words below."""

@@ -39,6 +39,9 @@ from tiltyard.web.leaderboard import (
 from tiltyard.web.pages import CHECKED, names_of, prepared, public_page, rules_of
 from tiltyard.web.site import Site, site_of
 
+FILTERED_FROM = 8
+"""Models from which there is something to search and filter."""
+
 PREDICTIONS_PHASE = 2
 """The phase in which the board itself shows how well the ratings predict votes; `/validity` always does."""
 
@@ -67,6 +70,7 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
         "query": query,
         "verdict": message,
         "young": message.too_few_votes and query.whole,
+        "few": len(snapshot.board.rows) < FILTERED_FROM and not query.filters and not query.columns and query.whole,
         "columns": columns,
         "column_of": COLUMNS,
         "policy_columns": ",".join(BoardQuery().chosen(snapshot.board.phase)),

@@ -37,8 +37,6 @@ class Column:
     first: str
     name: str
     meaning: str
-    micro: str = ""
-    """Small words below the name."""
     default: bool = True
     """Whether it is shown unless a visitor chooses otherwise."""
 
@@ -53,31 +51,27 @@ COLUMNS: Mapping[str, Column] = {
         lambda line: line.row.rank,
         "asc",
         "Rank",
-        "The official place. Below it the 95 % range of ranks: the places that the votes allow.",
+        "The official place, and the 95 % range of ranks: the places that the votes allow.",
     ),
     "model": Column(lambda line: line.row.display_name.casefold(), "asc", "Model", "Its name, badge and maker."),
     "rating": Column(
         lambda line: line.row.rating_shown,
         "desc",
         "Rating",
-        "The rating minus two deviations (RD), so that luck with few votes does not help; below it the rating itself. "
-        "The bar is the 95 % interval of that raw rating, the dot the raw rating.",
-        "raw − 2 RD",
+        "The raw rating, which stands beside it, minus two deviations (RD): luck with few votes does not help.",
     ),
     "confidence": Column(
         lambda line: -line.row.deviation,
         "desc",
         "Confidence",
-        "The chance that the rating is within 25 points of the truth, if RD were a standard error.",
-        "derived from RD",
+        "The chance that the rating is within 25 points of the truth, if RD were a standard error; point at it for RD.",
     ),
     "coverage": Column(
         lambda line: line.row.prompt_coverage,
         "desc",
         "Coverage",
-        "The share of prompts on which the model has enough decisive votes; for contenders also how complete its "
+        "The share of prompts on which the model has enough decisive votes; point at it for how complete a contender's "
         "pairs with its neighbours are.",
-        "of prompts",
     ),
     "consistency": Column(
         lambda line: line.row.consistency,
@@ -101,7 +95,7 @@ COLUMNS: Mapping[str, Column] = {
         lambda line: line.row.votes,
         "desc",
         "Votes",
-        "All counted votes, both-bad ones included; the quality floor is the share that were not.",
+        "All counted votes, and how many of them found both answers bad.",
     ),
     "interval": Column(
         lambda line: line.width,
@@ -125,11 +119,10 @@ COLUMNS: Mapping[str, Column] = {
         "asc",
         "Price",
         "US dollars for a million tokens of output, as stated.",
-        "$ per M tokens",
         default=False,
     ),
     "speed": Column(
-        lambda line: line.facts.speed, "desc", "Speed", "Tokens of output per second, as stated.", "tokens/s", False
+        lambda line: line.facts.speed, "desc", "Speed", "Tokens of output per second, as stated.", default=False
     ),
 }
 FIXED = ("rank", "model", "rating")

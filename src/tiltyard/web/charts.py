@@ -52,7 +52,8 @@ def interval_bar(line: BoardLine) -> Html | None:
         return None
     low, high = line.span
     ends = ["…" if end is None else f"{end:.0f}" for end in (low, high)]
-    return thin_interval(line.scale, line.raw, low, high, f"95 % interval {' to '.join(ends)}")
+    tick = None if line.printed == line.raw else line.printed
+    return thin_interval(line.scale, line.raw, low, high, f"95 % interval {' to '.join(ends)}", tick=tick)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,9 @@ def win_rate_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> HeatmapV
         if i == j or not rated:
             return EMPTY if i == j else HeatCell("none", "·")
         share = (wins[i][j] + 0.5 * ties[i][j]) / rated
+        evidence = rated / (rated + 12)  # few votes leave a cell in the middle of the scale
         label = f"{of.display_name} against {to.display_name}: {100 * share:.0f} % of {plural(rated, 'vote')}"
-        return _shaded(share, f"{100 * share:.0f}", label, of, to)
+        return _shaded(0.5 + (share - 0.5) * evidence, f"{100 * share:.0f}", label, of, to)
 
     return _heatmap("Win rate of the row against the column, in percent", chosen, cell)
 
@@ -125,7 +127,8 @@ def _shaded(share: float, shown: str, label: str, of: ModelFacts, to: ModelFacts
 def rival_grid(page: ModelPage, snapshot: Snapshot, asked: Mapping[str, str]) -> tuple[HeatmapView, int]:
     """How a model fared on each prompt against each opponent, the nearest in rank; and how many prompts are left out.
 
-    A cell is won–lost, green or red as it leans; one with fewer votes than adjacent models need has a dotted edge.
+    A cell is won–lost, green or red as it leans, the stronger the more votes say so; one with fewer votes than
+    adjacent models need has a dotted edge.
     """
     heatmap, rank = page.detail.heatmap, page.detail.row.rank
     first = max(0, min(rank - 1 - NEAREST // 2, len(heatmap.opponents) - NEAREST))
@@ -169,7 +172,8 @@ def _result_cell(
     if not sum(result):
         return HeatCell(f"none{edge}", "·", f"{rival.display_name}, {asked}: no votes")
     label = f"{rival.display_name}, {asked}: {won} won, {lost} lost, {tied} tied, {bad} both bad"
-    shade = 3 if won == lost else round(3 + 3 * (won - lost) / (won + lost))
+    lead = (won - lost) / math.sqrt(won + lost + 4)  # a 1–0 is pale: it says little
+    shade = 3 + (lead > 0) - (lead < 0) + (lead >= 1) - (lead <= -1) + (lead >= 2) - (lead <= -2)
     address = compare_address(page.facts.model, rival.model, prompt) if page.answers.get(prompt) else ""
     return HeatCell(f"heat g{shade}{edge}", f"{won}–{lost}", label, address)
 
@@ -182,7 +186,7 @@ def path_chart(ratings: RatingPath, name: str) -> Html | None:
     rated, deviation = ratings.rating[chosen], ratings.deviation[chosen]
     low, high = rated - 2 * deviation, rated + 2 * deviation
     settled = slice(min(len(chosen) // 20, len(chosen) - 1), None)  # the first votes' bands would hide all the others
-    plot = Plot(float(low[settled].min()), float(high[settled].max()), 260, BROAD)
+    plot = Plot(float(low[settled].min()), float(high[settled].max()), 260)
     xs = [plot.x(place / max(len(ratings.rating) - 1, 1)) for place in chosen.tolist()]
     up = plot.line(zip(xs, map(plot.y, high.tolist()), strict=True))
     down = plot.line(zip(reversed(xs), map(plot.y, low[::-1].tolist()), strict=True))
@@ -191,6 +195,7 @@ def path_chart(ratings: RatingPath, name: str) -> Html | None:
         *plot.frame(),
         path(f"M{up}L{down}z", "band"),
         path(f"M{line}", "line"),
+        *plot.titles("rating", "rated votes"),
         plot.foot(0, "first vote", "start"),
         plot.foot(1, plural(len(ratings.rating), "rated vote"), "end"),
     ]
@@ -209,7 +214,7 @@ def trend_chart(pieces: Sequence[BothBadPiece], name: str) -> Html | None:
     highest = max(100 * (piece.high or 0.0) for _, piece in known)
     plot = Plot(0.0, max(highest, 5.0), 200)
     step = 1 / len(pieces)
-    marks = plot.frame(" %")
+    marks = [*plot.frame(" %"), *plot.titles("both bad", "time")]
     for place, piece in known:
         x = plot.x((place + 0.5) * step)
         assert piece.rate is not None
@@ -236,6 +241,7 @@ def calibration_chart(curve: CalibrationCurve, name: str) -> Html | None:
     marks = [
         *plot.frame(" %"),
         path(f"M{corner[0]:g} {corner[1]:g}L{far[0]:g} {far[1]:g}", "guide"),
+        *plot.titles("observed", "predicted"),
     ]
     for piece in curve.bins:
         x = plot.x(piece.predicted)
@@ -263,7 +269,7 @@ def rating_history(history: History, names: Mapping[str, str]) -> Html | None:
     low, high = float(np.nanmin(late)), float(np.nanmax(late))
     plot = Plot(low, high, 360, BROAD, NAMES_WIDTH)
     label = f"Ratings of the first {min(LINES, len(history.models))} models of today by day"
-    return _lines(plot, history, names, lambda day, one: float(values[day, one]), label)
+    return _lines(plot, history, names, lambda day, one: float(values[day, one]), label, "rating")
 
 
 def place_history(history: History, names: Mapping[str, str]) -> Html | None:
@@ -273,14 +279,14 @@ def place_history(history: History, names: Mapping[str, str]) -> Html | None:
         return None
     plot = Plot(1.0, float(max(places.max(), 2)), 320, BROAD, NAMES_WIDTH, falls=True)
     label = f"Places of the first {min(LINES, len(history.models))} models of today by day"
-    return _lines(plot, history, names, lambda day, one: float(places[day, one]) or math.nan, label)
+    return _lines(plot, history, names, lambda day, one: float(places[day, one]) or math.nan, label, "rank")
 
 
 def _lines(
-    plot: Plot, history: History, names: Mapping[str, str], value: Callable[[int, int], float], label: str
+    plot: Plot, history: History, names: Mapping[str, str], value: Callable[[int, int], float], label: str, up: str
 ) -> Html:
     last = len(history.days) - 1
-    marks, ends = plot.frame(), []
+    marks, ends = [*plot.frame(), *plot.titles(up, "day")], []
     for one, model in enumerate(history.models[:LINES]):
         points = [(day, value(day, one)) for day in range(len(history.days))]
         seen = [(plot.x(day / last), plot.y(at)) for day, at in points if not math.isnan(at)]
@@ -310,7 +316,7 @@ def price_plot(lines: Sequence[BoardLine]) -> Html | None:
     left, right = math.floor(min(logs) * 2 - 0.2) / 2, math.ceil(max(logs) * 2 + 0.2) / 2
     rated = [line.row.rating_shown for line, _ in priced]
     plot = Plot(min(rated), max(rated), 360, BROAD, 120)
-    marks = plot.frame()
+    marks = [*plot.frame(), *plot.titles("rating", "$ for a million tokens of output")]
     for tick in range(math.ceil(left), math.floor(right) + 1):
         share = (tick - left) / (right - left)
         marks.append(path(f"M{plot.x(share):g} 12V{plot.height - 30}", "grid"))

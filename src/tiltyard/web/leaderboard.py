@@ -55,6 +55,8 @@ class BoardLine:
     """Whether its range of ranks holds at every time at which one looks."""
     then: ThenRow | None = None
     """Its figures on an earlier day, if the board is of one."""
+    whole: bool = True
+    """Whether the board is of all votes."""
     scale: Scale | None = None
     """What intervals are drawn on; None: none are."""
 
@@ -107,7 +109,16 @@ class BoardLine:
         """The rating behind the one that is shown: what the interval is around."""
         if self.then is not None:
             return self.then.rating
+        if not self.whole and self.offline is not None:
+            return self.offline.rating
         return self.row.legacy_elo if self.by_legacy else self.row.rating
+
+    @property
+    def printed(self) -> float:
+        """The rating that its cell shows."""
+        if self.then is not None:
+            return self.then.rating_shown
+        return self.row.rating_shown if self.whole else self.raw
 
     @property
     def span(self) -> tuple[float | None, float | None] | None:
@@ -142,6 +153,7 @@ def board_lines(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = 
             phase=snapshot.board.phase,
             anytime=offline is not None and offline.anytime,
             then=then.get(row.model),
+            whole=whole,
             scale=scale,
         )
         for row in snapshot.board.rows
@@ -156,7 +168,8 @@ def _scale(snapshot: Snapshot, offline: OfflineBoard | None) -> Scale | None:
     shown = {row.model for row in rows if row.badge is not Badge.PROVISIONAL} or {row.model for row in rows}
     known = [row for row in (offline.rows if offline else ()) if row.votes >= MODEL_VOTES and row.model in shown]
     ends = [end for row in known for end in (row.rating, row.low, row.high) if end is not None]
-    return Scale.of(ends, 4) if ends else None
+    printed = {row.model: row.rating_shown for row in rows}
+    return Scale.of([*ends, *(printed[row.model] for row in known if row.model in printed)], 4) if ends else None
 
 
 def said_of(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None) -> BoardVerdict:

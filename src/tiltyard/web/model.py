@@ -206,6 +206,19 @@ def chosen_prompt(page: ModelPage, asked: str | None) -> str | None:
     return max(public, key=lambda prompt: votes.get(prompt, 0), default=None)
 
 
+EXTREMES = 5
+"""The worst and the best prompts that are seen first."""
+
+
+def extremes(page: ModelPage) -> tuple[tuple[Record, ...], tuple[Record, ...]] | None:
+    """The prompts on which it did worst and best, the most telling first; None if all of them fit on one screen."""
+    records = [one for one in (*page.detail.prompts, *page.detail.retired_prompts) if one.score is not None]
+    if len(records) <= 2 * EXTREMES:
+        return None
+    records.sort(key=lambda one: (one.wins - one.losses, one.score or 0.0))
+    return tuple(records[:EXTREMES]), tuple(records[: -EXTREMES - 1 : -1])
+
+
 def prompt_grid(
     page: ModelPage, texts: Mapping[str, str], names: Mapping[str, str], subjects: Mapping[str, str], *, blind: bool
 ) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from tiltyard.web.model import (
     chosen_prompt,
     compare_page,
     estimated_difference,
+    extremes,
     model_page,
     prompt_grid,
 )
@@ -153,6 +154,8 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> 
     beginnings = _first_words(texts)
     subjects = {facts.prompt_id: facts.subject for facts in snapshot.prompts if facts.subject}
     against, left_out = charts.rival_grid(page, snapshot, beginnings)
+    rated = page.detail.row.votes - page.detail.row.both_bad
+    drawn = rated >= MODEL_VOTES
     return {
         "page": page,
         "models": len(snapshot.board.rows),
@@ -161,9 +164,12 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> 
         "interval_votes": MODEL_VOTES,
         "asked": beginnings,
         "prompt_grid": prompt_grid(page, texts, names, subjects, blind=snapshot.blind),
-        "path_chart": charts.path_chart(page.path, shown),
-        "trend_chart": charts.trend_chart(page.trend, shown),
-        "calibration_chart": charts.calibration_chart(page.calibration, shown),
+        "rated": rated,
+        "chosen": asked is not None,
+        "extremes": extremes(page),
+        "path_chart": charts.path_chart(page.path, shown) if drawn else None,
+        "trend_chart": charts.trend_chart(page.trend, shown) if drawn else None,
+        "calibration_chart": charts.calibration_chart(page.calibration, shown) if drawn else None,
         "reasons": given_reasons(site, snapshot).get(name),
         "rival_grid": against,
         "grid_left_out": left_out,
@@ -244,7 +250,8 @@ def compare_view(site: Site, snapshot: Snapshot, asked: Mapping[str, str]) -> di
         page = site.observatory.look(lambda state, _: compare_page(snapshot, state, a, b), "compare", a, b)
     except ArenaError:
         raise Failure(404, "not_found", "there is no such model. Choose two from the list.") from None
-    page = replace(page, difference=estimated_difference(snapshot, a, b))
+    if not view["withheld"]:
+        page = replace(page, difference=estimated_difference(snapshot, a, b))
     sure = page.difference and difference_words(page, anytime=snapshot.policy.intervals.anytime)
     told = {"sure": sure, "wide_open": wide_open(page.difference)}
     return view | _compared(site, page, asked.get("prompt"), _prompt_texts(site, snapshot)) | told
@@ -320,6 +327,7 @@ def _validity(snapshot: Snapshot) -> dict[str, Any]:
     top = report.board.publication.top
     also = worth_knowing(report.board.publication)
     more = {"rules": rules_of(report.board), "also": also, "shadow": False, "contested": study.contested}
+    more["odd"] = reports.out_of_bounds(report)
     more["swaps"] = list(study.blocks_to_swap.items())[: max(top - 1, 0)]
     return reports.validity_view(report, names_of(snapshot)) | more
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
+import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -107,8 +109,19 @@ def environment() -> Environment:
         asset=asset, model_address=model_address, compare_address=compare_address, share_address=share_address
     )
     made.globals.update(interval_bar=interval_bar)
-    made.filters.update(html=markup)
+    made.filters.update(html=markup, initials=initials, tint=tint)
     return made
+
+
+def initials(name: str) -> str:
+    """Two or three letters that stand for a model: of its first two words, or of its only one; `Model 26` is `M26`."""
+    first, second = (*re.findall(r"[^\W_]+", name), "", "")[:2]
+    return (first[:1] + second[: 2 if second.isdigit() else 1] if second else first[:2]).upper() or "?"
+
+
+def tint(model: str) -> int:
+    """Which of ten colours a model has, everywhere and always."""
+    return zlib.crc32(model.encode("utf-8", "surrogatepass")) % 10
 
 
 def markup(made: Html | None) -> Html:

@@ -14,6 +14,7 @@ from tiltyard.arena.following.snapshots import Snapshot, Study
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.rotation import OFTEN, BankExposure, bank_exposure
 from tiltyard.arena.weekly import WeeklyReport
+from tiltyard.pages.figures import plural
 from tiltyard.report.weekly.page import bands, week_view
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.leaderboard import public_board, public_row
@@ -25,6 +26,21 @@ PUBLIC_IN_SHADOW = ("since", "until", "phase", "votes", "voters", "blind", "even
 def validity_view(report: WeeklyReport, names: Mapping[str, str]) -> dict[str, Any]:
     """What the template shows; models are links under the names that visitors know."""
     return week_view(report, names, model_address, compare_address)
+
+
+def out_of_bounds(report: WeeklyReport) -> list[tuple[str, str]]:
+    """What the report found that should not be so: the section that tells more, and a sentence."""
+    fair, churn = report.exposure, report.churn
+    unfair = int((~fair.within).sum()) if len(report.board.rows) else 0
+    thin = sum(pair.completeness < 1.0 for pair in report.pairs)
+    counted = (
+        ("fairness", unfair, "model", "shown too often or too rarely"),
+        ("pairs", thin, "adjacent pair", "short of votes"),
+        ("confidence", len(report.stability.left_band), "model", "outside the band of a week ago"),
+        ("churn", len(churn.beyond_bands), "swap", "of ranks beyond what the bands explain"),
+        ("flags", len(report.quality), "model", "with many both-bad votes"),
+    )
+    return [(where, f"{plural(number, what)} {rest}") for where, number, what, rest in counted if number]
 
 
 def validity_values(study: Study) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from tiltyard.arena.commands import (
 )
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.reasons import CHANGES_PER_VOTE, checked_comment, checked_tags
+from tiltyard.arena.reasons import CHANGES_PER_VOTE, BallotRules, checked_comment, checked_tags
 from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store.desk import Answered, add_report, own_explanation
 from tiltyard.arena.store.matchups import ShownMatchup, has_voted, open_matchup, shown_matchup
@@ -35,6 +35,7 @@ from tiltyard.bank import AnswerKind
 from tiltyard.pages.escaping import Html
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
+from tiltyard.web.me import ENOUGH
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import count_words, is_plain, is_quick, rendered, split_reasoning
 from tiltyard.web.visitors import Visitor
@@ -66,16 +67,12 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One model of a pair that was voted on: its rating as the board shows it, the raw one, and what the vote changed.
-
-    While legacy Elo orders the board there is no raw rating beside it, and the change is one of Elo.
-    """
+    """One model of a pair that was voted on, and its rating as the board shows it: now, and before the vote."""
 
     model: str
     name: str
     rating: float | None
-    raw: float | None
-    change: float | None
+    before: float | None
     is_chosen: bool
 
 
@@ -205,7 +202,7 @@ async def vote_result(request: Request) -> Response:
     matchup = None
     if voter is not None and SAFE_ID.match(matchup_id):
         matchup = await asyncio.to_thread(shown_matchup, site.engine.arena.store, matchup_id, voter)
-    if matchup is None:
+    if matchup is None or voter is None:
         raise NotYours("there is no such matchup for this voter. Ask for one.")
     if matchup.status is MatchupStatus.OPEN:
         return _redirect("/")
@@ -221,7 +218,13 @@ async def vote_result(request: Request) -> Response:
         left = max(0, (matchup.undo_until or 0) - now) / SECOND
         return site.page("vote_held_back.html", {**context, "undo_left": left}, here="vote")
     outcome = outcome_of(snapshot, matchup, effect)
-    context |= {"ballot": snapshot.policy.ballot, "given": None}
+    votes = await asyncio.to_thread(site.observatory.votes_of, voter)
+    own = {vote.matchup_id for vote in votes if vote.standing is VoteStanding.COUNTED} | {matchup.matchup_id}
+    context |= {"own": len(own), "enough": ENOUGH, "given": None}
+    context |= {
+        "ballot": snapshot.policy.ballot,
+        "reasons": offered_reasons(snapshot.policy.ballot, matchup.kind, matchup.choice),
+    }
     if "explained" in request.query_params:
         context["given"] = await asyncio.to_thread(own_explanation, site.engine.arena.store, matchup.matchup_id)
     return site.page("vote_result.html", {**context, "outcome": outcome, "split": split(outcome.others)}, here="vote")
@@ -264,17 +267,39 @@ def effect_on(snapshot: Snapshot, matchup: ShownMatchup) -> Effect | None:
 
 def outcome_of(snapshot: Snapshot, matchup: ShownMatchup, effect: Effect | None) -> RevealedPair:
     """The two models and how others voted on them: as stored at the vote, or else as public now."""
-    (shown_a, raw_a), (shown_b, raw_b) = _rating(snapshot, matchup.a), _rating(snapshot, matchup.b)
-    change_a = change_b = None
-    if effect is not None:
-        shown_a, shown_b, change_a, change_b = effect.shown_a, effect.shown_b, effect.change_a, effect.change_b
-        raw_a, raw_b = (None, None) if _by_legacy(snapshot) else (effect.after_a, effect.after_b)
+    before_a = before_b = None
+    if effect is None:
+        rating_a, rating_b = _rating(snapshot, matchup.a), _rating(snapshot, matchup.b)
+    else:
+        before_a, before_b, rating_a, rating_b = effect.before_a, effect.before_b, effect.after_a, effect.after_b
     name_a, name_b = _display(snapshot, matchup.a, matchup.model_a), _display(snapshot, matchup.b, matchup.model_b)
     return RevealedPair(
-        Side(matchup.model_a, name_a, shown_a, raw_a, change_a, matchup.choice is Choice.A),
-        Side(matchup.model_b, name_b, shown_b, raw_b, change_b, matchup.choice is Choice.B),
+        Side(matchup.model_a, name_a, rating_a, before_a, matchup.choice is Choice.A),
+        Side(matchup.model_b, name_b, rating_b, before_b, matchup.choice is Choice.B),
         effect.others if effect is not None else others_now(snapshot, matchup),
     )
+
+
+SAID_OF_TEXTS = frozenset(("more correct", "clearer", "safer"))
+"""Reasons that nobody would give for a building, a picture or a sound."""
+
+AS_NOUNS = {
+    "more correct": "correctness",
+    "clearer": "clarity",
+    "better style": "style",
+    "more complete": "completeness",
+    "more creative": "creativity",
+    "safer": "safety",
+}
+"""What both answers have alike, or both lack: after a tie nothing is better."""
+
+
+def offered_reasons(rules: BallotRules, kind: str, choice: Choice | None) -> list[tuple[str, str]]:
+    """The reasons that fit this kind of answers, each with how it reads after this vote."""
+    fits = kind in (AnswerKind.TEXT, AnswerKind.HTML)
+    decisive = choice in (Choice.A, Choice.B)
+    tags = (tag for tag in rules.reasons if fits or tag not in SAID_OF_TEXTS)
+    return [(tag, tag if decisive else AS_NOUNS.get(tag, tag)) for tag in tags]
 
 
 def split(votes: PairVotes) -> list[tuple[str, float, float]]:
@@ -297,14 +322,10 @@ def _by_legacy(snapshot: Snapshot) -> bool:
     return snapshot.board.ordered_by == "legacy_elo"
 
 
-def _rating(snapshot: Snapshot, model: int) -> tuple[float | None, float | None]:
-    """A model's rating as the board shows it, and the raw one."""
+def _rating(snapshot: Snapshot, model: int) -> float | None:
+    """A model's rating as the board shows it; None for one that is newer than the snapshot."""
     now = snapshot.ratings
-    if model >= len(snapshot.models):
-        return None, None
-    if _by_legacy(snapshot):
-        return float(now.legacy[model]), None
-    return float(now.rating[model] - 2.0 * now.deviation[model]), float(now.rating[model])
+    return float((now.legacy if _by_legacy(snapshot) else now.conservative)[model]) if model < len(now.rating) else None
 
 
 def _holds(snapshot: Snapshot, matchup: ShownMatchup) -> bool:

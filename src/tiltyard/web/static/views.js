@@ -163,9 +163,17 @@ function growing(view) {
 function showPage(view) {
   growing(view);
   view.querySelector('[data-do="run"]').addEventListener("click", () => new Run(view));
+  view.querySelector('[data-do="run-both"]')?.addEventListener("click", () => runBoth(view.closest(".pair")));
   const frozen = sessionStorage.getItem(RUNNING) === view.dataset.url;
   sessionStorage.removeItem(RUNNING);
   if (frozen) become(view, "stopped", `This page froze your browser when it was run, so it was stopped.${toSay()}`);
+}
+
+// One tap runs both pages; with both running, the key of that button stops them.
+function runBoth(pair) {
+  const running = [...runs].filter((run) => pair.contains(run.view));
+  if (running.length) for (const run of running) run.stopButton.click();
+  else for (const view of pair.querySelectorAll('.view[data-kind="html"]')) new Run(view);
 }
 
 class Run {
@@ -267,6 +275,6 @@ class Run {
     this.host.remove();
     this.stopButton.hidden = true;
     this.cover.hidden = false;
-    this.cover.querySelector("button").textContent = "Run again";
+    this.cover.querySelector('[data-do="run"]').textContent = "Run again";
   }
 }

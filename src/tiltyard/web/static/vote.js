@@ -61,12 +61,12 @@ document.addEventListener("keydown", (event) => {
   const target = event.target;
   if (target.closest("select, textarea, [contenteditable], audio, video, input:not([type=checkbox])")) return;
   const key = event.key.toLowerCase();
-  if ((key in KEYS || key === "s") && belongsToAPage(target)) return;
+  if ((key in KEYS || "srf".includes(key)) && belongsToAPage(target)) return;
   if (key === "escape") stage.querySelector(".pair:has(.view[data-ran]) .ballot")?.focus({ preventScroll: true });
   if (key.startsWith("arrow") && scrollsSideways(target)) return;
   if ((key === "enter" || key === " ") && target.closest("a, button, summary, label, input")) return;
   if (key === "e" && openBoth()) return;
-  const wanted = wantedBy(key);
+  const wanted = wantedBy(key, event.shiftKey);
   if (!wanted) return;
   event.preventDefault();
   wanted.click();
@@ -78,14 +78,20 @@ window.addEventListener("resize", () => look(), { passive: true });
 let shownAt = location.pathname;
 window.addEventListener("popstate", () => location.pathname === shownAt || location.reload()); // a link to #main, as "Skip to the content", stays here
 
-function wantedBy(key) {
+function wantedBy(key, shift) {
+  if (key === "f") return stage.querySelector(`.pair .answer.${shift ? "b" : "a"} [data-do="grow"]`);
   if (key === "?") return stage.querySelector("#keys > summary");
   if (key === "s") return stage.querySelector(".skip-pair");
   if (key === "n") return stage.querySelector("a.next");
   if (key === "u") return stage.querySelector("button.undo");
   if (key === "l") return stage.querySelector(".together:not([hidden]) input");
   if (key === "enter" || key === " ") return stage.querySelector(".show-names");
-  if (/^[1-9]$/.test(key)) return stage.querySelector(`.reasons #tag-${key}`);
+  if (/^[1-9]$/.test(key)) {
+    const why = stage.querySelector(".why-vote");
+    if (why) why.open = true;
+    return why?.querySelector(`#tag-${key}`);
+  }
+  if (key === "r") return stage.querySelector('.pair [data-do="run-both"]');
   return key in KEYS ? stage.querySelector(`.choices [value="${KEYS[key]}"]`) : null;
 }
 
@@ -173,6 +179,8 @@ function look() {
   if (answers.every((box) => left(box) < SHORT_REST)) for (const box of answers) box.parentElement.classList.add("almost"); // not folded for a few lines
   for (const box of stage.querySelectorAll(".said")) measure(box);
   const both = [...stage.querySelectorAll(".answer .said")].filter((box) => left(box) > 0).length === 2;
+  const choose = stage.querySelector(".switch"), whole = stage.querySelector(".answers"), bar = stage.querySelector(".bar");
+  if (choose?.querySelector("#show-both").checked) choose.hidden = whole.offsetHeight + bar.offsetHeight <= innerHeight; // both fit
   const line = stage.querySelector(".together");
   if (line) {
     line.hidden = !both;
@@ -299,7 +307,7 @@ async function sendReasons(form) {
   clearTimeout(reasonsTimer);
   reasonsTimer = 0;
   if (!form) return;
-  const said = form.querySelector(".saved");
+  const said = form.parentElement.querySelector(".saved");
   try {
     const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)), credentials: "same-origin", redirect: "manual", keepalive: true });
     said.textContent = answer.type === "opaqueredirect" ? "Saved. Thank you." : "It could not be saved.";
