@@ -269,7 +269,7 @@ class InputOptions(ReadingOptions):
 class SelectionOptions(Options):
     """Which battles count."""
 
-    source: Annotated[Decider | None, Help("Only battles decided by people, or by a judge.", daily=True)] = None
+    source: Annotated[Decider | None, Help("Only battles decided by people, or by a judge.")] = None
     dimension: Annotated[str | None, Help("Only battles of this dimension.", metavar="NAME", daily=True)] = None
     both_bad: Annotated[
         BothBad,
@@ -425,9 +425,9 @@ class ScoreOptions(Options):
             daily=True,
         ),
     ] = None
-    lower_is_better: Annotated[
-        bool, Help("Of these scores less is better: seconds, errors, cost.", group=SCORES, daily=True)
-    ] = False
+    lower_is_better: Annotated[bool, Help("Of these scores less is better: seconds, errors, cost.", group=SCORES)] = (
+        False
+    )
     bounds: Annotated[
         Sequence[float] | None,
         Help(

@@ -54,7 +54,7 @@ def test_provisional_models_are_left_aside_and_cannot_lead() -> None:
 def test_nothing_is_claimed_without_ranges_or_models() -> None:
     said = verdict([standing(1, None, None), standing(2, None, None)])
     assert said.leader is None
-    assert "how sure that is is not known" in said.text
+    assert "too early to say how sure" in said.text
     assert verdict([standing(1, None, None), standing(2, 2, 2)]).leader is None
     assert verdict([]).too_few_votes
 

@@ -80,5 +80,5 @@ def test_another_kind_of_file_is_refused(board, tmp_path):
 @pytest.mark.parametrize("missing", ["altair", "vl_convert"])
 def test_without_the_extra_one_line_says_how_to_install_it(board, missing, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(MissingExtra, match=r"pip install 'tiltyard\[plot\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[plot\]'"):
         board.plot()

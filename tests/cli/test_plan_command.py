@@ -28,7 +28,7 @@ def test_from_nothing_it_is_a_table_by_difference(tiltyard: Run) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("a difference of 20 points (52.9 %) shows with chance 80 % on 3,")
+    assert lines[0].startswith("a difference of 20 points (52.0 %) shows with chance 80 % on 3,")
     assert [line.split()[0] for line in lines[4:8]] == ["5", "10", "20", "50"]
     assert "assumed: 15 % ties, 15 % of verdicts flip" in done.stdout
 

@@ -30,11 +30,11 @@ def only_line(stderr: str) -> str:
 def test_results_go_to_stdout_and_all_else_to_stderr(tmp_path: Path, tiltyard: Run, config: Path) -> None:
     done = tiltyard(*RUN)
     assert done.returncode == 0, done.stderr
-    table, *boards = (part.splitlines() for part in done.stdout.split("\n\n"))
-    assert table[0].startswith("Elo averaged over shuffles: mean ± SEM (shuffle error only)")
+    *boards, table = (part.splitlines() for part in done.stdout.split("\n\n"))
+    assert table[0].startswith("Elo averaged over shuffles: mean ± shuffle error only")
     assert [line.split()[0] for line in table if " ± " in line][1:] == ["otter", "heron", "crane"]
     assert table[-1].split() == ["decisive", "matches", "9", "12"]
-    # The run ends with a Bradley–Terry board per dimension, and what the judge's habits mean for it.
+    # Before it stands a Bradley–Terry board per dimension, and what the judge's habits mean for it.
     heads, tables = boards[::2], boards[1::2]
     assert [head[0] for head in heads] == ["factuality", "calibration"]
     for head, rows in zip(heads, tables, strict=True):

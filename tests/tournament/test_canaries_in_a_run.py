@@ -89,4 +89,6 @@ def test_a_missed_canary_is_a_no_go_named_on_the_terminal_and_at_the_top_of_the_
     assert "NO-GO" in done.stdout
     assert re.search(r"FAIL calibration: no canary missed: missed \d of 8: .*canary-claimed-verdict", done.stdout)
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert page.index("canary-claimed-verdict (instructs the judge): the bad answer") < page.index("<main")
+    first_screen, _, folded = page.partition("<details")
+    assert re.search(r"missed \d of 8 canaries", first_screen)
+    assert "canary-claimed-verdict" in folded

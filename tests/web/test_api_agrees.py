@@ -60,11 +60,13 @@ def test_the_board_says_every_field_of_every_line(site: BoardSite) -> None:
 
 
 def test_the_figures_that_a_reader_sees_on_the_board_are_those_of_the_interface(site: BoardSite) -> None:
-    page = words_of(site.client.get("/leaderboard").text)
+    text = site.client.get("/leaderboard").text
+    page = words_of(text)
     for row in asked(site, "/leaderboard")["rows"]:
         record = f"{count(row['wins'])}–{count(row['losses'])}–{count(row['ties'])}"
-        assert f"{points(row['rating_shown'])} raw {points(row['rating'])} {row['confidence']} % RD" in page
-        assert f"{points(row['deviation'], 1)} {percent(row['prompt_coverage'])}" in page
+        shown = f"{points(row['rating_shown'])} raw {points(row['rating'])} {row['confidence']} %"
+        assert f"{shown} {percent(row['prompt_coverage'])}" in page
+        assert f'title="RD {points(row["deviation"], 1)}"' in text
         assert f"{record} {count(row['votes'])}" in page
 
 
@@ -80,7 +82,7 @@ def test_the_figures_that_a_reader_sees_of_a_model_are_those_of_the_interface(si
     row, offline = api["row"], api["bradley_terry"]
     assert f"{percent(api['win_rate'])} {count(row['wins'])}–{count(row['losses'])}–{count(row['ties'])}" in page
     assert f"recent change {signed(api['recent_delta'])}" in page
-    assert f"rating {points(row['rating_shown'])} raw {points(row['rating'])}" in page
+    assert f"Rating {points(row['rating_shown'])}, raw {points(row['rating'])}" in page
     assert f"{points(offline['low'])} to {points(offline['high'])}" in page
     assert " ".join(api["recent_form"]["letters"]) in page
     for record in (*api["prompts"], *api["opponents"]):

@@ -106,7 +106,7 @@ def verdict(standings: Sequence[Standing], *, by: str = "") -> BoardVerdict:
     if not settled:
         return BoardVerdict("Nobody leads yet: all models are provisional.", None)
     if settled[0].low is None:
-        unsure = f"{settled[0].name} is first{_by(by)}; how sure that is is not known yet."
+        unsure = f"{settled[0].name} is first{_by(by)}; it is too early to say how sure that is."
         return BoardVerdict(unsure, None)
     top = settled[0]
     firsts = [one for one in settled if one.low is None or one.low <= top.place or one is top]

@@ -44,7 +44,7 @@ InOption = Annotated[
     DifferenceOptions,
     RunsOptions,
     leave_out=["texts"],
-    daily=["by", "control", "dimension", "source", "format", "map", "anyway", "score", "lower_is_better"],
+    daily=["by", "control", "dimension", "format", "map", "anyway", "score"],
 )
 def compare_command(
     new: NewArgument,
@@ -86,7 +86,7 @@ def compare_command(
     DifferenceOptions,
     RunsOptions,
     leave_out=["texts", "level", "by"],
-    daily=["dimension", "source", "format", "missing", "score", "lower_is_better"],
+    daily=["dimension", "format", "missing", "score"],
 )
 def gate_command(
     new: NewArgument,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard.cli.options import FilesArgument, with_options
+from tiltyard.cli.options import FilesArgument, rare, with_options
 from tiltyard.cli.output import Format, as_flag, choose_format, deliver, note, working
 from tiltyard.cli.scores import are_scores, battles_of_scores, score_boards
 from tiltyard.errors import OptionError
@@ -53,7 +53,7 @@ def rate_command(
     ] = None,
     as_battles: Annotated[
         bool,
-        typer.Option(
+        rare(
             "--as-battles",
             help="Of scores: make battles, in which the higher score wins, and rate these. Right for grades without a "
             "unit; it forgets by how much one is better.",
