@@ -251,7 +251,7 @@ def test_on_a_phone_the_prompt_is_on_top_and_what_is_pressed_next_stays_under_th
     page = visitor(visits, width=390, height=844, touch=True)
     start_voting(page)
     assert page.evaluate("document.querySelector('.asked .prompt').getBoundingClientRect().top") <= 120
-    assert not page.locator(".switch").is_visible(), "both answers fit"
+    page.locator(".switch").wait_for(state="hidden")  # both answers fit
     boxes = [page.locator(".choices .a").bounding_box()]
     page.get_by_role("button", name="A is better").tap()
     held_back(page)
