@@ -494,7 +494,8 @@ class _Reading:
             rules[NO_PROMPT] = "prompt IS NULL"
         if model is not None:
             rules[NO_MODEL] = "model IS NULL"
-        for reason, rule in rules.items():
+        for reason, broken in rules.items():
+            rule = f"item = {source.item} AND {broken}"
             bad = self._rows(f"SELECT min(number), count(*) FROM answers WHERE {rule}")
             first, count = bad[0]
             if not count:
