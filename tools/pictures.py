@@ -240,11 +240,13 @@ def shoot(
         start.click()
         page.wait_for_selector(".ballot")
         page.mouse.move(0, 0)
+        page.wait_for_timeout(1000)  # a pair takes no vote in its first moment
     if votes:
         page.keyboard.press("a")
         page.get_by_role("button", name="Show the names").click()
         page.wait_for_selector(".revealed")
         page.keyboard.press("2")
+        page.wait_for_timeout(1500)  # until the new ratings have come in
     kept(page, name)
 
 
