@@ -34,6 +34,8 @@ COLUMNS = (
     *("vote_seq", "vote_at", "vote_block", "counts"),
 )
 
+_STATUS = COLUMNS.index("status")  # what comes after it is set by a vote, in this order
+
 OPEN, VOTED, SKIPPED, EXPIRED, UNDONE = (status.value for status in MatchupStatus)
 
 _VOTE = (
@@ -113,11 +115,10 @@ Change = tuple[str, Row]
 def row_after(row: Row, change: Change) -> Row:
     """A row of the table after a change: what the statement does."""
     sql, values = change
-    now = dict(zip(COLUMNS, row, strict=True))
     if sql is _VOTE:
-        names = ("choice", "unrendered", "closed_at", "undo_until", "vote_seq", "vote_at", "vote_block")
-        now |= {"status": VOTED, "counts": 1, **dict(zip(names, values[:-1], strict=True))}
-    elif sql is _CLOSE:
+        return (*row[:_STATUS], VOTED, *values[:-1], 1)
+    now = dict(zip(COLUMNS, row, strict=True))
+    if sql is _CLOSE:
         now |= {"status": values[0], "closed_at": values[1]}
     elif sql is _REVEAL:
         now["undo_until"] = None
