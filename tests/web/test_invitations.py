@@ -34,11 +34,18 @@ def closed(sqlite_url: str) -> Iterator[SmallSite]:
 
 
 def pressed(client: TestClient, secret: str) -> Any:
-    """The answer to pressing the button on the page of an invitation."""
-    page = client.get(f"/invited/{secret}").text
-    token = re.search(r'name="token" value="([^"]+)"', page)
-    assert token is not None
+    """The answer to pressing the button on the page of an invitation, or that page if it has none."""
+    page = client.get(f"/invited/{secret}")
+    token = re.search(r'name="token" value="([^"]+)"', page.text)
+    if token is None:
+        return page
     return client.post("/start", data={"token": token[1], "invitation": secret})
+
+
+def _start_token(client: TestClient, secret: str) -> str:
+    token = re.search(r'name="token" value="([^"]+)"', client.get(f"/invited/{secret}").text)
+    assert token is not None
+    return token[1]
 
 
 def start(client: TestClient, secret: str) -> int:
@@ -76,10 +83,14 @@ def test_a_link_for_one_is_used_once_and_looking_at_it_uses_nothing(closed: Smal
     mail_program, first, second = (closed.client("203.0.113.9") for _ in range(3))
     assert "You are invited." in mail_program.get(f"/invited/{secret}").text
     assert [start(first, secret), start(first, secret), start(second, secret)] == [303, 303, 403]
-    assert "This invitation is used up. Ask whoever invited you for another." in pressed(second, secret).text
+    opened = second.get(f"/invited/{secret}")
+    assert opened.status_code == 403
+    assert "This invitation is used up. Ask whoever invited you for another." in opened.text
+    raced = second.post("/start", data={"token": _start_token(second, invite(closed)[0]), "invitation": secret})
+    assert raced.status_code == 403  # it was used while the page was open
     assert [vote(first), vote(second)] == [200, 403]
     assert "noindex" in first.get(f"/invited/{secret}").headers["x-robots-tag"]
-    (kept,) = sql(closed.url, "SELECT name, uses FROM invitations")
+    (kept,) = sql(closed.url, "SELECT name, uses FROM invitations WHERE uses > 0")
     assert kept[1] == 1
     assert secret not in str(kept)
 

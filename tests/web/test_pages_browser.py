@@ -84,6 +84,7 @@ def test_a_click_sorts_at_once_and_the_address_keeps_it_and_a_cell_of_the_heatma
     page.reload()
     assert shown(page) == by_name[::-1]
     assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+    page.locator("#heatmaps summary").click()
     page.locator(".heatmap td a").first.click()
     assert "/compare?a=" in page.url
     assert page.locator("h1").is_visible()

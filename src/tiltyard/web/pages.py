@@ -24,7 +24,7 @@ from tiltyard.arena.store.texts import PastAnswer
 from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, kept_weeks, week_texts
 from tiltyard.arena.verdict import MODEL_VOTES
 from tiltyard.decisions.records import EstimatedDifference
-from tiltyard.decisions.words import between, side, signed, sureness
+from tiltyard.decisions.words import between, side, signed
 from tiltyard.errors import ArenaError
 from tiltyard.pages.escaping import Html, shortened
 from tiltyard.report.weekly.text import rule_numbers, worth_knowing
@@ -252,7 +252,7 @@ def compare_view(site: Site, snapshot: Snapshot, asked: Mapping[str, str]) -> di
         raise Failure(404, "not_found", "there is no such model. Choose two from the list.") from None
     if not view["withheld"]:
         page = replace(page, difference=estimated_difference(snapshot, a, b))
-    sure = page.difference and difference_words(page, anytime=snapshot.policy.intervals.anytime)
+    sure = page.difference and difference_words(page)
     told = {"sure": sure, "wide_open": wide_open(page.difference)}
     return view | _compared(site, page, asked.get("prompt"), _prompt_texts(site, snapshot)) | told
 
@@ -268,25 +268,20 @@ def wide_open(result: EstimatedDifference | None) -> bool:
     return result.low < -WIDE_OPEN and result.high > WIDE_OPEN
 
 
-def difference_words(page: ComparePage, *, anytime: bool = False) -> str:
-    """The difference of two models in one sentence: size, interval, and how sure that is.
-
-    With `anytime` the interval holds at every look, and how sure the votes make us is said of a single one.
-    """
+def difference_words(page: ComparePage) -> str:
+    """The difference of two models in one sentence, with its interval."""
     result = page.difference
     assert result is not None
     ahead = f"{signed(result.difference)} points ({between(result.low, result.high)})"
-    a, b, chance = page.a.display_name, page.b.display_name, result.probability_better
+    a, b = page.a.display_name, page.b.display_name
     if wide_open(result):
         return f"The votes cannot tell {a} from {b} yet: either could be more than {WIDE_OPEN} points ahead."
-    only = " (for one look only)" if anytime else ""
     match side(result.low, result.high):
         case "better":
-            return f"{a} is better than {b}: {ahead}, {sureness(chance)} sure{only}."
+            return f"{a} is better than {b}: {ahead}."
         case "worse":
-            return f"{a} is worse than {b}: {ahead}, {sureness(None if chance is None else 1.0 - chance)} sure{only}."
-    sure = "" if chance is None else f", {sureness(chance)} sure{only} that {a} is better"
-    return f"The votes cannot tell {a} from {b}: {ahead}{sure}."
+            return f"{a} is worse than {b}: {ahead}."
+    return f"The votes cannot tell {a} from {b}: {ahead}."
 
 
 def _compared(site: Site, page: ComparePage, asked: str | None, texts: Mapping[str, str]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from tiltyard.arena.commands import EnterVoter, ServedMatchup, ServeMatchup
 from tiltyard.arena.integrity import Act, limits_of
 from tiltyard.arena.limits import session_quotas
 from tiltyard.arena.policy import Policy
-from tiltyard.arena.store.invitations import hashed
+from tiltyard.arena.store.invitations import check_invitation, hashed
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.units import SECOND
 from tiltyard.arena.voting import NotYours
@@ -143,6 +143,16 @@ class Visitors:
         voter = await self._engine.run(EnterVoter(name, self.quotas(visitor, "session"), invitation=brought))
         self._remember(name, voter)
         return replace(visitor, voter=voter)
+
+    async def check_invitation(self, request: Request, secret: str) -> None:
+        """Refuse an invitation that this visitor cannot use. Nothing is stored."""
+        arena, cookie = self._engine.arena, cookie_hash(request.state.cookie)
+
+        def check() -> None:
+            with arena.store.database.read() as connection:
+                check_invitation(connection, cookie, hashed(secret), arena.now())
+
+        await asyncio.to_thread(check)
 
     async def serve(self, visitor: Visitor) -> ServedMatchup:
         """A matchup: the open one again, if the visitor has as many open as the policy allows."""

@@ -108,6 +108,7 @@ async def invitation(request: Request) -> Response:
     secret = request.path_params["secret"]
     if not SAFE_ID.match(secret):
         raise NotInvited("this is no invitation. Open the whole link that you were given.")
+    await site_of(request).visitors.check_invitation(request, secret)
     return _start_page(request, invitation=secret)
 
 

@@ -116,21 +116,28 @@ def invited(connection: Connection, names: Iterable[str], now: int) -> dict[str,
     return {voter: key for voter, key, until in rows if until is None or until > now}
 
 
-def enter_by_invitation(connection: Connection, cookie_hash: str, name: str, now: int) -> str:
-    """The voter of this cookie, who uses the invitation with this name; using it twice counts once."""
+def check_invitation(connection: Connection, cookie_hash: str, name: str, now: int) -> bool:
+    """Whether the invitation with this name is new to the visitor with this cookie; refused if it cannot be used."""
     row = connection.one(
         "SELECT label, most, uses, created_at, expires_at, revoked_at FROM invitations WHERE name = ?", name
     )
     if row is None:
         raise NotInvited("this invitation is not known here. Open the whole link that you were given.")
     if connection.value("SELECT invitation FROM voters WHERE cookie_hash = ?", cookie_hash) == name:
-        return enter_voter(connection, cookie_hash, now)
+        return False
     status = Invitation("", *row).status(now)
     if status != "open":
         raise NotInvited(f"this invitation is {status}. Ask whoever invited you for another.")
+    return True
+
+
+def enter_by_invitation(connection: Connection, cookie_hash: str, name: str, now: int) -> str:
+    """The voter of this cookie, who uses the invitation with this name; using it twice counts once."""
+    is_new = check_invitation(connection, cookie_hash, name, now)
     voter = enter_voter(connection, cookie_hash, now)
-    connection.execute("UPDATE voters SET invitation = ? WHERE cookie_hash = ?", name, cookie_hash)
-    connection.execute("UPDATE invitations SET uses = uses + 1 WHERE name = ?", name)
+    if is_new:
+        connection.execute("UPDATE voters SET invitation = ? WHERE cookie_hash = ?", name, cookie_hash)
+        connection.execute("UPDATE invitations SET uses = uses + 1 WHERE name = ?", name)
     return voter
 
 
