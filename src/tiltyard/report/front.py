@@ -60,7 +60,12 @@ def question(run: Run) -> str:
 def judges(run: Run) -> str:
     """Who judged, by name."""
     name = str(run.manifest.get("judge_model") or "an unnamed judge")
-    return listed(panel_members(name) or (name,))
+    return listed([_judge(member) for member in panel_members(name) or (name,)])
+
+
+def _judge(name: str) -> str:
+    kind, _, file = name.partition("/")
+    return f"the verdicts recorded in {file}" if kind == "recorded" else name
 
 
 def answer(run: Run, dimension: Dimension) -> str:
