@@ -93,13 +93,6 @@ class Tallies:
         if len(self._waiting) >= SETTLED_AT:
             self._settle()
 
-    def count_all(self, votes: NDArray[np.int64]) -> None:
-        """Count many votes: columns are both models, prompt, code of the choice (`CODES`) and sign."""
-        self._settle()
-        if len(votes):
-            self._revision += len(votes)
-            self._count_arrays(votes)
-
     @property
     def revision(self) -> int:
         """A number that grows whenever a count changes."""
