@@ -284,11 +284,10 @@ def merge_equal(table: BattleTable) -> BattleTable:
     weightless = bool((table.weight == 0.0).any())
     if weightless:
         keys.append((table.weight == 0.0).astype(np.int32))
-    order, starts = _equal_runs(keys, len(table))
-    merged = table.take(order[starts])
-    weight = np.add.reduceat(table.weight[order], starts) if len(starts) else table.weight[:0]
-    rows = np.add.reduceat(_rows_or_one(table)[order], starts) if weightless else None
-    return replace(merged, weight=weight, rows=rows)
+    first, number = _distinct(keys, len(table))
+    weight = np.bincount(number, table.weight, len(first))
+    rows = np.bincount(number, _rows_or_one(table), len(first)) if weightless else None
+    return replace(table.take(first), weight=weight, rows=rows)
 
 
 def has_equal_rows(table: BattleTable) -> bool:
@@ -311,8 +310,8 @@ def _key(column: Column) -> NDArray[np.int64] | Int32s:
     return np.unique(column, return_inverse=True)[1].astype(np.int64)
 
 
-def _equal_runs(keys: Sequence[NDArray[Any]], n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """An order that brings equal rows together, and where each run of equal rows starts in it."""
+def _distinct(keys: Sequence[NDArray[Any]], n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The first of each set of equal rows, sorted by their keys; and the number of each row's set among these."""
     packed, size = np.zeros(n, dtype=np.int64), 1
     for key in keys:
         low, high = (int(key.min()), int(key.max())) if n else (0, 0)
@@ -322,11 +321,15 @@ def _equal_runs(keys: Sequence[NDArray[Any]], n: int) -> tuple[NDArray[np.intp],
             size = int(packed.max()) + 1
         packed = packed * width + (key - low)
         size *= width
-    order = np.argsort(packed, kind="stable")
-    ordered = packed[order]
-    new = np.ones(n, dtype=bool)
-    new[1:] = ordered[1:] != ordered[:-1]
-    return order, np.flatnonzero(new)
+    if size > 4 * n:
+        _, first, number = np.unique(packed, return_index=True, return_inverse=True)
+        return first, number
+    there = np.zeros(size, dtype=bool)  # few possible keys: counting is faster than sorting
+    there[packed] = True
+    number = (np.cumsum(there) - 1)[packed]
+    first = np.zeros(int(there.sum()), dtype=np.intp)
+    first[number[::-1]] = np.arange(n - 1, -1, -1)  # the last one written is the first row
+    return first, number
 
 
 Hashes = NDArray[np.uint64]

@@ -47,7 +47,7 @@ FEWEST_GROUPS = 200
 DRAWS = 999
 
 PIECES = 64
-"""A row that stands for many equal battles is spread over this many groups at most."""
+"""A row that stands for many equal battles is spread over this many groups at most, and all rows over `MOST_ROWS`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +85,7 @@ def _grouping(cluster: Ints, weight: Floats, most: int, rng: np.random.Generator
     if not own.any():
         return Grouping(group, n_groups)
     pieces = np.ones(len(cluster), dtype=np.int64)
-    pieces[own] = np.clip(np.rint(weight[own]), 1, PIECES).astype(np.int64)
+    pieces[own] = np.clip(np.rint(weight[own]), 1, np.clip(MOST_ROWS // int(own.sum()), 2, PIECES)).astype(np.int64)
     at = np.repeat(np.arange(len(cluster)), pieces)
     scale = np.where(own, np.sqrt(pieces / np.where(own, np.maximum(weight, 1e-300), 1.0)) / pieces, 1.0)
     alone = own[at]
@@ -284,11 +284,14 @@ class ScoredBattles:
                 cross += sum_by(place * n + other.place, odds * other.by_odds + tie * other.by_tie, len(cross))
         return cross.reshape(family.size, n), twice
 
-    def left(self, family: Family, cross: Floats, ways: list[Grouping]) -> tuple[Floats, list[Floats]]:
-        """The scores in all and by group, less what the fit's own parameters take up of them."""
+    def left(self, family: Family, cross: Floats, ways: list[Grouping], own: list[Floats]) -> list[Floats]:
+        """The scores in all, then by the groups of each way, without what the fit's parameters (`own`) take up."""
         taken = self.inverse @ cross.T
-        score = self.sums(family) - self.sums(self.own) @ taken
-        return score[0], [self.sums(family, way) - self.sums(self.own, way) @ taken for way in ways]
+        return [total - fitted @ taken for total, fitted in zip(self.all_sums(family, ways), own, strict=True)]
+
+    def all_sums(self, family: Family, ways: list[Grouping]) -> list[Floats]:
+        """The scores by each parameter: of all rows, then of the groups of each way."""
+        return [self.sums(family), *(self.sums(family, way) for way in ways)]
 
 
 def sample(rows: Comparisons, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -450,13 +453,14 @@ def check_fit(
     families = battles.families(None if seconds is None else own_times(rows, seconds), slot=slot)
     ways = groupings(rows, sum(family.size for family in families.values()), rng)
     signs = draw_signs(ways, rng)
-    moves = _schedule_test(battles, families.pop("schedule"), ways, signs)
+    fitted = battles.all_sums(battles.own, ways)
+    moves = _schedule_test(battles, families.pop("schedule"), ways, fitted, signs)
     tested = {}
     for name, family in families.items():
         cross, own = battles.information(family)
-        score, by_group = battles.left(family, cross, ways)
+        score, *by_group = battles.left(family, cross, ways, fitted)
         beyond = np.maximum(own - ((cross @ inverse) * cross).sum(axis=1), 0.0)
-        tested[name] = own, test_scores(score, by_group, beyond, signs)
+        tested[name] = own, test_scores(score[0], by_group, beyond, signs)
     pairs, schedule = _pairs_and_schedule(battles, *tested["pairs"], moves)
     return Misfit(
         pairs=pairs,
@@ -468,7 +472,11 @@ def check_fit(
 
 
 def _schedule_test(
-    battles: ScoredBattles, family: Family, ways: list[Grouping], signs: list[NDArray[np.float32]]
+    battles: ScoredBattles,
+    family: Family,
+    ways: list[Grouping],
+    fitted: list[Floats],
+    signs: list[NDArray[np.float32]],
 ) -> Tested:
     """The moves of strengths, in one Newton step, when every pair weighs the same; `information` is their variance."""
     fit, m = battles.fit, battles.rows.n_models
@@ -480,9 +488,9 @@ def _schedule_test(
 
     towards = invert_centred(assembled(weight), m)
     model = np.diag(towards @ assembled(weight * weight) @ towards - battles.inverse)[:m]
-    score, by_group = battles.left(family, assembled(weight), ways)
+    score, *by_group = battles.left(family, assembled(weight), ways, fitted)
     return test_scores(
-        (towards @ score)[:m], [(table @ towards)[:, :m] for table in by_group], np.maximum(model, 0.0), signs
+        (towards @ score[0])[:m], [(table @ towards)[:, :m] for table in by_group], np.maximum(model, 0.0), signs
     )
 
 
