@@ -34,7 +34,7 @@ _CRITERION = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class ScoreScale:
     """What a score may be. `words` are the steps, worst first; a scale without steps takes any number between."""
 
     name: ScaleName
@@ -62,18 +62,18 @@ class Scale:
 _VALUE = re.compile(r"(?P<number>\d{1,6}(?:\.\d{1,12})?)(?:\s*/\s*(?P<of>\d{1,6}))?", re.ASCII)
 
 
-def _steps(name: ScaleName, high: int) -> Scale:
+def _steps(name: ScaleName, high: int) -> ScoreScale:
     words = tuple(str(number) for number in range(1, high + 1))
-    return Scale(name, 1.0, float(high), words, f"a whole number from 1 (worst) to {high} (best)")
+    return ScoreScale(name, 1.0, float(high), words, f"a whole number from 1 (worst) to {high} (best)")
 
 
-SCALES: dict[str, Scale] = {
+SCALES: dict[str, ScoreScale] = {
     scale.name: scale
     for scale in (
         _steps("1-10", 10),
         _steps("1-5", 5),
-        Scale("0-1", 0.0, 1.0, (), "a number from 0 (worst) to 1 (best) with up to two decimals"),
-        Scale("pass-fail", 0.0, 1.0, ("FAIL", "PASS"), "PASS or FAIL"),
+        ScoreScale("0-1", 0.0, 1.0, (), "a number from 0 (worst) to 1 (best) with up to two decimals"),
+        ScoreScale("pass-fail", 0.0, 1.0, ("FAIL", "PASS"), "PASS or FAIL"),
     )
 }
 """The scales by name."""
@@ -83,7 +83,7 @@ SCALES: dict[str, Scale] = {
 class Scoring:
     """How the answers of a dimension are scored."""
 
-    scale: Scale
+    scale: ScoreScale
     """What a score may be."""
     criteria: tuple[str, ...] = ()
     """What is scored separately, in one question; without any, the answer gets one score."""

@@ -44,6 +44,9 @@ def run_tournament(
         if "judge_model" in options:
             raise OptionError("judge and judge_model both say who judges. Leave one of them out.")
         options["judge_model"] = function_name(judge)
+    for name in ("output_dir", "labels_path"):
+        if options.get(name) is not None:
+            options[name] = Path(options[name])
     if mode not in ("pilot", "headline"):
         raise OptionError(f"mode is {mode!r}; it is pilot or headline.")
     chosen = RunOptions(mode=mode, **options)  # type: ignore[arg-type]
@@ -62,10 +65,6 @@ def run_tournament(
 
 
 def _finished(work: Coroutine[Any, Any, RunResult]) -> RunResult:
-    """The result; in a notebook, whose loop is running, from a thread with a loop of its own."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
+    """The result, from a thread with a loop of its own: in a notebook, one is running already."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, work).result()

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from tiltyard.battles import Source
-from tiltyard.battles.label_sheets import is_sheet
 from tiltyard.decisions.scores import ScoreBoard, score_board
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_json, write_lines
@@ -41,7 +40,7 @@ class ScaleUse(msgspec.Struct, frozen=True, kw_only=True):
 
     answers: int
     """Answers with a score."""
-    values: dict[str, int]
+    given: dict[str, int]
     """How often each score was given, lowest first."""
     at_top: float
     """The share with the highest possible score."""
@@ -54,17 +53,17 @@ class ScaleUse(msgspec.Struct, frozen=True, kw_only=True):
         counts, total = Counter(scores), max(1, len(scores))
         return cls(
             answers=len(scores),
-            values={f"{value:g}": counts[value] for value in sorted(counts)},
+            given={f"{value:g}": counts[value] for value in sorted(counts)},
             at_top=counts[highest] / total,
             common=max(counts.values(), default=0) / total,
         )
 
     def warning(self, metric: str) -> str | None:
         """What weakens the means; None if the scale is used."""
-        most = max(self.values, key=lambda value: self.values[value], default="")
-        if len(self.values) == 1:
+        most = max(self.given, key=lambda value: self.given[value], default="")
+        if len(self.given) == 1:
             return f"{metric}: every answer got {most}, so the scores tell no models apart"
-        if {*self.values} <= {"0", "1"}:
+        if {*self.given} <= {"0", "1"}:
             return None  # passed or failed
         if self.at_top >= CEILING:
             return f"{metric}: {percent(self.at_top)} of answers have the highest score; pairs tell them apart better"
@@ -175,6 +174,17 @@ class DimensionScores(msgspec.Struct, frozen=True, kw_only=True):
     people_missing: str | msgspec.UnsetType = msgspec.UNSET
     """Why people's scores correct nothing here."""
     against_pairs: ScoresAgainstPairs | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def whole(self) -> MetricScores | None:
+        """The metric that the dimension is ordered by; None where criteria are not averaged."""
+        first = self.metrics[0]
+        return first if first.metric == self.dimension else None
+
+    @property
+    def n_prompts(self) -> int:
+        """The most prompts on which a model has a score."""
+        return max((row["n_prompts"] for one in self.metrics for row in (one.board or {}).get("scores", ())), default=0)
 
     @property
     def warnings(self) -> list[str]:
@@ -320,8 +330,8 @@ def _dimension(
 
 
 def _table(rows: Sequence[Mapping[str, Any]], how: Scoring) -> ScoreTable:
-    kept = [{name: row[name] for name in ("model", "question_id", "score")} for row in rows]
-    return read_scores(kept, score=["score"], bounds=(how.scale.low, how.scale.high))[0]
+    kept = [{name: row[name] for name in ("model", "question_id", "metric", "score")} for row in rows]
+    return read_scores(kept, bounds=(how.scale.low, how.scale.high))[0]
 
 
 # People's scores
@@ -329,7 +339,7 @@ def _table(rows: Sequence[Mapping[str, Any]], how: Scoring) -> ScoreTable:
 
 def people_score(path: Path | None) -> bool:
     """Whether a file that people filled in holds scores, not labels of pairs."""
-    return path is not None and not is_sheet(path) and holds_scores(path, ReadScoresOptions())
+    return path is not None and holds_scores(path, ReadScoresOptions())
 
 
 def check_people_scores(path: Path, setup: Setup) -> None:
@@ -384,7 +394,8 @@ def _agreement(table: ScoreTable, people: ScoreTable) -> AgreementWithPeople | N
 def _corrected(table: ScoreTable, people: ScoreTable, how: Scoring) -> list[CorrectedScore]:
     """The difference of every two models on people's scale, where enough prompts have people's scores of both."""
     reach, lines = how.scale.high - how.scale.low, []
-    for new, old in combinations(table.models, 2):
+    best_first = sorted(table.models, key=lambda name: -sum(_means(table, name).values()))
+    for new, old in combinations(best_first, 2):
         judge = [_means(table, name) for name in (new, old)]
         human = [_means(people, name) for name in (new, old)]
         scored = judge[0].keys() & judge[1].keys()

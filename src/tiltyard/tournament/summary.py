@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _LONGEST_WORDS = 300
 _MOST_NAMED = 3
+MOST_VALUES = 12
+"""With more different scores than this, how often each was given is not listed."""
 
 
 def summary_table(standings: Mapping[str, DimensionRatings]) -> str:
@@ -276,8 +278,9 @@ def score_text(scores: RunScores) -> str:
         for board in scores.boards[dimension]:
             lines += [*board.table().text(), ""]
         for metric in own.metrics:
-            given = ", ".join(f"{value} in {count:,}" for value, count in list(metric.use.values.items())[:12])
-            lines.append(f"{metric.metric}: scores {own.scale}, given: {given or 'none'}")
+            given = ", ".join(f"{value} in {count:,}" for value, count in metric.use.given.items())
+            if len(metric.use.given) <= MOST_VALUES:
+                lines.append(f"{metric.metric}: scores {own.scale}, given: {given or 'none'}")
             if metric.people is not msgspec.UNSET:
                 both = metric.people
                 matched = "–" if both.correlation is None else f"{both.correlation:.2f}"
