@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -435,7 +435,7 @@ def _choices(kind: Any) -> list[str]:
     """The words that a setting allows; none if it is not a choice of words."""
     if get_origin(kind) is Literal:
         return [str(word) for word in get_args(kind)]
-    return [word for part in get_args(kind) for word in _choices(part)] if get_origin(kind) is UnionType else []
+    return [word for part in get_args(kind) for word in _choices(part)] if get_origin(kind) in (UnionType, Union) else []
 
 
 def _holds_structs(kind: Any) -> bool:
