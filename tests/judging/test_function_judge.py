@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.judging.cases import PRICES, case, judging_plan
-from tests.judging.test_scoring import NAME, TWO, scored_plan
+from tests.judging.test_scoring import NAME, PASS, TWO, scored_plan
 from tiltyard.errors import JudgingError, OptionError
-from tiltyard.judging import JudgeSettings, Question, judge
+from tiltyard.judging import JudgeSettings, JudgingPlan, Question, judge
 from tiltyard.judging.function import FunctionJudge, function_name
 from tiltyard.judging.run_folder import judge_by_name
 from tiltyard.llm.asking import AskingParts, AskingSettings
@@ -57,6 +57,15 @@ def test_a_function_scores_criteria(tmp_path: Path) -> None:
 
     judged = asyncio.run(judge(scored_plan(1, TWO), function_judge(tmp_path, graded)))
     assert judged.answers[NAME][0].scores == {"accuracy": 9.0, "clarity": 4.0}
+
+
+@pytest.mark.parametrize(("decided", "score"), [("PASS", 1.0), ("fail", 0.0), (1, 1.0), (False, 0.0)])
+def test_a_function_passes_and_fails_answers(tmp_path: Path, decided: Any, score: float) -> None:
+    async def checks(question: Question) -> Any:
+        return question.verdict(decided)
+
+    judged = asyncio.run(judge(scored_plan(1, PASS), function_judge(tmp_path, checks)))
+    assert judged.answers[NAME][0].scores == {"score": score}
 
 
 @pytest.mark.parametrize("decided", [11, 7.5, -1, {"accuracy": 9}, float("nan")])
@@ -167,6 +176,7 @@ def test_two_entrants_with_the_same_answer_are_one_question(tmp_path: Path) -> N
 
     plan = scored_plan(1)
     same = [plan.cases[NAME][0], plan.cases[NAME][0]]
-    judged = asyncio.run(judge(type(plan)(plan.rubrics, {NAME: same}, scoring=plan.scoring), function_judge(tmp_path, seven)))
+    plan = JudgingPlan(plan.rubrics, {NAME: same}, scoring=plan.scoring)
+    judged = asyncio.run(judge(plan, function_judge(tmp_path, seven)))
     assert [one.scores for one in judged.answers[NAME]] == [{"score": 7.0}] * 2
     assert calls == [(case("p0").response_a,)]

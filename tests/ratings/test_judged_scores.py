@@ -34,7 +34,8 @@ def test_intervals_hold_the_truth_whatever_the_judge(quality: float, labelled: i
         people, judge = grades(rng, prompts, quality)
         one = corrected_difference(people[:labelled], judge[:labelled], judge[labelled:], 9.0, range_of_scores=9.0)
         low, high = one.estimate.ends(0.95)
-        assert low is not None and high is not None
+        assert low is not None
+        assert high is not None
         held += low <= truth <= high
         widths.append(high - low)
         own = score_difference(people[:labelled], 9.0).ends(0.95)
@@ -73,6 +74,8 @@ def test_separation_is_free_of_units_and_counts_costs() -> None:
     dearer = separation(([better], 9.0, 200.0), ([tied], 1.0, 200.0), np.random.default_rng(0))
     assert plain.ratio == pytest.approx(stretched.ratio)
     assert plain.ratio == pytest.approx(2 * (dearer.ratio or 0))
-    assert plain.low is not None and plain.high is not None and plain.low < (plain.ratio or 0) < plain.high
+    assert plain.low is not None
+    assert plain.high is not None
+    assert plain.low < (plain.ratio or 0) < plain.high
     few = separation(([better[:10]], 9.0, 1.0), ([tied[:10]], 1.0, 1.0), np.random.default_rng(0))
     assert few.ratio is None

@@ -49,7 +49,7 @@ def test_scores_over_http_become_rows_a_board_and_a_report(
     assert read_run(tmp_path / "run").scores[0].answers == 9
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "Mean scores" in page or "factuality, scored" in page
-    compared = tiltyard("compare", "run/scores.jsonl", "otter", "heron", "--score", "calibration")
+    compared = tiltyard("compare", "otter", "heron", "--in", "run/scores.jsonl", "--score", "calibration")
     assert compared.returncode == 0, compared.stderr
     means = {
         name: sum(row["score"] for row in rows if (row["model"], row["metric"]) == (name, "calibration")) / 4
@@ -154,7 +154,9 @@ def by_length(question: Question) -> Any:
 def many(root: Path, prompts: int, **settings: Any) -> Path:
     """A tournament with more prompts; how long an answer is depends on entrant and prompt."""
     config = make_folder(root)
-    lines(root / "bank.jsonl", [{"prompt_id": f"q{n}", "text": f"Question {n}?", "source": "x"} for n in range(prompts)])
+    lines(
+        root / "bank.jsonl", [{"prompt_id": f"q{n}", "text": f"Question {n}?", "source": "x"} for n in range(prompts)]
+    )
     rng = random.Random(5)
     for place, name in enumerate(ENTRANTS):
         rows = [
@@ -170,7 +172,8 @@ def test_scores_and_pairs_of_one_run_say_which_is_cheaper(tmp_path: Path) -> Non
     result = ty.run_tournament(config, judge=by_length, output_dir=tmp_path / "run")
     beside = result.scores.dimensions["calibration"].against_pairs
     assert (beside.unit, beside.score_cost, beside.pair_cost) == ("questions", 120.0, 240.0)
-    assert beside.ratio is not None and beside.low < beside.ratio < beside.high
+    assert beside.ratio is not None
+    assert beside.low < beside.ratio < beside.high
     assert "For the same certainty pairs cost" in beside.sentence
     assert result.report.is_file()
     assert result.standings["calibration"].board is not None

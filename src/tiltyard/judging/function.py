@@ -25,7 +25,7 @@ import msgspec
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
 from tiltyard.judging.questions import Question
-from tiltyard.judging.records import Verdict, VerdictLabel
+from tiltyard.judging.records import Verdict
 from tiltyard.judging.scoring import ONE
 from tiltyard.llm.asking import AskingParts
 from tiltyard.llm.provider import Reply, Request, Usage
@@ -97,7 +97,7 @@ class FunctionProvider:
         except Exception as error:
             return _failed(f"{type(error).__name__}: {error}")
         if isinstance(given, Verdict):
-            return Reply(text=_as_reply(given), usage=Usage())
+            return Reply(text=_as_reply(given, question), usage=Usage())
         if isinstance(given, str):
             return Reply(text=_whole_line(given, question), usage=Usage())
         return _failed(f"it returned {type(given).__name__}, not a str or a Verdict")
@@ -116,12 +116,12 @@ def _failed(why: str) -> Reply:
     return Reply(error=why, usage=Usage())
 
 
-def _as_reply(verdict: Verdict) -> str:
+def _as_reply(verdict: Verdict, question: Question) -> str:
     """A verdict as the text that a judge would have written."""
     lines = [verdict.reasoning] if verdict.reasoning else []
-    if verdict.verdict is VerdictLabel.SCORED and verdict.scores is not msgspec.UNSET:
+    if question.scoring is not None and verdict.scores is not msgspec.UNSET:
         for name, score in verdict.scores.items():
-            lines.append(f"{'SCORE' if name == ONE else f'SCORE {name}'}: {score:.12g}")
+            lines.append(f"{'SCORE' if name == ONE else f'SCORE {name}'}: {question.scoring.scale.word(score)}")
     else:
         lines.append(f"VERDICT: {verdict.verdict.value}")
     return "\n".join(lines)

@@ -55,6 +55,11 @@ class ScoreScale:
         inside = self.low <= number <= self.high and (not self.words or number == math.floor(number))
         return number if inside else None
 
+    def word(self, value: float) -> str:
+        """How a judge writes a score; a number that is not on the scale stays one."""
+        place = value - self.low
+        return self.words[int(place)] if place in range(len(self.words)) else f"{value:.12g}"
+
     def _is_word(self, word: str) -> bool:
         return self.name == "pass-fail" and word.strip().upper() in self.words
 

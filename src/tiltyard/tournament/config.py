@@ -435,7 +435,9 @@ def _choices(kind: Any) -> list[str]:
     """The words that a setting allows; none if it is not a choice of words."""
     if get_origin(kind) is Literal:
         return [str(word) for word in get_args(kind)]
-    return [word for part in get_args(kind) for word in _choices(part)] if get_origin(kind) in (UnionType, Union) else []
+    return (
+        [word for part in get_args(kind) for word in _choices(part)] if get_origin(kind) in (UnionType, Union) else []
+    )
 
 
 def _holds_structs(kind: Any) -> bool:

@@ -198,16 +198,42 @@ class DimensionScores(msgspec.Struct, frozen=True, kw_only=True):
         return lines
 
 
+class ScoreRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of `scores.jsonl`: the score of one answer by one metric."""
+
+    model: str
+    """Whose answer it is."""
+    question_id: str
+    """The prompt."""
+    metric: str
+    """The dimension, or `dimension.criterion`."""
+    score: float | None
+    """The mean over judges and repeats; null where none could be read."""
+    judge_model: str
+    """The judge, or the panel."""
+    source: str
+    """`llm-judge`."""
+    scale: str
+    """What a score may be: `1-10`, `1-5`, `0-1` or `pass-fail`."""
+
+
 class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line of `scores/<dimension>.jsonl`: an answer, its scores and what the judges said."""
 
     prompt_id: str
+    """The prompt's id."""
     entrant: str
+    """Whose answer it is."""
     status: str
+    """`ok`, or `failed` where a judge gave no readable score."""
     scores: dict[str, float]
+    """By criterion, or under `score`."""
     prompt: str
+    """What was asked."""
     response: str
+    """The answer."""
     raw: tuple[Any, ...]
+    """The verdicts of every judge and repeat."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,22 +246,22 @@ class RunScores:
 
 def score_rows(
     answers: Mapping[str, Sequence[JudgedAnswer]], scoring: Mapping[str, Scoring], judge_model: str
-) -> Iterable[dict[str, Any]]:
+) -> Iterable[ScoreRow]:
     """The rows of `scores.jsonl`: one of each model, prompt and metric; the score is null where none could be read."""
     for dimension, own in answers.items():
         how = scoring[dimension]
         for one in own:
             values = how.values(dimension, one.scores) if one.status == "ok" else {}
             for metric in how.metrics(dimension):
-                yield {
-                    "model": one.entrant,
-                    "question_id": one.prompt_id,
-                    "metric": metric,
-                    "score": values.get(metric),
-                    "judge_model": judge_model,
-                    "source": Source.LLM_JUDGE.label,
-                    "scale": how.scale.name,
-                }
+                yield ScoreRow(
+                    model=one.entrant,
+                    question_id=one.prompt_id,
+                    metric=metric,
+                    score=values.get(metric),
+                    judge_model=judge_model,
+                    source=Source.LLM_JUDGE.label,
+                    scale=how.scale.name,
+                )
 
 
 def rate_scores(
@@ -262,9 +288,7 @@ def rate_scores(
     for dimension, how in scoring.items():
         texts = zip(answers[dimension], cases[dimension], strict=True)
         write_lines(folder / ANSWERS_FOLDER / f"{dimension}.jsonl", (_answer_line(*pair) for pair in texts))
-        results[dimension], boards[dimension] = _dimension(
-            dimension, how, answers[dimension], [row for row in rows if row["scale"] == how.scale.name], people
-        )
+        results[dimension], boards[dimension] = _dimension(dimension, how, answers[dimension], rows, people)
         stats = judged.stats[scores_of(dimension)]
         own = msgspec.structs.replace(results[dimension], failures=dict(stats.failures), missing=stats.missing)
         if dimension in judged.judgments:
@@ -288,14 +312,14 @@ def _answer_line(one: JudgedAnswer, case: Case) -> AnswerLine:
 
 
 def _dimension(
-    dimension: str, how: Scoring, answers: Sequence[JudgedAnswer], rows: list[dict[str, Any]], people: Path | None
+    dimension: str, how: Scoring, answers: Sequence[JudgedAnswer], rows: list[ScoreRow], people: Path | None
 ) -> tuple[DimensionScores, list[ScoreBoard]]:
     failed = sum(one.status != "ok" for one in answers)
     theirs, why = _people_tables(people, how, dimension) if people is not None else ({}, None)
     metrics, boards = [], []
     for metric in how.metrics(dimension):
-        own = [row for row in rows if row["metric"] == metric]
-        scored = [row["score"] for row in own if row["score"] is not None]
+        own = [row for row in rows if row.metric == metric]
+        scored = [row.score for row in own if row.score is not None]
         table = _table(own, how) if scored else None
         board = None if table is None else score_board(table)
         boards += [] if board is None else [board]
@@ -329,8 +353,8 @@ def _dimension(
     return results, boards
 
 
-def _table(rows: Sequence[Mapping[str, Any]], how: Scoring) -> ScoreTable:
-    kept = [{name: row[name] for name in ("model", "question_id", "metric", "score")} for row in rows]
+def _table(rows: Sequence[ScoreRow], how: Scoring) -> ScoreTable:
+    kept = [{name: getattr(row, name) for name in ("model", "question_id", "metric", "score")} for row in rows]
     return read_scores(kept, bounds=(how.scale.low, how.scale.high))[0]
 
 
