@@ -1,4 +1,4 @@
-"""Differences corrected by people's scores: coverage in worlds with known truth; and which way of judging is cheaper."""
+"""Differences corrected by people's scores: coverage with known truth; and which way of judging is cheaper."""
 
 from __future__ import annotations
 

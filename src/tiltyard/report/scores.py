@@ -90,4 +90,4 @@ def _spread(lines: Mapping[str, AnswerLine]) -> float:
 
 def words(line: AnswerLine) -> list[tuple[str, str]]:
     """What each judge said of an answer, or why there is no score."""
-    return [(one["judge_model"], one.get("error") or one.get("reasoning") or "") for one in line.raw]
+    return [(one.judge_model, one.error or one.reasoning) for one in line.raw]

@@ -18,7 +18,7 @@ from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_json, write_lines
 from tiltyard.judging.judge import JudgingResult
 from tiltyard.judging.plan import Case, scores_of
-from tiltyard.judging.records import JudgedAnswer, Judgment
+from tiltyard.judging.records import JudgedAnswer, Judgment, Verdict
 from tiltyard.judging.scoring import Scoring
 from tiltyard.pages.figures import percent, plural
 from tiltyard.ratings.judged_scores import FEWEST_LABELLED, corrected_difference, separation
@@ -232,7 +232,7 @@ class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked."""
     response: str
     """The answer."""
-    raw: tuple[Any, ...]
+    raw: tuple[Verdict, ...]
     """The verdicts of every judge and repeat."""
 
 
