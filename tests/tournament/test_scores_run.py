@@ -209,6 +209,19 @@ def test_peoples_scores_must_be_on_the_scale(tmp_path: Path) -> None:
         ty.run_tournament(config, judge=by_length, labels_path=tmp_path / "people.jsonl", output_dir=tmp_path / "run")
 
 
+def test_labels_that_are_not_about_what_is_judged_are_refused(tmp_path: Path) -> None:
+    config = change(make_folder(tmp_path), judge__task="scores")
+    labels, scores = tmp_path / "labels.jsonl", tmp_path / "people.jsonl"
+    lines(
+        labels, [{"model_a": "otter", "model_b": "heron", "winner": "model_a", "question_id": "p1", "source": "human"}]
+    )
+    lines(scores, [{"model": "otter", "question_id": "p1", "score": 5}])
+    with pytest.raises(OptionError, match=r"has labels of pairs, and judge\.task is scores"):
+        ty.run_tournament(config, judge=by_length, labels_path=labels)
+    with pytest.raises(OptionError, match=r"has scores, and judge\.task is pairs"):
+        ty.run_tournament(change(config, judge__task="pairs"), judge=by_length, labels_path=scores)
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

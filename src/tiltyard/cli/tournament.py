@@ -50,9 +50,8 @@ def run_command(
     """Judge a tournament in both orders, rate it, write a run folder with a report; exit 3 if a pilot says NO-GO."""
     from tiltyard.judging.judge import panel_name
     from tiltyard.tournament.config import load_setup
-    from tiltyard.tournament.people import check_label_file
     from tiltyard.tournament.plan import make_plan
-    from tiltyard.tournament.scoring import check_people_scores, people_score
+    from tiltyard.tournament.scoring import check_people
     from tiltyard.tournament.summary import passes
 
     setup = load_setup(_config_path(config_argument, config), mode=None if judge_model else mode)
@@ -60,10 +59,8 @@ def run_command(
     judge = panel_name(judges) if len(judges) > 1 else next(iter(judges), None)
     options = RunOptions(mode=mode, judge_model=judge, **given)
     plan = make_plan(setup, options)
-    if plan.labels is not None and people_score(plan.labels):
-        check_people_scores(plan.labels, plan.setup)
-    elif plan.labels is not None:
-        check_label_file(plan.labels)
+    if plan.labels is not None:
+        check_people(plan.labels, plan.setup)
     for line in plan.announcements():
         note(line)
     if dry_run:

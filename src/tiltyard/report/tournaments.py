@@ -15,10 +15,9 @@ from tiltyard.judging.run_folder import utc_now
 from tiltyard.options import RunOptions
 from tiltyard.report import write_report
 from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.people import check_label_file
 from tiltyard.tournament.plan import make_plan
 from tiltyard.tournament.run import RunResult, asking_parts, carry_out, make_judge, make_judging_plan, run_folder
-from tiltyard.tournament.scoring import check_people_scores, people_score
+from tiltyard.tournament.scoring import check_people
 
 
 def run_tournament(
@@ -52,10 +51,8 @@ def run_tournament(
     chosen = RunOptions(mode=mode, **options)  # type: ignore[arg-type]
     setup = load_setup(config, mode=None if chosen.judge_model else chosen.mode)
     plan = make_plan(setup, chosen)
-    if plan.labels is not None and people_score(plan.labels):
-        check_people_scores(plan.labels, plan.setup)
-    elif plan.labels is not None:
-        check_label_file(plan.labels)
+    if plan.labels is not None:
+        check_people(plan.labels, plan.setup)
     log = logging.getLogger("tiltyard")
     asking = asking_parts(plan.setup, log.info, budget_usd=chosen.budget_usd, max_batch=chosen.max_batch)
     asked = make_judge(plan.setup, plan.judge_model, asking, silent=chosen.skip_judging, functions=judge or True)

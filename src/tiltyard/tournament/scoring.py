@@ -26,6 +26,7 @@ from tiltyard.ratings.score_differences import score_difference
 from tiltyard.scores import ReadScoresOptions, ScoreTable, read_scores
 from tiltyard.scores.reading import holds_scores
 from tiltyard.tournament.config import Setup
+from tiltyard.tournament.people import check_label_file
 from tiltyard.types import Floats
 
 SCORES_FILE, RESULTS_FILE, ANSWERS_FOLDER = "scores.jsonl", "score_results.json", "scores"
@@ -366,8 +367,18 @@ def people_score(path: Path | None) -> bool:
     return path is not None and holds_scores(path, ReadScoresOptions())
 
 
-def check_people_scores(path: Path, setup: Setup) -> None:
-    """Refuse people's scores that cannot be read, before anything is asked."""
+def check_people(path: Path, setup: Setup) -> None:
+    """Refuse what people filled in if it cannot be read, or is not about what is judged, before anything is asked."""
+    task = setup.config.judge.task
+    if not people_score(path):
+        if task == "scores":
+            raise OptionError(
+                f"{path} has labels of pairs, and judge.task is scores. Give people's scores, or judge both."
+            )
+        check_label_file(path)
+        return
+    if task == "pairs":
+        raise OptionError(f"{path} has scores, and judge.task is pairs. Give labels of pairs, or judge both.")
     for dimension, how in setup.scoring.items():
         _, why = _people_tables(path, how, dimension)
         if why is not None:
