@@ -32,6 +32,7 @@ from tiltyard.tournament.artifacts import EloResults, JudgePrompts, MatchLine, R
 from tiltyard.tournament.ratings import BaselineTable, EloLine, PairTally
 from tiltyard.tournament.rejudge import ChangedRun
 from tiltyard.tournament.rounds import RoundsFile
+from tiltyard.tournament.scoring import AnswerLine, DimensionScores, ScoreRow
 from tiltyard.validity.agreement import Estimate
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ SECTIONS: dict[str, dict[str, Any]] = {
         "Win rates": PairTally,
         "Rounds": RoundsFile,
         "Baseline": BaselineTable,
+        "Score row": ScoreRow,
+        "Scores of a dimension": DimensionScores,
+        "Scored answers": AnswerLine,
         "Usage": shapes.RunUsage,
         "Re-judged run": ChangedRun,
     },

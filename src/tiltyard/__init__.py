@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from tiltyard.decisions import Difference, RunComparison, compare_runs, difference
     from tiltyard.errors import TiltyardError
+    from tiltyard.report.tournaments import run_tournament
 
 __version__ = "1.0.0.dev0"
 
@@ -65,6 +66,7 @@ __all__ = [
     "rate",
     "rate_by",
     "read_battles",
+    "run_tournament",
     "write_battles",
 ]
 
@@ -94,6 +96,7 @@ _HOMES = {
     ),
     "tiltyard.decisions": ("Difference", "RunComparison", "compare_runs", "difference"),
     "tiltyard.errors": ("TiltyardError",),
+    "tiltyard.report.tournaments": ("run_tournament",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

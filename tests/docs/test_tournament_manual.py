@@ -9,7 +9,7 @@ import pytest
 PAGE = (Path(__file__).parents[2] / "docs" / "tournaments.md").read_text(encoding="utf-8")
 FILES = """manifest.json matches/matches.jsonl verdicts/<dimension>.jsonl elo_results.json elo_per_perm.npz
     pairwise_winrates.csv battles.jsonl ratings/<dimension>.json usage.json report.html
-    baseline.json rounds.json"""
+    baseline.json rounds.json scores.jsonl score_results.json scores/<dimension>.jsonl"""
 
 
 @pytest.mark.parametrize("name", FILES.split())

@@ -42,8 +42,10 @@ class Fault:
 
 
 def verdict_by_hash(system: str, user: str) -> str:
-    """A verdict that depends on nothing but the words: A, B or TIE, with a line of reasoning before it."""
+    """A verdict that depends on nothing but the words: A, B or TIE, or a score, with a line of reasoning before it."""
     digest = hashlib.sha256(f"{system}\0{user}".encode()).digest()
+    if system.startswith("You score one answer"):
+        return f"I read the answer ({digest.hex()[:8]}).\nSCORE: {1 + digest[0] % 10}"
     verdict = ("A", "B", "TIE")[digest[0] % 3]
     return f"I compared both answers ({digest.hex()[:8]}).\nVERDICT: {verdict}"
 

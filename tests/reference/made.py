@@ -141,6 +141,20 @@ def published(folder: Path) -> Made:
     }
 
 
+def scored(home: Path) -> None:
+    """A run whose answers are scored and judged in pairs, with people's scores on some."""
+    config = yaml.safe_load((home / "tournament.yaml").read_text(encoding="utf-8"))
+    config["judge"] = {"model": "scripted/scores.yaml", "task": "both"}
+    (home / "scored.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    rules = [{"when": "You score one answer", "say": ["SCORE: 7", "SCORE: 4", "well"]}, {"say": ["VERDICT: A"]}]
+    (home / "scores.yaml").write_text(yaml.safe_dump({"rules": rules}), encoding="utf-8")
+    people = [{"model": name, "question_id": "rain", "score": 5} for name in ("careful", "terse")]
+    rows = [{**row, "metric": metric} for row in people for metric in ("factuality", "calibration")]
+    (home / "scores.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    labelled = ("--calibrate", "scores.jsonl", "--yes", "--output-dir", "scored")
+    command(home, "run", "scored.yaml", "--mode", "headline", *labelled)
+
+
 def tournament(folder: Path) -> Made:
     """A headline run, a pilot with canaries and generated answers, one with a judge that fails, and a "
     "re-judged one."""
@@ -171,17 +185,21 @@ def tournament(folder: Path) -> Made:
     panel = [word for name in several for word in ("--judge-model", f"scripted/{name}")]
     panel += ["--repeats", "2", "--yes", "--output-dir", "panel"]
     command(home, "run", "tournament.yaml", "--mode", "headline", *panel)
+    scored(home)
     made: Made = {"Prompt bank": lines(home / "bank.jsonl")}
     add(made, {"Response file": lines(home / "responses" / "responses_careful.jsonl")})
     add(made, {"Response file": lines(home / "responses" / "responses_terse.jsonl")})
     for path in sorted((home / "judgments").glob("judgments_*.jsonl")):
         add(made, {"Verdict cache": lines(path)})
-    for name in ("headline", "pilot", "failing", "against", "panel", "adaptive"):
+    for name in ("headline", "pilot", "failing", "against", "panel", "adaptive", "scored"):
         found = run_folder(home / name)
         add(made, found)
         add(made, {"Tournament manifest": [json.loads((home / name / "manifest.json").read_text(encoding="utf-8"))]})
         add(made, {"Matches": lines(home / name / "matches" / "matches.jsonl")})
         add(made, {"Judge prompts": [json.loads((home / name / "judge_prompts.json").read_text(encoding="utf-8"))]})
+    scores = json.loads((home / "scored" / "score_results.json").read_text(encoding="utf-8"))
+    add(made, {"Score row": lines(home / "scored" / "scores.jsonl"), "Scores of a dimension": list(scores.values())})
+    add(made, {"Scored answers": lines(home / "scored" / "scores" / "calibration.jsonl")})
     against = json.loads((home / "against" / "baseline.json").read_text(encoding="utf-8"))
     add(made, {"Baseline": list(against.values())})
     add(made, {"Rounds": [json.loads((home / "adaptive" / "rounds.json").read_text(encoding="utf-8"))]})

@@ -149,7 +149,7 @@ class Site:
             if path.suffix == ".npz":
                 arrays = np.load(path)
                 found[name] = {key: arrays[key].tolist() for key in arrays.files}
-            elif name.startswith("verdicts/"):
+            elif name.startswith(("verdicts/", "scores/")):
                 found[name] = [_timeless(row) for row in read_lines(path)]
             elif name == "manifest.json":
                 manifest = json.loads(path.read_text(encoding="utf-8"))

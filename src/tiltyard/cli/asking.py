@@ -161,9 +161,10 @@ def needed_quote(
     known = sum(lengths.values(), ReplyLengths())
     usual = {name: round((length if length.replies else known).mean) for name, length in lengths.items()}
     needed = quote(judge.pending(judging_plan, retry_failed=retry_failed), prices, expected_tokens=usual)
-    # A script costs nothing, so nobody need state its price.
+    # A script or a function costs nothing, so nobody need state its price.
     asked = judge.language_models if isinstance(judge, PanelJudge) else [judge]
-    scripts = {one.name.partition("/")[2] for one in asked if one.name.startswith("scripted/")}
+    free = ("scripted/", "python:")
+    scripts = {one.name.removeprefix(prefix) for one in asked for prefix in free if one.name.startswith(prefix)}
     needed = replace(needed, unknown_models=needed.unknown_models - scripts)
     return needed, lengths
 
@@ -278,7 +279,7 @@ class ProgressView:
 
     def verdict(self, matchup: Matchup, verdict: Verdict) -> None:
         """Count a verdict: the second one on a pair tells whether the verdict changed with the order."""
-        if not verdict.verdict.readable:
+        if not verdict.verdict.readable or not matchup.entrant_b:
             return
         pair = (matchup.dimension, matchup.prompt_id, matchup.entrant_a, matchup.entrant_b)
         key = (*pair, verdict.judge_model, str(verdict.repeat))

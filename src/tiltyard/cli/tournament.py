@@ -50,8 +50,8 @@ def run_command(
     """Judge a tournament in both orders, rate it, write a run folder with a report; exit 3 if a pilot says NO-GO."""
     from tiltyard.judging.judge import panel_name
     from tiltyard.tournament.config import load_setup
-    from tiltyard.tournament.people import check_label_file
     from tiltyard.tournament.plan import make_plan
+    from tiltyard.tournament.scoring import check_people
     from tiltyard.tournament.summary import passes
 
     setup = load_setup(_config_path(config_argument, config), mode=None if judge_model else mode)
@@ -60,7 +60,7 @@ def run_command(
     options = RunOptions(mode=mode, judge_model=judge, **given)
     plan = make_plan(setup, options)
     if plan.labels is not None:
-        check_label_file(plan.labels)
+        check_people(plan.labels, plan.setup)
     for line in plan.announcements():
         note(line)
     if dry_run:
@@ -124,14 +124,14 @@ def _agreed_judge(plan: RunPlan, judging_plan: JudgingPlan, asking: AskingParts,
     from tiltyard.judging.panel import judge_in_words
     from tiltyard.tournament.run import make_judge
 
-    silent = make_judge(plan.setup, plan.judge_model, asking, silent=True)
+    silent = make_judge(plan.setup, plan.judge_model, asking, silent=True, functions=True)
     if plan.options.skip_judging:
         return plan, silent
     queries, table = judging_quote(silent, judging_plan, asking.prices, retry_failed=plan.options.retry_failed)
     if queries:
         note(table)
     plan = _foresee_rounds(plan, judging_plan, silent, asking)
-    judge = make_judge(plan.setup, plan.judge_model, asking)
+    judge = make_judge(plan.setup, plan.judge_model, asking, functions=True)
     if isinstance(judge, LanguageModelJudge) and isinstance(silent, LanguageModelJudge):
         judge.continue_from(silent)
     if queries:
@@ -146,7 +146,7 @@ def _dry_run(plan: RunPlan) -> None:
     from tiltyard.tournament.run import asking_parts, make_judge, make_judging_plan
 
     asking = asking_parts(plan.setup, note, budget_usd=plan.options.budget_usd, max_batch=plan.options.max_batch)
-    silent = make_judge(plan.setup, plan.judge_model, asking, silent=True)
+    silent = make_judge(plan.setup, plan.judge_model, asking, silent=True, functions=True)
     judging_plan = make_judging_plan(plan)
     queries, table = judging_quote(silent, judging_plan, asking.prices, retry_failed=plan.options.retry_failed)
     if queries and not plan.options.skip_judging:
@@ -190,6 +190,7 @@ def _say_what_came_out(finished: RunResult) -> None:
         board_text,
         canary_lines,
         failure_lines,
+        score_text,
         summary_table,
         usage_lines,
         verdict_lines,
@@ -206,7 +207,10 @@ def _say_what_came_out(finished: RunResult) -> None:
             say("\n".join([*study.lines(), *panel_warnings(asdict(study), combine)]))
         say()
     told = [*canary_lines(finished.canaries), *failure_lines(finished.judged)]
-    say("\n".join([*told, *([""] if told else []), summary_table(finished.standings)]))
+    ending = [summary_table(finished.standings)] if finished.standings else []
+    if finished.scores.dimensions:
+        say(score_text(finished.scores) + "\n")
+    say("\n".join([*told, *([""] if told and ending else []), *ending]))
     if not finished.judged.both_orders:
         note(f"{finished.judged.judge_model} saw one order only: its position bias is in these numbers")
     for line in usage_lines(finished.judged):

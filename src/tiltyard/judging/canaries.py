@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tiltyard.bank import Prompt
-from tiltyard.judging.plan import Case, JudgingPlan
+from tiltyard.judging.plan import Case, JudgingPlan, single_answers
 from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel
 
 GOOD = "canary/good"
@@ -141,6 +141,11 @@ def canary_cases(dimensions: Iterable[str], canaries: Sequence[Canary] = CANARIE
             matchup = Matchup(prompt_id=canary.canary_id, dimension=dimension, entrant_a=first, entrant_b=second)
             own.append(Case(matchup, prompt, text_a, text_b))
     return cases
+
+
+def single_canaries(dimension: str) -> list[Case]:
+    """The answers of the canaries, each alone, two by two: for a dimension that is scored."""
+    return [alone for case in canary_cases([dimension])[dimension] for alone in single_answers(case, dimension)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 
 from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging.plan import Case, JudgingPlan, LazySequence
-from tiltyard.judging.records import Judgment, Matchup, Verdict, most_frequent, settle_by
+from tiltyard.judging.records import (
+    JudgedAnswer,
+    Judgment,
+    Matchup,
+    Verdict,
+    VerdictLabel,
+    most_frequent,
+    settle_by,
+    settle_scores,
+)
 from tiltyard.llm.asking import Watch
 from tiltyard.llm.prices import add_costs
 from tiltyard.llm.provider import Usage
@@ -170,6 +179,8 @@ class JudgingResult:
     """How it went, by dimension."""
     panel: PanelVerdicts | None = None
     """The judges of a panel, each with its own judgments; None for a single judge."""
+    answers: Mapping[str, Sequence[JudgedAnswer]] = field(default_factory=dict)
+    """The scored answers of each dimension that is scored, in the plan's order."""
 
 
 async def judge(
@@ -213,12 +224,16 @@ async def judge(
         )
 
     def both(verdicts: Verdicts, dimension: str) -> tuple[Sequence[Judgment], Sequence[Judgment]]:
+        if dimension in plan.scoring:
+            return (), settled_canaries(plan, verdicts, dimension, judge)
         if isinstance(verdicts, PanelVerdicts):
             return verdicts.judgments(dimension), verdicts.canary_judgments(dimension)
         return settled(plan, verdicts, dimension, both_orders=judge.both_orders)
 
     def early(dimension: str, verdicts: Verdicts) -> None:
         assert on_settled is not None
+        if dimension in plan.scoring:
+            return
         on_settled(dimension, both(verdicts, dimension)[0])
 
     announce = None if on_settled is None else early
@@ -228,11 +243,62 @@ async def judge(
     return JudgingResult(
         judge.name,
         judge.both_orders,
-        {dimension: cases for dimension, (cases, _) in judgments.items()},
+        {dimension: cases for dimension, (cases, _) in judgments.items() if dimension not in plan.scoring},
         {dimension: canaries for dimension, (_, canaries) in judgments.items()},
         verdicts.stats,
         verdicts if isinstance(verdicts, PanelVerdicts) else None,
+        {dimension: judged_answers(plan, verdicts, dimension, judge) for dimension in plan.scoring},
     )
+
+
+def judged_answers(plan: JudgingPlan, verdicts: Verdicts, dimension: str, judge: Judge) -> Sequence[JudgedAnswer]:
+    """The scored answers of a dimension."""
+    cases, names = plan.cases.get(dimension, ()), _judges_of(verdicts, judge)
+    about = plan.rubrics[dimension].dimension
+    return LazySequence(
+        len(cases),
+        lambda place: settle_scores(cases[place].matchup, about, verdicts.verdicts(dimension, place), names),
+    )
+
+
+def _judges_of(verdicts: Verdicts, judge: Judge) -> tuple[str, ...]:
+    return verdicts.members if isinstance(verdicts, PanelVerdicts) else (judge.name,)
+
+
+def settled_canaries(plan: JudgingPlan, verdicts: Verdicts, dimension: str, judge: Judge) -> Sequence[Judgment]:
+    """The canaries of a scored dimension as judgments: of two answers to one prompt, the one with more points won."""
+    first, canaries = len(plan.cases.get(dimension, ())), plan.canaries.get(dimension, ())
+    scoring, names = plan.scoring[dimension], _judges_of(verdicts, judge)
+
+    def judgment(number: int) -> Judgment:
+        places = (2 * number, 2 * number + 1)
+        one, other = (
+            settle_scores(canaries[place].matchup, dimension, verdicts.verdicts(dimension, first + place), names)
+            for place in places
+        )
+        readable = one.status == other.status == "ok"
+        means = [sum(given.scores.values()) / len(scoring.names) if readable else 0.0 for given in (one, other)]
+        winner = None if means[0] == means[1] else (one, other)[means[1] > means[0]].entrant
+        return Judgment(
+            prompt_id=one.prompt_id,
+            dimension=dimension,
+            entrant_a=one.entrant,
+            entrant_b=other.entrant,
+            winner=winner,
+            inconsistent=False,
+            status="ok" if readable else "failed",
+            raw=tuple(_as_choice(verdict, winner, one.entrant) for verdict in (*one.raw, *other.raw)),
+        )
+
+    return LazySequence(len(canaries) // 2, judgment)
+
+
+def _as_choice(verdict: Verdict, winner: str | None, first: str) -> Verdict:
+    """A scored canary's verdict in the words of pairs, for the message about it; a failure stays one."""
+    if verdict.verdict is not VerdictLabel.SCORED:
+        return verdict
+    label = VerdictLabel.TIE if winner is None else VerdictLabel.A if winner == first else VerdictLabel.B
+    return msgspec.structs.replace(verdict, verdict=label)
 
 
 def settled(
@@ -269,7 +335,7 @@ class PanelVerdicts:
                 settled(plan, verdicts, dimension, both_orders=judge.both_orders)
                 for judge, verdicts in zip(judges, heard, strict=True)
             ]
-            for dimension in plan.dimensions
+            for dimension in plan.pair_dimensions
         }
         self.member_stats: Mapping[str, Mapping[str, JudgingStats]] = {
             name: verdicts.stats for name, verdicts in zip(self.members, heard, strict=True)

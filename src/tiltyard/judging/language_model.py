@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging.cache import Digests, ReplyLengths, VerdictCache
 from tiltyard.judging.judge import JudgingOptions, JudgingStats, OnVerdict, Verdicts
-from tiltyard.judging.plan import Case, JudgingPlan, LazySequence, Rubric
-from tiltyard.judging.questions import make_requests
+from tiltyard.judging.plan import Case, JudgingPlan, LazySequence
+from tiltyard.judging.questions import Question, make_requests, make_score_request
 from tiltyard.judging.reading import MIN_CHOICE_MASS, ReplyForm, check_form, read_reply
 from tiltyard.judging.records import Verdict, VerdictLabel
+from tiltyard.judging.scoring import read_scores_of
 from tiltyard.llm.asking import Ask, AskingParts, GroupTotals, Progress, Totals
 from tiltyard.llm.direct import GIVE_UP_AFTER, FailureSummary, Trial
 from tiltyard.llm.journal import JOURNAL_FILE, list_batches
@@ -44,26 +45,60 @@ class Questions:
         self.settings = settings
         self.cases: dict[str, Sequence[Case]] = {name: plan.cases_and_canaries(name) for name in plan.dimensions}
         self.keys: dict[str, QuestionKeys] = {}
-        self._last: tuple[str, int, tuple[Request, Request]] | None = None
-        self.orders = 2 if settings.orders == "both" else 1
+        self._last: tuple[str, int, tuple[Request, ...]] | None = None
         self.with_images: str | None = None
         """A prompt with images, if there is one."""
+        for scoring in plan.scoring.values():
+            scoring.check(settings.reply)
         for dimension, cases in self.cases.items():
-            made = (self._make(case, plan.rubrics[dimension])[: self.orders] for case in cases)
+            orders = self.orders(dimension)
+            made = (self._make(case, dimension)[:orders] for case in cases)
             key_of = SharedFingerprints().of
             keys = (with_repeats([key_of(request) for request in pair], settings.repeats) for pair in made)
-            self.keys[dimension] = QuestionKeys(keys, self.orders * settings.repeats)
+            self.keys[dimension] = QuestionKeys(keys, orders * settings.repeats)
 
-    def make(self, dimension: str, place: int) -> tuple[Request, Request]:
-        """Both requests about a case; the last ones are kept, since both orders are asked one after the other."""
+    def orders(self, dimension: str) -> int:
+        """How many questions a case is: two orders of a pair, or one answer."""
+        return 2 if self.settings.orders == "both" and dimension not in self.plan.scoring else 1
+
+    def make(self, dimension: str, place: int) -> tuple[Request, ...]:
+        """The requests about a case; the last ones are kept, since both orders are asked one after the other."""
         if self._last is None or self._last[:2] != (dimension, place):
-            made = self._make(self.cases[dimension][place], self.plan.rubrics[dimension])
+            made = self._make(self.cases[dimension][place], dimension)
             self._last = (dimension, place, made)
         return self._last[2]
 
-    def _make(self, case: Case, rubric: Rubric) -> tuple[Request, Request]:
+    def question(self, key: str) -> Question:
+        """The question with this fingerprint, as a judge that is a function sees it."""
+        for dimension, keys in self.keys.items():
+            number = keys.number_of(key)
+            if number is not None:
+                place, which = divmod(number, keys.per_case)
+                swapped = which % self.orders(dimension)
+                case, scoring = self.cases[dimension][place], self.plan.scoring.get(dimension)
+                answers = (case.response_a,) if scoring else (case.response_a, case.response_b)
+                request, rubric = self.make(dimension, place)[swapped], self.plan.rubrics[dimension]
+                shown = answers[::-1] if swapped else answers
+                return Question(key, case.matchup, bool(swapped), request, rubric, case.prompt, shown, scoring)
+        raise KeyError(key)
+
+    def _make(self, case: Case, dimension: str) -> tuple[Request, ...]:
         if case.images:
             self.with_images = case.prompt.prompt_id
+        rubric, scoring = self.plan.rubrics[dimension], self.plan.scoring.get(dimension)
+        if scoring is not None:
+            request = make_score_request(
+                case.prompt,
+                case.response_a,
+                rubric,
+                scoring,
+                judge_model=self.settings.model,
+                max_tokens=self.settings.max_tokens,
+                options=self.settings.options,
+                reply=self.settings.reply,
+                images=case.images,
+            )
+            return (request,)
         return make_requests(
             case.prompt,
             case.response_a,
@@ -192,7 +227,7 @@ class OpenQuestions:
             number = keys.number_of(key)
             if number is not None:
                 place, which = divmod(number, keys.per_case)
-                repeat, swapped = divmod(which, self.questions.orders)
+                repeat, swapped = divmod(which, self.questions.orders(dimension))
                 limit = self._limits.get(key, self._limit)
                 return Pending(dimension, number, place, bool(swapped), limit, repeat + 1)
         raise KeyError(key)
@@ -304,13 +339,17 @@ class VerdictSink:
 
     def _read(self, ask: Ask, reply: Reply, where: Pending) -> Verdict:
         questions, settings = self._pending.questions, self._pending.questions.settings
-        parsed = read_reply(
-            reply,
-            ask.request.choices,
-            structured=ask.request.structured,
-            grades=settings.grades,
-            min_choice_mass=settings.min_choice_mass,
-        )
+        scoring = questions.plan.scoring.get(where.dimension)
+        if scoring is not None:
+            parsed = read_scores_of(reply, scoring, settings.reply, min_choice_mass=settings.min_choice_mass)
+        else:
+            parsed = read_reply(
+                reply,
+                ask.request.choices,
+                structured=ask.request.structured,
+                grades=settings.grades,
+                min_choice_mass=settings.min_choice_mass,
+            )
         reasoning = parsed.reasoning
         if reasoning is None:
             reasoning = "\n".join(part for part in (reply.text, *(call.arguments for call in reply.calls)) if part)
@@ -332,6 +371,7 @@ class VerdictSink:
             grade=msgspec.UNSET if parsed.grade is None else parsed.grade,
             final=reply.error is not None and reply.final,
             repeat=where.repeat if where.repeat > 1 else msgspec.UNSET,
+            scores=msgspec.UNSET if parsed.scores is None else parsed.scores,
         )
 
 
@@ -568,7 +608,7 @@ class _CachedVerdicts:
 
     def __init__(self, questions: Questions, caches: dict[str, VerdictCache]) -> None:
         self._keys = questions.keys
-        self._orders = questions.orders
+        self._questions = questions
         self._caches = caches
         self._places: dict[str, NDArray[np.int64]] = {}
         self.stats: dict[str, JudgingStats] = {}
@@ -582,9 +622,9 @@ class _CachedVerdicts:
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
         """The verdicts on a case: the readable ones, or the last failure."""
-        asked = self._keys[dimension].per_case
+        asked, orders = self._keys[dimension].per_case, self._questions.orders(dimension)
         verdicts = [
-            self._verdict(dimension, asked * place + which, swapped=which % self._orders == 1) for which in range(asked)
+            self._verdict(dimension, asked * place + which, swapped=which % orders == 1) for which in range(asked)
         ]
         return tuple(verdict for verdict in verdicts if verdict is not None)
 

@@ -327,7 +327,8 @@ def study_panel(plan: JudgingPlan, judged: JudgingResult) -> dict[str, PanelStud
     """
     if judged.panel is None:
         return {}
-    return {dimension: _study(judged.panel, dimension, plan.cases.get(dimension, ())) for dimension in plan.dimensions}
+    panel = judged.panel
+    return {name: _study(panel, name, plan.cases.get(name, ())) for name in plan.pair_dimensions}
 
 
 def _study(panel: PanelVerdicts, dimension: str, cases: Sequence[Case]) -> PanelStudy:

@@ -14,6 +14,7 @@ from tiltyard.bank import Prompt, Response
 from tiltyard.bank.images import Image
 from tiltyard.errors import JudgingError
 from tiltyard.judging.records import Matchup
+from tiltyard.judging.scoring import Scoring
 
 HEADER = re.compile(r"#\s*(version|needs|shows)\s*:\s*(.*)", re.IGNORECASE)
 NEEDS = "gold_answer"
@@ -128,7 +129,7 @@ NO_IMAGES = CaseImages()
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One matchup with everything a judge is shown."""
+    """One matchup with everything a judge is shown; or one answer, to be scored, as `response_a`."""
 
     matchup: Matchup
     """The planned comparison."""
@@ -152,6 +153,8 @@ class JudgingPlan:
     """What is judged: matchups with their texts."""
     canaries: Mapping[str, Sequence[Case]] = field(default_factory=dict)
     """Judged along with the cases, but kept separate in the result."""
+    scoring: Mapping[str, Scoring] = field(default_factory=dict)
+    """The dimensions whose cases are one answer each, to be scored, and how; all others are judged in pairs."""
 
     def __post_init__(self) -> None:
         for dimension in (*self.cases, *self.canaries):
@@ -189,6 +192,11 @@ class JudgingPlan:
         """The dimensions, in the order of their rubrics."""
         return tuple(self.rubrics)
 
+    @property
+    def pair_dimensions(self) -> tuple[str, ...]:
+        """The dimensions that are judged in pairs."""
+        return tuple(name for name in self.rubrics if name not in self.scoring)
+
     def cases_and_canaries(self, dimension: str) -> Sequence[Case]:
         """The cases of a dimension followed by its canaries."""
         cases, canaries = self.cases.get(dimension, ()), self.canaries.get(dimension, ())
@@ -216,6 +224,24 @@ class LazySequence(Sequence[Item]):
 
     def __iter__(self) -> Iterator[Item]:
         return map(self._make, range(self._length))
+
+
+def scores_of(dimension: str) -> str:
+    """What the scores of a dimension are called in a plan, and in caches, quotes and usage."""
+    return f"{dimension} scores"
+
+
+def single_answers(case: Case, dimension: str) -> tuple[Case, Case]:
+    """The two answers of a case, each alone, to be scored."""
+    matchup, images = case.matchup, case.images
+    alone = []
+    for name, text, own in (
+        (matchup.entrant_a, case.response_a, images.answer_a),
+        (matchup.entrant_b, case.response_b, images.answer_b),
+    ):
+        about = Matchup(prompt_id=matchup.prompt_id, dimension=dimension, entrant_a=name, entrant_b="")
+        alone.append(Case(about, case.prompt, text, "", CaseImages(images.prompt, own)))
+    return alone[0], alone[1]
 
 
 def case_of_each(cases: Sequence[Case], judgments: int) -> Sequence[Case]:

@@ -1,4 +1,4 @@
-"""The requests sent to a judge: rubric and instructions, then prompt and both answers, in either order."""
+"""The requests sent to a judge: rubric, instructions, prompt, and both answers in either order, or one answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,17 @@ from tiltyard.bank.images import Image, count_images
 from tiltyard.errors import JudgingError
 from tiltyard.judging.plan import NO_IMAGES, CaseImages, Rubric
 from tiltyard.judging.reading import CHOICES, ReplyForm, closing_text, reminder, reply_schema
-from tiltyard.judging.records import Matchup
+from tiltyard.judging.records import Matchup, Verdict, VerdictLabel
+from tiltyard.judging.scoring import (
+    ONE,
+    SCORE_CHOICE_USER,
+    SCORE_SYSTEM,
+    Scoring,
+    score_choices,
+    score_closing,
+    score_reminder,
+    score_schema,
+)
 from tiltyard.llm.provider import Request, ShownImage
 
 if TYPE_CHECKING:
@@ -64,9 +74,9 @@ _HINTS = {"REFERENCE ANSWER": "The right answer", "EXPECTED BEHAVIOR": "What a r
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One request about one matchup in one order; with `swapped`, entrant_b's answer is shown as A.
+    """One request about one matchup in one order, or about one answer: what a judge decides.
 
-    `key` is the fingerprint of everything sent.
+    With `swapped`, entrant_b's answer is shown as A.
     """
 
     key: str
@@ -77,8 +87,43 @@ class Question:
     """Whether entrant_b's answer is shown as A."""
     request: Request
     """What is sent."""
-    rubric_version: str
-    """Version of the rubric."""
+    rubric: Rubric
+    """What it is judged by."""
+    prompt: Prompt
+    """What was asked."""
+    answers: tuple[str, ...]
+    """The answers as shown: A and B, or the one to be scored."""
+    scoring: Scoring | None = None
+    """How the answer is scored; None where two are compared."""
+
+    @property
+    def rubric_version(self) -> str:
+        """Version of the rubric."""
+        return self.rubric.version
+
+    def verdict(self, decided: str | float | Mapping[str, float], reasoning: str = "") -> Verdict:
+        """A verdict on this question.
+
+        Parameters:
+            decided: `A`, `B` or `TIE` for the answers as shown; or the score, or the scores by criterion.
+            reasoning: Why.
+        """
+        label, scores = VerdictLabel.SCORED, dict(decided) if isinstance(decided, Mapping) else {}
+        if self.scoring is None:
+            label = VerdictLabel(str(decided))
+        elif not isinstance(decided, Mapping):
+            score = self.scoring.scale.value(decided if isinstance(decided, str) else f"{decided:.12g}")
+            scores = {ONE: float(decided) if score is None else score}
+        return Verdict(
+            cache_key=self.key,
+            rubric_version=self.rubric.version,
+            judge_model=self.request.model,
+            position_swap=self.swapped,
+            verdict=label,
+            reasoning=reasoning,
+            timestamp="",
+            scores=scores if scores else msgspec.UNSET,
+        )
 
 
 def make_questions(
@@ -123,8 +168,10 @@ def make_questions(
         images=images,
     )
     forward, swapped = (
-        Question(request.fingerprint, matchup, bool(place), request, rubric.version)
-        for place, request in enumerate(requests)
+        Question(request.fingerprint, matchup, bool(place), request, rubric, prompt, answers)
+        for place, (request, answers) in enumerate(
+            zip(requests, ((response_a, response_b), (response_b, response_a)), strict=True)
+        )
     )
     return forward, swapped
 
@@ -173,6 +220,65 @@ def make_requests(
     return forward, swapped
 
 
+def make_score_request(
+    prompt: Prompt,
+    response: str,
+    rubric: Rubric,
+    scoring: Scoring,
+    *,
+    judge_model: str,
+    max_tokens: int,
+    options: Mapping[str, Any] | None = None,
+    reply: ReplyForm = "reasoned",
+    images: CaseImages = NO_IMAGES,
+) -> Request:
+    """What is sent about one answer, to be scored. See `make_questions` for the parameters."""
+    context, shared = _context_parts(prompt), _shared_parts(prompt, rubric)
+    code = ""
+    if reply == "choice":
+        if images:
+            raise JudgingError(
+                f"prompt {prompt.prompt_id!r} has images, which reply: choice cannot show. Take another."
+            )
+        (_, asked), *known = shared
+        user = "".join(f"{name.capitalize()}: {_indented(text)}\n\n" for name, text in context)
+        user += SCORE_CHOICE_USER.format(
+            prompt=_indented(asked),
+            answer=_indented(response),
+            hints="".join(f"{_HINTS[name]}: {_indented(text)}\n" for name, text in known),
+            options="\n".join(
+                f"{letter}) {word.capitalize()}"
+                for letter, word in zip(score_choices(reply, scoring), scoring.scale.words, strict=True)
+            ),
+        )
+    else:
+        parts = [*context, *shared]
+        code = _code([text for _, text in parts], response, "")
+        above = "".join(f"{_part(name, text, code)}\n\n" for name, text in (*parts, ("ANSWER", response)))
+        more = _image_parts(images, code, swapped=False, names=_ALONE)
+        user = above + more + score_reminder(reply, scoring)
+    return Request(
+        model=judge_model,
+        system=score_system_text(rubric, scoring, reply),
+        user=user,
+        max_tokens=max_tokens,
+        cache_system=True,
+        choices=score_choices(reply, scoring),
+        options=dict(options or {}),
+        structured=score_schema(reply, scoring),
+        images=_shown_images(images, code, swapped=False, names=_ALONE),
+    )
+
+
+@lru_cache(maxsize=64)
+def score_system_text(rubric: Rubric, scoring: Scoring, reply: ReplyForm = "reasoned") -> str:
+    """The part that all questions about single answers of a dimension share."""
+    words = {"dimension": rubric.dimension, "version": rubric.version, "rubric": rubric.text}
+    if reply == "choice":
+        return CHOICE_SYSTEM.format(**words)
+    return SCORE_SYSTEM.format(**words, closing=score_closing(reply, scoring))
+
+
 @lru_cache(maxsize=64)
 def system_text(rubric: Rubric, reply: ReplyForm = "reasoned", *, grades: bool = False) -> str:
     """The part that all questions of a dimension share, which a provider may cache: rubric and instructions.
@@ -200,6 +306,16 @@ def prompt_template(rubric: Rubric, reply: ReplyForm = "reasoned", *, grades: bo
         prompt, "{one answer}", "{the other answer}", rubric, judge_model="", max_tokens=1, reply=reply, grades=grades
     )
     code = _code([text for _, text in _shared_parts(prompt, rubric)], "{one answer}", "{the other answer}")
+    return asked.system, asked.user.replace(code, "{code}")
+
+
+def score_template(rubric: Rubric, scoring: Scoring, reply: ReplyForm = "reasoned") -> tuple[str, str]:
+    """The same of a question about one answer."""
+    prompt = Prompt(
+        prompt_id="", text="{prompt}", gold_answer="{reference answer}", expected_behavior="{expected behavior}"
+    )
+    asked = make_score_request(prompt, "{answer}", rubric, scoring, judge_model="", max_tokens=1, reply=reply)
+    code = _code([text for _, text in _shared_parts(prompt, rubric)], "{answer}", "")
     return asked.system, asked.user.replace(code, "{code}")
 
 
@@ -236,31 +352,38 @@ def _fenced(shared: list[tuple[str, str]], code: str, last: str) -> Writer:
     return write
 
 
-def _by_owner(images: CaseImages, *, swapped: bool) -> list[tuple[str, tuple[Image, ...]]]:
+_BOTH, _ALONE = ("ANSWER A", "ANSWER B"), ("THE ANSWER", "")
+
+
+def _by_owner(
+    images: CaseImages, *, swapped: bool, names: tuple[str, str] = _BOTH
+) -> list[tuple[str, tuple[Image, ...]]]:
     """The images of the prompt and of the answers as shown, each with the part that they belong to."""
     first, second = images.answer_a, images.answer_b
     if swapped:
         first, second = second, first
-    owned = (("THE PROMPT", images.prompt), ("ANSWER A", first), ("ANSWER B", second))
+    owned = (("THE PROMPT", images.prompt), (names[0], first), (names[1], second))
     return [(owner, own) for owner, own in owned if own]
 
 
-def _image_parts(images: CaseImages, code: str, *, swapped: bool) -> str:
+def _image_parts(images: CaseImages, code: str, *, swapped: bool, names: tuple[str, str] = _BOTH) -> str:
     """Parts that say how many images belong to the prompt and to the answers; empty without images."""
-    owned = _by_owner(images, swapped=swapped) if images else ()
+    owned = _by_owner(images, swapped=swapped, names=names) if images else ()
     return "".join(
         f"{_part(f'IMAGES OF {owner}', f'{count_images(len(own))}, shown before this text.', code)}\n\n"
         for owner, own in owned
     )
 
 
-def _shown_images(images: CaseImages, code: str, *, swapped: bool) -> tuple[ShownImage, ...]:
+def _shown_images(
+    images: CaseImages, code: str, *, swapped: bool, names: tuple[str, str] = _BOTH
+) -> tuple[ShownImage, ...]:
     """Every image between two lines with the message's code, like any other part."""
     if not images:
         return ()
     return tuple(
         ShownImage(image=image, before=f"[{name} {code}]", after=f"[END {name} {code}]")
-        for owner, own in _by_owner(images, swapped=swapped)
+        for owner, own in _by_owner(images, swapped=swapped, names=names)
         for image, name in ((image, f"IMAGE {number} OF {owner}") for number, image in enumerate(own, start=1))
     )
 

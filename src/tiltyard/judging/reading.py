@@ -38,7 +38,7 @@ GRADES: dict[str, tuple[VerdictLabel, float]] = {
 }
 """Graded verdicts: the winner, and the soft preference for the first slot, in equal steps (`docs/methods.md`)."""
 
-WORDS = tuple(label.value for label in VerdictLabel if label.readable)
+WORDS = (VerdictLabel.A.value, VerdictLabel.B.value, VerdictLabel.TIE.value)
 """The verdicts without grades: A, B and TIE."""
 
 GRADED_FORMS: tuple[ReplyForm, ...] = ("reasoned", "json", "tool")
@@ -170,7 +170,7 @@ class ParsedReply:
     """The verdict in a reply. `score_a` is the soft preference for the first slot; `why` explains a failure.
 
     `choice_mass` is the total probability of the allowed words, if there are probabilities. `grade` is a graded verdict
-    as it was given; `reasoning` what the judge wrote beside a verdict in JSON.
+    as it was given; `reasoning` what the judge wrote beside a verdict in JSON; `scores` are those of one answer.
     """
 
     label: VerdictLabel
@@ -179,6 +179,7 @@ class ParsedReply:
     choice_mass: float | None = None
     grade: str | None = None
     reasoning: str | None = None
+    scores: dict[str, float] | None = None
 
 
 def read_reply(
@@ -276,7 +277,7 @@ _CODE_BLOCK = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.IGNORECASE | re.DO
 _LONGEST_SHOWN = 40
 
 
-class _NoVerdict(Exception):
+class NoVerdict(Exception):
     """There is no verdict in a structured reply, and why; `breaks_off` if the JSON ends too early."""
 
     def __init__(self, why: str, *, breaks_off: bool = False) -> None:
@@ -291,9 +292,9 @@ def _read_structured(reply: Reply, wanted: ReplySchema, *, grades: bool) -> Pars
     JSON has no end, is truncated.
     """
     try:
-        reply_object = _one_object(_structured_text(reply, wanted))
+        reply_object = one_object(structured_text(reply, wanted))
         word = _verdict_word(reply_object, tuple(GRADES) if grades else WORDS, wanted)
-    except _NoVerdict as failure:
+    except NoVerdict as failure:
         if reply.stop is Stop.LENGTH:
             return ParsedReply(VerdictLabel.TRUNCATED, why="cut off at max_tokens")
         label = VerdictLabel.TRUNCATED if failure.breaks_off else VerdictLabel.UNPARSED
@@ -306,45 +307,45 @@ def _read_structured(reply: Reply, wanted: ReplySchema, *, grades: bool) -> Pars
     return _graded(word, reasoning)
 
 
-def _structured_text(reply: Reply, wanted: ReplySchema) -> str:
+def structured_text(reply: Reply, wanted: ReplySchema) -> str:
     """Where the object has to be: the arguments of the one tool call, or the whole answer, possibly a code block."""
     if wanted.as_tool:
         if not reply.calls:
-            raise _NoVerdict(_NO_CALL if reply.text.strip() else "the reply is empty")
+            raise NoVerdict(_NO_CALL if reply.text.strip() else "the reply is empty")
         if len(reply.calls) > 1:
-            raise _NoVerdict(f"the judge made {len(reply.calls)} tool calls, not one")
+            raise NoVerdict(f"the judge made {len(reply.calls)} tool calls, not one")
         if reply.calls[0].name != wanted.name:
-            raise _NoVerdict(f"the judge called another tool than {wanted.name}")
+            raise NoVerdict(f"the judge called another tool than {wanted.name}")
         return reply.calls[0].arguments.strip()
     start = answer_start(reply.text)
     if start is None:
-        raise _NoVerdict("the thoughts have no end")
+        raise NoVerdict("the thoughts have no end")
     answer = reply.text[start:].strip()
     if not answer:
-        raise _NoVerdict("the reply is empty")
+        raise NoVerdict("the reply is empty")
     block = _CODE_BLOCK.fullmatch(answer)
     return block[1].strip() if block else answer
 
 
-def _one_object(text: str) -> dict[str, Any]:
+def one_object(text: str) -> dict[str, Any]:
     """The JSON object that a text is; a field given twice makes it unreadable, since one of the two would be lost."""
     try:
         value = json.loads(text, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError):
         if not text.startswith("{"):
-            raise _NoVerdict(_PROSE) from None
+            raise NoVerdict(_PROSE) from None
         if _is_unclosed(text):
-            raise _NoVerdict("the JSON breaks off", breaks_off=True) from None
-        raise _NoVerdict("the reply is not one JSON object") from None
+            raise NoVerdict("the JSON breaks off", breaks_off=True) from None
+        raise NoVerdict("the reply is not one JSON object") from None
     if not isinstance(value, dict):
-        raise _NoVerdict("the reply is not one JSON object")
+        raise NoVerdict("the reply is not one JSON object")
     return value
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        raise _NoVerdict("the JSON has a field twice")
+        raise NoVerdict("the JSON has a field twice")
     return values
 
 
@@ -364,19 +365,20 @@ def _is_unclosed(text: str) -> bool:
 def _verdict_word(values: dict[str, Any], words: Sequence[str], wanted: ReplySchema) -> str:
     strange = [name for name in values if name not in wanted.schema["properties"]]
     if strange:
-        raise _NoVerdict(f"the JSON has the field {_shown(strange[0])}, which was not asked for")
+        raise NoVerdict(f"the JSON has the field {shown(strange[0])}, which was not asked for")
     if "verdict" not in values:
-        raise _NoVerdict("the JSON has no verdict")
+        raise NoVerdict("the JSON has no verdict")
     if not isinstance(values.get("reasoning", ""), str):
-        raise _NoVerdict("the reasoning in the JSON is not a text")
+        raise NoVerdict("the reasoning in the JSON is not a text")
     verdict = values["verdict"]
     word = "".join(verdict.split()).upper() if isinstance(verdict, str) and verdict.isascii() else None
     if word is None or word not in words:
-        raise _NoVerdict(f"the verdict in the JSON is {_shown(verdict)}, not one of {', '.join(words)}")
+        raise NoVerdict(f"the verdict in the JSON is {shown(verdict)}, not one of {', '.join(words)}")
     return word
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value of a reply, short enough for a message."""
     text = ascii(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 

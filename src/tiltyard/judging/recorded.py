@@ -23,7 +23,7 @@ from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.records import Matchup, Verdict, VerdictLabel
 from tiltyard.llm.asking import Progress
 
-_WORDS = {word.value.lower(): word for word in VerdictLabel}
+_WORDS = {word.value.lower(): word for word in VerdictLabel if word is not VerdictLabel.SCORED}
 _SIDES = {"left": "A", "right": "B", "tie": "TIE"}
 _Shown = tuple[str, str, str]
 """Prompt, the entrant shown as A, the entrant shown as B."""
@@ -70,6 +70,11 @@ class RecordedJudge:
 
     async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> Verdicts:
         """The recorded verdicts on a plan; a pair missing from the file is an error that names it."""
+        if plan.scoring:
+            raise JudgingError(
+                f"{self.name} holds verdicts on pairs, and judge.task asks for scores. Set it to pairs, or compare "
+                "files of scores with `tiltyard compare`."
+            )
         verdicts: dict[str, list[tuple[Verdict, ...]]] = {}
         for dimension in plan.dimensions:
             version = plan.rubrics[dimension].version
@@ -213,7 +218,8 @@ def _label(value: object, where: str) -> VerdictLabel:
     try:
         return _WORDS[str(value).strip().lower()]
     except KeyError:
-        raise JudgingError(f"{where}: unknown verdict {value!r}. It is one of {', '.join(VerdictLabel)}.") from None
+        known = ", ".join(_WORDS.values())
+        raise JudgingError(f"{where}: unknown verdict {value!r}. It is one of {known}.") from None
 
 
 def _share(value: object, where: str) -> float | None:

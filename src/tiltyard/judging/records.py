@@ -6,6 +6,7 @@ import enum
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import combinations
+from statistics import fmean
 from typing import TypeVar
 
 import msgspec
@@ -20,11 +21,12 @@ Word = TypeVar("Word", bound=Hashable)
 
 
 class VerdictLabel(enum.StrEnum):
-    """The label of one verdict: A, B or TIE for the two slots as shown, or a named failure."""
+    """The label of one verdict: A, B or TIE for the two slots as shown, `scored` for one answer, or a named failure."""
 
     A = "A"
     B = "B"
     TIE = "TIE"
+    SCORED = "scored"
     UNPARSED = "unparsed"
     TRUNCATED = "truncated"
     REFUSED = "refused"
@@ -33,7 +35,7 @@ class VerdictLabel(enum.StrEnum):
     @property
     def readable(self) -> bool:
         """Whether it is a readable verdict, not a failure."""
-        return self is VerdictLabel.A or self is VerdictLabel.B or self is VerdictLabel.TIE
+        return self in _READABLE
 
     @property
     def other_slot(self) -> VerdictLabel:
@@ -41,8 +43,11 @@ class VerdictLabel(enum.StrEnum):
         return VerdictLabel.B if self is VerdictLabel.A else VerdictLabel.A if self is VerdictLabel.B else self
 
 
+_READABLE = frozenset((VerdictLabel.A, VerdictLabel.B, VerdictLabel.TIE, VerdictLabel.SCORED))
+
+
 class Matchup(msgspec.Struct, frozen=True, kw_only=True):
-    """A planned comparison: one prompt, two entrants, one dimension."""
+    """A planned comparison: one prompt, two entrants, one dimension; or one answer to be scored, without entrant_b."""
 
     prompt_id: str
     """The prompt."""
@@ -51,7 +56,7 @@ class Matchup(msgspec.Struct, frozen=True, kw_only=True):
     entrant_a: str
     """The first entrant."""
     entrant_b: str
-    """The second entrant."""
+    """The second entrant; empty where one answer is scored."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +105,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Whether asking again is pointless: the provider refused this question."""
     repeat: int | msgspec.UnsetType = msgspec.UNSET
     """Which repeat of the question this is, from 2; absent for the first."""
+    scores: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
+    """The scores of one answer by criterion, or under `score`; absent for a verdict on two answers."""
 
     @property
     def usage(self) -> Usage | None:
@@ -157,6 +164,43 @@ class Judgment(msgspec.Struct, frozen=True, kw_only=True):
         if self.status != "ok":
             return "failed"
         return self.winner or ("inconsistent" if self.inconsistent else "tie")
+
+
+class JudgedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The scores of one answer: the mean over repeats, then over the judges of a panel."""
+
+    prompt_id: str
+    """The prompt."""
+    dimension: str
+    """What is judged; each dimension has one rubric."""
+    entrant: str
+    """Whose answer it is."""
+    status: str
+    """`ok`, or `failed` where a judge gave no readable score."""
+    scores: dict[str, float]
+    """By criterion, or under `score`; empty where it failed."""
+    raw: tuple[Verdict, ...]
+    """The verdicts, judge by judge, repeat by repeat."""
+
+
+def settle_scores(matchup: Matchup, dimension: str, verdicts: Sequence[Verdict], judges: Sequence[str]) -> JudgedAnswer:
+    """The scores of an answer; it failed unless every judge scored it, because judges differ in how strict they are."""
+    heard: dict[str, list[dict[str, float]]] = {name: [] for name in judges}
+    for one in verdicts:
+        if one.scores is not msgspec.UNSET and one.verdict is VerdictLabel.SCORED:
+            heard.setdefault(one.judge_model, []).append(one.scores)
+    scores: dict[str, float] = {}
+    if heard and all(heard.values()):
+        for name in next(iter(heard.values()))[0]:
+            scores[name] = fmean(fmean(one[name] for one in given) for given in heard.values())
+    return JudgedAnswer(
+        prompt_id=matchup.prompt_id,
+        dimension=dimension,
+        entrant=matchup.entrant_a,
+        status="ok" if scores else "failed",
+        scores=scores,
+        raw=tuple(verdicts),
+    )
 
 
 def in_pairs(raw: Iterable[Verdict]) -> Iterator[tuple[Verdict, Verdict]]:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from tiltyard.errors import OptionError, Refused, RunFolderError
+from tiltyard.judging.function import FunctionJudge, JudgeFunction, import_function
 from tiltyard.judging.judge import Judge, JudgingResult, JudgingStats, PanelVerdicts
 from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
 from tiltyard.judging.panel import panel_members
@@ -23,7 +24,7 @@ from tiltyard.judging.records import Verdict
 from tiltyard.llm.asking import AskingParts
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import Reply, Request, Usage, parse_model_name
+from tiltyard.llm.provider import PYTHON, Reply, Request, Usage, parse_model_name
 from tiltyard.llm.providers import make_provider
 
 Clock = Callable[[], datetime]
@@ -142,8 +143,7 @@ def usage_report(judged: JudgingResult, prices: PriceTable) -> dict[str, Any]:
     failed: Counter[str] = Counter()
     for dimension, stats in judged.stats.items():
         rows[dimension]["failed"] = dict(stats.failures)
-        judgments = chain(judged.judgments.get(dimension, ()), judged.canaries.get(dimension, ()))
-        rows[dimension]["verdicts"] = _kept((verdict for one in judgments for verdict in one.raw), prices)
+        rows[dimension]["verdicts"] = _kept(_verdicts(judged, dimension), prices)
         failed.update(stats.failures)
     report = {"judge_model": judged.judge_model, "dimensions": rows, "total": {**total, "failed": dict(failed)}}
     if judged.panel is not None:
@@ -161,8 +161,19 @@ def usage_report(judged: JudgingResult, prices: PriceTable) -> dict[str, Any]:
     return report
 
 
+def _verdicts(judged: JudgingResult, dimension: str) -> Iterator[Verdict]:
+    """All verdicts of a dimension, canaries included."""
+    for judgment in chain(judged.judgments.get(dimension, ()), judged.canaries.get(dimension, ())):
+        yield from judgment.raw
+    for answer in judged.answers.get(dimension, ()):
+        yield from answer.raw
+
+
 def _of_member(judged: JudgingResult, panel: PanelVerdicts, dimension: str, place: int) -> Iterator[Verdict]:
     """All verdicts of one judge of a panel in a dimension, canaries included."""
+    if dimension in judged.answers:
+        yield from (one for one in _verdicts(judged, dimension) if one.judge_model == panel.members[place])
+        return
     for judgment in panel.member_judgments(dimension)[place]:
         yield from judgment.raw
     for judgment in judged.canaries.get(dimension, ()):
@@ -207,18 +218,28 @@ def judge_by_name(
     base_url: str | None = None,
     look_in: Sequence[Path] = (Path(),),
     silent: bool = False,
+    functions: bool | JudgeFunction = False,
 ) -> Judge:
-    """The judge that `settings.model` names: a language model, or a file of recorded verdicts.
+    """The judge that `settings.model` names: a language model, a function, or a file of recorded verdicts.
 
     A language model keeps its verdicts and batches in `folder`. Files and `.env` are looked up in the folders of
     `look_in`, in order. A `silent` judge is for runs that ask nothing: it needs neither key nor SDK, and only reads its
-    cache. A file of recorded verdicts uses only the name from the settings.
+    cache. A file of recorded verdicts uses only the name from the settings. `functions` says whether `python:…` may be
+    imported, which is never so for a name that somebody else brings; or it is the function itself.
     """
     if panel_members(settings.model):
         raise OptionError(f"{settings.model}: only tournaments are judged by a panel. Name one judge.")
     name = parse_model_name(settings.model)
     if name.provider == "recorded":
         return RecordedJudge(_find(name.model, look_in))
+    if name.provider == PYTHON:
+        if functions is False:
+            raise OptionError(
+                f"{name} is code: only `tiltyard run` and `tiltyard.run_tournament` import a judge, never from a "
+                "config that an agent or a published folder brings."
+            )
+        function = import_function(name.model, look_in) if functions is True else functions
+        return FunctionJudge(function, settings, folder=folder, asking=asking)
     provider = (
         SilentProvider(name.provider)
         if silent

@@ -7,13 +7,17 @@ import hashlib
 import re
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from tiltyard.bank.images import Image
 from tiltyard.errors import OptionError
 from tiltyard.llm.presets import PRESETS
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Role = Literal["user", "assistant"]
 _NEWER = (("images", b',"images":[]'), ("structured", b',"structured":null'), ("earlier", b',"earlier":[]'))
@@ -221,6 +225,10 @@ def answer_start(text: str) -> int | None:
 MAKERS = ("anthropic", "openai", "gemini")
 """The makers whose official SDK is used; they also take batches."""
 PROVIDERS = (*MAKERS, *PRESETS, "scripted", "recorded")
+PYTHON = "python"
+"""The provider of judges that are functions: `python:MODULE:FUNCTION`."""
+HOOK = "tiltyard.providers"
+"""The group of entry points by which other packages register providers."""
 
 TIMEOUT_SECONDS = 600.0
 """How long one request may take in all, from its first byte to the last of its answer, unless a setting says so."""
@@ -245,7 +253,7 @@ class ModelName:
     """The model's name at the provider."""
 
     def __str__(self) -> str:
-        return f"{self.provider}/{self.model}"
+        return f"{self.provider}{':' if self.provider == PYTHON else '/'}{self.model}"
 
     def shared_address(self, base_url: str | None) -> str | None:
         """The judge's server address, if this model may use it too: only a local model may.
@@ -265,8 +273,10 @@ def parse_model_name(text: str) -> ModelName:
     name = text.strip()
     provider, slash, model = name.partition("/")
     provider = provider.lower()
-    if slash and provider in PROVIDERS and model:
+    if slash and model and (provider in PROVIDERS or provider in registered()):
         return ModelName(provider, model)
+    if name.startswith(f"{PYTHON}:"):
+        return ModelName(PYTHON, name.removeprefix(f"{PYTHON}:"))
     if not slash:
         for pattern, maker in _MAKERS:
             if pattern.match(name):
@@ -276,6 +286,14 @@ def parse_model_name(text: str) -> ModelName:
         f"Cannot tell who makes the model {text!r}. Write {named}, local/MODEL (any OpenAI-compatible server with a "
         "base_url), scripted/FILE or recorded/FILE; a bare claude-…, gpt-… or gemini-… works too."
     )
+
+
+@cache
+def registered() -> dict[str, EntryPoint]:
+    """The providers that other installed packages register, by name; none can take a name that is built in."""
+    from importlib.metadata import entry_points
+
+    return {one.name.lower(): one for one in entry_points(group=HOOK) if one.name.lower() not in PROVIDERS}
 
 
 class Provider(Protocol):

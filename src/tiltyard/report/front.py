@@ -47,7 +47,8 @@ def run_title(run: Run) -> str:
 
 def question(run: Run) -> str:
     """What the run asks."""
-    names, dimensions = run.entrants, [one.name for one in run.dimensions]
+    names = run.entrants
+    dimensions = list(dict.fromkeys([*(one.name for one in run.dimensions), *(one.dimension for one in run.scores)]))
     if baseline := (run.manifest.get("opponents") or {}).get("baseline"):
         text = f"Whose answers are better than those of {baseline}"
     elif len(names) == 2:
@@ -138,9 +139,12 @@ def weak_points(
     points += _habits(run)
     points += [WeakPoint(f"{line[0].upper()}{line[1:].rstrip('.')}.") for line in told]
     points += [WeakPoint(f"Numbers disagree: {line}.", "run", strong=True) for line in disagreements]
-    judged = {battle.prompt_id for battle in run.battles if battle.settled}
-    if len(judged) < FEWEST_PROMPTS:
-        points.append(WeakPoint(f"Only {plural(len(judged), 'prompt')}: other prompts may give another order."))
+    for place, one in enumerate(run.scores):
+        points += [WeakPoint(f"{line[0].upper()}{line[1:]}.", f"scores{place}") for line in one.warnings]
+    judged = len({battle.prompt_id for battle in run.battles if battle.settled})
+    judged = judged or max((one.n_prompts for one in run.scores), default=0)
+    if judged < FEWEST_PROMPTS:
+        points.append(WeakPoint(f"Only {plural(judged, 'prompt')}: other prompts may give another order."))
     failed = ", ".join(f"{n:,} {label}" for label, n in verdict_counts(run.battles).most_common() if not label.readable)
     if failed:
         points.append(WeakPoint(f"Unusable verdicts, left out of every rating: {failed}.", "failures"))

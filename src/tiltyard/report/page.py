@@ -12,7 +12,7 @@ from tiltyard.boards.bradley_terry import CENTRE
 from tiltyard.boards.text import rank_text
 from tiltyard.judging.run_folder import read_object
 from tiltyard.pages.html import package_text, page
-from tiltyard.report import front, sections
+from tiltyard.report import front, scores, sections
 from tiltyard.report.counts import behaviour, disagreements, verdict_counts
 from tiltyard.report.run import Run
 from tiltyard.report.site_map import MAIN, ONE_PAGE, Here, SiteMap
@@ -52,6 +52,7 @@ def _values(run: Run) -> dict[str, Any]:
         "title": front.run_title(run),
         "pair_template": "report/run_lists.html",
         "outcomes": OUTCOMES,
+        "score_views": scores,
         "style": own_file("grid.css"),
         "script": own_file("grid.js"),
         "weak": front.weak_points(run, {name: one.sentence for name, one in by_dimension.items() if one}, wrong),

@@ -22,6 +22,7 @@ from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs
 from tiltyard.judging.run_folder import RUN, LineSpan, again, decode, read_lines, read_object, require
 from tiltyard.tournament.artifacts import EloResults, MatchLine, calibrated_path
 from tiltyard.tournament.ratings import BaselineTable, EloLine, PairTally
+from tiltyard.tournament.scoring import RESULTS_FILE, DimensionScores
 from tiltyard.types import Floats
 
 LARGEST_SHOWN, LARGEST_TOGETHER = 1_400_000, 16_000_000
@@ -179,6 +180,8 @@ class Run:
     """The text of an answer by prompt and entrant."""
     battles: list[JudgedBattle]
     """Every judgment without its texts, in the order of the files."""
+    scores: tuple[DimensionScores, ...] = ()
+    """The scores of each dimension, where answers were scored alone."""
     pictures: Mapping[tuple[str, str | None], tuple[str, ...]] = field(default_factory=dict)
     """Images as data URLs, by prompt and entrant; None: of the prompt itself."""
 
@@ -223,7 +226,7 @@ def read_run(folder: str | Path) -> Run:
     against = converted(baseline, dict[str, BaselineTable]) if baseline.is_file() else {}
     battles = read_judged({name: require(folder / "verdicts" / f"{name}.jsonl", folder) for name in names}, folder)
     check_texts(battles, prompts, answers, "matches/matches.jsonl")
-    usage = folder / "usage.json"
+    usage, scores = folder / "usage.json", folder / RESULTS_FILE
     listed = [str(name) for name in manifest.get("entrants") or []]
     return Run(
         folder=folder,
@@ -249,6 +252,7 @@ def read_run(folder: str | Path) -> Run:
         answers=answers,
         pictures=shown.pictures,
         battles=battles,
+        scores=tuple(converted(scores, dict[str, DimensionScores]).values()) if scores.is_file() else (),
     )
 
 

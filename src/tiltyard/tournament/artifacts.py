@@ -24,12 +24,12 @@ from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, w
 from tiltyard.judging.canaries import MissedCanary
 from tiltyard.judging.judge import JudgingResult, PanelVerdicts
 from tiltyard.judging.panel import PanelStudy, panel_members
-from tiltyard.judging.plan import Case
-from tiltyard.judging.questions import TEMPLATE_VERSION, prompt_template
+from tiltyard.judging.plan import Case, scores_of
+from tiltyard.judging.questions import TEMPLATE_VERSION, prompt_template, score_template
 from tiltyard.judging.records import Judgment, to_battle
 from tiltyard.judging.run_folder import versions
-from tiltyard.llm.provider import parse_model_name
-from tiltyard.tournament.config import Mode, OpponentSettings
+from tiltyard.llm.provider import PYTHON, parse_model_name
+from tiltyard.tournament.config import Mode, OpponentSettings, Task
 from tiltyard.tournament.plan import MatchList, RunPlan, TranscriptCounts
 from tiltyard.tournament.ratings import DimensionRatings, EloLine, JudgeHabits, PairTally
 from tiltyard.tournament.summary import Check, FailedQuestion, failed_questions, own_counts
@@ -156,17 +156,26 @@ def write_judge_prompts(folder: Path, plan: RunPlan) -> None:
     listed = {member.model: member for member in judge.members}
     dimensions = {}
     for rubric in plan.rubrics:
-        sent: dict[tuple[str, str], list[str]] = {}
-        for name in panel_members(plan.judge_model) or (plan.judge_model,):
-            if parse_model_name(name).provider != "recorded":
-                own = listed.get(name)
-                reply = judge.reply if own is None or own.reply is None else own.reply
-                sent.setdefault(prompt_template(rubric, reply, grades=judge.grades), []).append(name)
-        dimensions[rubric.dimension] = DimensionPrompts(
-            rubric_version=rubric.version,
-            rubric=rubric.text,
-            sent=[SentPrompt(judges=names, system=system, user=user) for (system, user), names in sent.items()],
-        )
+        how = plan.setup.scoring.get(rubric.dimension)
+        kinds = {rubric.dimension: False} if judge.task != "scores" else {}
+        kinds |= {scores_of(rubric.dimension): True} if how is not None else {}
+        for key, alone in kinds.items():
+            sent: dict[tuple[str, str], list[str]] = {}
+            for name in panel_members(plan.judge_model) or (plan.judge_model,):
+                if parse_model_name(name).provider not in ("recorded", PYTHON):
+                    own = listed.get(name)
+                    reply = judge.reply if own is None or own.reply is None else own.reply
+                    template = (
+                        score_template(rubric, how, reply)
+                        if alone and how is not None
+                        else prompt_template(rubric, reply, grades=judge.grades)
+                    )
+                    sent.setdefault(template, []).append(name)
+            dimensions[key] = DimensionPrompts(
+                rubric_version=rubric.version,
+                rubric=rubric.text,
+                sent=[SentPrompt(judges=names, system=system, user=user) for (system, user), names in sent.items()],
+            )
     prompts = JudgePrompts(template_version=TEMPLATE_VERSION, dimensions=dimensions)
     write_json(folder / JUDGE_PROMPTS, msgspec.to_builtins(prompts))
 
@@ -395,6 +404,8 @@ class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     """How the votes of a panel become battles: `majority`, `weight` or `rows`."""
     repeats: int | msgspec.UnsetType = msgspec.UNSET
     """How often every question was asked, if more than once."""
+    task: Task | msgspec.UnsetType = msgspec.UNSET
+    """`scores` or `both` where answers were scored alone; absent for pairs."""
     entrants: list[str]
     """The entrants, in the order of the file."""
     entrants_without_answers: list[str] | msgspec.UnsetType = msgspec.UNSET
@@ -427,6 +438,8 @@ class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the prompts."""
     pairs: dict[str, int]
     """Matches by dimension."""
+    answers: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    """Answers that were scored, by dimension."""
     cells: AnswerCells
     """How many of the answers are there."""
     dropped: DroppedPrompts
@@ -457,6 +470,7 @@ def manifest(
         judge_model=plan.judge_model,
         combine=judge.combine if panel_members(plan.judge_model) else unset,
         repeats=judge.repeats if judge.repeats > 1 else unset,
+        task=judge.task if judge.task != "pairs" else unset,
         entrants=list(setup.entrant_ids),
         entrants_without_answers=list(plan.left_out) or unset,
         opponents=OpponentSettings(baseline=plan.baseline) if plan.baseline is not None else unset,
@@ -473,6 +487,7 @@ def manifest(
         until=str(plan.rounds.goal) if plan.rounds is not None else unset,
         selected_prompts=[prompt.prompt_id for prompt in plan.selected],
         pairs={dimension: len(cases) for dimension, cases in matches.by_dimension.items()},
+        answers={dimension: len(cases) for dimension, cases in matches.answers.items()} or unset,
         cells=AnswerCells(present=matches.cells_present, expected=matches.cells_expected),
         dropped=DroppedPrompts(
             prompts_without_every_answer=list(matches.dropped_prompts),

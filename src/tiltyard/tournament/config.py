@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -19,6 +19,7 @@ from tiltyard.judging.adaptive import RoundGoal, RoundSettings
 from tiltyard.judging.judge import panel_name
 from tiltyard.judging.panel import PanelMember
 from tiltyard.judging.reading import check_form
+from tiltyard.judging.scoring import ScaleName, Scoring, make_scoring
 from tiltyard.llm.prices import Price
 from tiltyard.llm.provider import TIMEOUT_SECONDS
 from tiltyard.ratings.elo import K_MAX
@@ -57,6 +58,7 @@ def round_settings(rounds: RoundsSection, until: str | None) -> RoundSettings | 
 
 
 Mode = Literal["pilot", "headline"]
+Task = Literal["pairs", "scores", "both"]
 
 
 class Entrant(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,10 +112,14 @@ class CacheSettings(msgspec.Struct, frozen=True, kw_only=True):
 class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
     """Who judges, and how it is asked. `batch` None means in batches if the provider supports them."""
 
+    model: str | None = None
+    """The judge of both modes: `provider/model`, or a function of yours, `python:mypackage.judges:strict`."""
+    task: Task = "pairs"
+    """What is judged: `pairs` of answers, `scores` of each answer alone, or `both`."""
     pilot_model: str | None = None
-    """The judge of `--mode pilot`; only needed there, and not with `--judge-model`."""
+    """The judge of `--mode pilot`; only needed there, and not with `model` or `--judge-model`."""
     headline_model: str | None = None
-    """The judge of `--mode headline`; only needed there, and not with `--judge-model`."""
+    """The judge of `--mode headline`; only needed there, and not with `model` or `--judge-model`."""
     panel: tuple[str | PanelMember, ...] = ()
     """Several judges instead of one: names, or mappings of `model` and settings of its own. They judge `--mode
     headline`, and `--mode pilot` unless `pilot_model` is given."""
@@ -173,7 +179,7 @@ class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
 
     def model_of(self, mode: Mode) -> str | None:
         """The judge of a mode, or the name of the panel, if the file names one."""
-        named = self.pilot_model if mode == "pilot" else self.headline_model
+        named = (self.pilot_model if mode == "pilot" else self.headline_model) or self.model
         return named or (panel_name([member.model for member in self.members]) if self.panel else None)
 
     @property
@@ -206,10 +212,15 @@ class OpponentSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RubricSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a dimension's rubric is."""
+    """Where a dimension's rubric is, and how its answers are scored, where `judge.task` asks for scores."""
 
     path: str
     """The rubric of a dimension. Dimensions are judged in this order."""
+    scale: ScaleName | None = None
+    """What a score may be: `1-10` (which – means), `1-5`, `0-1` or `pass-fail`."""
+    criteria: dict[str, float] | tuple[str, ...] = ()
+    """What is scored separately, in one question: names with weights that sum to 1, which give a mean score too; or a
+    list of names, which are not averaged."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,7 +246,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Judge pairs with a known answer along with the rest; they are excluded from every rating."""
     calibrate: str | None = None
     """People's labels on a random draw of the judged matchups (battles, or a filled-in label sheet): they correct the
-    boards."""
+    boards. Where answers are scored alone, people's scores on a random draw of prompts."""
     title: str = ""
     """What the report is called; without it, it has the names of the entrants."""
     note: str = ""
@@ -255,6 +266,13 @@ class Setup:
     prices_path: Path | None = None
     labels_path: Path | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def scoring(self) -> dict[str, Scoring]:
+        """How each dimension is scored; empty where only pairs are judged."""
+        if self.config.judge.task == "pairs":
+            return {}
+        return {name: make_scoring(one.scale or "1-10", one.criteria) for name, one in self.config.rubrics.items()}
 
     @property
     def entrant_ids(self) -> tuple[str, ...]:
@@ -417,7 +435,9 @@ def _choices(kind: Any) -> list[str]:
     """The words that a setting allows; none if it is not a choice of words."""
     if get_origin(kind) is Literal:
         return [str(word) for word in get_args(kind)]
-    return [word for part in get_args(kind) for word in _choices(part)] if get_origin(kind) is UnionType else []
+    return (
+        [word for part in get_args(kind) for word in _choices(part)] if get_origin(kind) in (UnionType, Union) else []
+    )
 
 
 def _holds_structs(kind: Any) -> bool:
@@ -461,6 +481,7 @@ def _wrong_settings(sections: Mapping[str, Any], mode: Mode | None) -> Iterator[
         yield from _wrong_pilot(sections["prompts"])
     if "judge" in sections:
         yield from _wrong_judge(sections["judge"], mode)
+        yield from _wrong_scores(sections)
     for place, entrant in enumerate(sections.get("entrants", ())):
         yield from _wrong_headers(f"entrants[{place}].headers", entrant.headers)
     if "rounds" in sections:
@@ -468,6 +489,33 @@ def _wrong_settings(sections: Mapping[str, Any], mode: Mode | None) -> Iterator[
             round_settings(sections["rounds"], None)
         except OptionError as error:
             yield f"rounds: {error}"
+
+
+def _wrong_scores(sections: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong about scores; settings that only scores have, or only pairs, are refused for the other."""
+    judge = sections["judge"]
+    for name, rubric in (sections.get("rubrics") or {}).items():
+        if judge.task == "pairs":
+            if rubric.scale or rubric.criteria:
+                yield f"rubrics.{name} has a scale or criteria, and judge.task is pairs: set it to scores or both."
+            continue
+        try:
+            scoring = make_scoring(rubric.scale or "1-10", rubric.criteria)
+            for form in (judge.reply, *(member.reply for member in judge.members if member.reply)):
+                scoring.check(form)
+        except OptionError as error:
+            yield f"rubrics.{name}: {error}"
+    if judge.task == "pairs":
+        return
+    if "rounds" in sections and sections["rounds"].until not in (None, "all"):
+        yield "rounds.until chooses pairs to judge: with judge.task scores or both, leave it out."
+    if judge.task == "scores":
+        if judge.grades:
+            yield "judge.grades is about pairs, and judge.task is scores: leave it out."
+        if judge.combine != "majority":
+            yield "judge.combine is about pairs: the scores of several judges are averaged. Leave it out."
+        if "opponents" in sections and sections["opponents"].baseline is not None:
+            yield "opponents.baseline is about pairs, and judge.task is scores: leave it out."
 
 
 def _wrong_headers(where: str, headers: Mapping[str, str]) -> Iterator[str]:
@@ -513,6 +561,9 @@ def _wrong_judge(judge: JudgeSection, mode: Mode | None) -> Iterator[str]:
         yield f"judge.panel has one judge, {names[0]}: name two or more, or make it the headline_model."
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"judge.panel lists {name} twice. To ask a judge several times, set judge.repeats."
+    if judge.model and (judge.panel or (judge.pilot_model and judge.headline_model)):
+        other = "judge.panel" if judge.panel else "judge.pilot_model and judge.headline_model"
+        yield f"judge.model and {other} both say who judges. Remove one of them."
     if names and judge.headline_model:
         yield "judge.panel and judge.headline_model both say who judges in --mode headline. Remove one of them."
     try:

@@ -17,12 +17,12 @@ from tiltyard.bank.responses import LEAST_CHARACTERS, render_transcript
 from tiltyard.errors import BankError, ConfigError, OptionError, TiltyardError
 from tiltyard.judging.adaptive import RoundSettings
 from tiltyard.judging.panel import panel_members
-from tiltyard.judging.plan import NO_IMAGES, Case, CaseImages, LazySequence, Rubric
+from tiltyard.judging.plan import NO_IMAGES, Case, CaseImages, LazySequence, Rubric, scores_of
 from tiltyard.judging.records import Matchup
 from tiltyard.llm.prices import IMAGE_TOKENS
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.options import RunOptions
-from tiltyard.tournament.config import N_PERMS_MAX, EloSettings, Setup, round_settings
+from tiltyard.tournament.config import N_PERMS_MAX, EloSettings, Setup, Task, round_settings
 
 Answers = Mapping[str, Mapping[str, Response]]
 """Responses by entrant and prompt."""
@@ -179,6 +179,9 @@ class RunPlan:
             skipped = matches.without_gold.get(dimension)
             why = f"; {skipped} prompts without a gold answer skipped" if skipped else ""
             lines.append(f"{dimension}: {len(cases):,} pairs, {self.per_pair * len(cases):,} judge queries{why}")
+        for dimension, cases in matches.answers.items():
+            queries = self.per_pair // 2 * len(cases)
+            lines.append(f"{scores_of(dimension)}: {len(cases):,} answers, {queries:,} judge queries")
         return lines
 
 
@@ -207,6 +210,8 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
     rounds = reading.attempt(lambda: _rounds(setup, options))
     reading.refuse(setup.path)
     n_perms = config.elo.n_perms if options.n_perms is None else options.n_perms
+    if config.judge.task != "pairs" and options.limit_pairs is not None:
+        raise OptionError(f"limit_pairs is about pairs, and judge.task is {config.judge.task}: leave it out.")
     if n_perms > N_PERMS_MAX:
         raise OptionError(f"n_perms is {n_perms}: take 2 to {N_PERMS_MAX:,}; 500 is usual.")
     return RunPlan(
@@ -225,6 +230,7 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
             limit_pairs=options.limit_pairs,
             baseline=config.opponents.baseline,
             images=images,
+            task=config.judge.task,
         ),
         images=images,
         transcripts=transcripts,
@@ -236,6 +242,9 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
 def _rounds(setup: Setup, options: RunOptions) -> RoundSettings | None:
     """How adaptive rounds go; they choose opponents, so none are left to choose where a baseline is everyone's."""
     rounds = round_settings(setup.config.rounds, options.until)
+    task = setup.config.judge.task
+    if rounds is not None and task != "pairs":
+        raise OptionError(f"until {rounds.goal} chooses pairs to judge, and judge.task is {task}: leave it out.")
     if rounds is not None and setup.config.opponents.baseline is not None:
         raise ConfigError(
             f"{setup.path}: opponents.baseline is the one opponent of everyone, and adaptive rounds choose opponents. "
@@ -346,9 +355,35 @@ class Matches(LazySequence[Case]):
         return Case(matchup, prompt, text_a, text_b, images)
 
 
+class SingleAnswers(LazySequence[Case]):
+    """The answers of one dimension, each alone, to be scored: entrant by entrant."""
+
+    def __init__(
+        self,
+        dimension: str,
+        entrants: Sequence[str],
+        prompts: Sequence[Prompt],
+        answers: Answers,
+        images: PlanImages | None = None,
+    ) -> None:
+        self._name = scores_of(dimension)
+        self._entrants = entrants
+        self._prompts = prompts
+        self._answers = answers
+        self._images = images
+        super().__init__(len(entrants) * len(prompts), self._case)
+
+    def _case(self, number: int) -> Case:
+        who, place = divmod(number, len(self._prompts))
+        prompt, entrant = self._prompts[place], self._entrants[who]
+        matchup = Matchup(prompt_id=prompt.prompt_id, dimension=self._name, entrant_a=entrant, entrant_b="")
+        images = self._images.of(prompt.prompt_id, entrant, "") if self._images else NO_IMAGES
+        return Case(matchup, prompt, self._answers[entrant][prompt.prompt_id].response_text, "", images)
+
+
 @dataclass(frozen=True, slots=True)
 class MatchList:
-    """The matches of every dimension, and what is missing: cells of the cache, and dropped prompts with the reason."""
+    """The matches of every dimension, answers to be scored alone, and what is missing, with the reason."""
 
     by_dimension: Mapping[str, Sequence[Case]]
     cells_present: int
@@ -359,6 +394,8 @@ class MatchList:
     """Prompts that some entrant did not answer."""
     without_gold: Mapping[str, int] = field(default_factory=dict)
     """Per dimension, prompts skipped because they have no gold answer."""
+    answers: Mapping[str, Sequence[Case]] = field(default_factory=dict)
+    """By dimension, the answers that are scored, each alone: those of every entrant to the prompts of the matches."""
 
 
 def build_matches(
@@ -370,6 +407,7 @@ def build_matches(
     limit_pairs: int | None = None,
     baseline: str | None = None,
     images: PlanImages | None = None,
+    task: Task = "pairs",
 ) -> MatchList:
     """Every pair on every prompt that all entrants answered, in the order of the config and of the bank.
 
@@ -379,14 +417,17 @@ def build_matches(
     missing = {name: sum(prompt.prompt_id not in answers[name] for prompt in prompts) for name in entrants}
     complete = [prompt for prompt in prompts if all(prompt.prompt_id in answers[name] for name in entrants)]
     expected = len(prompts) * len(entrants)
-    by_dimension, without_gold = {}, {}
+    by_dimension, singles, without_gold = {}, {}, {}
     for rubric in rubrics:
         usable = [prompt for prompt in complete if prompt.gold_answer or not rubric.needs_gold]
         if len(usable) < len(complete):
             without_gold[rubric.dimension] = len(complete) - len(usable)
-        by_dimension[rubric.dimension] = Matches(
-            rubric.dimension, entrants, usable, answers, limit_pairs, baseline, images
-        )
+        if task != "scores":
+            by_dimension[rubric.dimension] = Matches(
+                rubric.dimension, entrants, usable, answers, limit_pairs, baseline, images
+            )
+        if task != "pairs":
+            singles[rubric.dimension] = SingleAnswers(rubric.dimension, entrants, usable, answers, images)
     return MatchList(
         by_dimension=by_dimension,
         cells_present=expected - sum(missing.values()),
@@ -396,4 +437,5 @@ def build_matches(
             prompt.prompt_id for prompt in prompts if any(prompt.prompt_id not in answers[name] for name in entrants)
         ),
         without_gold=without_gold,
+        answers=singles,
     )

@@ -15,11 +15,12 @@ from tiltyard.bank.prompts import PlainValue
 from tiltyard.bank.responses import AnswerStyles
 from tiltyard.errors import OptionError
 from tiltyard.files import remove_unfinished, write_json
-from tiltyard.judging.canaries import canary_cases, canary_report
+from tiltyard.judging.canaries import canary_cases, canary_report, single_canaries
+from tiltyard.judging.function import JudgeFunction
 from tiltyard.judging.judge import Judge, JudgingResult, OnVerdict, judge
 from tiltyard.judging.language_model import JudgeSettings
 from tiltyard.judging.panel import PanelJudge, PanelMember, PanelStudy, panel_members, study_panel
-from tiltyard.judging.plan import Case, JudgingPlan, case_of_each
+from tiltyard.judging.plan import Case, JudgingPlan, case_of_each, scores_of
 from tiltyard.judging.records import Judgment, prompt_columns
 from tiltyard.judging.run_folder import (
     Clock,
@@ -56,6 +57,7 @@ from tiltyard.tournament.rounds import (
     board_after_rounds,
     judge_in_rounds,
 )
+from tiltyard.tournament.scoring import RunScores, people_score, rate_scores
 from tiltyard.tournament.summary import Check, gate
 
 Notice = Callable[[str], None]
@@ -75,23 +77,43 @@ class RunResult:
     rounds: RoundsResult | None = None
     canaries: Mapping[str, Any] = field(default_factory=dict)
     """How the judge did on the canaries, by dimension; empty without any."""
+    scores: RunScores = field(default_factory=lambda: RunScores({}, {}))
+    """The scores of answers, where `judge.task` asks for them."""
+
+    @property
+    def report(self) -> Path:
+        """The page of the run."""
+        return self.folder / "report.html"
 
 
 def make_judging_plan(plan: RunPlan) -> JudgingPlan:
     """What the judge is asked about: every match, and the canaries if the config enables them."""
-    rubrics = {rubric.dimension: rubric for rubric in plan.rubrics}
-    canaries = canary_cases(rubrics) if plan.setup.config.canaries else {}
-    return JudgingPlan(rubrics, plan.matches.by_dimension, canaries)
+    scored = {scores_of(name): how for name, how in plan.setup.scoring.items()}
+    pairs = {rubric.dimension: rubric for rubric in plan.rubrics if plan.setup.config.judge.task != "scores"}
+    rubrics = pairs | {scores_of(rubric.dimension): rubric for rubric in plan.rubrics if scored}
+    canaries: dict[str, Sequence[Case]] = {}
+    if plan.setup.config.canaries:
+        canaries = {**canary_cases(pairs), **{name: single_canaries(name) for name in scored}}
+    singles = {scores_of(name): cases for name, cases in plan.matches.answers.items()}
+    return JudgingPlan(rubrics, {**plan.matches.by_dimension, **singles}, canaries, scored)
 
 
-def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: bool = False) -> Judge:
+def make_judge(
+    setup: Setup,
+    judge_model: str,
+    asking: AskingParts,
+    *,
+    silent: bool = False,
+    functions: bool | JudgeFunction = False,
+) -> Judge:
     """The judge of a run, configured as the config says; a `silent` one only reads its cache and needs no key.
 
-    The name of a panel makes a panel. A member that the config lists has its settings from there.
+    The name of a panel makes a panel. A member that the config lists has its settings from there. `functions` says
+    whether a judge `python:…` may be imported, or is that judge.
     """
     members = panel_members(judge_model)
     if not members:
-        return _single_judge(setup, PanelMember(model=judge_model), asking, silent=silent)
+        return _single_judge(setup, PanelMember(model=judge_model), asking, silent=silent, functions=functions)
     listed = {member.model: member for member in setup.config.judge.members}
     chosen = [listed.get(name) or PanelMember(model=name) for name in members]
     sent: dict[str, str] = {}
@@ -102,12 +124,20 @@ def make_judge(setup: Setup, judge_model: str, asking: AskingParts, *, silent: b
                 f"{same} and {member.model} send the same model name, so the cache could not tell their verdicts "
                 "apart. Let one of the servers use another name."
             )
-    judges = [_single_judge(setup, member, asking, silent=silent, in_panel=True) for member in chosen]
+    judges = [
+        _single_judge(setup, member, asking, silent=silent, in_panel=True, functions=functions) for member in chosen
+    ]
     return PanelJudge(judges, folder=setup.judgments_dir, asking=asking, combine=setup.config.judge.combine)
 
 
 def _single_judge(
-    setup: Setup, member: PanelMember, asking: AskingParts, *, silent: bool, in_panel: bool = False
+    setup: Setup,
+    member: PanelMember,
+    asking: AskingParts,
+    *,
+    silent: bool,
+    in_panel: bool = False,
+    functions: bool | JudgeFunction = False,
 ) -> Judge:
     config = setup.config.judge
     recorded = parse_model_name(member.model).provider == "recorded"
@@ -135,6 +165,7 @@ def _single_judge(
         base_url=address,
         look_in=(setup.path.parent, Path()),
         silent=silent,
+        functions=functions,
     )
 
 
@@ -147,7 +178,7 @@ def _judge_address(config: JudgeSection, judge_model: str) -> str | None:
     if config.base_url is None:
         return None
     name = parse_model_name(judge_model)
-    named = (config.pilot_model, config.headline_model, *(member.model for member in config.members))
+    named = (config.model, config.pilot_model, config.headline_model, *(member.model for member in config.members))
     makers = {parse_model_name(one).provider for one in named if one}
     return config.base_url if makers == {name.provider} else name.shared_address(config.base_url)
 
@@ -240,13 +271,19 @@ async def carry_out(
     standings = rate_all(
         judged, plan.elo, folder, cases=cases, columns=columns, baseline=plan.baseline, rated=early, rounds=rounds
     )
-    write_json(folder / "usage.json", usage_report(judged, prices))
+    usage = usage_report(judged, prices)
+    write_json(folder / "usage.json", usage)
+    by_scores = people_score(plan.labels)
+    scores = rate_scores(
+        folder, judged, plan.setup.scoring, plan.matches.answers, usage, plan.labels if by_scores else None
+    )
     write_panel_battles(folder, judged.panel, list(standings), columns)
-    calibrated = {} if plan.labels is None else calibrate_run(folder, plan.labels, standings, judged.judge_model)
+    labels = None if by_scores else plan.labels
+    calibrated = {} if labels is None else calibrate_run(folder, labels, standings, judged.judge_model)
     canaries = canary_report(judging_plan, judged.canaries)
-    checks = gate(plan, judged, standings, canaries) if plan.options.mode == "pilot" else []
+    checks = gate(plan, judged, standings, canaries, scores.dimensions) if plan.options.mode == "pilot" else []
     studies = study_panel(judging_plan, judged)
-    result = RunResult(folder, standings, judged, checks, calibrated, studies, rounds, canaries)
+    result = RunResult(folder, standings, judged, checks, calibrated, studies, rounds, canaries, scores)
     unset = msgspec.UNSET
     results = RunResults(
         both_orders=judged.both_orders,
@@ -255,7 +292,7 @@ async def carry_out(
         if judged.panel is None
         else {"judges": list(judged.panel.members), "combine": judged.panel.combine, "dimensions": studies},
         canaries=canaries or unset,
-        calibration=unset if plan.labels is None else {name: one.record() for name, one in calibrated.items()},
+        calibration=unset if labels is None else {name: one.record() for name, one in calibrated.items()},
         gate=checks or unset,
     )
     finished = manifest(plan, started_at=started, finished_at=iso_time(now), results=results)

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tiltyard.boards.text import as_table
 from tiltyard.judging.judge import JudgingResult, add_stats
+from tiltyard.judging.plan import scores_of
 from tiltyard.judging.records import VerdictLabel
 from tiltyard.llm.asking import plural
 from tiltyard.pages.tables import Table
@@ -18,9 +21,12 @@ from tiltyard.tournament.ratings import MOST_INCONSISTENT, baseline_text
 
 if TYPE_CHECKING:
     from tiltyard.tournament.ratings import DimensionRatings
+    from tiltyard.tournament.scoring import DimensionScores, RunScores
 
 _LONGEST_WORDS = 300
 _MOST_NAMED = 3
+MOST_VALUES = 12
+"""With more different scores than this, how often each was given is not listed."""
 
 
 def summary_table(standings: Mapping[str, DimensionRatings]) -> str:
@@ -202,6 +208,7 @@ def gate(
     judged: JudgingResult,
     standings: Mapping[str, DimensionRatings],
     canaries: Mapping[str, Any] | None = None,
+    scores: Mapping[str, DimensionScores] | None = None,
 ) -> list[Check]:
     """The checks of every dimension, and of the answers; `canaries` as `canary_report` gives them."""
     matches = plan.matches
@@ -239,11 +246,59 @@ def gate(
                 f"{standing.n_decisive} decisive",
             ),
         ]
-        if canaries and dimension in canaries:
-            missed, asked = [one["canary"] for one in canaries[dimension]["missed"]], canaries[dimension]["asked"]
-            detail = f"missed {len(missed)} of {asked}: {', '.join(missed)}" if missed else f"{asked} judged"
-            checks.append(Check(f"{dimension}: no canary missed", not missed, detail))
+        checks += _canary_checks(dimension, canaries)
+    for dimension, own in (scores or {}).items():
+        name = scores_of(dimension)
+        names = ", ".join(f"{count} {word}" for word, count in own.failures.items()) or "none"
+        told = [warning for one in own.metrics if (warning := one.use.warning(one.metric))]
+        checks += [
+            Check(
+                f"{name}: scores readable",
+                own.failed <= MOST_FAILED * max(own.answers, 1),
+                f"{own.failed} of {own.answers} answers failed ({names})",
+            ),
+            Check(f"{name}: scale used", not told, "; ".join(told) or "scores vary"),
+            *_canary_checks(name, canaries),
+        ]
     return checks
+
+
+def _canary_checks(dimension: str, canaries: Mapping[str, Any] | None) -> list[Check]:
+    if not canaries or dimension not in canaries:
+        return []
+    missed, asked = [one["canary"] for one in canaries[dimension]["missed"]], canaries[dimension]["asked"]
+    detail = f"missed {len(missed)} of {asked}: {', '.join(missed)}" if missed else f"{asked} judged"
+    return [Check(f"{dimension}: no canary missed", not missed, detail)]
+
+
+def score_text(scores: RunScores) -> str:
+    """The boards of means, the judge's use of its scale, and what scores and pairs cost."""
+    lines: list[str] = []
+    for dimension, own in scores.dimensions.items():
+        for board in scores.boards[dimension]:
+            lines += [*board.table().text(), ""]
+        for metric in own.metrics:
+            given = ", ".join(f"{value} in {count:,}" for value, count in metric.use.given.items())
+            if len(metric.use.given) <= MOST_VALUES:
+                lines.append(f"{metric.metric}: scores {own.scale}, given: {given or 'none'}")
+            if metric.people is not msgspec.UNSET:
+                both = metric.people
+                matched = "–" if both.correlation is None else f"{both.correlation:.2f}"
+                lines.append(
+                    f"{metric.metric}: people scored {both.answers:,} of these answers: correlation {matched}, the "
+                    f"judge {both.judge_minus_people:+.2f} on average, {both.equal:.0%} equal"
+                )
+            for one in () if metric.corrected is msgspec.UNSET else metric.corrected:
+                ends = "" if one.low is None or one.high is None else f" ({one.low:+.2f} to {one.high:+.2f})"
+                lines.append(
+                    f"{metric.metric}, corrected by people: {one.new} − {one.old} {one.difference:+.2f}{ends}; the "
+                    f"judge counts {one.judge_weight:.2f}"
+                )
+        if own.against_pairs is not msgspec.UNSET:
+            lines.append(f"{dimension}: {own.against_pairs.sentence}")
+        lines += [f"WARNING: {line}" for line in own.warnings]
+        lines.append("")
+    return "\n".join(lines).rstrip()
 
 
 def passes(checks: Sequence[Check]) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tiltyard.errors import MissingExtra, OptionError
 from tiltyard.llm.keys import fill_in_headers, find_key, load_env
 from tiltyard.llm.presets import PRESETS
-from tiltyard.llm.provider import TIMEOUT_SECONDS
+from tiltyard.llm.provider import TIMEOUT_SECONDS, registered
 from tiltyard.llm.providers import in_process
 from tiltyard.llm.providers.scripted import read_script
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tiltyard.llm.provider import ModelName, Provider
     from tiltyard.llm.providers.http import MakerProvider
 
-__all__ = ["make_provider"]
+__all__ = ["ProviderHook", "ProviderSettings", "make_provider"]
 
 _CLASSES = {"anthropic": "AnthropicProvider", "openai": "OpenAIProvider", "gemini": "GeminiProvider"}
 """The makers, each with the class in its module."""
@@ -49,49 +50,95 @@ def make_provider(
         headers: Further headers of every request, for a gateway; a value may name variables of `env`: `${NAME}`.
         timeout_seconds: How long one request may take in all.
     """
-    if name.provider == "scripted":
-        tried = [folder / name.model for folder in folders]
-        for path in tried:
-            if path.is_file():
-                return read_script(path)
-        raise OptionError(f"There is no script at {' or '.join(str(path) for path in tried)}.")
-    if name.provider not in (*_CLASSES, *PRESETS):
-        askable = ", ".join(f"{one}/…" for one in (*_CLASSES, *PRESETS))
-        raise OptionError(f"{name} is not a model that can be asked. Give {askable} or scripted/….")
-    variables = load_env(folders) if env is None else env
-    limits = _Limits(headers=fill_in_headers(headers or {}, variables), timeout_seconds=timeout_seconds)
+    variables = load_env(folders) if env is None and name.provider != "scripted" else env or {}
+    settings = ProviderSettings(
+        base_url=base_url,
+        env=variables,
+        folders=tuple(folders),
+        guided_choice=guided_choice,
+        headers=fill_in_headers(headers or {}, variables),
+        timeout_seconds=timeout_seconds,
+    )
     try:
-        if name.provider in PRESETS:
-            return _compatible(name, base_url, variables, guided_choice, limits)
-        if guided_choice is not None:
-            raise OptionError(f"guided_choice is for local/… models, not for {name}. Leave it out.")
-        module = importlib.import_module(f"{__name__}.{name.provider}")
+        return _hook(name)(name, settings)
     except ImportError as error:
-        if (error.name or "").startswith("tiltyard"):
+        if (error.name or "").startswith("tiltyard") or name.provider not in _HOOKS:
             raise
         raise MissingExtra(f"Asking {name}", "gemini" if name.provider == "gemini" else "judge") from None
-    maker: type[MakerProvider] = getattr(module, _CLASSES[name.provider])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSettings:
+    """Where a provider finds its server, and how it is asked."""
+
+    base_url: str | None
+    """The server's address, where the user gives one."""
+    env: Mapping[str, str] = field(repr=False)
+    """Keys and addresses: the environment and `.env`."""
+    folders: tuple[Path, ...]
+    """Where files are searched for."""
+    guided_choice: str | None
+    """See `CompatibleProvider`."""
+    headers: Mapping[str, str] = field(repr=False)
+    """Further headers of every request."""
+    timeout_seconds: float
+    """How long one request may take in all."""
+
+
+ProviderHook = Callable[["ModelName", ProviderSettings], "Provider"]
+"""Makes the provider of a model. Another package registers one as an entry point of the group `tiltyard.providers`;
+`tiltyard.llm.providers.contract` checks what it makes."""
+
+
+def _hook(name: ModelName) -> ProviderHook:
+    """What makes the provider of a model: built in, or registered by another package."""
+    if name.provider in _HOOKS:
+        return _HOOKS[name.provider]
+    found = registered().get(name.provider)
+    if found is None:
+        askable = ", ".join(f"{one}/…" for one in (*_CLASSES, *PRESETS))
+        raise OptionError(f"{name} is not a model that can be asked. Give {askable} or scripted/….")
+    try:
+        hook: ProviderHook = found.load()
+    except Exception as error:
+        raise OptionError(
+            f"{name}: the provider that {found.value} registers cannot be loaded: {type(error).__name__}: {error}."
+        ) from None
+    return hook
+
+
+def _scripted(name: ModelName, settings: ProviderSettings) -> Provider:
+    tried = [folder / name.model for folder in settings.folders]
+    for path in tried:
+        if path.is_file():
+            return read_script(path)
+    raise OptionError(f"There is no script at {' or '.join(str(path) for path in tried)}.")
+
+
+def _maker(name: ModelName, settings: ProviderSettings) -> Provider:
+    if settings.guided_choice is not None:
+        raise OptionError(f"guided_choice is for local/… models, not for {name}. Leave it out.")
+    variables = settings.env
+    maker: type[MakerProvider] = getattr(
+        importlib.import_module(f"{__name__}.{name.provider}"), _CLASSES[name.provider]
+    )
     variable = next((one for one in maker.key_variables if variables.get(one, "").strip()), maker.key_variables[0])
     key = find_key(variable, variables, needed_for=str(name))
     address = next(filter(None, (variables.get(one) for one in maker.address_variables)), None)
-    provider: Any = maker(api_key=key, base_url=base_url or address, **limits)
+    provider: Any = maker(
+        api_key=key,
+        base_url=settings.base_url or address,
+        headers=settings.headers,
+        timeout_seconds=settings.timeout_seconds,
+    )
     return cast("Provider", provider)
 
 
-class _Limits(TypedDict):
-    """What every provider on the network takes besides its key and address."""
-
-    headers: Mapping[str, str]
-    timeout_seconds: float
-
-
-def _compatible(
-    name: ModelName, base_url: str | None, env: Mapping[str, str], guided_choice: str | None, limits: _Limits
-) -> Provider:
-    preset = PRESETS[name.provider]
-    address = base_url or env.get(preset.address_variable) or preset.base_url
+def _compatible(name: ModelName, settings: ProviderSettings) -> Provider:
+    preset, env = PRESETS[name.provider], settings.env
+    address = settings.base_url or env.get(preset.address_variable) or preset.base_url
     if not address and name.provider == "local" and name.model in in_process.PACKAGES:
-        return in_process.InProcessProvider(name.model, guided_choice=guided_choice)
+        return in_process.InProcessProvider(name.model, guided_choice=settings.guided_choice)
     if not address:
         how = f"set {preset.address_variable} in the environment or in .env, or give a base_url."
         if preset.name == "local":
@@ -107,5 +154,19 @@ def _compatible(
         key = find_key(preset.key_variable, env, needed_for=str(name))
     version = env.get(preset.version_variable) if preset.version_variable else None
     return openai.CompatibleProvider(
-        base_url=address, api_key=key, guided_choice=guided_choice, preset=preset, version=version, **limits
+        base_url=address,
+        api_key=key,
+        guided_choice=settings.guided_choice,
+        preset=preset,
+        version=version,
+        headers=settings.headers,
+        timeout_seconds=settings.timeout_seconds,
     )
+
+
+_HOOKS: dict[str, ProviderHook] = {
+    "scripted": _scripted,
+    **dict.fromkeys(_CLASSES, _maker),
+    **dict.fromkeys(PRESETS, _compatible),
+}
+"""What makes each provider that is built in."""

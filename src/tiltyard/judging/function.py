@@ -1,0 +1,173 @@
+"""A function as judge: `async def judge(question) -> str | Verdict`, asked, cached and counted like a language model.
+
+    async def strict(question):
+        first, second = question.answers
+        return question.verdict("A" if len(first) < len(second) else "B", "the shorter one")
+
+A string is read like a model's reply: a verdict line at its end, or nothing but the word or the score. What the
+function raises, and anything else that it returns, is a failed verdict under its own name, never a tie or a score.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib
+import inspect
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
+from tiltyard.judging.questions import Question
+from tiltyard.judging.records import Verdict
+from tiltyard.judging.scoring import ONE
+from tiltyard.llm.asking import AskingParts
+from tiltyard.llm.provider import Reply, Request, Usage
+
+JudgeFunction = Callable[[Question], Awaitable[str | Verdict] | str | Verdict]
+"""What judges a question. A plain function runs in a thread of its own."""
+
+PREFIX = "python:"
+
+
+class FunctionJudge(LanguageModelJudge):
+    """Judges by calling a function.
+
+    The name of the function and its own source text are part of every question's key, so a changed function is asked
+    again; a change in what it calls is not seen: give the judge another `options.version` then.
+
+    Parameters:
+        function: What judges.
+        settings: The judge's settings.
+        folder: Its verdict cache.
+        asking: Settings and callbacks of asking.
+    """
+
+    def __init__(self, function: JudgeFunction, settings: JudgeSettings, *, folder: Path, asking: AskingParts) -> None:
+        if not callable(function):
+            raise OptionError(f"the judge is {type(function).__name__}, not a function of one question.")
+        if settings.reply != "reasoned" or settings.grades:
+            raise OptionError("a function is not told how to reply: leave out judge.reply and judge.grades.")
+        name = function_name(function)
+        known = replace(
+            settings,
+            model=name.removeprefix(PREFIX),
+            name=name,
+            options={**settings.options, "source": _source_digest(function)},
+            images=True if settings.images is None else settings.images,
+        )
+        provider = FunctionProvider(function, self._question_of, asking.settings.timeout_seconds)
+        super().__init__(provider, known, folder=folder, asking=asking)
+
+    def _question_of(self, request: Request) -> Question:
+        assert self._questions is not None
+        return self._questions.question(request.fingerprint)
+
+
+class FunctionProvider:
+    """Asks a function; how a reply is kept and counted is the business of whoever asks."""
+
+    def __init__(
+        self, function: JudgeFunction, question_of: Callable[[Request], Question], timeout_seconds: float
+    ) -> None:
+        self._function = function
+        self._question_of = question_of
+        self._timeout_seconds = timeout_seconds
+
+    @property
+    def name(self) -> str:
+        """`python`."""
+        return "python"
+
+    async def ask(self, request: Request) -> Reply:
+        """What the function says of the question; an exception, a timeout or another type is an error."""
+        question = self._question_of(request)
+        try:
+            given: Any = await asyncio.wait_for(self._call(question), self._timeout_seconds)
+        except TimeoutError:
+            return _failed(f"no answer within {self._timeout_seconds:g} seconds (timeout_seconds)")
+        except TiltyardError as error:
+            return _failed(str(error))
+        except Exception as error:
+            return _failed(f"{type(error).__name__}: {error}")
+        if isinstance(given, Verdict):
+            return Reply(text=_as_reply(given, question), usage=Usage())
+        if isinstance(given, str):
+            return Reply(text=_whole_line(given, question), usage=Usage())
+        return _failed(f"it returned {type(given).__name__}, not a str or a Verdict")
+
+    async def aclose(self) -> None:
+        """Does nothing: there is no connection to close."""
+
+    async def _call(self, question: Question) -> object:
+        if inspect.iscoroutinefunction(self._function):
+            return await self._function(question)
+        given = await asyncio.to_thread(self._function, question)
+        return await given if inspect.isawaitable(given) else given
+
+
+def _failed(why: str) -> Reply:
+    return Reply(error=why, usage=Usage())
+
+
+def _as_reply(verdict: Verdict, question: Question) -> str:
+    """A verdict as the text that a judge would have written."""
+    lines = [verdict.reasoning] if verdict.reasoning else []
+    if question.scoring is not None and verdict.scores is not msgspec.UNSET:
+        for name, score in verdict.scores.items():
+            lines.append(f"{'SCORE' if name == ONE else f'SCORE {name}'}: {question.scoring.scale.word(score)}")
+    else:
+        lines.append(f"VERDICT: {verdict.verdict.value}")
+    return "\n".join(lines)
+
+
+def _whole_line(text: str, question: Question) -> str:
+    """A reply that is nothing but the word or the score, as the line that it stands for."""
+    if len(text.split()) != 1:
+        return text
+    return f"{'VERDICT' if question.scoring is None else 'SCORE'}: {text.strip()}"
+
+
+def function_name(function: JudgeFunction) -> str:
+    """The name of a judge that is a function: `python:mypackage.judges:strict`."""
+    module = getattr(function, "__module__", None) or type(function).__module__
+    return f"{PREFIX}{module}:{getattr(function, '__qualname__', type(function).__qualname__)}"
+
+
+def _source_digest(function: JudgeFunction) -> str:
+    try:
+        text = inspect.getsource(function)
+    except (OSError, TypeError):
+        code = getattr(function, "__code__", None)
+        text = repr(function) if code is None else f"{code.co_code.hex()} {code.co_consts!r}"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def import_function(name: str, look_in: Sequence[Path]) -> JudgeFunction:
+    """The function that `mypackage.judges:strict` names, from an installed package or a module in these folders."""
+    module_name, colon, attribute = name.partition(":")
+    if not colon or not module_name or not attribute:
+        raise OptionError(f"{PREFIX}{name}: write {PREFIX}MODULE:FUNCTION, such as {PREFIX}mypackage.judges:strict.")
+    paths = [str(folder.resolve()) for folder in look_in]
+    sys.path[:0] = paths
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except ImportError as error:
+        raise OptionError(f"{PREFIX}{name}: cannot import {module_name} ({error}). Install it, or check it.") from None
+    except AttributeError:
+        raise OptionError(f"{PREFIX}{name}: {module_name} has no {attribute}. Check the name.") from None
+    except Exception as error:
+        raise OptionError(f"{PREFIX}{name}: importing it failed: {type(error).__name__}: {error}.") from None
+    finally:
+        for path in paths:
+            sys.path.remove(path)
+    function: JudgeFunction = found
+    return function
