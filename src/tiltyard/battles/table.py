@@ -285,8 +285,8 @@ def merge_equal(table: BattleTable) -> BattleTable:
     if weightless:
         keys.append((table.weight == 0.0).astype(np.int32))
     first, number = _distinct(keys, len(table))
-    weight = np.bincount(number, table.weight, len(first))
-    rows = np.bincount(number, _rows_or_one(table), len(first)) if weightless else None
+    weight = np.bincount(number, table.weight, len(first)).astype(np.float64, copy=False)
+    rows = np.bincount(number, _rows_or_one(table), len(first)).astype(np.float64, copy=False) if weightless else None
     return replace(table.take(first), weight=weight, rows=rows)
 
 

@@ -106,7 +106,7 @@ class _Command(TyperCommand):
             if group in (None, OTHER):
                 group = PURPOSES.get(parameter.opts[-1].lstrip("-"))
             if parameter.param_type_name == "argument":
-                group, names = "Arguments", parameter.metavar or parameter.name.upper()
+                group, names = "Arguments", parameter.metavar or str(parameter.name).upper()
             groups.setdefault(group or "Options", []).append((names.strip(), text))
         groups = {"Arguments": groups.pop("Arguments", []), **groups, "Options": groups.pop("Options", [])}
         for group, records in groups.items():
