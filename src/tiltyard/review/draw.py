@@ -22,9 +22,8 @@ class Drawn(NamedTuple):
 def draw(strata: Sequence[Hashable], n: int | None, method: DrawMethod, rng: np.random.Generator) -> list[Drawn]:
     """N of the matchups in random order; all of them if there are no more, or if n is None.
 
-    `by-pair` draws from each stratum (a pair of models) in proportion to its size, and at least one of each if n allows
-    it; what does not divide evenly goes to strata at random. So the probability is that of the stratum: the number of
-    places that it expected to get, divided by its size.
+    `by-pair` draws from each stratum (a pair of models) in proportion to its size; what does not divide evenly goes to
+    strata at random. So every matchup has the same probability, as people's labels need it, and no pair is forgotten.
 
     Parameters:
         strata: The stratum of each matchup.
@@ -43,7 +42,7 @@ def draw(strata: Sequence[Hashable], n: int | None, method: DrawMethod, rng: np.
     for place, stratum in enumerate(strata):
         members.setdefault(stratum, []).append(place)
     sizes = np.array([len(places) for places in members.values()], dtype=np.float64)
-    shares = _shares(sizes, n)
+    shares = n * sizes / total
     places = np.floor(shares + 1e-9).astype(np.int64)
     left = n - int(places.sum())
     if left:
@@ -58,18 +57,3 @@ def draw(strata: Sequence[Hashable], n: int | None, method: DrawMethod, rng: np.
         for place in rng.choice(among, count, replace=False)
     ]
     return [drawn[place] for place in rng.permutation(n)]
-
-
-def _shares(sizes: np.ndarray, n: int) -> np.ndarray:
-    """How many places each stratum expects: in proportion to its size, and one at least where n is enough for that."""
-    shares = n * sizes / sizes.sum()
-    if n < len(sizes):
-        return np.asarray(shares)
-    small = shares < 1.0
-    while True:
-        rest = n - int(small.sum())
-        shares = np.where(small, 1.0, rest * sizes / sizes[~small].sum() if (~small).any() else 1.0)
-        fewer = small | (shares < 1.0)
-        if (fewer == small).all():
-            return np.asarray(shares)
-        small = fewer

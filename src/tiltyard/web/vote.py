@@ -97,7 +97,7 @@ async def vote_page(request: Request) -> Response:
     waiting = await asyncio.to_thread(open_matchup, store, visitor.voter, site.engine.arena.now())
     token = site.visitors.token(request, PURPOSE)
     matchup = waiting or await site.visitors.serve(visitor)
-    context = {**await _texts(site, matchup), "matchup_id": matchup.matchup_id, "token": token}
+    context = {**await texts_of(site, matchup), "matchup_id": matchup.matchup_id, "token": token}
     context["first_visit"] = not await asyncio.to_thread(has_voted, store, visitor.voter)
     context["long_words"] = site.observatory.snapshot.policy.ballot.long_words
     return site.page("vote.html", context, here="vote")
@@ -210,7 +210,7 @@ async def vote_result(request: Request) -> Response:
     if matchup.status not in (MatchupStatus.VOTED, MatchupStatus.UNDONE):
         raise Gone(f"matchup {matchup.matchup_id} was not voted on in time, or skipped. Ask for another.")
     token, now = site.visitors.token(request, PURPOSE), site.engine.arena.now()
-    context = {**await _texts(site, matchup), "matchup_id": matchup.matchup_id, "token": token}
+    context = {**await texts_of(site, matchup), "matchup_id": matchup.matchup_id, "token": token}
     context |= {"choice": matchup.choice, "unrendered": matchup.unrendered}
     if matchup.status is MatchupStatus.UNDONE:
         return site.page("vote_undone.html", context, here="vote")
@@ -362,7 +362,7 @@ async def _asked(request: Request) -> tuple[str, Visitor, Mapping[str, str]]:
     return form.get("matchup_id", ""), await visitors.returning(request), form
 
 
-async def _texts(site: Site, matchup: ShownMatchup | ServedMatchup) -> dict[str, Any]:
+async def texts_of(site: Site, matchup: ShownMatchup | ServedMatchup) -> dict[str, Any]:
     """The prompt and both answers as the page shows them, and whether either of the answers has reasoning."""
     a, b = await shown_answer(matchup.response_a), await shown_answer(matchup.response_b)
     if matchup.kind != AnswerKind.TEXT:

@@ -128,8 +128,8 @@ def revoke_invitations(store: Store, which: str, now: int) -> int:
 def invited(connection: Connection, names: Iterable[str], now: int) -> dict[str, str]:
     """What stands in the log for the invitation of each of these voters; those without a valid one are left out."""
     rows = connection.rows(
-        "SELECT voter, key, expires_at FROM voters JOIN invitations ON name = invitation "
-        "WHERE voter IN ?? AND revoked_at IS NULL",
+        "SELECT voters.voter, key, expires_at FROM voters JOIN invitations ON name = invitation "
+        "WHERE voters.voter IN ?? AND revoked_at IS NULL",
         sorted(set(names)),
     )
     return {voter: key for voter, key, until in rows if until is None or until > now}
