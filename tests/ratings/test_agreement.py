@@ -99,3 +99,9 @@ def test_shares_of_one_side_have_an_interval_inside_nought_and_one() -> None:
     one = share_estimate(np.ones(30))
     assert (round(one.value, 9), one.high, one.n) == (1.0, 1.0, 30)
     assert 0.8 < one.low < 1.0
+
+
+def test_of_two_people_nobody_stands_out() -> None:
+    one = against_the_rest(np.array([[0, 2], [0, 2], [2, 2]]), 0)
+    assert (round(one.own.value, 3), one.disagreed, one.stands_out) == (0.333, (0, 1), False)
+    assert not one.others.known

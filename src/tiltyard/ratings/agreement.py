@@ -146,7 +146,8 @@ def against_the_rest(ratings: Ints, person: int) -> AgainstTheRest:
 def _agreed(table: Ints) -> Floats:
     """Of each item that two people rated, the share of pairs of people who said the same."""
     pairs = list(itertools.combinations(range(table.shape[1]), 2))
-    both = np.array([(table[:, i] >= 0) & (table[:, j] >= 0) for i, j in pairs]).reshape(len(pairs), -1)
-    same = np.array([table[:, i] == table[:, j] for i, j in pairs]).reshape(len(pairs), -1) & both
+    shape = (len(pairs), len(table))
+    both = np.array([(table[:, i] >= 0) & (table[:, j] >= 0) for i, j in pairs], dtype=bool).reshape(shape)
+    same = np.array([table[:, i] == table[:, j] for i, j in pairs], dtype=bool).reshape(shape) & both
     rated = both.any(axis=0)
     return np.asarray(same.sum(axis=0)[rated] / both.sum(axis=0)[rated])

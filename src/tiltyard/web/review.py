@@ -68,7 +68,9 @@ def progress_of(chooser: ReviewChooser, person: str, *, after: int = 0) -> Progr
     own = sorted((turn for turn in log.latest.values() if turn.person == person), key=lambda turn: turn.item)
     done = [turn for turn in own if turn.status in ("voted", "cannot")]
     votes = sorted((turn for turn in own if turn.status == "voted"), key=lambda turn: turn.closed_at)
-    here = [turn for turn in own if turn.status == "open"][after:]
+    open_ = [turn for turn in own if turn.status == "open"]
+    here = open_[after:]
+    last = (open_[:after] or votes)[-1:]
     left = chooser.assignment.left(person)
     pace = median_seconds(votes[-30:])
     others: list[tuple[str, str]] = []
@@ -83,7 +85,7 @@ def progress_of(chooser: ReviewChooser, person: str, *, after: int = 0) -> Progr
         minutes=None if pace is None else pace * len(left) / 60.0,
         open_=here[0].matchup_id if here else None,
         serve=not here or any(turn.status == "undone" and turn.item < here[0].item for turn in own),
-        last=votes[-1].matchup_id if votes and rules.holds_names else None,
+        last=last[0].matchup_id if last and rules.holds_names else None,
         adjudicates=person in rules.adjudicators,
         closed=rules.closed,
         names_after_vote=not rules.holds_names and not rules.closed,
@@ -239,8 +241,9 @@ async def new_reviewer(request: Request) -> Response:
 
 async def next_item(request: Request) -> Response:
     """The next item of this person, as a pair: the open one again until it is voted on. 204: nothing is left."""
+    is_over = await site_of(request).engine.read(lambda state: state.review is not None and state.review.closed)
     try:
-        return await api.new_matchup(request)
+        return Response(status_code=204) if is_over else await api.new_matchup(request)
     except (NothingLeft, ReviewClosed):
         return Response(status_code=204)
 
