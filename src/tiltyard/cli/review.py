@@ -206,17 +206,20 @@ def people_command(
 def export_command(
     folder: FolderArgument,
     to: Annotated[
-        Literal["labels", "preferences"],
-        typer.Option(help="Labels, battles and reviews; or pairs for training: prompt, chosen, rejected."),
+        Literal["labels", "preferences", "report"],
+        typer.Option(help="Labels, battles and reviews; pairs for training (prompt, chosen, rejected); a page."),
     ] = "labels",
 ) -> None:
-    """Write labels.jsonl, battles.jsonl and reviews.jsonl, or preferences.jsonl, into the review's folder."""
+    """Write labels.jsonl, battles.jsonl and reviews.jsonl, or preferences.jsonl or report.html, into its folder."""
     need_arena()
     from tiltyard.files import write_lines
     from tiltyard.review.desk import open_review
     from tiltyard.review.results import ReviewResult, export, preference_rows
 
     result = ReviewResult.of(open_review(folder))
+    if to == "report":
+        say(str(_write_report(result)))
+        return
     if to == "preferences":
         rows = list(preference_rows(result))
         write_lines(folder / "preferences.jsonl", rows)
@@ -238,4 +241,15 @@ def close_command(folder: FolderArgument) -> None:
         note("the review was closed before; its files are written again")
     result = ReviewResult.of(review)
     export(result)
+    _write_report(result)
     say(status_text(result))
+    note(f"labels.jsonl, battles.jsonl, reviews.jsonl and report.html are in {folder}")
+
+
+def _write_report(result: Any) -> Path:
+    from tiltyard.files import write_text
+    from tiltyard.report.review import review_page
+
+    path: Path = result.review.folder / "report.html"
+    write_text(path, review_page(result))
+    return path

@@ -238,10 +238,11 @@ def remarks(result: ReviewResult) -> list[str]:
     for person in result.people:
         name = result.review.name(person.key)
         if person.rest is not None and person.rest.stands_out:
-            apart = [result.log.items[item] for item in person.rest.disagreed[:LOOKED_AT]]
+            items = {one.item: one.question_id for one in result.review.record.items}
+            apart = [items[result.log.items[item]] for item in person.rest.disagreed[:LOOKED_AT]]
             lines.append(
                 f"{name} agrees with the others in {percent(person.rest.own)}, who agree with one another in "
-                f"{percent(person.rest.others)}: look at these items together: {', '.join(apart)}"
+                f"{percent(person.rest.others)}: look at these prompts together: {', '.join(apart)}"
             )
         side = person.side_a
         if side.known and not math.isnan(side.low) and side.n >= 20 and (side.low > 0.5 or side.high < 0.5):
