@@ -45,6 +45,9 @@ def start_command(
         Path | None, typer.Option(metavar="DIR", help="The review's folder; without it, the source's name and -review.")
     ] = None,
     dimension: Annotated[str | None, typer.Option(help="Only this dimension of a run.")] = None,
+    prompts: Annotated[
+        Path | None, typer.Option(help="The prompts of answer files that do not say what was asked.")
+    ] = None,
     draw: Annotated[
         Literal["by-pair", "simple"], rare(help="Draw from every pair of models in proportion, or from all at once.")
     ] = "by-pair",
@@ -65,7 +68,7 @@ def start_command(
     if len(source) == 1 and source[0].is_file() and out is None:
         folder = source[0].with_name(f"{source[0].stem}-review")
     review, notes = start_review(
-        read_source(source, dimension=dimension),
+        read_source(source, dimension=dimension, prompts=prompts),
         folder,
         _names(people),
         places=source,

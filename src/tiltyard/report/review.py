@@ -1,4 +1,4 @@
-"""The self-contained page of a review: what it says, how the team agrees, what its labels change, what more would buy."""
+"""The self-contained page of a review: what it says, how the team agrees, and what its labels change."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def review_page(result: ReviewResult) -> str:
         dimensions=dimensions,
         scale=svg.Scale.of(ends) if ends else None,
         agreement=agreement_sentence(result),
-        remarks=remarks(result),
+        remarks=remarks(result, name=lambda key: f"reviewer {key[:6]}"),
         percent=percent,
         number=number,
         kappa=lambda value: "–" if math.isnan(value) else f"{value:.2f}",
@@ -83,7 +83,7 @@ def _dimension(result: ReviewResult, name: str, *, several: bool) -> ReviewedDim
     labelled = len({(row["question_id"], *sorted((row["model_a"], row["model_b"]))) for row in rows})
     boards = boards_of(result, name if several else None)
     told = _difference(rows, models) if len(models) == 2 and rows else None
-    sentence = "" if told is None else f"{told.sentence}, {panel_words(result.panel)}"
+    sentence = "" if told is None else f"{told.sentence.rstrip('.')}, {panel_words(result.panel)}"
     width, after = boards.half_width, boards.after(labelled)
     more = ""
     if width is not None and after is not None:

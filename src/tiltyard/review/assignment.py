@@ -69,7 +69,7 @@ def assign(
 
 
 @dataclass(slots=True)
-class Turn:
+class ReviewTurn:
     """One person's turn at one item: a matchup, and what became of it."""
 
     matchup_id: str
@@ -101,8 +101,8 @@ class ReviewLog:
     items: list[str] = field(default_factory=list)
     pairs: dict[str, list[str]] = field(default_factory=dict)
     """The two models of each item, in the order in which their answers were added."""
-    turns: dict[str, Turn] = field(default_factory=dict)
-    latest: dict[tuple[int, str], Turn] = field(default_factory=dict)
+    turns: dict[str, ReviewTurn] = field(default_factory=dict)
+    latest: dict[tuple[int, str], ReviewTurn] = field(default_factory=dict)
     """The latest turn of a person at an item."""
     _numbers: dict[str, int] = field(default_factory=dict)
 
@@ -120,7 +120,7 @@ class ReviewLog:
                 self.pairs[body.prompt_id].append(body.model)
             case e.MatchupServed():
                 item = self._numbers[body.prompt_id]
-                turn = Turn(body.matchup_id, item, body.voter, body.lane, body.model_a, event.at)
+                turn = ReviewTurn(body.matchup_id, item, body.voter, body.lane, body.model_a, event.at)
                 self.turns[body.matchup_id] = self.latest[item, body.voter] = turn
             case e.Voted():
                 turn = self.turns[body.matchup_id]
@@ -137,12 +137,12 @@ class ReviewLog:
         """The first (0) or second (1) model of an item."""
         return self.pairs[self.items[item]][place]
 
-    def outcome(self, turn: Turn) -> float | None:
+    def outcome(self, turn: ReviewTurn) -> float | None:
         """The outcome of a turn for the first model of its item."""
         for_a = turn.for_first
         return for_a if for_a is None or turn.model_a == self.model_of(turn.item, 0) else 1.0 - for_a
 
-    def reviews(self, item: int) -> list[Turn]:
+    def reviews(self, item: int) -> list[ReviewTurn]:
         """The votes of reviewers that count, in the order in which people first took the item."""
         return [
             turn
@@ -203,7 +203,7 @@ class Assignment:
     def disputed(self) -> list[int]:
         """The items on which reviewers disagree, all of whom have spoken."""
         waiting = {item for items in self.plan().values() for item in items}
-        by_item: dict[int, list[Turn]] = {}
+        by_item: dict[int, list[ReviewTurn]] = {}
         for (item, person), turn in self.log.latest.items():
             if turn.lane != "review":
                 continue

@@ -39,7 +39,7 @@ AT_ONCE = 300
 DEFAULT_ADDRESS = "http://127.0.0.1:8000"
 
 
-class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
+class DrawnItem(msgspec.Struct, frozen=True, kw_only=True):
     """One item: a matchup, and how probable it was that it was drawn."""
 
     item: str
@@ -53,7 +53,7 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
 class ReviewRecord(msgspec.Struct, frozen=True, kw_only=True):
     """`review.json`."""
 
-    items: tuple[ReviewItem, ...]
+    items: tuple[DrawnItem, ...]
     population: int
     """How many matchups there were to draw from."""
     draw: DrawMethod
@@ -180,7 +180,7 @@ def start_review(
     drawn = draw([(one.dimension, one.first, one.second) for one in source.candidates], n, draw_method, rng)
     chosen = [source.candidates[one.place] for one in drawn]
     items = tuple(
-        ReviewItem(
+        DrawnItem(
             item=f"item-{number:05d}",
             question_id=one.prompt_id,
             first=one.first,
@@ -250,7 +250,7 @@ def _check_people(names: Sequence[str]) -> None:
         raise OptionError(f"{twice[0]!r} is named twice. Everybody has one part in a review.")
 
 
-def _fill(arena: Arena, items: Sequence[ReviewItem], chosen: Sequence[Candidate], source: ReviewSource) -> int:
+def _fill(arena: Arena, items: Sequence[DrawnItem], chosen: Sequence[Candidate], source: ReviewSource) -> int:
     """Add models, items and answers to the arena; how many answers name their author."""
     models = dict.fromkeys(name for one in chosen for name in (one.first, one.second))
     added = {name: e.ModelAdded(model=name, display_name=name) for name in models}

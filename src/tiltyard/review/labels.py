@@ -22,7 +22,7 @@ from tiltyard.ratings.agreement import (
     krippendorff_alpha,
     share_estimate,
 )
-from tiltyard.review.assignment import Assignment, ReviewLog, Turn
+from tiltyard.review.assignment import Assignment, ReviewLog, ReviewTurn
 from tiltyard.types import Ints
 
 How = Literal["agreed", "majority", "adjudicated", "open"]
@@ -35,7 +35,7 @@ class ItemLabel:
     item: int
     value: float | None
     how: How
-    turns: tuple[Turn, ...]
+    turns: tuple[ReviewTurn, ...]
     """The reviewers' votes; of an adjudicated item, the adjudicator's."""
 
 
@@ -142,7 +142,7 @@ def summaries(log: ReviewLog) -> list[PersonSummary]:
     return result
 
 
-def median_seconds(votes: Sequence[Turn]) -> float | None:
+def median_seconds(votes: Sequence[ReviewTurn]) -> float | None:
     """The median time of these votes; None without any."""
     if not votes:
         return None

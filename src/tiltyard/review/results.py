@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ WINNERS = {Choice.A: "model_a", Choice.B: "model_b", Choice.TIE: "tie", Choice.B
 MORE_LABELS = 40
 """What more labels would buy is said for so many."""
 
-HOW_WELL = ((0.8, "well"), (0.667, "fairly well"), (0.4, "only in part"))
+HOW_WELL = ((0.8, "agree well"), (0.667, "agree fairly well"), (0.4, "agree only in part"))
 """From which α on reviewers agree how well. Krippendorff draws no conclusions below .667, and firm ones from .8 on."""
 
 LOOKED_AT = 8
@@ -232,22 +232,22 @@ def number(one: Estimated) -> str:
     return f"{one.value:.2f}{ends}"
 
 
-def remarks(result: ReviewResult) -> list[str]:
-    """What is worth doing something about, in words."""
+def remarks(result: ReviewResult, name: Callable[[str], str] | None = None) -> list[str]:
+    """What is worth doing something about, in words; `name` says what to call a person, by key."""
     lines = []
     for person in result.people:
-        name = result.review.name(person.key)
+        who = (name or result.review.name)(person.key)
         if person.rest is not None and person.rest.stands_out:
             items = {one.item: one.question_id for one in result.review.record.items}
             apart = [items[result.log.items[item]] for item in person.rest.disagreed[:LOOKED_AT]]
             lines.append(
-                f"{name} agrees with the others in {percent(person.rest.own)}, who agree with one another in "
+                f"{who} agrees with the others in {percent(person.rest.own)}, who agree with one another in "
                 f"{percent(person.rest.others)}: look at these prompts together: {', '.join(apart)}"
             )
         side = person.side_a
         if side.known and not math.isnan(side.low) and side.n >= 20 and (side.low > 0.5 or side.high < 0.5):
             lines.append(
-                f"{name} chose the answer on side A in {percent(side)} of decisive votes: sides are drawn at random, "
+                f"{who} chose the answer on side A in {percent(side)} of decisive votes: sides are drawn at random, "
                 "so half is expected"
             )
     short = sum(label.how == "open" for label in labels_of(result.log))
@@ -265,9 +265,9 @@ def agreement_sentence(result: ReviewResult) -> str:
         return "nobody has reviewed the same item yet, so agreement is not known"
     if not ordinal.known:
         return f"everybody says the same of all {ordinal.n} items that two people reviewed"
-    word = next((name for least, name in HOW_WELL if ordinal.value >= least), "hardly")
+    word = next((name for least, name in HOW_WELL if ordinal.value >= least), "hardly agree")
     return (
-        f"reviewers agree {word} beyond chance: Krippendorff's α {number(ordinal)} on {ordinal.n} items with two "
+        f"reviewers {word} beyond chance: Krippendorff's α {number(ordinal)} on {ordinal.n} items with two "
         "reviews or more"
     )
 

@@ -11,7 +11,7 @@ import msgspec
 
 from tiltyard.arena.import_source import models_in, opened_source, read_answers
 from tiltyard.bank import AnswerKind
-from tiltyard.bank.answer_files import collect_answers, read_answer_file
+from tiltyard.bank.answer_files import collect_answers, read_answer_file, read_prompt_file
 from tiltyard.bank.prompts import read_objects, read_prompts
 from tiltyard.bank.responses import Response
 from tiltyard.battles.conversations import Dialogue, read_dialogue
@@ -48,18 +48,21 @@ class ReviewSource:
     notes: list[str] = field(default_factory=list)
 
 
-def read_source(places: Sequence[Path], *, dimension: str | None = None) -> ReviewSource:
+def read_source(places: Sequence[Path], *, dimension: str | None = None, prompts: Path | None = None) -> ReviewSource:
     """What is in these places.
 
     Parameters:
         places: One run folder, file of battles or folder of answers; or two answer files.
         dimension: Only this dimension of a run.
+        prompts: The prompts of answer files that do not say what was asked.
     """
     for place in places:
         if not place.exists():
             raise OptionError(f"there is nothing at {place}. Give a run folder, a file of battles, or answer files.")
     if len(places) > 1:
-        return _of_answer_files(places)
+        return _of_answer_files(places, prompts)
+    if prompts is not None:
+        raise OptionError("a file of prompts is for answer files: leave it out, or give two answer files.")
     (place,) = places
     if place.is_dir() and (place / "matches" / "matches.jsonl").is_file():
         return _of_run(place, dimension)
@@ -190,10 +193,10 @@ def _rest(turns: list[tuple[str, str]]) -> str:
     return "\n\n".join([first, *(f"User:\n{said}\n\nAssistant:\n{reply}" for said, reply in turns[1:])])
 
 
-def _of_answer_files(places: Sequence[Path]) -> ReviewSource:
+def _of_answer_files(places: Sequence[Path], prompt_file: Path | None) -> ReviewSource:
     """All pairs of models on every prompt that both answered."""
     files = [file for place in places for file in read_answer_file(place)]
-    collection = collect_answers(files)
+    collection = collect_answers(files, None if prompt_file is None else read_prompt_file(prompt_file))
     answers = {
         name: {key: Response(entrant_id=name, prompt_id=key, response_text=text) for key, text in mine.items()}
         for name, mine in collection.answers.items()

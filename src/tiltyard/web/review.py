@@ -40,7 +40,7 @@ def opened_desk(folder: Path) -> ReviewDesk:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ReviewProgress:
     """Where a person is in a review."""
 
     done: int
@@ -61,7 +61,7 @@ class Progress:
     """For an adjudicator: what each reviewer said of the item, by matchup: the choice as the adjudicator sees sides."""
 
 
-def progress_of(chooser: ReviewChooser, person: str, *, after: int = 0) -> Progress:
+def progress_of(chooser: ReviewChooser, person: str, *, after: int = 0) -> ReviewProgress:
     """Where a person is. Called in the writing thread; `after` counts items as done that are shown ahead."""
     log, rules = chooser.log, chooser.log.rules
     assert rules is not None
@@ -79,7 +79,7 @@ def progress_of(chooser: ReviewChooser, person: str, *, after: int = 0) -> Progr
             assert turn.choice is not None
             same = turn.model_a == here[0].model_a or turn.choice not in (Choice.A, Choice.B)
             others.append((turn.matchup_id, turn.choice if same else "B" if turn.choice is Choice.A else "A"))
-    return Progress(
+    return ReviewProgress(
         done=len(done) + after,
         left=max(0, len(left) - after),
         minutes=None if pace is None else pace * len(left) / 60.0,
@@ -119,7 +119,7 @@ async def review_page(request: Request) -> Response:
 
 
 async def _item(
-    request: Request, site: Site, desk: ReviewDesk, visitor: Visitor, matchup: ShownMatchup, progress: Progress
+    request: Request, site: Site, desk: ReviewDesk, visitor: Visitor, matchup: ShownMatchup, progress: ReviewProgress
 ) -> dict[str, Any]:
     """What the page of an item shows."""
     item = next(one for one in desk.review.record.items if one.item == matchup.prompt_id)
@@ -143,7 +143,7 @@ async def _item(
     return context
 
 
-def _done_page(request: Request, site: Site, progress: Progress) -> Response:
+def _done_page(request: Request, site: Site, progress: ReviewProgress) -> Response:
     token = site.visitors.token(request, PURPOSE)
     return site.page("review_done.html", {"progress": progress, "token": token, "votes": None}, here="vote")
 
