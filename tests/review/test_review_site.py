@@ -266,3 +266,38 @@ def test_what_comes_out_is_read_by_rate_compare_and_training(tmp_path: Path) -> 
     assert len(rows) == 25
     assert all(int(row["chosen"].split()[1]) == int(row["rejected"].split()[1]) - 1 for row in rows)
     assert agreement_sentence(result) == "everybody says the same of all 25 items that two people reviewed"
+
+
+def test_the_public_site_refuses_a_review_s_database(tmp_path: Path) -> None:
+    from tests import within
+
+    review = new_review(tmp_path, 2)
+    result = within.run(tmp_path, "arena", "serve", "--db", review.url, "--port", "8799")
+    assert result.returncode == 1
+    assert "Use `tiltyard review serve`." in result.stderr
+
+
+def test_the_commands_say_what_a_person_needs(tmp_path: Path) -> None:
+    import json
+
+    from tests import within
+
+    review = new_review(tmp_path, 4)
+    shown = within.run(tmp_path, "review", "status", str(review.folder), "--format", "json")
+    people = json.loads(shown.stdout)["people"]
+    assert [(one["name"], one["done"], one["left"]) for one in people] == [("ann", 0, 3), ("bob", 0, 3), ("cyd", 0, 2)]
+    assert {one["link"].rpartition("/")[2] for one in people} == {person.token for person in review.links.people}
+    again = within.run(
+        tmp_path, "review", "start", *(f"{m}.jsonl" for m in MODELS), "--people", "a,b", "--out", "review"
+    )
+    assert "is a review already" in again.stderr
+    for arguments, words in (
+        (("--people", "a", "--each", "2", "--out", "x"), "2 reviewers of 1"),
+        (("--people", "a,a", "--out", "x"), "named twice"),
+    ):
+        refused = within.run(tmp_path, "review", "start", *(f"{m}.jsonl" for m in MODELS), *arguments)
+        assert words in refused.stderr
+        assert not (tmp_path / "x").exists()
+    assert "is not a review's folder" in within.run(tmp_path, "review", "status", ".").stderr
+    none = within.run(tmp_path, "compare", *MODELS, "--in", "review")
+    assert "nobody has reviewed anything" in none.stderr

@@ -13,7 +13,7 @@ from tiltyard.arena.import_source import models_in, opened_source, read_answers
 from tiltyard.bank import AnswerKind
 from tiltyard.bank.answer_files import collect_answers, read_answer_file, read_prompt_file
 from tiltyard.bank.prompts import read_objects, read_prompts
-from tiltyard.bank.responses import Response
+from tiltyard.bank.responses import Response, for_people
 from tiltyard.battles.conversations import Dialogue, read_dialogue
 from tiltyard.battles.reading import read_battles
 from tiltyard.errors import BankError, OptionError
@@ -223,12 +223,12 @@ def _pairs(prompts: dict[str, str], answers: dict[str, dict[str, Response]], res
     for prompt_id, text in prompts.items():
         there = [name for name in answers if prompt_id in answers[name]]
         for first, second in itertools.combinations(there, 2):
-            pair = answers[first][prompt_id], answers[second][prompt_id]
-            for one in pair:
-                if one.transcript and one.answer_kind is not AnswerKind.TEXT:
-                    raise OptionError(f"the answer of {one.entrant_id} to {prompt_id} is a file and a transcript.")
+            pair = tuple(
+                for_people(one) if one.answer_kind is AnswerKind.TEXT else one
+                for one in (answers[first][prompt_id], answers[second][prompt_id])
+            )
             if pair[0].answer_kind is pair[1].answer_kind:
-                result.candidates.append(Candidate(prompt_id, first, second, text, pair))
+                result.candidates.append(Candidate(prompt_id, first, second, text, (pair[0], pair[1])))
     if not result.candidates:
         raise OptionError("no prompt was answered by two models in the same kind. Check the ids of the prompts.")
     return result

@@ -32,6 +32,7 @@ from tiltyard.arena.units import SECOND
 from tiltyard.arena.vote_effect import Effect, PairVotes, effect_of, pair_votes
 from tiltyard.arena.voting import Gone, MatchupStatus, NotInvited, NotYours, shows_names
 from tiltyard.bank import AnswerKind
+from tiltyard.bank.responses import read_steps
 from tiltyard.pages.escaping import Html
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
@@ -45,6 +46,17 @@ START = "start"
 LONG_CHARACTERS = 700
 LONG_LINES = 10
 """From this length on a text may not fit its box, and can be expanded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStep:
+    """A step of an agent's transcript: folded, but for the last one. What tools get and give is shown as it is."""
+
+    number: int
+    heading: str
+    html: Html | None
+    body: str
+    words: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,8 @@ class Shown:
     """Where the file is, if it is not a text; `html` is then a description, or empty."""
     played_seconds: int = 0
     """How long a sound or film is played before the vote."""
+    steps: tuple[ShownStep, ...] = ()
+    """The steps of an agent's transcript, in place of `html`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +252,19 @@ async def shown(text: str) -> Shown:
 
 
 async def shown_answer(text: str) -> Shown:
-    """An answer as the page shows it, its reasoning apart."""
+    """An answer as the page shows it, its reasoning or the steps of its transcript apart."""
+    if steps := read_steps(text):
+        told = [
+            ShownStep(
+                step.number,
+                step.heading,
+                None if step.is_tool else await _html(step.body),
+                step.body,
+                count_words(step.body),
+            )
+            for step in steps
+        ]
+        return Shown(Html(""), count_words(text), is_long=False, is_plain=False, is_empty=False, steps=tuple(told))
     reasoning, answer = split_reasoning(text)
     made = await shown(answer)
     if not reasoning:
