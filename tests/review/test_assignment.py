@@ -147,6 +147,49 @@ def test_a_vote_that_was_taken_back_comes_first_again_and_nobody_else_gets_it() 
     assert team.chooser.log.turns[again].item == item
 
 
+@given(st.lists(st.tuples(st.sampled_from(["p0", "p1", "p2", "p3"]), st.booleans(), st.booleans()), max_size=40))
+def test_several_processes_with_plans_of_different_moments_agree(acts: list[tuple[str, bool, bool]]) -> None:
+    people = ["p0", "p1", "p2", "p3"]
+    team = Team(6, people, 2)
+    other = ReviewChooser()
+    for item in range(6):
+        other.note(e.Event(0, e.PromptAdded(prompt_id=f"i{item}", text="?")))
+        for model in "xy":
+            other.note(e.Event(0, e.ResponseAdded(response_id="", model=model, prompt_id=f"i{item}", text="")))
+    other.note(e.Event(0, e.ReviewSet(each=2, reviewers=tuple(people))))
+    first, turns = team.chooser, 0
+    for person, here, leaves in acts:
+        asked, follows = (first, other) if here else (other, first)
+        follows.assignment.plan()  # each has a plan of its own moment
+        team.chooser = asked
+        try:
+            chosen = asked(team.state, team.rng, SeenMatchups(voter=person))
+        except NothingLeft:
+            continue
+        turns += 1
+        name = f"m{turns}"
+        models = [model.model for model in team.state.catalog.models]
+        served = e.MatchupServed(
+            matchup_id=name,
+            voter=person,
+            prompt_id=team.state.catalog.prompts[chosen.prompt].prompt_id,
+            model_a=models[chosen.a],
+            model_b=models[chosen.b],
+            response_a="",
+            response_b="",
+            lane=chosen.lane,
+            reason="",
+            probability=1.0,
+            seed=0,
+            expires_at=0,
+        )
+        after = e.Skipped(matchup_id=name) if leaves else e.Voted(matchup_id=name, choice=e.Choice.A)
+        for body in (served, after):
+            asked.note(e.Event(turns, body))
+            follows.note(e.Event(turns, body))
+        assert max(team.counted().values(), default=0) <= 2
+
+
 def test_an_adjudicator_gets_what_reviewers_disagree_on_once_all_have_spoken() -> None:
     team = Team(3, ["p0", "p1"], 2, ("lead",))
     assert team.serve("lead") is None

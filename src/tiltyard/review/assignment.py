@@ -168,6 +168,8 @@ class Assignment:
             item = self.log.turns[body.matchup_id].item
             if item in mine:
                 mine.remove(item)
+            else:
+                self._plan = None  # another process served it, by a plan that was made at another moment
 
     def left(self, person: str) -> list[int]:
         """The items that a person is still to say something of, in the order in which they are served.
