@@ -285,7 +285,8 @@ def test_the_commands_say_what_a_person_needs(tmp_path: Path) -> None:
     review = new_review(tmp_path, 4)
     shown = within.run(tmp_path, "review", "status", str(review.folder), "--format", "json")
     people = json.loads(shown.stdout)["people"]
-    assert [(one["name"], one["done"], one["left"]) for one in people] == [("ann", 0, 3), ("bob", 0, 3), ("cyd", 0, 2)]
+    assert [one["name"] for one in people] == ["ann", "bob", "cyd"]
+    assert sorted((one["done"], one["left"]) for one in people) == [(0, 2), (0, 3), (0, 3)]
     assert {one["link"].rpartition("/")[2] for one in people} == {person.token for person in review.links.people}
     again = within.run(
         tmp_path, "review", "start", *(f"{m}.jsonl" for m in MODELS), "--people", "a,b", "--out", "review"
