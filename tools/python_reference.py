@@ -26,7 +26,8 @@ FURTHER = {
     "tiltyard.arena": """policy.Policy policy.read_policy service.Arena board.live_board board.LiveBoard board.BoardRow
         offline.offline_board offline.OfflineRow simulation.simulate simulation.SimulationSettings
         simulation.SimulationResult store.Store store.verify.verify voting.NotYours voting.ChoiceDiffers voting.Gone
-        voting.TooLate voting.NoVote voting.NothingToRender reasons.BadReason voting.NotInvited voting.TooBusy
+        voting.TooLate voting.NoVote voting.NothingToRender reasons.BadReason voting.NotInvited voting.NothingLeft
+        voting.ReviewClosed voting.TooBusy
         voting.TooMany""",
     "tiltyard.web": "settings.SiteSettings app.create_app serving.serve",
     "tiltyard.errors": """TiltyardError BattleError BadRow NoBattles ScoreError RatingError NotConnected

@@ -45,7 +45,7 @@ OF_MATCHUPS: Final = frozenset({"matchup_served", "voted", "revealed", "skipped"
 """The kinds whose label has the id of a matchup."""
 
 LABELLED: Final = OF_MATCHUPS | {
-    *("settings_changed", "phase_changed", "model_added", "model_enabled", "model_disabled"),
+    *("settings_changed", "phase_changed", "review_set", "model_added", "model_enabled", "model_disabled"),
     *("prompt_added", "prompt_enabled", "prompt_disabled", "prompt_reserved"),
     *("excluded", "restored"),
 }

@@ -34,6 +34,8 @@ UNRENDERED = ("A", "B", "AB")
 
 TEXT_IS_SHOWN = "the answers of this matchup are texts, which can always be shown. Vote A, B, TIE or BOTH_BAD."
 
+NAMES_LATER = "this review shows who wrote the answers when it is closed."
+REVIEW_OVER = "this review is closed. Thank you; there is nothing more to do."
 NO_SUCH_MATCHUP = "there is no such matchup for this voter. Ask for one."
 
 
@@ -168,7 +170,8 @@ class _WithReceipt(MatchupCommand[Receipt]):
 
     def reply(self, ballot: Ballot, now: int, state: ArenaState) -> Receipt:
         assert ballot.choice is not None
-        if not voting.shows_names(ballot.status, ballot.undo_until, now):
+        is_over = state.review is not None and state.review.closed
+        if not is_over and not voting.shows_names(ballot.status, ballot.undo_until, now):
             return Receipt(matchup_id=ballot.id, choice=ballot.choice, undo_until=ballot.undo_until)
         a, b = state.catalog.models[ballot.a], state.catalog.models[ballot.b]
         names = Names(model_a=a.model, model_b=b.model, display_a=a.display_name, display_b=b.display_name)
@@ -209,39 +212,44 @@ class SubmitVote(_WithReceipt):
         self.unrendered = unrendered
 
     def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
-        """Count the vote, or refuse it."""
+        """Count the vote, or refuse it. In a review names are held back, whatever was asked for."""
+        if (over := _review_is_over(ballot, state)) is not None:
+            return over
+        reveal = self.reveal and not (state.review is not None and state.review.holds_names)
         seconds, block, choice = state.policy.undo_seconds, self.block_key, self.choice
         if choice is None:
             if state.catalog.kind(ballot.prompt) == AnswerKind.TEXT:
                 return voting.Decision(ballot, refusal=voting.NothingToRender(TEXT_IS_SHOWN))
             choice = voting.choice_if_unrendered(self.unrendered, state.policy.bank.unrendered_counts)
         return voting.vote(
-            ballot, choice, now, reveal=self.reveal, undo_seconds=seconds, block=block, unrendered=self.unrendered
+            ballot, choice, now, reveal=reveal, undo_seconds=seconds, block=block, unrendered=self.unrendered
         )
 
 
 class RevealNames(_WithReceipt):
     """Show the names of a vote, which is final from then on."""
 
-    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
-        """Make the vote final."""
+    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
+        """Make the vote final, unless a review holds its names back."""
+        if state.review is not None and state.review.holds_names:
+            return voting.Decision(ballot, refusal=voting.NoVote(NAMES_LATER))
         return voting.reveal(ballot, now)
 
 
 class SkipMatchup(_WithoutReply):
     """Skip a matchup."""
 
-    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
+    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
         """Close the matchup without a vote."""
-        return voting.skip(ballot, now)
+        return _review_is_over(ballot, state) or voting.skip(ballot, now)
 
 
 class UndoVote(_WithoutReply):
     """Undo a recent vote whose names were held back."""
 
-    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
+    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
         """Undo the vote, or refuse."""
-        return voting.undo(ballot, now)
+        return _review_is_over(ballot, state) or voting.undo(ballot, now)
 
 
 class ReportAnswer(_WithoutReply):
@@ -271,7 +279,13 @@ class ExplainVote(_WithoutReply):
         except reasons.BadReason as refusal:
             return voting.Decision(ballot, refusal=refusal)
         digest = reasons.comment_digest(self.salt, self.comment) if self.comment else ""
-        return voting.explain(ballot, tags, digest, now)
+        return voting.explain(ballot, tags, digest, now, in_review=state.review is not None)
+
+
+def _review_is_over(ballot: Ballot, state: ArenaState) -> Decision | None:
+    if state.review is None or not state.review.closed:
+        return None
+    return voting.Decision(ballot, refusal=voting.ReviewClosed(REVIEW_OVER))
 
 
 class CloseExpired(Command[int]):

@@ -34,9 +34,11 @@ class Choice(enum.StrEnum):
 
 _OUTCOMES = {Choice.A: Outcome.A, Choice.B: Outcome.B, Choice.TIE: Outcome.TIE, Choice.BOTH_BAD: Outcome.BOTH_BAD}
 
-Lane = Literal["coverage", "contender", "uncertainty", "exploration", "legacy", "imported"]
+Lane = Literal["coverage", "contender", "uncertainty", "exploration", "legacy", "imported", "review", "adjudication"]
 LANES: tuple[Lane, ...] = ("coverage", "contender", "uncertainty", "exploration")
-"""The lanes of the policy; `legacy` is the earlier matchmaking, which phase 1 keeps, and `imported` is none of ours."""
+"""The lanes of the policy; `legacy` is the earlier matchmaking, which phase 1 keeps, and `imported` is none of ours.
+
+In a review, `review` is a reviewer's turn and `adjudication` that of whoever decides where reviewers disagree."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
@@ -53,6 +55,28 @@ class PhaseChanged(Body, frozen=True, kw_only=True, tag="phase_changed"):
     """The arena moved to another phase of the rollout."""
 
     phase: int
+
+
+class ReviewSet(Body, frozen=True, kw_only=True, tag="review_set"):
+    """The arena is a review: a team says of each prompt, which is an item, which of its two answers is better."""
+
+    each: int
+    """How many reviewers every item gets."""
+    reviewers: tuple[str, ...]
+    """The voters' keys of those who review now."""
+    adjudicators: tuple[str, ...] = ()
+    """The keys of those who decide where reviewers disagree."""
+    names: Literal["after_close", "after_vote"] = "after_close"
+    """When a reviewer learns who wrote the answers."""
+    seed: int = 0
+    """Seed of the assignment."""
+    closed: bool = False
+    """Whether the review is over: nothing is served or voted on, and names are shown."""
+
+    @property
+    def holds_names(self) -> bool:
+        """Whether nobody is told a name now."""
+        return self.names == "after_close" and not self.closed
 
 
 class ModelAdded(Body, frozen=True, kw_only=True, omit_defaults=True, tag="model_added"):
@@ -239,6 +263,7 @@ class Restored(Body, frozen=True, kw_only=True, tag="restored"):
 AnyBody = (
     SettingsChanged
     | PhaseChanged
+    | ReviewSet
     | ModelAdded
     | ModelEnabled
     | ModelDisabled

@@ -30,7 +30,7 @@ from tiltyard.arena.store.reading import prompt_texts as all_prompt_texts
 from tiltyard.arena.store.reading import texts_of_answers
 from tiltyard.bank import AnswerKind, Response
 from tiltyard.bank.prompts import read_text_prompts
-from tiltyard.bank.responses import require_text
+from tiltyard.bank.responses import for_people, require_text
 from tiltyard.errors import BankError, OptionError
 
 AT_ONCE = 500
@@ -260,6 +260,7 @@ def _plan_answers(
     """Answers that are new or have changed. Their ids are random: a fingerprint would tell who wrote a known text."""
     for prompt_id, response in read_answers(folder, name).items():
         if response.answer_kind is AnswerKind.TEXT:
+            response = for_people(response)
             require_text(response, "an arena")
         if prompt_id not in known:
             plan.strangers[prompt_id] += 1

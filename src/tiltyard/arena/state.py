@@ -43,7 +43,8 @@ class ArenaState:
     """Everything that matchmaking, boards and validity need, updated event by event.
 
     `votes` keeps the votes. `seq` is the last event applied, `at` its time, and `latest` the latest time of any event:
-    the clocks of several hosts differ. `excluded` are the matchups whose votes do not count.
+    the clocks of several hosts differ. `excluded` are the matchups whose votes do not count; `review` is set if it
+    is a team's review.
     """
 
     def __init__(self, votes: VoteBook | None = None) -> None:
@@ -57,6 +58,7 @@ class ArenaState:
         self.tallies = Tallies()
         self.schedule = Schedule(self.policy.window_matchups, self.policy.diversity_last)
         self.excluded: set[str] = set()
+        self.review: e.ReviewSet | None = None
         self._shown: Ratings | None = None
         self._ratings: Ratings | None = None
 
@@ -131,6 +133,11 @@ def _settings_changed(state: ArenaState, seq: int, event: e.Event) -> None:  # n
 def _phase_changed(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
     assert isinstance(event.body, e.PhaseChanged)
     state.phase = event.body.phase
+
+
+def _review_set(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
+    assert isinstance(event.body, e.ReviewSet)
+    state.review = event.body
 
 
 def _catalog_changed(state: ArenaState, seq: int, event: e.Event) -> None:
@@ -247,6 +254,7 @@ def _count(state: ArenaState, vote: CastVote, sign: int) -> None:
 _HANDLERS: dict[type[e.Body], Callable[[ArenaState, int, e.Event], None]] = {
     e.SettingsChanged: _settings_changed,
     e.PhaseChanged: _phase_changed,
+    e.ReviewSet: _review_set,
     e.ModelAdded: _catalog_changed,
     e.PromptAdded: _catalog_changed,
     e.ResponseAdded: _catalog_changed,

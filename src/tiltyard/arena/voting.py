@@ -41,6 +41,14 @@ class NoVote(ArenaError):
     """There is no vote yet whose names could be shown."""
 
 
+class NothingLeft(ArenaError):
+    """A reviewer has done all that is theirs to do now."""
+
+
+class ReviewClosed(ArenaError):
+    """The review is over: nothing is served or voted on any more."""
+
+
 class NotInvited(ArenaError):
     """The arena is closed, and this visitor has no valid invitation."""
 
@@ -186,8 +194,13 @@ def undo(ballot: Ballot, now: int) -> Decision:
     return Decision(_closed(ballot, MatchupStatus.UNDONE, now, ballot.choice), e.Undone(matchup_id=ballot.id))
 
 
-def explain(ballot: Ballot, tags: tuple[str, ...], comment: str, now: int) -> Decision:
-    """Say why. Only the voter of a final vote can, whose names were shown; `comment` is a digest."""
+def explain(ballot: Ballot, tags: tuple[str, ...], comment: str, now: int, *, in_review: bool = False) -> Decision:
+    """Say why. Only the voter of a final vote can, whose names were shown; `comment` is a digest.
+
+    In a review names are held back, so also a vote that can be undone is explained, and why one cannot judge.
+    """
+    if in_review and ballot.status in (MatchupStatus.VOTED, MatchupStatus.SKIPPED):
+        return Decision(ballot, e.Explained(matchup_id=ballot.id, tags=tags, comment=comment))
     if ballot.status is not MatchupStatus.VOTED:
         refusal = _gone(ballot) if ballot.status is not MatchupStatus.OPEN else NoVote(f"vote on {ballot.id} first.")
         return Decision(ballot, refusal=refusal)

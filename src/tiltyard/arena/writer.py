@@ -41,7 +41,7 @@ from tiltyard.arena.commands import (
 )
 from tiltyard.arena.events import AnyBody, Event, Expired, MatchupServed, PromptAdded, ResponseAdded
 from tiltyard.arena.limits import Limiter
-from tiltyard.arena.matchmaking import Chooser, Matchmaker, SeenMatchups, prompt_for_pair, served_event
+from tiltyard.arena.matchmaking import Chooser, FollowsLog, Matchmaker, SeenMatchups, prompt_for_pair, served_event
 from tiltyard.arena.randomness import random_seed
 from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.schedule import Reserved
@@ -99,6 +99,8 @@ class Writer:
     ) -> None:
         self._store = store
         self._chooser = chooser
+        given: object = chooser
+        self._follower = given if isinstance(given, FollowsLog) else None
         self._again = chooser.prompt_for_pair if isinstance(chooser, Matchmaker) else prompt_for_pair
         self._now = now
         self._rng = rng
@@ -245,6 +247,11 @@ class Writer:
         self._waiting = WaitingPairs()
         with self._store.database.read() as connection:
             self._state, self._hash = load_state(connection)
+            if self._follower is not None:
+                self._follower.begin()
+                for page in log.pages(connection, 0, self._state.seq):
+                    for event in page.events:
+                        self._follower.note(event)
 
     def _follow(self) -> None:
         """Catch up without the lock."""
@@ -270,6 +277,8 @@ class Writer:
     def _note(self, event: Event, state: ArenaState) -> None:
         """Remember what a voter has seen, and which pairs wait."""
         body = event.body
+        if self._follower is not None:
+            self._follower.note(event)
         if not isinstance(body, MatchupServed):
             self._waiting.close(body, event.at)
             return
@@ -464,7 +473,7 @@ class _Group:
         voters = {command.voter for command in serves}
         missing = [voter for voter in voters if voter not in seen or not waiting.knows_session(voter)]
         for voter, past in matchups.past_of_voters(connection, missing).items() if missing else ():
-            seen[voter] = known = SeenMatchups()
+            seen[voter] = known = SeenMatchups(voter=voter)
             for one in past:
                 known.note((*one.shown.pair, one.shown.prompt), one.shown.at)
             waiting.enter_session(voter, rules, [one for one in past if one.shown.block])

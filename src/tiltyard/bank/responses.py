@@ -194,6 +194,51 @@ def _short(name: str) -> str:
     return line if len(line) <= _LONGEST_NAME else f"{line[:_LONGEST_NAME]}…"
 
 
+PEOPLE_CHARACTERS = 400_000
+"""The most characters of a transcript that people are shown: steps are folded, so more than a judge gets."""
+
+_RENDERED = re.compile(r"Transcript of [0-9,]+ steps(?:, [0-9,]+ characters cut where marked)?\.\n\n")
+_STEP = re.compile(r"^\[([0-9]+)\] ([^\n]+):\n", re.MULTILINE)
+
+
+class TranscriptStep(msgspec.Struct, frozen=True):
+    """A step of a transcript as people read it."""
+
+    number: int
+    heading: str
+    body: str
+
+    @property
+    def is_tool(self) -> bool:
+        """Whether a tool is called, or answers."""
+        return " calls " in self.heading or self.heading.endswith(" returns")
+
+
+def read_steps(text: str) -> list[TranscriptStep]:
+    """The steps of a text that `render_transcript` made; none of any other text."""
+    begin = _RENDERED.match(text)
+    if begin is None:
+        return []
+    marks: list[re.Match[str]] = []
+    for mark in _STEP.finditer(text, begin.end()):
+        last = int(marks[-1][1]) if marks else 0
+        if int(mark[1]) == last + 1 or (int(mark[1]) > last and " steps cut …]" in text[: mark.start()]):
+            marks.append(mark)
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    return [
+        TranscriptStep(int(mark[1]), mark[2], text[mark.end() : end].removesuffix("\n\n"))
+        for mark, end in zip(marks, ends, strict=True)
+    ]
+
+
+def for_people(response: Response) -> Response:
+    """The answer as people are shown it: a transcript becomes a text of numbered steps."""
+    if not response.transcript:
+        return response
+    text = render_transcript(response.transcript, PEOPLE_CHARACTERS, final_answer=response.response_text).text
+    return msgspec.structs.replace(response, response_text=text, transcript=msgspec.UNSET)
+
+
 TAIL_BYTES = 1 << 16
 """The end of a file is looked for in steps of this size."""
 

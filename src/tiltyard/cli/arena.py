@@ -311,6 +311,10 @@ def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, *
 
     sockets = bound_sockets(host, port)
     with Arena.open(db) as arena:
+        if arena.read(lambda state: state.review) is not None:
+            raise OptionError(
+                "this is the database of a review, which has no public pages. Use `tiltyard review serve`."
+            )
         texts: dict[str, str] = {name: site_texts.site_text(arena.store, name) for name in site_texts.LONGEST}
         for line in hide_self_naming(arena):
             note(line)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tiltyard.cli.options import with_options
-from tiltyard.cli.output import THE_ANSWER_IS_NO, deliver, working
+from tiltyard.cli.output import THE_ANSWER_IS_NO, deliver, note, working
 from tiltyard.cli.scores import answers_text, score_answers
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import DifferenceOptions, ReadingOptions, RunsOptions, SelectionOptions, options_of
@@ -274,6 +274,8 @@ def read_places(places: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
     """Battles from files, or from one arena's database with its prompt texts and what its board clusters by."""
     if not all(place.strip() for place in places):
         raise OptionError("--in is empty: give a file of battles, a run folder, or an arena's database.")
+    if any((Path(place) / "review.json").is_file() for place in places):
+        return _read_review(places)
     databases = [place for place in places if place.startswith(("sqlite:", "postgresql:", "postgres:"))]
     if not databases:
         return list(places), {}
@@ -288,3 +290,25 @@ def read_places(places: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
 
     with open_export(databases[0]) as export:
         return list(export.rows), {"texts": export.texts, "cluster": export.cluster}
+
+
+def _read_review(places: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
+    """The battles of a review. Its reviewers are a fixed panel, so what varies is the prompts."""
+    if len(places) > 1:
+        raise OptionError(
+            "a review's folder stands alone: export it (`tiltyard review export`) to join it with others."
+        )
+    from tiltyard.cli.arena_options import need_arena
+
+    need_arena()
+    from tiltyard.review.desk import open_review
+    from tiltyard.review.results import ReviewResult, battle_rows
+
+    result = ReviewResult.of(open_review(Path(places[0])))
+    rows = list(battle_rows(result))
+    if not rows:
+        raise OptionError(
+            f"nobody has reviewed anything in {places[0]} yet. `tiltyard review status` says who is where."
+        )
+    note(f"for these {result.panel} reviewers; --cluster prompt,voter is for other reviewers like them")
+    return rows, {"cluster": "prompt"}

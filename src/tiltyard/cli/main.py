@@ -33,6 +33,7 @@ The three jobs
   tiltyard run CONFIG --mode pilot   judge the answers of several models
   tiltyard place --help              place one new model among human votes
   tiltyard arena --help              a live arena where people vote blind
+  tiltyard review --help             a team's own blind verdicts, agreement
 
 Around them
   tiltyard battles check FILE        valid? also `stats`, `convert`, `draw`
@@ -85,6 +86,7 @@ COMMANDS = {
     "mcp": "mcp.mcp_command",
     "judge": "judge.app",
     "arena": "arena.app",
+    "review": "review.app",
 }
 """Every command, and where it is: a module of this folder, and a function or a group of further commands in it."""
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from types import ModuleType
 
 import msgspec
 from starlette.applications import Starlette
@@ -18,7 +19,7 @@ from starlette.routing import Route
 
 from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.service import Arena
-from tiltyard.arena.store import site_texts
+from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.reading import KindCounts
 from tiltyard.arena.vote_effect import FirstEffects
 from tiltyard.errors import ArenaError
@@ -35,6 +36,7 @@ from tiltyard.web import (
     shown,
     vote,
 )
+from tiltyard.web import review as review_pages
 from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure, Refusals, answer_error
 from tiltyard.web.guard import BoundedPages, Guard
@@ -43,7 +45,7 @@ from tiltyard.web.page_cache import FITS_OF_ONE, FITS_WAITING, PageCache
 from tiltyard.web.rendering import static_files
 from tiltyard.web.settings import SiteSettings
 from tiltyard.web.shown import ShownLinks
-from tiltyard.web.site import Site, site_of
+from tiltyard.web.site import ReviewDesk, Site, site_of
 from tiltyard.web.visitors import Visitors
 
 ROBOTS = """User-agent: *
@@ -76,22 +78,28 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             here, follows = arena, observatory
+            desk = None if settings.review is None else review_pages.opened_desk(settings.review)
             if here is None:
-                here = await asyncio.to_thread(Arena.open, settings.db)
+                chooser = None if desk is None else desk.chooser
+                here = await asyncio.to_thread(lambda: Arena(Store.open(settings.db), chooser=chooser))
                 stack.push_async_callback(asyncio.to_thread, here.close)
             if follows is None:
                 follows = Observatory(settings.db)
                 stack.push_async_callback(asyncio.to_thread, follows.close)
                 await asyncio.to_thread(follows.start)
-            app.state.site = site = await asyncio.to_thread(_site, settings, here, follows, app.state.refusals)
+            app.state.site = site = await asyncio.to_thread(_site, settings, here, follows, app.state.refusals, desk)
             stack.callback(site.prepared.close)
             stack.callback(site.parts.close)
             app.state.exports, app.state.witness_files = api.Exports(), heads.WitnessFiles()
             stack.callback(app.state.witness_files.close)
             yield
 
+    parts: tuple[ModuleType, ...]
     parts = (vote, shown, sharing, board_pages, pages, heads, health, admin, admin_import, admin_settings)
-    routes = [*(call.route for call in CALLS), *(route for part in parts for route in part.ROUTES), *ROUTES]
+    if settings.review is not None:
+        parts = (review_pages, shown, health)
+    calls = CALLS if settings.review is None else review_pages.CALLS
+    routes = [*(call.route for call in calls), *(route for part in parts for route in part.ROUTES), *ROUTES]
     counts: Counter[tuple[str, str, int]] = Counter()
     app = Starlette(
         routes=routes,
@@ -109,7 +117,9 @@ async def _handle(request: Request, error: Exception) -> Response:
     return answer_error(request, error)
 
 
-def _site(settings: SiteSettings, arena: Arena, observatory: Observatory, refusals: Refusals) -> Site:
+def _site(
+    settings: SiteSettings, arena: Arena, observatory: Observatory, refusals: Refusals, desk: ReviewDesk | None
+) -> Site:
     if not settings.secret:
         settings = replace(settings, secret=site_texts.secret(arena.store))
     observatory.hand_over(arena.choose_by)
@@ -124,12 +134,14 @@ def _site(settings: SiteSettings, arena: Arena, observatory: Observatory, refusa
         FirstEffects(),
         ShownLinks(settings.secret),
         PageCache(1, FITS_WAITING, FITS_OF_ONE),
+        desk,
     )
 
 
 async def document(request: Request) -> Response:
     """The description of the JSON interface."""
-    body = msgspec.json.encode(openapi(CALLS, site_of(request).settings.title))
+    settings = site_of(request).settings
+    body = msgspec.json.encode(openapi(CALLS if settings.review is None else review_pages.CALLS, settings.title))
     return Response(body, media_type="application/json")
 
 

@@ -16,7 +16,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tiltyard.arena.reasons import BadReason
-from tiltyard.arena.voting import ChoiceDiffers, Gone, NothingToRender, NotInvited, NotYours, NoVote, TooLate, TooMany
+from tiltyard.arena.voting import (
+    ChoiceDiffers,
+    Gone,
+    NothingLeft,
+    NothingToRender,
+    NotInvited,
+    NotYours,
+    NoVote,
+    ReviewClosed,
+    TooLate,
+    TooMany,
+)
 from tiltyard.errors import ArenaError, StoreError
 
 RETRY_SECONDS = 5
@@ -95,8 +106,10 @@ def failure_of(error: Exception) -> Failure:
             return Failure(403, "not_invited", message)
         case ChoiceDiffers():
             return Failure(409, "choice_differs", message)
-        case Gone():
+        case Gone() | ReviewClosed():
             return Failure(410, "gone", message)
+        case NothingLeft():
+            return Failure(404, "nothing_left", message)
         case TooLate():
             return Failure(409, "too_late", message)
         case NoVote():

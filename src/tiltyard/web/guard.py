@@ -52,7 +52,7 @@ FRAMED_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
 NOT_KEPT = (b"cache-control", b"no-store")
 
-PERSONAL = re.compile(r"/(me|votes|shown|invited|admin|api/v1/matchups)(/|\Z)")
+PERSONAL = re.compile(r"/(me|votes|shown|invited|review|admin|api/v1/matchups)(/|\Z)")
 """Addresses that matter to one visitor only: no search engine should list them."""
 
 NOT_LISTED = (b"x-robots-tag", b"noindex")

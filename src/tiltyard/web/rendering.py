@@ -87,6 +87,8 @@ class SiteFacts:
     public_url: str = ""
     """Where the site is, if it was told: addresses outside its pages, such as pictures to share, start with it."""
     version: str = __version__
+    review: bool = False
+    """Whether it is the site of a team's review, which has no board."""
 
 
 def render(template: str, site: SiteFacts, context: Mapping[str, Any], *, here: str = "") -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -53,6 +54,8 @@ class SiteSettings:
     longest_wait: float = 2.0
     """Seconds: a new matchup that has waited longer for the writer is refused with 503, a vote at five times as long:
     `--longest-wait`."""
+    review: Path | None = None
+    """The folder of the review that the site is for: `review serve`. Only its pages are there then."""
 
     def __post_init__(self) -> None:
         trusted_networks(self.trusted_proxies)

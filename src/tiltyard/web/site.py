@@ -21,7 +21,17 @@ from tiltyard.web.settings import SiteSettings
 from tiltyard.web.visitors import Visitors
 
 if TYPE_CHECKING:
+    from tiltyard.review.assignment import ReviewChooser
+    from tiltyard.review.desk import Review
     from tiltyard.web.shown import ShownLinks
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewDesk:
+    """A review that is served: its folder, and the chooser, which belongs to the writing thread."""
+
+    review: Review
+    chooser: ReviewChooser
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +48,15 @@ class Site:
     shown_links: ShownLinks
     parts: PageCache
     """Responses that take a fit: boards of parts of the votes, comparisons. One at a time, apart from all others."""
+    review: ReviewDesk | None = None
+    """The review that the site is for."""
 
     def facts(self, snapshot: Snapshot | None = None) -> SiteFacts:
         """The shared frame of every page, by the snapshot that the page shows."""
         try:
             snapshot = snapshot or self.observatory.snapshot
         except ArenaError:
-            return SiteFacts(self.settings.title, notice=self.settings.notice)
+            return SiteFacts(self.settings.title, notice=self.settings.notice, review=self.review is not None)
         return SiteFacts(
             self.settings.title,
             snapshot.seq,
@@ -52,6 +64,7 @@ class Site:
             self.settings.notice,
             blind=snapshot.blind,
             public_url=(self.settings.public_url or "").rstrip("/"),
+            review=self.review is not None,
         )
 
     def page(

@@ -158,6 +158,7 @@ class Visitors:
         """A matchup: the open one again, if the visitor has as many open as the policy allows."""
         quotas, block = self.quotas(visitor, "matchup"), self.block(visitor)
         most = self._policy().limits.open_matchups if self._settings.rate_limit else 0
+        most = most if self._settings.review is None else 1
         return await self._engine.run(ServeMatchup(visitor.voter, quotas, block=block, open_at_most=most))
 
     async def forget(self, request: Request) -> bool:

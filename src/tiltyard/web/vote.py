@@ -32,6 +32,7 @@ from tiltyard.arena.units import SECOND
 from tiltyard.arena.vote_effect import Effect, PairVotes, effect_of, pair_votes
 from tiltyard.arena.voting import Gone, MatchupStatus, NotInvited, NotYours, shows_names
 from tiltyard.bank import AnswerKind
+from tiltyard.bank.responses import read_steps
 from tiltyard.pages.escaping import Html
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
@@ -45,6 +46,17 @@ START = "start"
 LONG_CHARACTERS = 700
 LONG_LINES = 10
 """From this length on a text may not fit its box, and can be expanded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStep:
+    """A step of an agent's transcript: folded, but for the last one. What tools get and give is shown as it is."""
+
+    number: int
+    heading: str
+    html: Html | None
+    body: str
+    words: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,8 @@ class Shown:
     """Where the file is, if it is not a text; `html` is then a description, or empty."""
     played_seconds: int = 0
     """How long a sound or film is played before the vote."""
+    steps: tuple[ShownStep, ...] = ()
+    """The steps of an agent's transcript, in place of `html`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +111,7 @@ async def vote_page(request: Request) -> Response:
     waiting = await asyncio.to_thread(open_matchup, store, visitor.voter, site.engine.arena.now())
     token = site.visitors.token(request, PURPOSE)
     matchup = waiting or await site.visitors.serve(visitor)
-    context = {**await _texts(site, matchup), "matchup_id": matchup.matchup_id, "token": token}
+    context = {**await texts_of(site, matchup), "matchup_id": matchup.matchup_id, "token": token}
     context["first_visit"] = not await asyncio.to_thread(has_voted, store, visitor.voter)
     context["long_words"] = site.observatory.snapshot.policy.ballot.long_words
     return site.page("vote.html", context, here="vote")
@@ -210,7 +224,7 @@ async def vote_result(request: Request) -> Response:
     if matchup.status not in (MatchupStatus.VOTED, MatchupStatus.UNDONE):
         raise Gone(f"matchup {matchup.matchup_id} was not voted on in time, or skipped. Ask for another.")
     token, now = site.visitors.token(request, PURPOSE), site.engine.arena.now()
-    context = {**await _texts(site, matchup), "matchup_id": matchup.matchup_id, "token": token}
+    context = {**await texts_of(site, matchup), "matchup_id": matchup.matchup_id, "token": token}
     context |= {"choice": matchup.choice, "unrendered": matchup.unrendered}
     if matchup.status is MatchupStatus.UNDONE:
         return site.page("vote_undone.html", context, here="vote")
@@ -238,7 +252,19 @@ async def shown(text: str) -> Shown:
 
 
 async def shown_answer(text: str) -> Shown:
-    """An answer as the page shows it, its reasoning apart."""
+    """An answer as the page shows it, its reasoning or the steps of its transcript apart."""
+    if steps := read_steps(text):
+        told = [
+            ShownStep(
+                step.number,
+                step.heading,
+                None if step.is_tool else await _html(step.body),
+                step.body,
+                count_words(step.body),
+            )
+            for step in steps
+        ]
+        return Shown(Html(""), count_words(text), is_long=False, is_plain=False, is_empty=False, steps=tuple(told))
     reasoning, answer = split_reasoning(text)
     made = await shown(answer)
     if not reasoning:
@@ -362,7 +388,7 @@ async def _asked(request: Request) -> tuple[str, Visitor, Mapping[str, str]]:
     return form.get("matchup_id", ""), await visitors.returning(request), form
 
 
-async def _texts(site: Site, matchup: ShownMatchup | ServedMatchup) -> dict[str, Any]:
+async def texts_of(site: Site, matchup: ShownMatchup | ServedMatchup) -> dict[str, Any]:
     """The prompt and both answers as the page shows them, and whether either of the answers has reasoning."""
     a, b = await shown_answer(matchup.response_a), await shown_answer(matchup.response_b)
     if matchup.kind != AnswerKind.TEXT:

@@ -2,12 +2,13 @@
 
 from tiltyard.arena.matchmaking.choosing import FALLS_TO, Matchmaker, next_matchup, prompt_for_pair
 from tiltyard.arena.matchmaking.exposure import TrafficCap
-from tiltyard.arena.matchmaking.matchup import Chooser, ChosenMatchup, Seen, SeenMatchups, served_event
+from tiltyard.arena.matchmaking.matchup import Chooser, ChosenMatchup, FollowsLog, Seen, SeenMatchups, served_event
 
 __all__ = [
     "FALLS_TO",
     "Chooser",
     "ChosenMatchup",
+    "FollowsLog",
     "Matchmaker",
     "Seen",
     "SeenMatchups",

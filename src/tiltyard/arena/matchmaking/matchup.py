@@ -5,10 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from tiltyard.arena.events import Lane, MatchupServed
+from tiltyard.arena.events import Event, Lane, MatchupServed
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair
 from tiltyard.arena.units import SECOND
@@ -26,9 +27,10 @@ class SeenMatchups:
     Each pair has one column of numbers, prompt and time in turn: somebody who votes for hours sees thousands.
     """
 
-    __slots__ = ("_of_pair", "most")
+    __slots__ = ("_of_pair", "most", "voter")
 
-    def __init__(self, seen: Seen | None = None) -> None:
+    def __init__(self, seen: Seen | None = None, voter: str = "") -> None:
+        self.voter = voter
         self._of_pair: dict[Pair, array[int]] = {}
         self.most = 0
         """The largest number of prompts seen of any pair."""
@@ -99,6 +101,19 @@ class Pick:
 
 Chooser = Callable[[ArenaState, np.random.Generator, SeenMatchups], ChosenMatchup]
 """What chooses the next matchup for a voter who has seen this."""
+
+
+@runtime_checkable
+class FollowsLog(Protocol):
+    """A chooser that has to know every matchup of everybody: it is told each event once, in the order of the log."""
+
+    def begin(self) -> None:
+        """Forget everything: the log follows from its first event."""
+        ...
+
+    def note(self, event: Event) -> None:
+        """The next event, under the lock."""
+        ...
 
 
 def served_event(

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena.catalog import Catalog
-from tiltyard.arena.events import ModelAdded, PromptAdded
+from tiltyard.arena.events import ModelAdded, PromptAdded, ReviewSet
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.schedule import Reserved, Schedule
 from tiltyard.arena.state import ArenaState, VoteBook
@@ -64,6 +64,7 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     window: list[tuple[int, int, str]]
     in_flight: list[Reserved]
     meetings: list[tuple[int, int, list[int]]]
+    review: ReviewSet | None = None
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -146,6 +147,7 @@ def _frozen(state: ArenaState) -> StoredState:
         window=list(schedule.window),
         in_flight=list(schedule.in_flight.values()),
         meetings=sorted((*pair, list(prompts)) for pair, prompts in schedule.meetings.items()),
+        review=state.review,
     )
 
 
@@ -155,6 +157,7 @@ def decode_state(data: bytes, votes: VoteBook | None = None) -> ArenaState:
     state = ArenaState(votes)
     state.seq, state.at, state.latest = frozen.seq, frozen.at, frozen.latest
     state.policy, state.phase, state.excluded = frozen.policy, frozen.phase, set(frozen.excluded)
+    state.review = frozen.review
     _fill_catalog(state.catalog, frozen)
     state.grow()
     _fill_tallies(state.tallies, frozen)

@@ -6,7 +6,7 @@ stays valid and says only that there was a comment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -117,6 +117,13 @@ class _Tags(msgspec.Struct, frozen=True):
 
 
 _decoder = msgspec.json.Decoder(_Tags)
+
+
+def comments_on(store: Store, matchup_ids: Sequence[str]) -> dict[str, str]:
+    """What was written about these matchups."""
+    with store.database.read() as connection:
+        rows = connection.rows("SELECT matchup_id, comment FROM comments WHERE matchup_id IN ??", sorted(matchup_ids))
+    return dict(rows)
 
 
 class Comment(NamedTuple):

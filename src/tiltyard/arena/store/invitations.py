@@ -81,6 +81,25 @@ def make_invitations(
     return made
 
 
+def invite_person(store: Store, voter: str, secret: str, *, now: int) -> None:
+    """Make a reviewer's own link: all browsers that open it are this voter, and earlier links of theirs end."""
+    columns = ("name", "key", "label", "most", "uses", "created_at", "voter")
+    with store.database.write() as connection:
+        _revoke_person(connection, voter, now)
+        connection.insert("invitations", columns, [(hashed(secret), secrets.token_urlsafe(9), "", 0, 0, now, voter)])
+
+
+def revoke_person(store: Store, voter: str, now: int) -> None:
+    """End the links of a reviewer; browsers that used them are nobody again."""
+    with store.database.write() as connection:
+        _revoke_person(connection, voter, now)
+
+
+def _revoke_person(connection: Connection, voter: str, now: int) -> None:
+    connection.execute("UPDATE invitations SET revoked_at = ? WHERE voter = ? AND revoked_at IS NULL", now, voter)
+    connection.execute("DELETE FROM voters WHERE voter = ?", voter)
+
+
 def all_invitations(store: Store) -> list[Invitation]:
     """Every invitation, the oldest first."""
     with store.database.read() as connection:
@@ -109,8 +128,8 @@ def revoke_invitations(store: Store, which: str, now: int) -> int:
 def invited(connection: Connection, names: Iterable[str], now: int) -> dict[str, str]:
     """What stands in the log for the invitation of each of these voters; those without a valid one are left out."""
     rows = connection.rows(
-        "SELECT voter, key, expires_at FROM voters JOIN invitations ON name = invitation "
-        "WHERE voter IN ?? AND revoked_at IS NULL",
+        "SELECT voters.voter, key, expires_at FROM voters JOIN invitations ON name = invitation "
+        "WHERE voters.voter IN ?? AND revoked_at IS NULL",
         sorted(set(names)),
     )
     return {voter: key for voter, key, until in rows if until is None or until > now}
@@ -136,6 +155,10 @@ def enter_by_invitation(connection: Connection, cookie_hash: str, name: str, now
     is_new = check_invitation(connection, cookie_hash, name, now)
     voter = enter_voter(connection, cookie_hash, now)
     if is_new:
+        own = connection.value("SELECT voter FROM invitations WHERE name = ?", name)
+        if own is not None:  # a reviewer's link: whoever opens it is this voter
+            voter = str(own)
+            connection.execute("UPDATE voters SET voter = ? WHERE cookie_hash = ?", voter, cookie_hash)
         connection.execute("UPDATE voters SET invitation = ? WHERE cookie_hash = ?", name, cookie_hash)
         connection.execute("UPDATE invitations SET uses = uses + 1 WHERE name = ?", name)
     return voter

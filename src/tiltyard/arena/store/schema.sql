@@ -65,13 +65,14 @@ CREATE TABLE file_parts (sha256 NAME, number INTEGER, content BYTES NOT NULL, PR
 -- What must be deletable: none of it is in the log, and no rating needs it. `voters` is the link that "forget me"
 -- deletes. `address_keys` are random keys with which addresses are hashed, each for one period; `address_blocks` says
 -- which random key of the log stands for which block, whose name is a keyed hash. The name of an invitation is the hash
--- of a link's secret, and `key` stands for it in the log. The log has a digest of a comment and its salt.
+-- of a link's secret, and `key` stands for it in the log; all who use one with a `voter`, a reviewer's, are that voter. The log has a digest of a comment and its salt.
 CREATE TABLE voters (
     cookie_hash NAME PRIMARY KEY,
-    voter NAME NOT NULL UNIQUE,
+    voter NAME NOT NULL,
     created_at BIG NOT NULL,
     invitation NAME
 );
+CREATE INDEX voters_voter ON voters (voter);
 CREATE TABLE address_keys (
     purpose NAME, period BIG, key TEXT NOT NULL, expires_at BIG NOT NULL, PRIMARY KEY (purpose, period)
 );
@@ -85,7 +86,8 @@ CREATE TABLE invitations (
     uses INTEGER NOT NULL,
     created_at BIG NOT NULL,
     expires_at BIG,
-    revoked_at BIG
+    revoked_at BIG,
+    voter NAME
 );
 CREATE TABLE counters (key NAME, slot BIG, count INTEGER NOT NULL, expires_at BIG NOT NULL, PRIMARY KEY (key, slot));
 CREATE INDEX counters_expires ON counters (expires_at);

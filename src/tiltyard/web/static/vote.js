@@ -16,6 +16,7 @@ let isNew = false;
 let newTimer = 0;
 let following = null;
 let reasonsTimer = 0;
+let ahead = null; // the next item of a review, fetched while this one is being read
 
 document.body.classList.add("scripted");
 settle();
@@ -72,6 +73,9 @@ document.addEventListener("keydown", (event) => {
   wanted.click();
 });
 
+stage.addEventListener("toggle", (event) => {
+  if (event.target.matches(".remark, .cannot") && event.target.open) event.target.querySelector("textarea, input:not([type=hidden])").focus();
+}, { capture: true });
 stage.addEventListener("tiltyard:view", () => lock());
 stage.addEventListener("scroll", (event) => scrolled(event.target), { capture: true, passive: true });
 window.addEventListener("resize", () => look(), { passive: true });
@@ -81,7 +85,8 @@ window.addEventListener("popstate", () => location.pathname === shownAt || locat
 function wantedBy(key, shift) {
   if (key === "f") return stage.querySelector(`.pair .answer.${shift ? "b" : "a"} [data-do="grow"]`);
   if (key === "?") return stage.querySelector("#keys > summary");
-  if (key === "s") return stage.querySelector(".skip-pair");
+  if (key === "s") return stage.querySelector(".skip-pair, .cannot > summary");
+  if (key === "c") return stage.querySelector(".remark > summary");
   if (key === "n") return stage.querySelector("a.next");
   if (key === "u") return stage.querySelector("button.undo");
   if (key === "l") return stage.querySelector(".together:not([hidden]) input");
@@ -111,7 +116,9 @@ async function go(address, options) {
   if (reasonsTimer) sendReasons(stage.querySelector("form.reasons"));
   working(true);
   try {
-    const answer = await fetch(address, { ...options, credentials: "same-origin", redirect: "follow" });
+    const waiting = address === "/vote" ? await ahead : null;
+    const answer = await fetch(address, { ...options, credentials: "same-origin", redirect: waiting ? "manual" : "follow" });
+    if (answer.type === "opaqueredirect") return show(waiting, waiting.getElementById("stage"), new URL("/", location.href)); // the vote is saved
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const next = page.getElementById("stage");
     if (!next) throw new Error("not one of our pages");
@@ -122,6 +129,12 @@ async function go(address, options) {
   } finally {
     working(false);
   }
+}
+
+async function lookAhead(address) {
+  const answer = await fetch(address, { credentials: "same-origin" }).catch(() => null);
+  const page = answer?.ok ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
+  return page?.querySelector("#stage .ballot") ? page : null;
 }
 
 function show(page, next, address) {
@@ -155,6 +168,8 @@ function settle() {
     }, BLINK);
   }
   look();
+  const next = stage.querySelector(".ballot")?.dataset.ahead;
+  ahead = next ? lookAhead(next) : null;
   if (stage.querySelector(".ballot") && stage.querySelector(".view")) {
     patienceTimer = setTimeout(() => {
       impatient = true;

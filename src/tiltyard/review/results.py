@@ -1,0 +1,318 @@
+"""What comes out of a review: rows for ratings, labels and training; how a team agrees; what its labels change."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiltyard.arena.events import Choice, PromptAdded, ResponseAdded
+from tiltyard.arena.store import Store
+from tiltyard.arena.store.desk import comments_on
+from tiltyard.arena.store.reading import events_in_order
+from tiltyard.arena.units import SECOND
+from tiltyard.boards.leaderboard import Leaderboard
+from tiltyard.boards.rating import rate
+from tiltyard.errors import TiltyardError
+from tiltyard.files import write_lines
+from tiltyard.ratings.agreement import Estimated
+from tiltyard.review.assignment import ReviewLog
+from tiltyard.review.desk import Review
+from tiltyard.review.labels import PersonSummary, TeamAgreement, labels_of, summaries, team_agreement
+
+WINNERS = {Choice.A: "model_a", Choice.B: "model_b", Choice.TIE: "tie", Choice.BOTH_BAD: "tie (bothbad)"}
+MORE_LABELS = 40
+"""What more labels would buy is said for so many."""
+
+HOW_WELL = ((0.8, "agree well"), (0.667, "agree fairly well"), (0.4, "agree only in part"))
+"""From which α on reviewers agree how well. Krippendorff draws no conclusions below .667, and firm ones from .8 on."""
+
+LOOKED_AT = 8
+"""So many items to look at together are named for somebody who stands out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewResult:
+    """A review as its log says now."""
+
+    review: Review
+    log: ReviewLog
+    people: list[PersonSummary]
+    agreement: TeamAgreement
+
+    @classmethod
+    def of(cls, review: Review) -> ReviewResult:
+        """Read it."""
+        log = review.log()
+        return cls(review, log, summaries(log), team_agreement(log))
+
+    @property
+    def how(self) -> Counter[str]:
+        """How many items were labelled how."""
+        return Counter(label.how for label in labels_of(self.log))
+
+    @property
+    def done(self) -> bool:
+        """Whether nobody has anything left."""
+        return not any(person.left for person in self.people)
+
+    @property
+    def panel(self) -> int:
+        """How many people reviewed anything."""
+        return sum(person.done > 0 for person in self.people if not person.is_adjudicator)
+
+
+def battle_rows(result: ReviewResult) -> Iterator[dict[str, Any]]:
+    """The votes that labels rest on as battles; an item's weights add up to 1, whoever reviewed it."""
+    log, items = result.log, {one.item: one for one in result.review.record.items}
+    for label in labels_of(log):
+        item = items[log.items[label.item]]
+        for turn in label.turns:
+            other = item.second if turn.model_a == item.first else item.first
+            assert turn.choice is not None
+            row: dict[str, Any] = {
+                "model_a": turn.model_a,
+                "model_b": other,
+                "winner": WINNERS[turn.choice],
+                "question_id": item.question_id,
+                "source": "human",
+                "voter": turn.person,
+                "weight": 1.0 / len(label.turns),
+                "timestamp": turn.closed_at // SECOND,
+                "how": label.how,
+            }
+            yield {**row, "dimension": item.dimension} if item.dimension else row
+
+
+def label_rows(result: ReviewResult) -> Iterator[dict[str, Any]]:
+    """The same as labels for `rate --people` and `run --calibrate`: reviewers are a panel, not voters to sample."""
+    probability = {one.item: one.probability for one in result.review.record.items}
+    names = {(one.dimension, one.question_id, one.first, one.second): one.item for one in result.review.record.items}
+    for row in battle_rows(result):
+        pair = (row["model_a"], row["model_b"])
+        about = (row.get("dimension", ""), row["question_id"])
+        name = names.get((*about, *pair)) or names[(*about, *reversed(pair))]
+        kept = {key: value for key, value in row.items() if key not in ("voter", "weight")}
+        yield {**kept, "reviewer": row["voter"], "probability": probability[name]}
+
+
+def review_rows(result: ReviewResult) -> Iterator[dict[str, Any]]:
+    """Every turn that anybody had, also those taken back or replaced, with comments; the order of the log."""
+    log, items = result.log, {one.item: one for one in result.review.record.items}
+    store = Store.open(result.review.url)
+    try:
+        comments = comments_on(store, list(log.turns))
+    finally:
+        store.close()
+    for turn in log.turns.values():
+        item = items[log.items[turn.item]]
+        first_is_a = turn.model_a == item.first
+        yield {
+            "item": item.item,
+            "question_id": item.question_id,
+            "dimension": item.dimension,
+            "model_a": turn.model_a,
+            "model_b": item.second if first_is_a else item.first,
+            "reviewer": turn.person,
+            "as": "adjudicator" if turn.lane == "adjudication" else "reviewer",
+            "status": "cannot judge" if turn.status == "cannot" else turn.status,
+            "choice": None if turn.choice is None else str(turn.choice),
+            "seconds": None if not turn.closed_at else round((turn.closed_at - turn.served_at) / SECOND, 1),
+            "comment": comments.get(turn.matchup_id, ""),
+            "label": None if (outcome := log.outcome(turn)) is None else outcome,
+        }
+
+
+def preference_rows(result: ReviewResult) -> Iterator[dict[str, str]]:
+    """Pairs for training: prompt, chosen, rejected. Ties, and items without a clear label, make none."""
+    texts: dict[str, str] = {}
+    answers: dict[tuple[str, str], str] = {}
+    store = Store.open(result.review.url)
+    try:
+        for event in events_in_order(store):
+            if isinstance(event.body, PromptAdded):
+                texts[event.body.prompt_id] = event.body.text
+            elif isinstance(event.body, ResponseAdded):
+                answers[event.body.prompt_id, event.body.model] = event.body.text
+    finally:
+        store.close()
+    items = {one.item: one for one in result.review.record.items}
+    for label in labels_of(result.log):
+        if label.how == "open" or label.value is None or label.value == 0.5:
+            continue
+        item = items[result.log.items[label.item]]
+        good, bad = (item.first, item.second) if label.value > 0.5 else (item.second, item.first)
+        yield {
+            "prompt": texts[item.item],
+            "chosen": answers[item.item, good],
+            "rejected": answers[item.item, bad],
+            "question_id": item.question_id,
+            "how": label.how,
+        }
+
+
+def export(result: ReviewResult) -> list[Path]:
+    """Write `labels.jsonl`, `battles.jsonl` and `reviews.jsonl` into the review's folder."""
+    folder = result.review.folder
+    files = {"labels.jsonl": label_rows, "battles.jsonl": battle_rows, "reviews.jsonl": review_rows}
+    for name, rows in files.items():
+        write_lines(folder / name, rows(result))
+    return [folder / name for name in files]
+
+
+@dataclass(frozen=True, slots=True)
+class Boards:
+    """Ratings by the judge alone, by people alone, and by both together; None where there is none, and why."""
+
+    judge: Leaderboard | None
+    people: Leaderboard | None
+    both: Leaderboard | None
+    missing: dict[str, str]
+
+    @property
+    def half_width(self) -> float | None:
+        """The median half-width of the best board that people's labels are in, in points."""
+        board = self.both or self.people
+        widths = (
+            []
+            if board is None
+            else [
+                (one.ci_high - one.ci_low) / 2.0
+                for one in board.entries
+                if one.ci_low is not None and one.ci_high is not None
+            ]
+        )
+        return sorted(widths)[len(widths) // 2] if widths else None
+
+    def after(self, labelled: int, more: int = MORE_LABELS) -> float | None:
+        """About what the half-width is after so many more labels."""
+        width = self.half_width
+        return None if width is None or not labelled else width * math.sqrt(labelled / (labelled + more))
+
+
+def boards_of(result: ReviewResult, dimension: str | None = None) -> Boards:
+    """What the labels change, on one dimension if the review has several."""
+    missing: dict[str, str] = {}
+    only: dict[str, Any] = {} if dimension is None else {"dimension": dimension}
+
+    def board(name: str, battles: Any, **more: Any) -> Leaderboard | None:
+        try:
+            return rate(battles, **only, **more)
+        except TiltyardError as error:
+            missing[name] = str(error)
+            return None
+
+    judged = result.review.record.judged
+    rows = list(battle_rows(result))
+    people = board("people", rows, cluster="prompt", only_connected=True) if rows else None
+    judge = both = None
+    if judged is not None and Path(judged).exists():
+        judge = board("judge", judged, only_connected=True)
+        if rows and judge is not None:
+            both = board("both", judged, people=list(label_rows(result)), only_connected=True)
+    return Boards(judge, people, both, missing)
+
+
+def percent(one: Estimated) -> str:
+    """A share as people read it: 61 % (52 to 70)."""
+    if not one.known:
+        return "–"
+    ends = "" if math.isnan(one.low) else f" ({100 * one.low:.0f} to {100 * one.high:.0f})"
+    return f"{100 * one.value:.0f} %{ends}"
+
+
+def number(one: Estimated) -> str:
+    """A coefficient as people read it: 0.61 (0.52 to 0.70)."""
+    if not one.known:
+        return "–"
+    ends = "" if math.isnan(one.low) else f" ({one.low:.2f} to {one.high:.2f})"
+    return f"{one.value:.2f}{ends}"
+
+
+def remarks(result: ReviewResult, name: Callable[[str], str] | None = None) -> list[str]:
+    """What is worth doing something about, in words; `name` says what to call a person, by key."""
+    lines = []
+    for person in result.people:
+        who = (name or result.review.name)(person.key)
+        if person.rest is not None and person.rest.stands_out:
+            items = {one.item: one.question_id for one in result.review.record.items}
+            apart = [items[result.log.items[item]] for item in person.rest.disagreed[:LOOKED_AT]]
+            lines.append(
+                f"{who} agrees with the others in {percent(person.rest.own)}, who agree with one another in "
+                f"{percent(person.rest.others)}: look at these prompts together: {', '.join(apart)}"
+            )
+        side = person.side_a
+        if side.known and not math.isnan(side.low) and side.n >= 20 and (side.low > 0.5 or side.high < 0.5):
+            lines.append(
+                f"{who} chose the answer on side A in {percent(side)} of decisive votes: sides are drawn at random, "
+                "so half is expected"
+            )
+    short = sum(label.how == "open" for label in labels_of(result.log))
+    if result.done and short:
+        lines.append(
+            f"{short} items stay open: reviewers disagree and nobody decides, or nobody is left to review them"
+        )
+    return lines
+
+
+def agreement_sentence(result: ReviewResult) -> str:
+    """How far the team agrees, in words."""
+    ordinal = result.agreement.ordinal
+    if ordinal.n == 0:
+        return "nobody has reviewed the same item yet, so agreement is not known"
+    if not ordinal.known:
+        return f"everybody says the same of all {ordinal.n} items that two people reviewed"
+    word = next((name for least, name in HOW_WELL if ordinal.value >= least), "hardly agree")
+    return (
+        f"reviewers {word} beyond chance: Krippendorff's α {number(ordinal)} on {ordinal.n} items with two "
+        "reviews or more"
+    )
+
+
+def status_values(result: ReviewResult) -> dict[str, Any]:
+    """The status as plain values. It has names and links: it is for the owner of the review."""
+
+    def values(one: Estimated) -> dict[str, Any]:
+        plain = (one.value, one.low, one.high)
+        value, low, high = (None if math.isnan(part) else round(part, 4) for part in plain)
+        return {"value": value, "low": low, "high": high, "n": one.n}
+
+    review, by_key = result.review, {person.key: person for person in result.review.links.people}
+    people = []
+    for one in result.people:
+        person = by_key[one.key]
+        people.append(
+            {
+                "name": person.name,
+                "key": one.key,
+                "role": "adjudicator" if one.is_adjudicator else "reviewer",
+                "active": person.active,
+                "link": review.link(person) if person.active else None,
+                "done": one.done,
+                "cannot_judge": one.cannot,
+                "left": one.left,
+                "against_the_rest": None if one.rest is None else values(one.rest.own),
+                "stands_out": one.rest is not None and one.rest.stands_out,
+                "side_a": values(one.side_a),
+                "seconds": None if one.seconds is None else round(one.seconds, 1),
+            }
+        )
+    kappas = [
+        {"people": [review.name(a), review.name(b)], "kappa": None if math.isnan(kappa) else round(kappa, 4), "n": n}
+        for a, b, kappa, n in result.agreement.kappas
+    ]
+    agreement = {"nominal": values(result.agreement.nominal), "ordinal": values(result.agreement.ordinal)}
+    assert result.log.rules is not None
+    return {
+        "items": len(result.log.items),
+        "population": review.record.population,
+        "each": result.log.rules.each,
+        "closed": result.log.rules.closed,
+        "labels": {how: result.how.get(how, 0) for how in ("agreed", "majority", "adjudicated", "open")},
+        "people": people,
+        "agreement": {**agreement, "kappa": kappas},
+        "remarks": remarks(result),
+    }

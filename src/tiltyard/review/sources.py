@@ -1,0 +1,234 @@
+"""What a review is made of: a judged run, battles with their answers, a folder of answers, or two answer files."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from tiltyard.arena.import_source import models_in, opened_source, read_answers
+from tiltyard.bank import AnswerKind
+from tiltyard.bank.answer_files import collect_answers, read_answer_file, read_prompt_file
+from tiltyard.bank.prompts import read_objects, read_prompts
+from tiltyard.bank.responses import Response, for_people
+from tiltyard.battles.conversations import Dialogue, read_dialogue
+from tiltyard.battles.reading import read_battles
+from tiltyard.errors import BankError, OptionError
+from tiltyard.judging.run_folder import read_lines, require
+from tiltyard.tournament.artifacts import MatchLine
+
+MOST_BYTES = 2 << 30
+"""How large a zip file of answers may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A matchup that could be reviewed: two models' answers to a prompt, and what they are to be judged by."""
+
+    prompt_id: str
+    first: str
+    second: str
+    prompt: str
+    answers: tuple[Response, Response]
+    dimension: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewSource:
+    """Everything that could be reviewed, the rubric of each dimension, and the judge's battles if there are any."""
+
+    candidates: list[Candidate]
+    rubrics: dict[str, str] = field(default_factory=dict)
+    judged: Path | None = None
+    folder: Path | None = None
+    """Where the files of answers are that are no texts."""
+    notes: list[str] = field(default_factory=list)
+
+
+def read_source(places: Sequence[Path], *, dimension: str | None = None, prompts: Path | None = None) -> ReviewSource:
+    """What is in these places.
+
+    Parameters:
+        places: One run folder, file of battles or folder of answers; or two answer files.
+        dimension: Only this dimension of a run.
+        prompts: The prompts of answer files that do not say what was asked.
+    """
+    for place in places:
+        if not place.exists():
+            raise OptionError(f"there is nothing at {place}. Give a run folder, a file of battles, or answer files.")
+    if len(places) > 1:
+        return _of_answer_files(places, prompts)
+    if prompts is not None:
+        raise OptionError("a file of prompts is for answer files: leave it out, or give two answer files.")
+    (place,) = places
+    if place.is_dir() and (place / "matches" / "matches.jsonl").is_file():
+        return _of_run(place, dimension)
+    if dimension is not None:
+        raise OptionError(f"{place} is no run folder, so it has no dimension {dimension!r}.")
+    if place.is_dir() or place.suffix.lower() == ".zip":
+        return _of_folder(place)
+    return _of_battles(place)
+
+
+class _Dimension(msgspec.Struct):
+    rubric: str = ""
+
+
+class _JudgePrompts(msgspec.Struct):
+    dimensions: dict[str, _Dimension] = {}
+
+
+def _of_run(folder: Path, dimension: str | None) -> ReviewSource:
+    """The judged matchups of a run, which are what people's labels correct."""
+    battles = require(folder / "battles.jsonl", folder)
+    judged = read_battles(battles, columns=["question_id", "dimension"])
+    names = judged.models
+    prompts = judged.text_column("question_id").texts()
+    about = judged.text_column("dimension").texts() if "dimension" in judged.columns else [None] * len(judged)
+    wanted = {
+        (what or "", prompt, *sorted((names[a], names[b])))
+        for prompt, what, a, b in zip(prompts, about, judged.model_a.tolist(), judged.model_b.tolist(), strict=True)
+    }
+    result = ReviewSource([], _rubrics(folder), battles)
+    seen: set[tuple[str, ...]] = set()
+    for _, line in read_lines(folder / "matches" / "matches.jsonl", msgspec.json.Decoder(MatchLine)):
+        key = (line.dimension, line.prompt_id, *sorted((line.entrant_a, line.entrant_b)))
+        if key not in wanted or key in seen or (dimension is not None and line.dimension != dimension):
+            continue
+        if line.images_a or line.images_b or line.prompt_images:
+            raise OptionError(
+                f"the matchup on {line.prompt_id} holds images beside a text, which a review cannot show yet. Review a "
+                "folder of answers whose answers are images instead."
+            )
+        seen.add(key)
+        told = {"Reference answer": line.gold_answer, "Expected": line.expected_behavior}
+        text = "\n\n".join([line.prompt.whole_text, *(f"{name}: {what}" for name, what in told.items() if what)])
+        answers = (
+            Response(entrant_id=line.entrant_a, prompt_id=line.prompt_id, response_text=line.response_a),
+            Response(entrant_id=line.entrant_b, prompt_id=line.prompt_id, response_text=line.response_b),
+        )
+        result.candidates.append(
+            Candidate(line.prompt_id, line.entrant_a, line.entrant_b, text, answers, line.dimension)
+        )
+    if not result.candidates:
+        what = f"on {dimension!r} " if dimension is not None else ""
+        raise OptionError(f"{folder} has no judged matchup {what}to review. `tiltyard report` says what it has.")
+    return result
+
+
+def _rubrics(folder: Path) -> dict[str, str]:
+    path = folder / "judge_prompts.json"
+    if not path.is_file():
+        return {}
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=_JudgePrompts)
+    except msgspec.DecodeError:
+        return {}
+    return {name: one.rubric for name, one in found.dimensions.items() if one.rubric}
+
+
+def _of_battles(path: Path) -> ReviewSource:
+    """The battles of a JSON Lines file that say what was asked and answered."""
+    result, seen = ReviewSource([], judged=path), set[tuple[str, ...]]()
+    without = 0
+    for number, row in read_objects(path, "file of battles or answers"):
+        first, second = row.get("model_a"), row.get("model_b")
+        if not isinstance(first, str) or not isinstance(second, str):
+            raise OptionError(
+                f"{path}:{number}: a single file is reviewed as battles with model_a, model_b, response_a and "
+                "response_b. Give two answer files to compare their answers."
+            )
+        told = _said(row)
+        if told is None:
+            without += 1
+            continue
+        prompt, answer_a, answer_b = told
+        prompt_id = str(row.get("question_id") or row.get("prompt_id") or prompt)
+        key = (str(row.get("dimension") or ""), prompt_id, *sorted((first, second)))
+        if key in seen:
+            continue
+        seen.add(key)
+        answers = (
+            Response(entrant_id=first, prompt_id=prompt_id, response_text=answer_a),
+            Response(entrant_id=second, prompt_id=prompt_id, response_text=answer_b),
+        )
+        result.candidates.append(Candidate(prompt_id, first, second, prompt, answers, key[0]))
+    if not result.candidates:
+        raise OptionError(
+            f"{path}: no row says what was answered: response_a and response_b, or conversation_a and conversation_b."
+        )
+    if without:
+        result.notes.append(f"{without:,} battles without their answers cannot be reviewed")
+    return result
+
+
+def _said(row: dict[str, object]) -> tuple[str, str, str] | None:
+    """The prompt and both answers of a battle; None without them."""
+    a, b = row.get("response_a"), row.get("response_b")
+    if isinstance(a, str) and isinstance(b, str):
+        prompt = row.get("prompt") or row.get("prompt_text") or ""
+        return str(prompt), a, b
+    both = [read_dialogue(row.get(name), "all") for name in ("conversation_a", "conversation_b")]
+    if not all(isinstance(one, Dialogue) for one in both):
+        return None
+    one, two = (_turns(talk) for talk in both if isinstance(talk, Dialogue))
+    same = 0
+    while same < min(len(one), len(two)) - 1 and one[same] == two[same]:
+        same += 1
+    before = one[: same + 1] if one[same][0] == two[same][0] else one[:same]
+    asked = [f"User:\n{said}\n\nAssistant:\n{reply}" for said, reply in before[:-1]] + [said for said, _ in before[-1:]]
+    return "\n\n".join(asked), _rest(one[same:]), _rest(two[same:])
+
+
+def _turns(talk: Dialogue) -> list[tuple[str, str]]:
+    return list(zip(talk.turns, talk.replies, strict=True))
+
+
+def _rest(turns: list[tuple[str, str]]) -> str:
+    """The reply to the first turn and the whole of those after it."""
+    first = turns[0][1]
+    return "\n\n".join([first, *(f"User:\n{said}\n\nAssistant:\n{reply}" for said, reply in turns[1:])])
+
+
+def _of_answer_files(places: Sequence[Path], prompt_file: Path | None) -> ReviewSource:
+    """All pairs of models on every prompt that both answered."""
+    files = [file for place in places for file in read_answer_file(place)]
+    collection = collect_answers(files, None if prompt_file is None else read_prompt_file(prompt_file))
+    answers = {
+        name: {key: Response(entrant_id=name, prompt_id=key, response_text=text) for key, text in mine.items()}
+        for name, mine in collection.answers.items()
+    }
+    prompts = {prompt.prompt_id: prompt.whole_text for prompt in collection.prompts}
+    return _pairs(prompts, answers, ReviewSource([], notes=list(collection.notes)))
+
+
+def _of_folder(place: Path) -> ReviewSource:
+    """All pairs of models on every prompt of a folder of answers, as `arena import` reads it."""
+    if place.suffix.lower() == ".zip":
+        raise OptionError(f"{place}: unpack it first; a review keeps no copy of the folder.")
+    with opened_source(place, MOST_BYTES) as found:
+        if found.responses is None or found.prompts is None:
+            raise BankError(f"{place} has no prompts.jsonl with answers beside it. See docs/how-to/review.md.")
+        prompts = {prompt.prompt_id: prompt.whole_text for prompt in read_prompts(found.prompts)}
+        answers = {model: read_answers(found.responses, model) for model in models_in(found.responses)}
+        return _pairs(prompts, answers, ReviewSource([], folder=found.responses))
+
+
+def _pairs(prompts: dict[str, str], answers: dict[str, dict[str, Response]], result: ReviewSource) -> ReviewSource:
+    if len(answers) < 2:
+        raise OptionError("a review needs the answers of two models. Give two answer files.")
+    for prompt_id, text in prompts.items():
+        there = [name for name in answers if prompt_id in answers[name]]
+        for first, second in itertools.combinations(there, 2):
+            pair = tuple(
+                for_people(one) if one.answer_kind is AnswerKind.TEXT else one
+                for one in (answers[first][prompt_id], answers[second][prompt_id])
+            )
+            if pair[0].answer_kind is pair[1].answer_kind:
+                result.candidates.append(Candidate(prompt_id, first, second, text, (pair[0], pair[1])))
+    if not result.candidates:
+        raise OptionError("no prompt was answered by two models in the same kind. Check the ids of the prompts.")
+    return result

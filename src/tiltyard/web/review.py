@@ -1,0 +1,319 @@
+"""The pages and calls of a review: one item after the other, blind, until nothing is left. Rules are in `review/`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from tiltyard.arena.commands import SAFE_ID, ExplainVote, ServeMatchup, SkipMatchup, SubmitVote, UndoVote
+from tiltyard.arena.events import Choice
+from tiltyard.arena.reasons import COMMENT_MOST
+from tiltyard.arena.store.desk import comments_on
+from tiltyard.arena.store.matchups import ShownMatchup, shown_matchup, voted_matchups
+from tiltyard.arena.voting import NothingLeft, NotInvited, ReviewClosed
+from tiltyard.review.assignment import ReviewChooser
+from tiltyard.review.desk import open_review
+from tiltyard.review.labels import median_seconds
+from tiltyard.web import api
+from tiltyard.web.bodies import form_of, json_of
+from tiltyard.web.failures import Failure
+from tiltyard.web.openapi import Call, ChoiceBody, HeldBackBody, MatchupBody, ReceiptBody, StateBody, UnrenderedBody
+from tiltyard.web.site import ReviewDesk, Site, site_of
+from tiltyard.web.visitors import Visitor, check_origin
+from tiltyard.web.vote import PURPOSE, START, shown, texts_of
+
+LISTED_MOST = 5_000
+"""How many of one's own votes are listed once a review is closed."""
+
+
+def opened_desk(folder: Path) -> ReviewDesk:
+    """The review in a folder, with a chooser for its arena."""
+    return ReviewDesk(open_review(folder), ReviewChooser())
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewProgress:
+    """Where a person is in a review."""
+
+    done: int
+    left: int
+    minutes: float | None
+    """How long the rest takes at the pace so far."""
+    open_: str | None
+    """The matchup to show: the first item that is open."""
+    serve: bool
+    """Whether an item comes before what is open: a vote on it was taken back."""
+    last: str | None
+    """The vote that can be taken back."""
+    adjudicates: bool
+    closed: bool
+    names_after_vote: bool
+    dimension: str = ""
+    others: tuple[tuple[str, str], ...] = ()
+    """For an adjudicator: what each reviewer said of the item, by matchup: the choice as the adjudicator sees sides."""
+
+
+def progress_of(chooser: ReviewChooser, person: str, *, after: int = 0) -> ReviewProgress:
+    """Where a person is. Called in the writing thread; `after` counts items as done that are shown ahead."""
+    log, rules = chooser.log, chooser.log.rules
+    assert rules is not None
+    own = sorted((turn for turn in log.latest.values() if turn.person == person), key=lambda turn: turn.item)
+    done = [turn for turn in own if turn.status in ("voted", "cannot")]
+    votes = sorted((turn for turn in own if turn.status == "voted"), key=lambda turn: turn.closed_at)
+    open_ = [turn for turn in own if turn.status == "open"]
+    here = open_[after:]
+    last = (open_[:after] or votes)[-1:]
+    left = chooser.assignment.left(person)
+    pace = median_seconds(votes[-30:])
+    others: list[tuple[str, str]] = []
+    if here and here[0].lane == "adjudication":
+        for turn in sorted(log.reviews(here[0].item), key=lambda turn: turn.matchup_id):
+            assert turn.choice is not None
+            same = turn.model_a == here[0].model_a or turn.choice not in (Choice.A, Choice.B)
+            others.append((turn.matchup_id, turn.choice if same else "B" if turn.choice is Choice.A else "A"))
+    return ReviewProgress(
+        done=len(done) + after,
+        left=max(0, len(left) - after),
+        minutes=None if pace is None else pace * len(left) / 60.0,
+        open_=here[0].matchup_id if here else None,
+        serve=not here or any(turn.status == "undone" and turn.item < here[0].item for turn in own),
+        last=last[0].matchup_id if last and rules.holds_names else None,
+        adjudicates=person in rules.adjudicators,
+        closed=rules.closed,
+        names_after_vote=not rules.holds_names and not rules.closed,
+        others=tuple(others),
+    )
+
+
+async def review_page(request: Request) -> Response:
+    """The next item of this person; a page that says what to do where there is none."""
+    site, desk = _desk(request)
+    visitor = await site.visitors.recognize(request)
+    if visitor is None:
+        return site.page("review_start.html", {"link": "", "token": ""}, here="vote")
+    if request.state.is_head:
+        return HTMLResponse()
+    ahead = 1 if "ahead" in request.query_params else 0
+    progress = await site.engine.read(lambda _: progress_of(desk.chooser, visitor.voter, after=ahead))
+    if progress.closed:
+        return await _closed_page(site, visitor)
+    if progress.serve:
+        try:
+            most = await site.engine.read(lambda state: len(state.schedule.open_of(visitor.voter)))
+            await site.engine.run(ServeMatchup(visitor.voter, open_at_most=most + 1 if most < 2 + ahead else 1))
+        except NothingLeft:
+            if progress.open_ is None:
+                return _done_page(request, site, progress)
+        progress = await site.engine.read(lambda _: progress_of(desk.chooser, visitor.voter, after=ahead))
+    assert progress.open_ is not None
+    matchup = await _own(site, visitor, progress.open_)
+    return site.page("review.html", await _item(request, site, desk, visitor, matchup, progress), here="vote")
+
+
+async def _item(
+    request: Request, site: Site, desk: ReviewDesk, visitor: Visitor, matchup: ShownMatchup, progress: ReviewProgress
+) -> dict[str, Any]:
+    """What the page of an item shows."""
+    item = next(one for one in desk.review.record.items if one.item == matchup.prompt_id)
+    rubric = desk.review.record.rubrics.get(item.dimension, "")
+    context: dict[str, Any] = {
+        **await texts_of(site, matchup),
+        "matchup_id": matchup.matchup_id,
+        "token": site.visitors.token(request, PURPOSE),
+        "progress": progress,
+        "dimension": item.dimension,
+        "rubric": await shown(rubric) if rubric else None,
+        "long_words": 0,
+        "most": COMMENT_MOST,
+        "told": None,
+    }
+    store = site.engine.arena.store
+    written = await asyncio.to_thread(comments_on, store, [name for name, _ in progress.others])
+    context["others"] = [(choice, written.get(name, "")) for name, choice in progress.others]
+    if progress.names_after_vote and SAFE_ID.match(after := request.query_params.get("after", "")):
+        context["told"] = await asyncio.to_thread(shown_matchup, store, after, visitor.voter)
+    return context
+
+
+def _done_page(request: Request, site: Site, progress: ReviewProgress) -> Response:
+    token = site.visitors.token(request, PURPOSE)
+    return site.page("review_done.html", {"progress": progress, "token": token, "votes": None}, here="vote")
+
+
+async def _closed_page(site: Site, visitor: Visitor) -> Response:
+    """The names, once a review is closed."""
+    now = 2**62  # a closed review's votes are final, whatever their time to undo them was
+    votes = await asyncio.to_thread(voted_matchups, site.engine.arena.store, visitor.voter, now, LISTED_MOST)
+    return site.page("review_done.html", {"progress": None, "token": "", "votes": votes}, here="vote")
+
+
+async def link_page(request: Request) -> Response:
+    """What a private link opens: one button. Looking at it uses nothing, since mail programs look at links too."""
+    site = site_of(request)
+    link = request.path_params["link"]
+    if not SAFE_ID.match(link):
+        raise NotInvited("this is no link of a review. Open the whole link that you were given.")
+    token = site.visitors.token(request, START)
+    return site.page("review_start.html", {"link": link, "token": token}, here="vote")
+
+
+async def start_reviewing(request: Request) -> Response:
+    """Make this browser the reviewer's; redirects to the first item."""
+    visitors = site_of(request).visitors
+    form = await form_of(request)
+    visitors.check_form(request, form.get("token", ""), START)
+    await visitors.enter(request, form.get("link", "") or "-")
+    return _redirect("/")
+
+
+async def cast_vote(request: Request) -> Response:
+    """Take a vote, and the comment that came with it; redirects to the next item."""
+    site, visitor, form, matchup_id = await _asked(request)
+    unrendered = form.get("unrendered", "")
+    try:
+        choice = None if unrendered else Choice(form.get("choice", ""))
+    except ValueError:
+        raise Failure(400, "bad_request", "a vote says A, B, TIE or BOTH_BAD. Use the page's buttons.") from None
+    await site.engine.run(SubmitVote(matchup_id, visitor.voter, choice, unrendered=unrendered))
+    if comment := form.get("comment", "").strip():
+        await site.engine.run(ExplainVote(matchup_id, visitor.voter, (), comment))
+    return _redirect(f"/?after={matchup_id}")
+
+
+async def cannot_judge(request: Request) -> Response:
+    """Say that one cannot judge an item, and why; redirects to the next one."""
+    site, visitor, form, matchup_id = await _asked(request)
+    reason = form.get("reason", "").strip()
+    if not reason:
+        raise Failure(400, "bad_request", "say in a few words why you cannot judge this. Go back and add it.")
+    await site.engine.run(SkipMatchup(matchup_id, visitor.voter))
+    await site.engine.run(ExplainVote(matchup_id, visitor.voter, (), reason))
+    return _redirect("/")
+
+
+async def take_back(request: Request) -> Response:
+    """Take a vote back; redirects to its item, with sides drawn anew."""
+    site, visitor, _, matchup_id = await _asked(request)
+    await site.engine.run(UndoVote(matchup_id, visitor.voter))
+    return _redirect("/")
+
+
+class LinkBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who asks: the last part of a private link."""
+
+    link: str
+
+
+class ReviewerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How much this person has done, and is still to do."""
+
+    done: int
+    left: int
+    adjudicates: bool
+
+
+class CommentBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one has to say of an item."""
+
+    comment: str
+
+
+async def new_reviewer(request: Request) -> Response:
+    """Make this cookie the reviewer's whose link it is: `{"link": TOKEN}`, the last part of the private link."""
+    site, desk = _desk(request)
+    check_origin(request, site.settings)
+    link = (await json_of(request, LinkBody)).link
+    if not SAFE_ID.match(link):
+        raise NotInvited("this is no link of a review. Send the last part of the link.")
+    visitor = await site.visitors.enter(request, link)
+    one = await site.engine.read(lambda _: progress_of(desk.chooser, visitor.voter))
+    body = ReviewerBody(done=one.done, left=one.left, adjudicates=one.adjudicates)
+    return Response(msgspec.json.encode(body), media_type="application/json")
+
+
+async def next_item(request: Request) -> Response:
+    """The next item of this person, as a pair: the open one again until it is voted on. 204: nothing is left."""
+    is_over = await site_of(request).engine.read(lambda state: state.review is not None and state.review.closed)
+    try:
+        return Response(status_code=204) if is_over else await api.new_matchup(request)
+    except (NothingLeft, ReviewClosed):
+        return Response(status_code=204)
+
+
+async def comment_on(request: Request) -> Response:
+    """Say why one voted so, or cannot judge, after that: `{"comment": "…"}`. The last comment holds."""
+    site, matchup_id = site_of(request), request.path_params["matchup_id"]
+    check_origin(request, site.settings)
+    comment = (await json_of(request, CommentBody)).comment
+    visitor = await site.visitors.returning(request)
+    await site.engine.run(ExplainVote(matchup_id, visitor.voter, (), comment))
+    return await api.matchup_status(request)
+
+
+def _desk(request: Request) -> tuple[Site, ReviewDesk]:
+    site = site_of(request)
+    assert site.review is not None
+    return site, site.review
+
+
+async def _own(site: Site, visitor: Visitor, matchup_id: str) -> ShownMatchup:
+    result = await asyncio.to_thread(shown_matchup, site.engine.arena.store, matchup_id, visitor.voter)
+    assert result is not None
+    return result
+
+
+async def _asked(request: Request) -> tuple[Site, Visitor, Mapping[str, str], str]:
+    """The site, who sent a form, what it says, and the matchup that it is about."""
+    site = site_of(request)
+    form = await form_of(request)
+    site.visitors.check_form(request, form.get("token", ""), PURPOSE)
+    return site, await site.visitors.returning(request), form, form.get("matchup_id", "")
+
+
+def _redirect(path: str) -> RedirectResponse:
+    return RedirectResponse(path, status_code=303)
+
+
+ROUTES = [
+    Route("/", review_page),
+    Route("/review/{link}", link_page),
+    Route("/start", start_reviewing, methods=["POST"]),
+    Route("/vote", cast_vote, methods=["POST"]),
+    Route("/cannot", cannot_judge, methods=["POST"]),
+    Route("/undo", take_back, methods=["POST"]),
+]
+
+ONE = api.ONE
+CALLS = [
+    Call("/api/v1/reviewers", new_reviewer, "Open a private link", (ReviewerBody,), (403, 415), "POST", (LinkBody,)),
+    Call(
+        "/api/v1/matchups",
+        next_item,
+        "The next item",
+        (MatchupBody,),
+        (403, 415),
+        "POST",
+        statuses={201: "A new item", 200: "The item that is open", 204: "Nothing is left"},
+    ),
+    Call(
+        f"{ONE}/vote",
+        api.cast_vote,
+        "Vote on an item",
+        (ReceiptBody, HeldBackBody),
+        (403, 404, 409, 410, 415),
+        "POST",
+        (ChoiceBody, UnrenderedBody),
+    ),
+    Call(f"{ONE}/skip", api.skip_matchup, "Cannot judge an item", (StateBody,), (403, 404, 409, 410, 415), "POST"),
+    Call(f"{ONE}/undo", api.undo_vote, "Take a vote back", (StateBody,), (403, 404, 409, 410, 415), "POST"),
+    Call(f"{ONE}/comment", comment_on, "Say why", (StateBody,), (400, 403, 404, 410, 415), "POST", (CommentBody,)),
+    Call(ONE, api.matchup_status, "The state of one of your items", (StateBody,), (404,)),
+]
