@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tiltyard.cli.output import Format
-from tiltyard.errors import OptionError, OptionValue
+from tiltyard.cli.output import Format, as_flag
+from tiltyard.errors import Message, OptionError, OptionValue
 from tiltyard.options import DifferenceOptions, options_of
 
 if TYPE_CHECKING:
@@ -61,7 +62,13 @@ def score_answers(new: str, old: str, places: tuple[str, ...], given: dict[str, 
     tables, options = read_score_files(files, given)
     if not places:
         new, old = two_names(tables, new, old)
-    return [difference_of_scores(table, new, old, options) for table in tables]
+    return [_spelled(difference_of_scores(table, new, old, options)) for table in tables]
+
+
+def _spelled(answer: Difference) -> Difference:
+    """The answer with options in its remarks spelled as on the command line."""
+    remarks = (one.spelled(as_flag) if isinstance(one, Message) else one for one in answer.remarks)
+    return replace(answer, remarks=tuple(remarks))
 
 
 def answers_text(answers: Sequence[Difference], shape: Literal["table", "json", "md", "html"], prompts: int) -> str:
