@@ -65,6 +65,7 @@ class Message(str):
     parts: tuple[str | OptionValue, ...]
 
     def __new__(cls, *parts: str | OptionValue) -> Message:
+        """The text, which keeps its parts."""
         message = super().__new__(cls, "".join(map(str, parts)))
         message.parts = parts
         return message

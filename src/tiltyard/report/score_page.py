@@ -1,4 +1,4 @@
-"""The self-contained page of a comparison of scores: the sentence, the numbers, the parts, and the prompts behind it."""
+"""The self-contained page of a comparison of scores: the sentence, the numbers, the parts, and the prompts."""
 
 from __future__ import annotations
 
