@@ -130,11 +130,12 @@ def battles_of_scores(files: Sequence[str], given: dict[str, Any]) -> Any:
 
     Options of reading are taken out of those given where the rows are battles already.
     """
-    from tiltyard.battles.eval_logs import check_tie_band, recognise_log
+    from tiltyard.battles.eval_logs import check_tie_band
     from tiltyard.battles.inputs import find_parts
+    from tiltyard.battles.log_readers import tool_of
     from tiltyard.scores import ReadScoresOptions, as_battles, read_scores
 
-    if any(recognise_log(part) is not None for part in find_parts(list(files))):
+    if any(tool_of(part, given.get("format", "auto")) is not None for part in find_parts(list(files))):
         if "score" in given:
             raise OptionError("the metrics of a log are dimensions of its battles: name one with --dimension.")
         return list(files)

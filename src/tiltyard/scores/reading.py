@@ -27,8 +27,6 @@ from tiltyard.battles.eval_logs import (
     ScoredRun,
     distinct_names,
     pair_scores,
-    read_runs,
-    recognise_log,
 )
 from tiltyard.battles.fast import (
     LONG_LINE_BYTES,
@@ -42,7 +40,16 @@ from tiltyard.battles.fast import (
     literal,
     session,
 )
-from tiltyard.battles.formats import LIKELY, OTHER_NAMES, PROMPT_COLUMNS, Format, listed, recognise
+from tiltyard.battles.formats import (
+    FORMAT_NAMES,
+    LIKELY,
+    LOG_FORMATS,
+    OTHER_NAMES,
+    PROMPT_COLUMNS,
+    Format,
+    listed,
+    recognise,
+)
 from tiltyard.battles.frames import ReusableFrame, is_frame, reusable
 from tiltyard.battles.inputs import (
     FileKind,
@@ -57,6 +64,7 @@ from tiltyard.battles.inputs import (
     suffix_kind,
 )
 from tiltyard.battles.layout import Layout
+from tiltyard.battles.log_readers import log_reader, read_runs, tool_of
 from tiltyard.battles.reading import described, frame_rows, parquet_header
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.errors import BattleError, OptionError, OptionValue, ScoreError
@@ -101,7 +109,6 @@ SEVERAL_LISTED = 8
 NOT_BATTLES = Format("scores", {}, None)
 LOWER = "tiltyard: lower is better"
 """The column of rows of a log that says of which metrics less is better."""
-LOGS = ("inspect", "promptfoo", "lm-eval", "mt-bench")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,9 +159,10 @@ def holds_scores(data: Any, options: ReadScoresOptions) -> bool:
         return False
     if isinstance(data, Mapping):
         return True
-    if options.format in LOGS:
-        return True
-    if options.format != "auto":
+    if options.format != "auto" and options.format not in FORMAT_NAMES:
+        reader = log_reader(options.format)
+        return reader is not None and reader.runs is not None
+    if options.format not in ("auto", *LOG_FORMATS):
         return False
     try:
         with ExitStack() as stack:
@@ -173,7 +181,7 @@ def _looks(data: Any, stack: ExitStack) -> Iterator[tuple[str, Header | None, st
     )
     if items and all(isinstance(item, str | Path) for item in items):
         for part in find_parts(data if isinstance(data, str | Path) else list(data)):
-            tool = recognise_log(part)
+            tool = tool_of(part, "auto")
             yield part.name, None if tool else _part_header(part), tool if tool != "mt-bench" else _mt_bench(part)
     elif items and all(isinstance(item, Mapping) for item in items):
         yield "the rows", header_of_rows(items, "json"), None
@@ -194,7 +202,7 @@ def _mt_bench(part: Part) -> str:
 
 def _is_scores(header: Header | None, tool: str | None, name: str, options: ReadScoresOptions) -> bool:
     if header is None:
-        return tool in (*LOGS, LM_EVAL_SUMMARY)
+        return tool == LM_EVAL_SUMMARY or _has_scores(tool)
     try:
         recognise(header, name, source_is_given=True)
     except BattleError:
@@ -215,6 +223,11 @@ def _is_scores(header: Header | None, tool: str | None, name: str, options: Read
             )
         return False
     return bool(scores)
+
+
+def _has_scores(tool: str | None) -> bool:
+    reader = None if tool is None else log_reader(tool)
+    return reader is not None and reader.runs is not None
 
 
 def _mapped(given: Mapping[str, str] | None) -> dict[str, str]:
@@ -287,8 +300,8 @@ def _sources(data: Any, options: ReadScoresOptions, stack: ExitStack) -> list[_S
 
 def _of_files(items: Sequence[PathLike], options: ReadScoresOptions, stack: ExitStack) -> list[_Source]:
     parts = [(item, part) for item, given in enumerate(items) for part in find_parts(given)]
-    tools = [recognise_log(part) for _, part in parts]
-    if options.format in LOGS and options.format not in tools:
+    tools = [tool_of(part, options.format) for _, part in parts]
+    if options.format != "auto" and options.format not in tools:
         raise ScoreError(
             f"{parts[0][1].name} is not a log of {options.format}. Name the right format (", OptionValue("format"), ")."
         )
@@ -297,7 +310,7 @@ def _of_files(items: Sequence[PathLike], options: ReadScoresOptions, stack: Exit
     for (item, part), tool in zip(parts, tools, strict=True):
         if tool is None:
             sources.append(_Source(part.name, names[part.name], item, _part_header(part), part))
-    for tool in dict.fromkeys(one for one in tools if one in LOGS):
+    for tool in dict.fromkeys(one for one in tools if one is not None and one != LM_EVAL_SUMMARY):
         logged = [(item, part) for (item, part), one in zip(parts, tools, strict=True) if one == tool]
         runs = [(item, run) for item, part in logged for run in read_runs(tool, [part])]
         for (item, run), name in zip(runs, distinct_names([run for _, run in runs]), strict=True):
