@@ -14,6 +14,7 @@ from tiltyard.options import DifferenceOptions, options_of
 
 if TYPE_CHECKING:
     from tiltyard.decisions import Difference
+    from tiltyard.decisions.scores import ScoreBoard
     from tiltyard.scores import ScoreTable
 
 
@@ -91,8 +92,8 @@ def answers_text(answers: Sequence[Difference], shape: Literal["table", "json", 
     return "\n\n".join(titled)
 
 
-def score_boards(files: Sequence[str], given: dict[str, Any], shape: Format) -> str:
-    """Boards of mean scores, one for each metric, in a format."""
+def score_boards(files: Sequence[str], given: dict[str, Any]) -> list[ScoreBoard]:
+    """Boards of mean scores, one for each metric."""
     from tiltyard.decisions.scores import score_board
     from tiltyard.scores import ReadScoresOptions, read_scores
 
@@ -107,7 +108,11 @@ def score_boards(files: Sequence[str], given: dict[str, Any], shape: Format) -> 
             ".",
         )
     reading = {name: value for name, value in given.items() if name != "level"}
-    boards = [score_board(table, level) for table in read_scores(list(files), **reading)]
+    return [score_board(table, level) for table in read_scores(list(files), **reading)]
+
+
+def boards_text(boards: Sequence[ScoreBoard], shape: Format) -> str:
+    """Boards of mean scores in a format."""
     if shape == "json":
         return (
             boards[0].to_json()
