@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tiltyard.cli.output import Format, as_flag
-from tiltyard.errors import Message, OptionError, OptionValue
+from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
 from tiltyard.options import DifferenceOptions, options_of
 
 if TYPE_CHECKING:
@@ -43,9 +43,11 @@ def two_names(tables: Sequence[ScoreTable], new: str, old: str) -> tuple[str, st
     """The models of two files, of which each holds one."""
     names = []
     for given, models in zip((new, old), tables[0].sources, strict=True):
+        if not models:
+            raise ScoreError(f"{given} has no row with a score. Check what wrote it.")
         if len(models) != 1:
             some = ", ".join(models[:6])
-            example = f"tiltyard compare {models[-1]} {models[0]} --in {given}" if models else "--in FILE"
+            example = f"tiltyard compare {models[-1]} {models[0]} --in {given}"
             raise OptionError(f"{given} holds scores of {len(models)} models ({some}): name two of them: {example}")
         names.append(models[0])
     return names[0], names[1]

@@ -217,8 +217,12 @@ def check_same_unit(table: ScoreTable, new: str, old: str) -> None:
 def _nothing_common(table: ScoreTable, new: str, old: str) -> ScoreError:
     some = []
     for name in (new, old):
-        first = table.prompts[int(table[name].prompts[0])] if len(table[name].prompts) else "none"
-        some.append(f"{name} has {len(table[name].prompts):,}, such as {first[:60]!r}")
+        scored = table[name].prompts[table[name].count > 0]
+        if not len(scored):
+            why = "has no score" if len(table[name].prompts) else "does not name its prompts"
+            some.append(f"{name} {why}")
+            continue
+        some.append(f"{name} has {len(scored):,}, such as {table.prompts[int(scored[0])][:60]!r}")
     return ScoreError(
         f"no prompt has a score of both: {', and '.join(some)}. Name the column of the prompts with ",
         OptionValue("map", {"prompt": "COLUMN"}),

@@ -222,6 +222,13 @@ def _is_scores(header: Header | None, tool: str | None, name: str, options: Read
                 "; battles also need model_a and model_b.",
             )
         return False
+    if not scores and not mapped and source.find(ID_COLUMNS) is not None and len(header.top_names) > 1:
+        raise OptionError(
+            f"{name} names prompts, but has neither battles nor a column of numbers, or of true and false. If one "
+            "holds scores, name it with ",
+            OptionValue("score"),
+            f"; its columns are {source.listed}.",
+        )
     return bool(scores)
 
 
@@ -497,7 +504,7 @@ class _Reading:
                 )
                 self._check(source, column, prompt, model)
         except duckdb.Error as error:
-            first = str(error).strip().splitlines()[0]
+            first = str(error).strip().splitlines()[0].rstrip(".").removeprefix("Invalid Input Error: ")
             raise ScoreError(f"{source.name} cannot be read: {first}. Check what wrote it.") from None
 
     def _check(self, source: _Source, column: RawColumn, prompt: RawColumn | None, model: RawColumn | None) -> None:
@@ -527,7 +534,7 @@ class _Reading:
                 where = line.where
                 cell = line.row.get(column.top)
                 value = f" is {str(cell)[:60]!r}" if reason == BAD_SCORE else " is empty"
-        advice = "Write a number, true or false, or leave it empty" if reason == BAD_SCORE else "Fill it in"
+        advice = "Write a number up to 1e100, true or false, or leave it empty" if reason == BAD_SCORE else "Fill it in"
         return ScoreError(
             f"{where}: {reason}: {column.name}{value}. {advice}; ",
             OptionValue("on_bad", "skip"),
@@ -628,6 +635,10 @@ def _codes(values: Any) -> Codes:
     return Codes(np.array([MISSING if text is None else place[text] for text in texts], dtype=np.int32), labels)
 
 
+LARGEST = 1e100
+"""The square of a larger score would be none."""
+BAD = "CAST('inf' AS DOUBLE)"
+"""What stands for a cell that is no score."""
 WHOLE_NUMBER = re.compile("^(-?[0-9]+)[.]0+$")
 
 
@@ -648,14 +659,14 @@ def _score_sql(column: RawColumn, layout: Layout) -> str:
     cell, cells = cell_sql(column, layout), cells_of(column, layout)
     if cells == "typed" and column.holds in ("number", "flag"):
         number = f"CAST({cell} AS DOUBLE)"
-        return f"CASE WHEN isnan({number}) THEN NULL ELSE {number} END"
+        return f"CASE WHEN isnan({number}) THEN NULL WHEN abs({number}) > {LARGEST:g} THEN {BAD} ELSE {number} END"
     text = f"lower({_text_sql(column, layout)})"
     plain = f"({cell} ->> '$')" if cells == "json" else f"CAST({cell} AS VARCHAR)"
     number = f"TRY_CAST({plain} AS DOUBLE)"
     words = {value: ", ".join(map(literal, some)) for value, some in (("1.0", YES), ("0.0", NO), ("NULL", NOTHING))}
     cases = " ".join(f"WHEN {text} IN ({some}) THEN {value}" for value, some in words.items())
-    known = f"WHEN isfinite({number}) THEN {number} WHEN {text} IS NULL THEN NULL {cases}"
-    return f"CASE {known} ELSE CAST('inf' AS DOUBLE) END"
+    known = f"WHEN abs({number}) <= {LARGEST:g} THEN {number} WHEN {text} IS NULL THEN NULL {cases}"
+    return f"CASE {known} ELSE {BAD} END"
 
 
 def as_battles(tables: Sequence[ScoreTable], band: float = 0.0) -> list[dict[str, Any]]:
