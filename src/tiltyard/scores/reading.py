@@ -403,7 +403,6 @@ class _Reading:
         for source in self.sources:
             self._stage(source)
         self._tell_files_apart()
-        self._take_means()
         metrics = [
             str(row[0]) for row in self._rows("SELECT metric, min(number) FROM answers GROUP BY 1 ORDER BY 2, 1")
         ]
@@ -419,24 +418,7 @@ class _Reading:
             raise ScoreError(
                 f"{self.sources[0].name} holds no score. Check the file, or the condition (", OptionValue("where"), ")."
             )
-        return [self._table(metric) for metric in metrics]
-
-    def _take_means(self) -> None:
-        """Make one row of each model, metric and prompt.
-
-        A sum of three scores or more depends on their order, which threads may change: then they are put in order.
-        """
-        columns = "".join(f", min({identifier(f'of {name}')}) AS {identifier(f'of {name}')}" for name in self.columns)
-        for order in ("", " ORDER BY score"):
-            self.connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE means AS SELECT model, metric, prompt, avg(score{order}) AS mean, "
-                f"CAST(count(score) AS INTEGER) AS n, var_samp(score{order}) AS variance, min(score) AS low, "
-                "max(score) AS high, coalesce(bool_and(score = 0 OR score = 1), true) AS is_share, min(number) AS "
-                f"number, CAST(count(*) - count(score) AS INTEGER) AS unscored, bool_or(down) AS down{columns} "
-                "FROM answers GROUP BY model, metric, prompt"
-            )
-            if self._rows("SELECT coalesce(max(n), 0) FROM means WHERE prompt IS NOT NULL")[0][0] <= 2:
-                break
+        return self._tables(metrics)
 
     def _choose_columns(self) -> None:
         known = [name for name in CATEGORY_COLUMNS if all(name in source.header for source in self.sources)]
@@ -559,71 +541,112 @@ class _Reading:
             name = literal(names[source.part.name])
             self.connection.execute(f"UPDATE answers SET model = {name} WHERE item = {source.item}")
 
-    def _table(self, metric: str) -> ScoreTable:
-        this = f"metric = {literal(metric)}"
+    def _tables(self, metrics: Sequence[str]) -> list[ScoreTable]:
+        """A table for each metric. Texts of prompts become numbers once; everything after that is arrays."""
         columns = "".join(f", min({identifier(f'of {name}')}) AS {identifier(f'of {name}')}" for name in self.columns)
         self.connection.execute(
-            "CREATE OR REPLACE TEMP TABLE prompts AS SELECT CAST(row_number() OVER (ORDER BY first, prompt) - 1 AS "
-            f"INTEGER) AS code, * FROM (SELECT prompt, min(number) AS first{columns} FROM means "
-            f"WHERE {this} AND prompt IS NOT NULL GROUP BY prompt)"
+            "CREATE TEMP TABLE prompts AS SELECT CAST(row_number() OVER (ORDER BY first, prompt) - 1 AS INTEGER) AS "
+            f"code, * FROM (SELECT prompt, min(number) AS first{columns} FROM answers WHERE prompt IS NOT NULL "
+            "GROUP BY prompt)"
         )
-        prompts = self.connection.execute("SELECT * FROM prompts ORDER BY code").fetchnumpy()
-        names = tuple(prompts["prompt"].tolist())
-        models = self._models(this, paired=bool(names))
-        low, high, shares, down = self._rows(
-            f"SELECT min(low), max(high), bool_and(is_share), bool_or(down) FROM means WHERE {this}"
-        )[0]
+        prompts = self.connection.execute("SELECT * EXCLUDE (code, first) FROM prompts ORDER BY code").fetchnumpy()
+        models = [str(row[0]) for row in self._rows("SELECT DISTINCT model FROM answers ORDER BY model")]
+        for name, values in (("model", models), ("metric", metrics)):
+            self.connection.execute(f"CREATE TEMP TABLE {name}_codes ({name} VARCHAR, {name}_code INTEGER)")
+            self.connection.executemany(
+                f"INSERT INTO {name}_codes VALUES (?, ?)", [[v, n] for n, v in enumerate(values)]
+            )
+        rows = self.connection.execute(
+            "SELECT coalesce(code, -1) AS code, model_code, metric_code, score, down FROM answers JOIN model_codes "
+            "USING (model) JOIN metric_codes USING (metric) LEFT JOIN prompts USING (prompt)"
+        ).fetchnumpy()
+        found = _AnswerColumns(
+            *(np.ma.filled(rows[name], -1) for name in ("code", "model_code", "metric_code")),
+            np.ma.filled(rows["score"].astype(float), np.nan),
+            np.ma.filled(rows["down"], False),
+        )
+        files: dict[int, list[str]] = {item: [] for item in sorted({source.item for source in self.sources})}
+        for item, model in self._rows("SELECT DISTINCT item, model FROM answers WHERE model IS NOT NULL ORDER BY 1, 2"):
+            files[item].append(str(model))
+        listed_models = tuple(tuple(some) for some in files.values())
+        return [
+            self._table(metric, models, prompts, found.only(found.metric == place), listed_models)
+            for place, metric in enumerate(metrics)
+        ]
+
+    def _table(
+        self,
+        metric: str,
+        models: Sequence[str],
+        prompts: Mapping[str, Any],
+        answers: _AnswerColumns,
+        sources: tuple[tuple[str, ...], ...],
+    ) -> ScoreTable:
+        known = np.unique(answers.prompt[answers.prompt >= 0])
+        place = np.full(len(prompts["prompt"]), -1, dtype=np.int64)
+        place[known] = np.arange(len(known))
+        kept = {}
+        for code in np.unique(answers.model).tolist():
+            own = answers.only((answers.model == code) & ((answers.prompt >= 0) | (len(known) == 0)))
+            if len(own.score):
+                kept[models[code]] = _means(place[own.prompt] if len(known) else np.arange(len(own.score)), own.score)
+        scored = answers.score[~np.isnan(answers.score)]
+        shares = bool(np.all((scored == 0.0) | (scored == 1.0)))
         bounds = (0.0, 1.0) if shares else None
         if self.options.bounds is not None:
             bounds = (float(self.options.bounds[0]), float(self.options.bounds[1]))
-            if low is not None and (low < bounds[0] or high > bounds[1]):
+            if len(scored) and (scored.min() < bounds[0] or scored.max() > bounds[1]):
                 raise OptionError(
-                    f"scores go from {low:g} to {high:g}, beyond ",
+                    f"scores go from {scored.min():g} to {scored.max():g}, beyond ",
                     OptionValue("bounds", "{:g},{:g}".format(*bounds)),
                     ".",
                 )
-        listed_items: dict[int, list[str]] = {item: [] for item in sorted({source.item for source in self.sources})}
-        for item, model in self._rows("SELECT DISTINCT item, model FROM answers WHERE model IS NOT NULL ORDER BY 1, 2"):
-            listed_items[item].append(str(model))
         return ScoreTable(
             metric=metric,
-            models=models,
-            prompts=names,
-            columns={name: _codes(prompts[f"of {name}"]) for name in self.columns},
-            lower_is_better=self.options.lower_is_better or bool(down),
-            shares=bool(shares),
+            models=kept,
+            prompts=tuple(prompts["prompt"][known].tolist()),
+            columns={name: _codes(prompts[f"of {name}"][known]) for name in self.columns},
+            lower_is_better=self.options.lower_is_better or bool(answers.down.any()),
+            shares=shares,
             bounds=bounds,
-            sources=tuple(tuple(some) for some in listed_items.values()),
+            sources=sources,
             skipped=dict(self.skipped),
             has_repeats=any(source.find(REPEAT_COLUMNS) is not None for source in self.sources),
         )
 
-    def _models(self, this: str, *, paired: bool) -> dict[str, ModelScores]:
-        """The scores of each model; without prompts every answer is one of its own."""
-        result = {}
-        for (name,) in self._rows(f"SELECT DISTINCT model FROM means WHERE {this} ORDER BY model"):
-            own = f"{this} AND model = {literal(str(name))}"
-            query = (
-                "SELECT p.code, m.mean, m.n, m.variance, m.unscored, m.low, m.high FROM (SELECT * FROM means WHERE "
-                f"{own}) m JOIN prompts p USING (prompt) ORDER BY p.code"
-                if paired
-                else "SELECT CAST(row_number() OVER () AS INTEGER) AS code, score AS mean, CAST(score IS NOT NULL AS "
-                "INTEGER) AS n, CAST(NULL AS DOUBLE) AS variance, CAST(score IS NULL AS INTEGER) AS unscored, "
-                f"score AS low, score AS high FROM answers WHERE {own} ORDER BY number, score"
-            )
-            fetched = self.connection.execute(query).fetchnumpy()
-            floats = {key: np.ma.filled(value.astype(float), np.nan) for key, value in fetched.items()}
-            scored = floats["n"] > 0
-            result[str(name)] = ModelScores(
-                prompts=floats["code"].astype(np.int64),
-                mean=floats["mean"],
-                count=floats["n"].astype(np.int64),
-                variance=floats["variance"],
-                unscored=floats["unscored"].astype(np.int64),
-                low=float(floats["low"][scored].min()) if scored.any() else np.nan,
-                high=float(floats["high"][scored].max()) if scored.any() else np.nan,
-            )
-        return result
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _AnswerColumns:
+    """Answers as arrays: codes of prompt (−1: unknown), model and metric, the score, and whether less is better."""
+
+    prompt: Any
+    model: Any
+    metric: Any
+    score: Any
+    down: Any
+
+    def only(self, kept: Any) -> _AnswerColumns:
+        """Some of the answers."""
+        if kept.all():
+            return self
+        return _AnswerColumns(self.prompt[kept], self.model[kept], self.metric[kept], self.score[kept], self.down[kept])
+
+
+def _means(prompt: Any, score: Any) -> ModelScores:
+    """The scores of one model by prompt; within a prompt they are added in the order of their size."""
+    order = np.lexsort((score, prompt))  # a score that is missing comes last
+    prompt, score = prompt[order], score[order]
+    start = np.flatnonzero(np.diff(prompt, prepend=-1))
+    there = ~np.isnan(score)
+    count = np.add.reduceat(there.astype(np.int64), start)
+    rows = np.diff(start, append=len(prompt))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.add.reduceat(np.where(there, score, 0.0), start) / count
+        away = np.where(there, score - np.repeat(mean, rows), 0.0)
+        variance = np.where(count > 1, np.add.reduceat(away * away, start) / (count - 1), np.nan)
+    known = score[there]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (np.nan, np.nan)
+    return ModelScores(prompt[start].astype(np.int64), mean, count, variance, rows - count, low, high)
 
 
 def _codes(values: Any) -> Codes:
