@@ -138,56 +138,81 @@ def plan_power() -> dict[str, float]:
     return reached
 
 
-# Worlds that are drawn
+# Worlds that are drawn, many times at once
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
-    """Scores by prompt and repeat of both models, the clusters of prompts, and the true difference."""
+class Draws:
+    """Differences of many draws by prompt or cluster, the true difference, and how far apart scores are.
 
-    new: np.ndarray
-    old: np.ndarray
+    `scores` are those of the first draws by model, prompt and repeat, for makers that want them; `alone` is the paired
+    t interval of all prompts where clusters are ignored.
+    """
+
+    differences: np.ndarray
     truth: float
+    spread: np.ndarray
     reach: float = 1.0
     sizes: np.ndarray | None = None
-
-    @property
-    def differences(self) -> np.ndarray:
-        return self.new.mean(axis=1) - self.old.mean(axis=1)
-
-    @property
-    def spread(self) -> float:
-        both = np.concatenate([self.new.ravel(), self.old.ravel()])
-        seen = float(both.max() - both.min())
-        return seen if seen > 0.0 else self.reach if math.isfinite(self.reach) else 0.0
-
-    def by_cluster(self) -> np.ndarray:
-        assert self.sizes is not None
-        starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
-        return np.add.reduceat(self.differences, starts) / self.sizes
+    scores: np.ndarray | None = None
+    alone: tuple[np.ndarray, np.ndarray] | None = None
 
 
-World = Callable[[np.random.Generator], Draw]
+World = Callable[[np.random.Generator, int], Draws]
+
+
+def many(draws: Draws) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of our intervals of all draws at once: the rule of `score_difference`, which a few are checked with."""
+    e, spread = draws.differences, draws.spread[:, None]
+    n, g = e.shape
+    sizes = np.ones_like(e) if draws.sizes is None else draws.sizes.astype(float)
+    w = sizes / sizes.sum(axis=1, keepdims=True)
+    d = (w * e).sum(axis=1)
+    ss = (((g - 1) * w * (e - d[:, None]) / (1 - w)) ** 2).sum(axis=1)
+    keys = np.sort(np.round(e / np.where(spread > 0, spread, 1.0), 9), axis=1)
+    new_run = np.ones_like(keys, dtype=bool)
+    new_run[:, 1:] = keys[:, 1:] != keys[:, :-1]
+    run = np.cumsum(new_run.ravel()) - 1
+    count = np.bincount(run)
+    value, row = keys[new_run], np.repeat(np.arange(n), g)[new_run.ravel()]
+    order = np.lexsort((np.abs(value), -count, row))
+    first = order[np.searchsorted(row[order], np.arange(n))]
+    common, c = value[first] * draws.spread, count[first]
+    k = g - c
+    tau = (c - 1) / (g - 1)
+    near = np.abs(e - common[:, None]) <= 1e-9 * spread
+    far = (np.where(near, 0.0, e - common[:, None]) ** 2).sum(axis=1)
+    square = (draws.spread**2 / sizes.mean(axis=1) + far) / (1 + k)
+    total = g + 2 * tau
+    error = np.sqrt((ss + 2 * tau * square) / (total * (total - 1)))
+    half = stdtrit(1 / (w**2).sum(axis=1) + 2 * tau - 1, 0.975) * error
+    low, high = np.maximum(d - half, -draws.reach), np.minimum(d + half, draws.reach)
+    return np.where(draws.spread > 0, low, -np.inf), np.where(draws.spread > 0, high, np.inf)
+
+
+def _t_of_counts(up: np.ndarray, down: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    d = (up - down) / n
+    half = stdtrit(n - 1, 0.975) * np.sqrt(np.maximum(up + down - n * d**2, 0) / (n - 1) / n)
+    return d - half, d + half
 
 
 def repeated(n: int, p: float, rho: float, repeats: int, gap: float) -> World:
     """0/1 with repeats: prompts differ in difficulty, so that answers of one prompt have correlation rho."""
+    from scipy.special import betaincinv
+
     at = np.arange(0.5, 400) / 400
-    if rho > 0:
-        from scipy.special import betaincinv
-
-        a, b = p * (1 - rho) / rho, (1 - p) * (1 - rho) / rho
-        grid = betaincinv(a, b, at)
-    else:
-        grid = np.full(400, p)
+    grid = betaincinv(p * (1 - rho) / rho, (1 - p) * (1 - rho) / rho, at) if rho > 0 else np.full(400, p)
     grid_new = grid + gap * 4 * grid * (1 - grid)
-    truth = float(grid_new.mean() - grid.mean())
 
-    def draw(rng: np.random.Generator) -> Draw:
-        place = rng.integers(0, 400, n)
-        new = rng.random((n, repeats)) < grid_new[place][:, None]
-        old = rng.random((n, repeats)) < grid[place][:, None]
-        return Draw(new.astype(float), old.astype(float), truth)
+    def draw(rng: np.random.Generator, count: int) -> Draws:
+        place = rng.integers(0, 400, (count, n))
+        scores = np.stack(
+            [rng.random((min(count, 100), n, repeats)) < some[place[:100]][..., None] for some in (grid_new, grid)], 1
+        )
+        right = [rng.binomial(repeats, some[place]) for some in (grid_new, grid)]
+        right = [np.concatenate([scores[:, side].sum(-1), one[len(scores) :]]) for side, one in enumerate(right)]
+        truth = float(grid_new.mean() - grid.mean())
+        return Draws((right[0] - right[1]) / repeats, truth, np.ones(count), scores=scores.astype(float))
 
     return draw
 
@@ -201,29 +226,33 @@ def clustered(groups: int, size: int, uneven: bool, p: float, effect: float, gap
     def share(shift: float) -> float:
         return float(weights @ (1 / (1 + np.exp(-(middle + shift + both * nodes)))))
 
-    truth = share(gap) - share(0.0)
-
-    def draw(rng: np.random.Generator) -> Draw:
-        sizes = 1 + rng.poisson(rng.gamma(1.0, size - 1, groups)) if uneven else np.full(groups, size)
-        common = middle + rng.standard_normal(groups)
-        scores = []
-        for shift in (gap, 0.0):
-            logits = np.repeat(common + shift + effect * rng.standard_normal(groups), sizes)
-            scores.append((rng.random(len(logits)) < 1 / (1 + np.exp(-logits))).astype(float)[:, None])
-        return Draw(scores[0], scores[1], truth, sizes=sizes.astype(float).astype(int))
+    def draw(rng: np.random.Generator, count: int) -> Draws:
+        shape = (count, groups)
+        sizes = 1 + rng.poisson(rng.gamma(1.0, size - 1, shape)) if uneven else np.full(shape, size)
+        common = middle + rng.standard_normal(shape)
+        one, other = (1 / (1 + np.exp(-(common + shift + effect * rng.standard_normal(shape)))) for shift in (gap, 0.0))
+        up = rng.binomial(sizes, one * (1 - other))
+        rest = 1 - one * (1 - other)
+        down = rng.binomial(sizes - up, np.clip(other * (1 - one) / rest, 0, 1))
+        alone = _t_of_counts(up.sum(1), down.sum(1), sizes.sum(1))
+        return Draws((up - down) / sizes, share(gap) - share(0.0), np.ones(count), sizes=sizes, alone=alone)
 
     return draw
+
+
+def _plain(new: np.ndarray, old: np.ndarray, truth: float, reach: float) -> Draws:
+    both = np.concatenate([new, old], axis=1)
+    scores = np.stack([new, old], 1)[:100, ..., None]
+    return Draws(new - old, truth, both.max(1) - both.min(1), reach, scores=scores)
 
 
 def graded(n: int, top: float) -> World:
     """A rubric from 0 to 1 in fifths, a share of answers at the top; the new one is at the top 5 % more often."""
 
-    def draw(rng: np.random.Generator) -> Draw:
-        below = rng.integers(0, 5, (2, n)) / 5
-        luck = rng.random(n)
-        new = np.where(luck < min(top + 0.05, 1), 1.0, below[0])
-        old = np.where(luck < top, 1.0, below[1])
-        return Draw(new[:, None], old[:, None], 0.6 * (min(top + 0.05, 1) - top))
+    def draw(rng: np.random.Generator, count: int) -> Draws:
+        below, luck = rng.integers(0, 5, (2, count, n)) / 5, rng.random((count, n))
+        new, old = np.where(luck < top + 0.05, 1.0, below[0]), np.where(luck < top, 1.0, below[1])
+        return _plain(new, old, 0.6 * 0.05, 1.0)
 
     return draw
 
@@ -231,10 +260,10 @@ def graded(n: int, top: float) -> World:
 def fractions(n: int) -> World:
     """Shares such as F1: Beta scores that depend on the prompt."""
 
-    def draw(rng: np.random.Generator) -> Draw:
-        level = rng.beta(2, 1, n)
-        new, old = rng.beta(4 * level + 0.1, 4 * (1 - level) + 0.1), rng.beta(4 * level + 0.1, 4 * (1 - level) + 0.1)
-        return Draw(new[:, None], old[:, None], 0.0)
+    def draw(rng: np.random.Generator, count: int) -> Draws:
+        level = rng.beta(2, 1, (count, n))
+        new, old = (rng.beta(4 * level + 0.1, 4 * (1 - level) + 0.1) for _ in range(2))
+        return _plain(new, old, 0.0, 1.0)
 
     return draw
 
@@ -242,9 +271,9 @@ def fractions(n: int) -> World:
 def seconds(n: int, s: float) -> World:
     """Unbounded and skewed: lognormal, the new one a tenth slower."""
 
-    def draw(rng: np.random.Generator) -> Draw:
-        new, old = 1.1 * rng.lognormal(0, s, n), rng.lognormal(0, s, n)
-        return Draw(new[:, None], old[:, None], 0.1 * math.exp(s * s / 2), math.inf)
+    def draw(rng: np.random.Generator, count: int) -> Draws:
+        new, old = 1.1 * rng.lognormal(0, s, (count, n)), rng.lognormal(0, s, (count, n))
+        return _plain(new, old, 0.1 * math.exp(s * s / 2), math.inf)
 
     return draw
 
@@ -267,34 +296,34 @@ def worlds() -> dict[str, dict[str, World]]:
     return {"0/1 with repeats": repeats, "0/1 in clusters": clusters, "graded": grades, "unbounded": unbounded}
 
 
-def simulate(world: World, name: str, draws: int, peer_draws: int, evalstats_draws: int) -> dict[str, Cell]:
-    """How often each maker's interval holds in a world; slow ones on fewer draws."""
+def simulate(world: World, name: str, count: int, slow: int) -> dict[str, Cell]:
+    """How often each maker's interval holds in a world; slow ones on a few of the draws."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
-    held: dict[str, list[bool]] = {}
-    alarms: list[bool] = []
-    truth = 0.0
-    for number in range(draws):
-        draw = world(rng)
-        truth, some = draw.truth, draw.differences
-        found: dict[str, Ends | None] = {}
-        if draw.sizes is None:
-            found["tiltyard"] = ours(some, draw.spread, draw.reach)
-        else:
-            found["tiltyard"] = ours(draw.by_cluster(), draw.spread, draw.reach, draw.sizes.astype(float))
-        if number < peer_draws:
-            found["paired t"] = paired_t(some)
-            found["bootstrap"] = bootstrap(some, rng)
-            if draw.sizes is None and number < evalstats_draws:
-                found["evalstats"] = evalstats_ends(draw.new, draw.old, rng)
-        for maker, ends in found.items():
-            if ends is not None:
-                held.setdefault(maker, []).append(ends[0] - 1e-12 <= truth <= ends[1] + 1e-12)
-        assert found["tiltyard"] is not None
-        alarms.append(not found["tiltyard"][0] <= 0.0 <= found["tiltyard"][1])
-    return {
-        maker: Cell(name, float(np.mean(some)), float(np.mean(alarms)) if maker == "tiltyard" and truth == 0 else None)
-        for maker, some in held.items()
-    }
+    draws = world(rng, count)
+    low, high = many(draws)
+    for place in range(min(count, 5)):
+        sizes = None if draws.sizes is None else draws.sizes[place].astype(float)
+        checked = ours(draws.differences[place], float(draws.spread[place]), draws.reach, sizes)
+        assert np.allclose(checked, (low[place], high[place]), atol=1e-9), name
+
+    def held(some: Any, other: Any) -> float:
+        return float(np.mean((some - 1e-12 <= draws.truth) & (draws.truth <= other + 1e-12)))
+
+    alarms = float(np.mean((low > 0) | (high < 0))) if draws.truth == 0 else None
+    found = {"tiltyard": Cell(name, held(low, high), alarms)}
+    if draws.alone is not None:
+        found["paired t"] = Cell(name, held(*draws.alone))
+        return found
+    d, n = draws.differences.mean(1), draws.differences.shape[1]
+    half = float(stdtrit(n - 1, 0.975)) * draws.differences.std(1, ddof=1) / math.sqrt(n)
+    found["paired t"] = Cell(name, held(d - half, d + half))
+    if slow and draws.scores is not None:
+        ends = np.array([bootstrap(one, rng) for one in draws.differences[:slow]]).T
+        found["bootstrap"] = Cell(name, held(*ends))
+        theirs = [evalstats_ends(*scores, rng) for scores in draws.scores[:slow]]
+        if None not in theirs:
+            found["evalstats"] = Cell(name, held(*np.array(theirs).T))
+    return found
 
 
 def peers_on_shares(n: int, draws: int) -> dict[str, list[Cell]]:

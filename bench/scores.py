@@ -12,10 +12,7 @@ if TYPE_CHECKING:
     from bench.rows import Plan
 
 SLOW = 16
-"""One world of so many is given to evalstats where answers are repeated: there it takes a second for each interval."""
-
-AGAIN = 0.935
-"""A world that holds in fewer draws is drawn ten times as often."""
+"""One world of so many is given to the bootstrap and to evalstats, which take up to a second for each interval."""
 
 
 @job
@@ -33,11 +30,7 @@ def score_intervals(draws: int, peer_draws: int, sizes: list[int]) -> Task:
                 some = dict(list(some.items())[:: max(1, len(some) // 4)])
             by_maker: dict[str, list[Any]] = {}
             for place, (name, world) in enumerate(some.items()):
-                slow = 0 if place % SLOW else 100
-                cells = simulate(world, name, draws, peer_draws, slow)
-                if cells["tiltyard"].held < AGAIN or (cells["tiltyard"].alarms or 0.0) > 1 - AGAIN:
-                    cells |= simulate(world, name, 10 * draws, 0, 0)
-                for maker, cell in cells.items():
+                for maker, cell in simulate(world, name, draws, 0 if place % SLOW else min(100, peer_draws)).items():
                     by_maker.setdefault(maker, []).append(cell)
             found[kind] = {maker: summary(cells) for maker, cells in by_maker.items()}
         return {"coverage": found, "power": plan_power()}
@@ -47,7 +40,7 @@ def score_intervals(draws: int, peer_draws: int, sizes: list[int]) -> Task:
 
 def scores(plan: Plan) -> Row:
     """Intervals of differences of scores beside a paired t, a bootstrap and evalstats."""
-    size = {"draws": plan.size(1000, 20), "peer_draws": plan.size(200, 5)}
+    size = {"draws": plan.size(5000, 20), "peer_draws": plan.size(200, 5)}
     row = Row("scores", f"differences of scores, {size['draws']} draws of each world that is drawn")
     found = row.add(
         "simulation",
