@@ -193,7 +193,7 @@ def open_webui_battles(parts: Iterable[Part], band: float) -> LoggedBattles:  # 
             for other in others:
                 won, lost = (str(data["model_id"]), other) if rated else (other, str(data["model_id"]))
                 a, b = sorted((won, lost))  # no side is known, so none must always win
-                row = {"model_a": a, "model_b": b, "winner": "model_a" if a == won else "model_b"}
+                row: dict[str, Any] = {"model_a": a, "model_b": b, "winner": "model_a" if a == won else "model_b"}
                 row |= {"voter": one.get("user_id"), "question_id": meta.get("chat_id"), "timestamp": one["created_at"]}
                 rows.append(RawRow(f"{part.name}: feedback {place}", row | {"category": tags[0] if tags else None}))
     return LoggedBattles(rows, alone)

@@ -139,7 +139,7 @@ def _to_otel(figures: Figures) -> str:
 
     results: list[Any] = []
 
-    class Exporter(OTLPMetricExporter):
+    class Exporter(OTLPMetricExporter):  # type: ignore[misc]
         def export(self, *args: Any, **options: Any) -> Any:
             results.append(super().export(*args, **options))
             return results[-1]

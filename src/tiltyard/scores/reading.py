@@ -561,7 +561,9 @@ class _Reading:
             "USING (model) JOIN metric_codes USING (metric) LEFT JOIN prompts USING (prompt)"
         ).fetchnumpy()
         found = _AnswerColumns(
-            *(np.ma.filled(rows[name], -1) for name in ("code", "model_code", "metric_code")),
+            np.ma.filled(rows["code"], -1),
+            np.ma.filled(rows["model_code"], -1),
+            np.ma.filled(rows["metric_code"], -1),
             np.ma.filled(rows["score"].astype(float), np.nan),
             np.ma.filled(rows["down"], False),
         )
