@@ -10,7 +10,18 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from bench import adaptive, gates, labels, rows, rows_arena, rows_files, rows_growth, rows_judging, rows_placement
+from bench import (
+    adaptive,
+    gates,
+    labels,
+    rows,
+    rows_arena,
+    rows_files,
+    rows_growth,
+    rows_judging,
+    rows_placement,
+    scores,
+)
 from bench.measure import ONE_THREAD, QUICK, ROOT
 from bench.report import Row, print_row, print_summary
 
@@ -41,6 +52,7 @@ GROWTH = {
     "gates": gates.gates,
     "labels": labels.labels,
     "adaptive": adaptive.adaptive_rounds,
+    "scores": scores.scores,
 }
 """Rows that take an hour: run only on request."""
 GROWS = ("growth-battles", "growth-votes")

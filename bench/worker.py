@@ -12,6 +12,7 @@ import bench.gates
 import bench.judging
 import bench.labels
 import bench.pooling
+import bench.scores
 import bench.watched  # noqa: F401 - these list their jobs
 from bench.jobs import JOBS
 from bench.measure import measure

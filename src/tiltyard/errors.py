@@ -58,6 +58,23 @@ class OptionValue(NamedTuple):
         return f"{self.option}={self.value!r}"
 
 
+class Message(str):
+    """A text in parts, some of which are options with values; as it is, options are spelled as in Python."""
+
+    __slots__ = ("parts",)
+    parts: tuple[str | OptionValue, ...]
+
+    def __new__(cls, *parts: str | OptionValue) -> Message:
+        """The text, which keeps its parts."""
+        message = super().__new__(cls, "".join(map(str, parts)))
+        message.parts = parts
+        return message
+
+    def spelled(self, spell: Callable[[OptionValue], str]) -> str:
+        """The text with its options as a front end spells them."""
+        return "".join(spell(part) if isinstance(part, OptionValue) else part for part in self.parts)
+
+
 class TiltyardError(Exception):
     """Something a user can understand and act on: a message in parts, some of which are options with values."""
 

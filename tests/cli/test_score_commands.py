@@ -74,3 +74,31 @@ def test_two_logs_of_inspect_are_answered_in_percentage_points(tiltyard: Run) ->
     done = tiltyard("compare", *files, "--score", "match")
     assert "mockllm/v2" in done.stdout
     assert "percentage points" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        ("id,score\n1,NaN\n2,0\n", "2 of 3 prompts lack a score and are left out"),
+        ("id,score\n1,1\n2,high\n", "new.csv:3: not a score: score is 'high'"),
+        ("id,score\n1,1e308\n2,-1e308\n", "new.csv:2: not a score: score is '1e308'"),
+        ("id,ok\n1,TRUE\n2,no\n", "name it with --score; its columns are id, ok"),
+        ("id,score\n", "new.csv has no row with a score"),
+        ("", "new.csv is empty"),
+        ("score\n1\n0\n", "new does not name its prompts"),
+        ("id,score\n1,\n2,\n", "new has no score, and old has 3, such as '1'"),
+        ("id,score\n9,1\n", "new has 1, such as '9', and old has 3"),
+        ("id,score\n1,1\n2\n3,0,5\n", "new.csv cannot be read: CSV Error on Line"),
+        ("\ufeffid,score\n1,1\n2,0\n3,0\n", "; 3 prompts."),
+        ("id,score\n1,1\n", "(no interval); 1 prompt;"),
+        ("id,score\n1,1\n1,0\n2,1\n3,0\n", "3 prompts, 1 to 2 answers to each"),
+    ],
+)
+def test_odd_files_get_one_clear_line(tiltyard: Run, tmp_path: Path, new: str, said: str) -> None:
+    (tmp_path / "new.csv").write_text(new, encoding="utf-8")
+    (tmp_path / "old.csv").write_text("id,score\n1,1\n2,0\n3,1\n")
+    done = tiltyard("compare", "new.csv", "old.csv")
+    assert said in (done.stdout.splitlines() or [done.stderr])[0]
+    assert "Warning" not in done.stderr
+    if done.returncode:
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)

@@ -109,7 +109,10 @@ def test_a_winner_means_battles(write: Any) -> None:
     assert not scores(battles)
     assert scores(battles, score=["score"])
     assert not scores(write("m.csv", "left_model,right_model,choice", "a,b,1"))
-    assert not scores(write("t.csv", "id,answer", "1,hello"))
+    with pytest.raises(
+        OptionError, match=r"If one holds scores, name it with score=\.\.\.; its columns are id, answer"
+    ):
+        scores(write("t.csv", "id,answer", "1,hello"))
     assert scores(write("s.csv", "id,latency", "1,3.5"))
     with pytest.raises(OptionError, match='To compare scores, pass score="score"'):
         scores(write("both.csv", "id,winner,score", "1,a,3"))

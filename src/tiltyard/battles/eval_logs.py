@@ -24,7 +24,7 @@ import msgspec
 from tiltyard.battles.battle import Outcome
 from tiltyard.battles.careful import RawRow
 from tiltyard.battles.fast import literal, session
-from tiltyard.battles.inputs import DAMAGED, UTF_8_MARK, FileKind, Part, damage, json_object
+from tiltyard.battles.inputs import UTF_8_MARK, FileKind, Part
 from tiltyard.battles.settle import Reason
 from tiltyard.errors import BattleError, NoBattles, OptionError
 
@@ -224,7 +224,6 @@ LM_EVAL_KEYS = {"doc_id", "doc", "target", "arguments", "filtered_resps"}
 PAIR_KEYS = {"question_id", "model_1", "model_2", "g1_winner", "g2_winner"}
 SINGLE_KEYS = {"question_id", "model", "judge", "score", "turn", "judgment"}
 
-INSPECT_START = re.compile(rb'\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
 PROMPTFOO_START = re.compile(rb'\{\s*"evalId"\s*:|\{\s*"results"\s*:\s*\{')
 
 LM_EVAL_SUMMARY = "lm-eval summary"
@@ -240,57 +239,15 @@ SMALLER_IS_BETTER = re.compile("perplexity|bits_per_byte|brier|^(ter|wer|cer|mer
 """Metrics of lm-evaluation-harness of which less is better, where its summary does not say."""
 
 
-def recognise_log(part: Part) -> str | None:
-    """The tool that wrote a file, by its contents; None for anything else."""
-    if part.kind is not FileKind.JSONL:
-        return "inspect" if part.kind is FileKind.ZIP else None
-    try:
-        with part.open() as file:
-            start = file.read(4096).removeprefix(UTF_8_MARK).lstrip()
-        if INSPECT_START.match(start):
-            return "inspect"
-        if PROMPTFOO_START.match(start):
-            document = _document(part)
-            held = document.get("results")
-            if isinstance(held, dict) and isinstance(held.get("results"), list):
-                return "promptfoo"
-            return LM_EVAL_SUMMARY if "config" in document or "configs" in document else None
-        with part.open() as file:
-            line = next((line for line in file if line.strip()), b"")
-    except DAMAGED as error:
-        raise damage(part.name, error) from None
-    keys = (json_object(line.removeprefix(UTF_8_MARK)) or {}).keys()
-    if keys >= LM_EVAL_KEYS:
-        return "lm-eval"
-    return "mt-bench" if keys >= PAIR_KEYS or keys >= SINGLE_KEYS else None
-
-
-def read_logs(tool: str, parts: Sequence[Part], band: float) -> LoggedBattles:
-    """The battles in the logs of one tool; two models may be in one log or in two."""
-    if tool != "mt-bench":
-        return pair_scores(read_runs(tool, parts), band)
-    try:
-        return _mt_bench(parts, band)
-    except DAMAGED as error:
-        raise damage(parts[0].name, error) from None
-
-
-def read_runs(tool: str, parts: Sequence[Part]) -> list[ScoredRun]:
-    """The scores in the logs of one tool, by model."""
-    readers = {"inspect": _inspect, "promptfoo": _promptfoo, "lm-eval": _lm_eval, "mt-bench": _grades}
-    try:
-        return [run for part in parts for run in readers[tool](part)]
-    except DAMAGED as error:
-        raise damage(parts[0].name, error) from None
-
-
-def _document(part: Part) -> dict[str, Any]:
+def document(part: Part) -> dict[str, Any]:
+    """A file that is one JSON object."""
     with part.open() as file:
-        document: dict[str, Any] = _decoded(file.read(), part.name)
-    return document
+        held: dict[str, Any] = decoded(file.read(), part.name)
+    return held
 
 
-def _decoded(content: bytes, name: str, kind: type = dict) -> Any:
+def decoded(content: bytes, name: str, kind: type = dict) -> Any:
+    """JSON of one kind; `name` is what a message calls it."""
     text = content.removeprefix(UTF_8_MARK)
     try:
         value = msgspec.json.decode(text) if b"NaN" not in text and b"Infinity" not in text else json.loads(text)
@@ -301,15 +258,17 @@ def _decoded(content: bytes, name: str, kind: type = dict) -> Any:
     return value
 
 
-def _objects(part: Part) -> Iterator[tuple[str, dict[str, Any]]]:
+def objects(part: Part) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The JSON object of each line, and where it is."""
     with part.open() as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
                 where = f"{part.name}:{number}"
-                yield where, _decoded(line, where)
+                yield where, decoded(line, where)
 
 
-def _as_number(value: object) -> float | None:
+def as_number(value: object) -> float | None:
+    """A score: a number, true or false, or a word that means one; None for anything else."""
     if isinstance(value, str):
         value = WORDS.get(value, WORDS.get(value.lower(), value))
     try:
@@ -319,7 +278,7 @@ def _as_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _plain(values: object) -> dict[str, Any]:
+def plain(values: object) -> dict[str, Any]:
     """The plain values of a mapping: what a column can hold."""
     items = values.items() if isinstance(values, dict) else ()
     return {str(key): value for key, value in items if isinstance(value, str | int | float | bool)}
@@ -328,12 +287,12 @@ def _plain(values: object) -> dict[str, Any]:
 # Inspect
 
 
-def _inspect(part: Part) -> list[ScoredRun]:
+def inspect_runs(part: Part) -> list[ScoredRun]:
     """One log of Inspect: one model on one task. A sample's scorers are metrics, and so are the parts of a score."""
     if part.kind is FileKind.ZIP:
         header, samples = _zipped_inspect(part)
     else:
-        header = _document(part)
+        header = document(part)
         samples = header.get("samples", ())
         if not isinstance(samples, list):
             raise BattleError(f"{part.name} holds no samples. Run Inspect with samples in its log (log_samples).")
@@ -341,7 +300,7 @@ def _inspect(part: Part) -> list[ScoredRun]:
     if not isinstance(about, dict) or not about.get("model"):
         raise BattleError(f"{part.name} is not an Inspect log: it names no model. Check what wrote it.")
     task = str(about.get("task_display_name") or about.get("task") or "") or None
-    settings = _plain(about.get("task_args")) | _plain(about.get("model_generate_config"))
+    settings = plain(about.get("task_args")) | plain(about.get("model_generate_config"))
     settings |= {"solver": about["solver"]} if isinstance(about.get("solver"), str) else {}
     run = ScoredRun(
         model=str(about["model"]),
@@ -370,7 +329,7 @@ def _inspect_answer(sample: Mapping[str, Any], task: str | None, file: str) -> S
             {f"{scorer}/{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {scorer: value}
         )
         for metric, inner in parts.items():
-            number = _as_number(inner)
+            number = as_number(inner)
             if number is None:
                 strange.append(f"{metric} is {inner!r}, which is not a number")
             else:
@@ -385,7 +344,7 @@ def _inspect_answer(sample: Mapping[str, Any], task: str | None, file: str) -> S
         scores=scores,
         fault=fault,
         checksum=target if isinstance(target := sample.get("target"), str) else None,
-        metadata=_plain(sample.get("metadata")),
+        metadata=plain(sample.get("metadata")),
         battles=battles,
     )
 
@@ -402,9 +361,9 @@ def _zipped_inspect(part: Part) -> tuple[dict[str, Any], list[Any]]:
                 raise BattleError(f"{part.name} is a zip file, but not an Inspect log: it has no header.json.")
             pieces = sorted(name for name in names if name.startswith("_journal/summaries/"))
             wanted = ["summaries.json"] if "summaries.json" in names else pieces
-            header = _decoded(_member(archive, head), f"{part.name}: {head}")
+            header = decoded(_member(archive, head), f"{part.name}: {head}")
             samples = [
-                sample for name in wanted for sample in _decoded(_member(archive, name), f"{part.name}: {name}", list)
+                sample for name in wanted for sample in decoded(_member(archive, name), f"{part.name}: {name}", list)
             ]
     except (zipfile.BadZipFile, OSError, EOFError) as error:
         raise BattleError(f"{part.name} cannot be unzipped: {error}. Copy or write it again.") from None
@@ -441,9 +400,9 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
 # promptfoo
 
 
-def _promptfoo(part: Part) -> list[ScoredRun]:
+def promptfoo_runs(part: Part) -> list[ScoredRun]:
     """One output file of promptfoo: each provider, or each prompt template, or each pair of these, is a model."""
-    held = _document(part)["results"]
+    held = document(part)["results"]
     rows = sorted(
         (row for row in held["results"] if isinstance(row, dict)),
         key=lambda row: (row.get("testIdx") or 0, row.get("promptIdx") or 0),
@@ -498,14 +457,21 @@ def _contestants(provider_of: Mapping[Hashable, str], template_of: Mapping[Hasha
 def _variables(row: Mapping[str, Any]) -> str:
     """The prompt by the values of its variables: the same in every run of the same tests."""
     values = row.get("vars") or (row.get("testCase") or {}).get("vars") or {}
-    if not values:
-        return f"test {(row.get('testIdx') or 0) + 1}"
-    text = ", ".join(f"{key}={values[key]}" for key in sorted(values)).replace("\n", " ")
+    return prompt_name(values) or f"test {(row.get('testIdx') or 0) + 1}"
+
+
+def prompt_name(given: object) -> str:
+    """What a prompt is called by its own text, or by its variables: short, and the same in every run."""
+    if isinstance(given, Mapping):
+        text = ", ".join(f"{key}={given[key]}" for key in sorted(given))
+    else:
+        text = given if isinstance(given, str) else "" if given is None else json.dumps(given, ensure_ascii=False)
+    text = " ".join(text.split())
     return text if len(text) <= 80 else f"{text[:60]}… {hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _promptfoo_answer(row: Mapping[str, Any], prompt: str, repeat: int, file: str) -> ScoredAnswer:
-    score = _as_number(row.get("score"))
+    score = as_number(row.get("score"))
     why, graded = row.get("failureReason"), row.get("gradingResult")
     broken = why == 2 or (why is None and bool(row.get("error")) and not graded)
     fault = f"no score ({str(row.get('error') or 'no answer')[:80]})" if broken or score is None else None
@@ -515,14 +481,14 @@ def _promptfoo_answer(row: Mapping[str, Any], prompt: str, repeat: int, file: st
         repeat=repeat,
         scores={} if fault or score is None else {"": score},
         fault=fault,
-        metadata=_plain((row.get("testCase") or {}).get("metadata")),
+        metadata=plain((row.get("testCase") or {}).get("metadata")),
     )
 
 
 # lm-evaluation-harness
 
 
-def _lm_eval(part: Part) -> list[ScoredRun]:
+def lm_eval_runs(part: Part) -> list[ScoredRun]:
     """One file of samples of lm-evaluation-harness: one model on one task.
 
     The model is named in the summary beside it, else by its folder.
@@ -531,10 +497,10 @@ def _lm_eval(part: Part) -> list[ScoredRun]:
     dated = re.fullmatch(r"(.+)_(\d{4}-\d\d-\d\dT[\d.:-]+)", stem)
     task, stamp = (dated[1], dated[2]) if dated else (stem, "")
     beside = part.path.parent / f"results_{stamp}.json"
-    summary = _decoded(beside.read_bytes(), str(beside)) if stamp and beside.is_file() else {}
+    summary = decoded(beside.read_bytes(), str(beside)) if stamp and beside.is_file() else {}
     model = str(summary.get("model_name") or Path(part.name).parent.name.replace("__", "/") or stem)
     higher = (summary.get("higher_is_better") or {}).get(task) or {}
-    answers = [_lm_eval_answer(where, row, task, higher) for where, row in _objects(part)]
+    answers = [_lm_eval_answer(where, row, task, higher) for where, row in objects(part)]
     return [ScoredRun(model=model, file=part.name, task=task, answers=answers)]
 
 
@@ -548,7 +514,7 @@ def _lm_eval_answer(where: str, row: Mapping[str, Any], task: str, higher: Mappi
     scores: dict[str, float] = {}
     negated: list[str] = []
     for name in names:
-        number = _as_number(row.get(name)) if not isinstance(row.get(name), str) else None
+        number = as_number(row.get(name)) if not isinstance(row.get(name), str) else None
         if number is not None:
             larger_wins = higher.get(name, not SMALLER_IS_BETTER.search(name))
             metric = name if filtered in (None, "none") else f"{name},{filtered}"
@@ -560,7 +526,7 @@ def _lm_eval_answer(where: str, row: Mapping[str, Any], task: str, higher: Mappi
         scores=scores,
         fault=None if scores else "no metric that is a number",
         checksum=None if row.get("doc_hash") is None else str(row["doc_hash"]),
-        metadata=_plain(row.get("doc")),
+        metadata=plain(row.get("doc")),
         negated=negated,
     )
 
@@ -568,13 +534,13 @@ def _lm_eval_answer(where: str, row: Mapping[str, Any], task: str, higher: Mappi
 # MT-bench
 
 
-def _mt_bench(parts: Sequence[Part], band: float) -> LoggedBattles:
+def mt_bench_battles(parts: Sequence[Part], band: float) -> LoggedBattles:
     """Files of judgments of MT-bench: pairs judged in both orders as they are, grades of single answers by score."""
     rows: list[RawRow] = []
     grades: dict[str | None, dict[str, list[ScoredAnswer]]] = defaultdict(lambda: defaultdict(list))
     unpaired = 0
     for part in parts:
-        for where, row in _objects(part):
+        for where, row in objects(part):
             if row.keys() >= PAIR_KEYS:
                 rows.append(_pair_of_verdicts(where, row))
             elif row.keys() >= SINGLE_KEYS - {"judgment"}:
@@ -592,10 +558,10 @@ def _mt_bench(parts: Sequence[Part], band: float) -> LoggedBattles:
     return LoggedBattles(rows, unpaired)
 
 
-def _grades(part: Part) -> list[ScoredRun]:
+def mt_bench_runs(part: Part) -> list[ScoredRun]:
     """The grades of single answers in a file of MT-bench; each turn of a conversation is a prompt of its own."""
     answers: dict[tuple[str, str | None], list[ScoredAnswer]] = defaultdict(list)
-    for where, row in _objects(part):
+    for where, row in objects(part):
         if not row.keys() >= SINGLE_KEYS - {"judgment"}:
             raise BattleError(f"{where}: not a grade of MT-bench. Its keys are {', '.join(row)}.")
         grade = _grade(where, row)
@@ -635,7 +601,7 @@ def _judge(row: Mapping[str, Any]) -> str | None:
 
 
 def _grade(where: str, row: Mapping[str, Any]) -> ScoredAnswer:
-    score = _as_number(row.get("score"))
+    score = as_number(row.get("score"))
     read = score is not None and score >= 0
     return ScoredAnswer(
         where=where,

@@ -370,11 +370,20 @@ FORMATS: tuple[Format, ...] = (
 )
 """Every format, in the order in which a header is tried against them."""
 
+
+def log_format(name: str) -> Format:
+    """The format of the battle rows that are made of a log."""
+    source = Source.HUMAN if name == "open-webui" else Source.LLM_JUDGE
+    return Format(name, _OWN, source, winners=OWN_WINNERS)
+
+
 LOG_FORMATS = {
-    name: Format(name, _OWN, Source.LLM_JUDGE, winners=OWN_WINNERS)
-    for name in ("inspect", "promptfoo", "lm-eval", "mt-bench")
+    name: log_format(name)
+    for name in (
+        *("inspect", "promptfoo", "lm-eval", "mt-bench", "deepeval", "langfuse", "phoenix", "otel", "open-webui"),
+    )
 }
-"""Logs of other tools, recognised by their contents: `eval_log_files` makes battle rows of them."""
+"""Logs of other tools, recognised by their contents: `log_readers` makes battle rows of them."""
 
 FORMAT_NAMES = tuple(dict.fromkeys((*(known.name for known in FORMATS), *LOG_FORMATS)))
 """The formats of battle files that are read, in the order in which they are tried, and of logs."""

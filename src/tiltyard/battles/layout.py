@@ -114,9 +114,6 @@ class ReadBattlesOptions(ReadingOptions):
         super().__post_init__()
         if isinstance(self.columns, str) or isinstance(self.hashed, str):
             raise OptionError("columns and hashed are lists of column names, not one text")
-        if self.format != "auto" and self.format not in formats.FORMAT_NAMES:
-            known = ", ".join(formats.FORMAT_NAMES)
-            raise OptionError(f"unknown format {self.format!r}: expected auto or one of {known}")
 
     def with_texts(self) -> ReadBattlesOptions:
         """The same options with every text kept, for sources whose hashes could not be compared."""

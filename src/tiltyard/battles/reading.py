@@ -16,7 +16,7 @@ import msgspec
 
 from tiltyard.battles.battle import Battle
 from tiltyard.battles.careful import BadRows, RawRow, file_lines, kept_by_where, locate, read_carefully, row_lines
-from tiltyard.battles.eval_logs import LM_EVAL_SUMMARY, UNPAIRED, check_tie_band, read_logs, recognise_log
+from tiltyard.battles.eval_logs import LM_EVAL_SUMMARY, UNPAIRED, check_tie_band
 from tiltyard.battles.fast import (
     LINE_BYTES,
     LONG_LINE_BYTES,
@@ -32,7 +32,7 @@ from tiltyard.battles.fast import (
     session,
     where_error,
 )
-from tiltyard.battles.formats import LOG_FORMATS, Format, check_mapped, read_map
+from tiltyard.battles.formats import Format, check_mapped, log_format, read_map
 from tiltyard.battles.frames import ReusableFrame, is_frame, reusable
 from tiltyard.battles.inputs import (
     FileKind,
@@ -46,6 +46,7 @@ from tiltyard.battles.inputs import (
     typed_header,
 )
 from tiltyard.battles.layout import Layout, ReadBattlesOptions, choose_format, make_layout, present_columns
+from tiltyard.battles.log_readers import log_reader, read_logs, tool_of
 from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.table import BattleTable, concat, has_equal_rows, merge_equal
 from tiltyard.errors import BattleError, NoBattles, OptionError, OptionValue
@@ -250,19 +251,19 @@ def _file_sources(parts: Sequence[Part], options: ReadBattlesOptions) -> list[Ro
         header = header_of_rows((line.row for line in logged.rows if line.fault is None), "json")
         mapped = read_map(options.map)
         check_mapped(mapped, header, name)
-        layout = make_layout(header, options, name, LOG_FORMATS[tool].mapped(mapped))
+        layout = make_layout(header, options, name, log_format(tool).mapped(mapped))
         sources.append(RowSource(name, layout, held=logged.rows, unpaired=logged.unpaired))
     return sources + _row_sources(parts, options) if parts else sources
 
 
 def _logs_apart(parts: Sequence[Part], options: ReadBattlesOptions) -> tuple[dict[str, list[Part]], list[Part]]:
-    if options.format != "auto" and options.format not in LOG_FORMATS:
+    if options.format != "auto" and log_reader(options.format) is None:
         return {}, list(parts)
     logs: dict[str, list[Part]] = {}
     others: list[Part] = []
     summaries: list[Part] = []
     for part in parts:
-        tool = recognise_log(part)
+        tool = tool_of(part, options.format)
         if tool == LM_EVAL_SUMMARY:
             summaries.append(part)
         elif tool is None or options.format not in ("auto", tool):

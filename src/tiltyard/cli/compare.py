@@ -10,6 +10,14 @@ import typer
 from tiltyard.cli.options import with_options
 from tiltyard.cli.output import THE_ANSWER_IS_NO, deliver, note, working
 from tiltyard.cli.scores import answers_text, score_answers
+from tiltyard.cli.sending import (
+    ToOption,
+    check_trackers,
+    figures_of_differences,
+    figures_of_gate,
+    figures_of_runs,
+    send,
+)
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import DifferenceOptions, ReadingOptions, RunsOptions, SelectionOptions, options_of
 
@@ -60,6 +68,7 @@ def compare_command(
     out: Annotated[
         Path | None, typer.Option(help="Write it here instead of printing it: .html, .json, .md or .txt.")
     ] = None,
+    to: ToOption = None,
 ) -> None:
     """Is NEW better than OLD, by how much, how sure, and on which prompts.
 
@@ -68,11 +77,13 @@ def compare_command(
     """
     from tiltyard.decisions import Difference
 
+    check_trackers(to)
     shape = choose_shape(format, out)
     where = (*(places or ()), *(more or ()))
     scored = score_answers(new, old, where, given)
     if scored is not None:
         deliver(answers_text(scored, shape, prompts), out, exact=shape in ("md", "html"))
+        send(to, lambda: figures_of_differences(scored))
         return
     answer = _answer(new, old, where, given)
     if shape == "html":
@@ -80,6 +91,7 @@ def compare_command(
     else:
         text = answer_text(answer, shape, prompts)
     deliver(text, out, exact=shape in ("md", "html"))
+    send(to, lambda: figures_of_differences([answer]) if isinstance(answer, Difference) else figures_of_runs(answer))
 
 
 @with_options(
@@ -127,6 +139,7 @@ def gate_command(
     ] = None,
     junit: Annotated[Path | None, typer.Option("--junit", help="Also write JUnit XML here.")] = None,
     json: Annotated[Path | None, typer.Option("--json", hidden=True, help="Also write JSON here.")] = None,
+    to: ToOption = None,
 ) -> None:
     """May NEW replace OLD: better, not worse than the margin, worse, or cannot tell.
 
@@ -136,6 +149,7 @@ def gate_command(
     from tiltyard.decisions import GateResult
     from tiltyard.decisions import gate as words
 
+    check_trackers(to)
     where = (*(places or ()), *(more or ()))
     missing = given.pop("missing", "worst")
     if 0.0 < alpha < 0.5:
@@ -153,6 +167,7 @@ def gate_command(
         if path is not None:
             deliver(text(result), path)
     deliver(render[format](result), None, exact=format == "md")
+    send(to, lambda: figures_of_gate(result))
     if not result.passed and not (result.verdict == "unknown" and allow_unknown):
         raise typer.Exit(THE_ANSWER_IS_NO)
 

@@ -9,7 +9,8 @@ import typer
 
 from tiltyard.cli.options import FilesArgument, rare, with_options
 from tiltyard.cli.output import Format, as_flag, choose_format, deliver, note, working
-from tiltyard.cli.scores import are_scores, battles_of_scores, score_boards
+from tiltyard.cli.scores import are_scores, battles_of_scores, boards_text, score_boards
+from tiltyard.cli.sending import ToOption, check_trackers, figures_of_boards, figures_of_means, send
 from tiltyard.errors import OptionError
 from tiltyard.options import RateOptions, ScoreOptions, options_of
 
@@ -73,6 +74,7 @@ def rate_command(
         Path | None,
         typer.Option(metavar="FILE", help="Draw it too: a file that ends in .svg, .png, .pdf or .html."),
     ] = None,
+    to: ToOption = None,
 ) -> None:
     """Rate models from files of battles: battles in, a leaderboard with intervals out.
 
@@ -82,6 +84,7 @@ def rate_command(
     from tiltyard.boards.charts import SUFFIXES, check_path
     from tiltyard.boards.rating import estimator_of, rate_as
 
+    check_trackers(to)
     if pool and by is None:
         raise OptionError("--pool pulls the boards of --by together: name the column, such as --by language --pool.")
     if "people" in given and by is not None:
@@ -96,7 +99,9 @@ def rate_command(
         if not as_battles:
             if drawn or plot or by or compare:
                 raise OptionError("a board of mean scores is a table: leave --by, --compare and --plot out.")
-            deliver(score_boards(files, given, shape), out, exact=shape in ("csv", "md", "latex"))
+            means = score_boards(files, given)
+            deliver(boards_text(means, shape), out, exact=shape in ("csv", "md", "latex"))
+            send(to, lambda: figures_of_means(means))
             return
         data = battles_of_scores(files, given)
     elif as_battles:
@@ -122,6 +127,7 @@ def rate_command(
             target = picture.with_stem(f"{picture.stem}-{name}") if value else picture
             board.plot(target)
             note(f"wrote {target}")
+    send(to, lambda: figures_of_boards(boards))
 
 
 def _say_cost(estimator: Estimator, table: BattleTable) -> None:

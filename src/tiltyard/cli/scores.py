@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tiltyard.cli.output import Format
-from tiltyard.errors import OptionError, OptionValue
+from tiltyard.cli.output import Format, as_flag
+from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
 from tiltyard.options import DifferenceOptions, options_of
 
 if TYPE_CHECKING:
     from tiltyard.decisions import Difference
+    from tiltyard.decisions.scores import ScoreBoard
     from tiltyard.scores import ScoreTable
 
 
@@ -41,9 +43,11 @@ def two_names(tables: Sequence[ScoreTable], new: str, old: str) -> tuple[str, st
     """The models of two files, of which each holds one."""
     names = []
     for given, models in zip((new, old), tables[0].sources, strict=True):
+        if not models:
+            raise ScoreError(f"{given} has no row with a score. Check what wrote it.")
         if len(models) != 1:
             some = ", ".join(models[:6])
-            example = f"tiltyard compare {models[-1]} {models[0]} --in {given}" if models else "--in FILE"
+            example = f"tiltyard compare {models[-1]} {models[0]} --in {given}"
             raise OptionError(f"{given} holds scores of {len(models)} models ({some}): name two of them: {example}")
         names.append(models[0])
     return names[0], names[1]
@@ -61,7 +65,13 @@ def score_answers(new: str, old: str, places: tuple[str, ...], given: dict[str, 
     tables, options = read_score_files(files, given)
     if not places:
         new, old = two_names(tables, new, old)
-    return [difference_of_scores(table, new, old, options) for table in tables]
+    return [_spelled(difference_of_scores(table, new, old, options)) for table in tables]
+
+
+def _spelled(answer: Difference) -> Difference:
+    """The answer with options in its remarks spelled as on the command line."""
+    remarks = (one.spelled(as_flag) if isinstance(one, Message) else one for one in answer.remarks)
+    return replace(answer, remarks=tuple(remarks))
 
 
 def answers_text(answers: Sequence[Difference], shape: Literal["table", "json", "md", "html"], prompts: int) -> str:
@@ -84,8 +94,8 @@ def answers_text(answers: Sequence[Difference], shape: Literal["table", "json", 
     return "\n\n".join(titled)
 
 
-def score_boards(files: Sequence[str], given: dict[str, Any], shape: Format) -> str:
-    """Boards of mean scores, one for each metric, in a format."""
+def score_boards(files: Sequence[str], given: dict[str, Any]) -> list[ScoreBoard]:
+    """Boards of mean scores, one for each metric."""
     from tiltyard.decisions.scores import score_board
     from tiltyard.scores import ReadScoresOptions, read_scores
 
@@ -100,7 +110,11 @@ def score_boards(files: Sequence[str], given: dict[str, Any], shape: Format) -> 
             ".",
         )
     reading = {name: value for name, value in given.items() if name != "level"}
-    boards = [score_board(table, level) for table in read_scores(list(files), **reading)]
+    return [score_board(table, level) for table in read_scores(list(files), **reading)]
+
+
+def boards_text(boards: Sequence[ScoreBoard], shape: Format) -> str:
+    """Boards of mean scores in a format."""
     if shape == "json":
         return (
             boards[0].to_json()
@@ -123,11 +137,12 @@ def battles_of_scores(files: Sequence[str], given: dict[str, Any]) -> Any:
 
     Options of reading are taken out of those given where the rows are battles already.
     """
-    from tiltyard.battles.eval_logs import check_tie_band, recognise_log
+    from tiltyard.battles.eval_logs import check_tie_band
     from tiltyard.battles.inputs import find_parts
+    from tiltyard.battles.log_readers import tool_of
     from tiltyard.scores import ReadScoresOptions, as_battles, read_scores
 
-    if any(recognise_log(part) is not None for part in find_parts(list(files))):
+    if any(tool_of(part, given.get("format", "auto")) is not None for part in find_parts(list(files))):
         if "score" in given:
             raise OptionError("the metrics of a log are dimensions of its battles: name one with --dimension.")
         return list(files)

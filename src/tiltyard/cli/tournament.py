@@ -11,6 +11,7 @@ import typer
 from tiltyard.cli.asking import ProgressView, confirm, interruptible, judging_quote, money, run_to_end
 from tiltyard.cli.options import with_options
 from tiltyard.cli.output import THE_ANSWER_IS_NO, note, say
+from tiltyard.cli.sending import ToOption, check_trackers, figures_of_boards, send
 from tiltyard.errors import BudgetReached, ModelError, OptionError, TiltyardError
 from tiltyard.llm.asking import plural
 from tiltyard.options import RunOptions, options_of
@@ -46,6 +47,7 @@ def run_command(
         bool, typer.Option("--dry-run", help="Only say what would be asked and what that costs; needs no key.")
     ] = False,
     yes: YesOption = False,
+    to: ToOption = None,
 ) -> None:
     """Judge a tournament in both orders, rate it, write a run folder with a report; exit 3 if a pilot says NO-GO."""
     from tiltyard.judging.judge import panel_name
@@ -54,6 +56,7 @@ def run_command(
     from tiltyard.tournament.scoring import check_people
     from tiltyard.tournament.summary import passes
 
+    check_trackers(to)
     setup = load_setup(_config_path(config_argument, config), mode=None if judge_model else mode)
     judges = judge_model or []
     judge = panel_name(judges) if len(judges) > 1 else next(iter(judges), None)
@@ -67,6 +70,8 @@ def run_command(
         _dry_run(plan)
         return
     finished = _run(plan, yes=yes)
+    boards = {name: one.board for name, one in finished.standings.items() if one.board is not None}
+    send(to, lambda: figures_of_boards(boards))
     if not passes(finished.checks):
         raise typer.Exit(THE_ANSWER_IS_NO)
 

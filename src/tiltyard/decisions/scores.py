@@ -20,7 +20,7 @@ from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
 from tiltyard.decisions.score_facts import MissingScores, ScoreFacts
 from tiltyard.decisions.units import SHARES, Unit, unit_of_scores
-from tiltyard.errors import OptionError, OptionValue, ScoreError
+from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
 from tiltyard.options import DifferenceOptions, MissingRule
 from tiltyard.pages.tables import Table
 from tiltyard.ratings.ranks import ranks
@@ -217,8 +217,12 @@ def check_same_unit(table: ScoreTable, new: str, old: str) -> None:
 def _nothing_common(table: ScoreTable, new: str, old: str) -> ScoreError:
     some = []
     for name in (new, old):
-        first = table.prompts[int(table[name].prompts[0])] if len(table[name].prompts) else "none"
-        some.append(f"{name} has {len(table[name].prompts):,}, such as {first[:60]!r}")
+        scored = table[name].prompts[table[name].count > 0]
+        if not len(scored):
+            why = "has no score" if len(table[name].prompts) else "does not name its prompts"
+            some.append(f"{name} {why}")
+            continue
+        some.append(f"{name} has {len(scored):,}, such as {table.prompts[int(scored[0])][:60]!r}")
     return ScoreError(
         f"no prompt has a score of both: {', and '.join(some)}. Name the column of the prompts with ",
         OptionValue("map", {"prompt": "COLUMN"}),
@@ -266,9 +270,10 @@ def _unpaired(table: ScoreTable, new: str, old: str, level: float, *, anytime: b
     one, other = means if not table.lower_is_better else [-mean for mean in means]
     result = unpaired_difference(one, other, table.spread, range_of_scores=float(reach))
     n_answers = sum(map(len, means))
-    note = (
-        "no column names the prompts, so answers are taken to be to different prompts; a column of prompts "
-        "(id, prompt, question_id, or map) makes the interval narrower"
+    note = Message(
+        "no column names the prompts, so answers are taken to be to different prompts; a column of prompts (id, or ",
+        OptionValue("map", {"prompt": "COLUMN"}),
+        ") makes the interval narrower",
     )
     unscored = {name: int(table[name].unscored.sum()) for name in (new, old)}
     lost = [f"answers without a score are left out: {', '.join(f'{name} {n:,}' for name, n in unscored.items() if n)}"]
@@ -366,7 +371,8 @@ def _remarks(
     if len(pairs.prompts) < 2:
         remarks.append("no interval: only one prompt has a score of both")
     elif not result.known:
-        remarks.append("no interval: all scores are equal, and their bounds are not known (bounds=... says them)")
+        chosen = OptionValue("bounds")
+        remarks.append(Message("no interval: all scores are equal, and their bounds are not known (", chosen, ")"))
     elif len(pairs.prompts) < FEW_PROMPTS:
         remarks.append("fewer than 20 prompts: where single differences are large, 95 % intervals hold in about 88 %")
     elif table.bounds is None and differences.std() > 0:
@@ -392,8 +398,9 @@ def _remarks(
                 "prompt are best if a new prompt costs as much as an answer"
             )
     if cluster is None:
+        chosen = OptionValue("cluster")
         remarks.append(
-            "prompts count as independent: if some share a source, name the column that says it (cluster=...)"
+            Message("prompts count as independent: if some share a source, name the column that says it (", chosen, ")")
         )
     return remarks
 

@@ -274,7 +274,8 @@ def prompt_table(difference: Difference, prompts: Sequence[PromptScore]) -> Tabl
     rows = []
     for one in prompts:
         record = [] if no_counts else [f"{value:,.0f}" for value in (one.wins, one.losses, one.ties)]
-        rows.append([_cut(one.prompt), *record, _score(one.new_score), _score(one.old_score)])
+        means = map(_score if difference.scores is None else prompt_score, (one.new_score, one.old_score))
+        rows.append([_cut(one.prompt), *record, *means])
     if any(one.text for one in prompts):
         columns.append(TableColumn("text"))
         rows = [[*row, _cut(" ".join((one.text or "").split()))] for row, one in zip(rows, prompts, strict=True)]
@@ -287,6 +288,11 @@ def _cut(text: str) -> str:
 
 def _score(value: float | None) -> str:
     return "–" if value is None or math.isnan(value) else f"{value:.2f}"
+
+
+def prompt_score(value: float | None) -> str:
+    """The mean score on one prompt: 1, 0.67, 12.5."""
+    return "–" if value is None or math.isnan(value) else f"{value:.4g}".replace("-", "−")
 
 
 Shape = Literal["table", "md", "html"]

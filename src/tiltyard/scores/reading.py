@@ -27,8 +27,6 @@ from tiltyard.battles.eval_logs import (
     ScoredRun,
     distinct_names,
     pair_scores,
-    read_runs,
-    recognise_log,
 )
 from tiltyard.battles.fast import (
     LONG_LINE_BYTES,
@@ -42,7 +40,16 @@ from tiltyard.battles.fast import (
     literal,
     session,
 )
-from tiltyard.battles.formats import LIKELY, OTHER_NAMES, PROMPT_COLUMNS, Format, listed, recognise
+from tiltyard.battles.formats import (
+    FORMAT_NAMES,
+    LIKELY,
+    LOG_FORMATS,
+    OTHER_NAMES,
+    PROMPT_COLUMNS,
+    Format,
+    listed,
+    recognise,
+)
 from tiltyard.battles.frames import ReusableFrame, is_frame, reusable
 from tiltyard.battles.inputs import (
     FileKind,
@@ -57,6 +64,7 @@ from tiltyard.battles.inputs import (
     suffix_kind,
 )
 from tiltyard.battles.layout import Layout
+from tiltyard.battles.log_readers import log_reader, read_runs, tool_of
 from tiltyard.battles.reading import described, frame_rows, parquet_header
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.errors import BattleError, OptionError, OptionValue, ScoreError
@@ -101,7 +109,6 @@ SEVERAL_LISTED = 8
 NOT_BATTLES = Format("scores", {}, None)
 LOWER = "tiltyard: lower is better"
 """The column of rows of a log that says of which metrics less is better."""
-LOGS = ("inspect", "promptfoo", "lm-eval", "mt-bench")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,9 +159,10 @@ def holds_scores(data: Any, options: ReadScoresOptions) -> bool:
         return False
     if isinstance(data, Mapping):
         return True
-    if options.format in LOGS:
-        return True
-    if options.format != "auto":
+    if options.format != "auto" and options.format not in FORMAT_NAMES:
+        reader = log_reader(options.format)
+        return reader is not None and reader.runs is not None
+    if options.format not in ("auto", *LOG_FORMATS):
         return False
     try:
         with ExitStack() as stack:
@@ -173,7 +181,7 @@ def _looks(data: Any, stack: ExitStack) -> Iterator[tuple[str, Header | None, st
     )
     if items and all(isinstance(item, str | Path) for item in items):
         for part in find_parts(data if isinstance(data, str | Path) else list(data)):
-            tool = recognise_log(part)
+            tool = tool_of(part, "auto")
             yield part.name, None if tool else _part_header(part), tool if tool != "mt-bench" else _mt_bench(part)
     elif items and all(isinstance(item, Mapping) for item in items):
         yield "the rows", header_of_rows(items, "json"), None
@@ -194,7 +202,7 @@ def _mt_bench(part: Part) -> str:
 
 def _is_scores(header: Header | None, tool: str | None, name: str, options: ReadScoresOptions) -> bool:
     if header is None:
-        return tool in (*LOGS, LM_EVAL_SUMMARY)
+        return tool == LM_EVAL_SUMMARY or _has_scores(tool)
     try:
         recognise(header, name, source_is_given=True)
     except BattleError:
@@ -214,7 +222,19 @@ def _is_scores(header: Header | None, tool: str | None, name: str, options: Read
                 "; battles also need model_a and model_b.",
             )
         return False
+    if not scores and not mapped and source.find(ID_COLUMNS) is not None and len(header.top_names) > 1:
+        raise OptionError(
+            f"{name} names prompts, but has neither battles nor a column of numbers, or of true and false. If one "
+            "holds scores, name it with ",
+            OptionValue("score"),
+            f"; its columns are {source.listed}.",
+        )
     return bool(scores)
+
+
+def _has_scores(tool: str | None) -> bool:
+    reader = None if tool is None else log_reader(tool)
+    return reader is not None and reader.runs is not None
 
 
 def _mapped(given: Mapping[str, str] | None) -> dict[str, str]:
@@ -287,8 +307,8 @@ def _sources(data: Any, options: ReadScoresOptions, stack: ExitStack) -> list[_S
 
 def _of_files(items: Sequence[PathLike], options: ReadScoresOptions, stack: ExitStack) -> list[_Source]:
     parts = [(item, part) for item, given in enumerate(items) for part in find_parts(given)]
-    tools = [recognise_log(part) for _, part in parts]
-    if options.format in LOGS and options.format not in tools:
+    tools = [tool_of(part, options.format) for _, part in parts]
+    if options.format != "auto" and options.format not in tools:
         raise ScoreError(
             f"{parts[0][1].name} is not a log of {options.format}. Name the right format (", OptionValue("format"), ")."
         )
@@ -297,7 +317,7 @@ def _of_files(items: Sequence[PathLike], options: ReadScoresOptions, stack: Exit
     for (item, part), tool in zip(parts, tools, strict=True):
         if tool is None:
             sources.append(_Source(part.name, names[part.name], item, _part_header(part), part))
-    for tool in dict.fromkeys(one for one in tools if one in LOGS):
+    for tool in dict.fromkeys(one for one in tools if one is not None and one != LM_EVAL_SUMMARY):
         logged = [(item, part) for (item, part), one in zip(parts, tools, strict=True) if one == tool]
         runs = [(item, run) for item, part in logged for run in read_runs(tool, [part])]
         for (item, run), name in zip(runs, distinct_names([run for _, run in runs]), strict=True):
@@ -383,7 +403,6 @@ class _Reading:
         for source in self.sources:
             self._stage(source)
         self._tell_files_apart()
-        self._take_means()
         metrics = [
             str(row[0]) for row in self._rows("SELECT metric, min(number) FROM answers GROUP BY 1 ORDER BY 2, 1")
         ]
@@ -399,24 +418,7 @@ class _Reading:
             raise ScoreError(
                 f"{self.sources[0].name} holds no score. Check the file, or the condition (", OptionValue("where"), ")."
             )
-        return [self._table(metric) for metric in metrics]
-
-    def _take_means(self) -> None:
-        """Make one row of each model, metric and prompt.
-
-        A sum of three scores or more depends on their order, which threads may change: then they are put in order.
-        """
-        columns = "".join(f", min({identifier(f'of {name}')}) AS {identifier(f'of {name}')}" for name in self.columns)
-        for order in ("", " ORDER BY score"):
-            self.connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE means AS SELECT model, metric, prompt, avg(score{order}) AS mean, "
-                f"CAST(count(score) AS INTEGER) AS n, var_samp(score{order}) AS variance, min(score) AS low, "
-                "max(score) AS high, coalesce(bool_and(score = 0 OR score = 1), true) AS is_share, min(number) AS "
-                f"number, CAST(count(*) - count(score) AS INTEGER) AS unscored, bool_or(down) AS down{columns} "
-                "FROM answers GROUP BY model, metric, prompt"
-            )
-            if self._rows("SELECT coalesce(max(n), 0) FROM means WHERE prompt IS NOT NULL")[0][0] <= 2:
-                break
+        return self._tables(metrics)
 
     def _choose_columns(self) -> None:
         known = [name for name in CATEGORY_COLUMNS if all(name in source.header for source in self.sources)]
@@ -484,7 +486,7 @@ class _Reading:
                 )
                 self._check(source, column, prompt, model)
         except duckdb.Error as error:
-            first = str(error).strip().splitlines()[0]
+            first = str(error).strip().splitlines()[0].rstrip(".").removeprefix("Invalid Input Error: ")
             raise ScoreError(f"{source.name} cannot be read: {first}. Check what wrote it.") from None
 
     def _check(self, source: _Source, column: RawColumn, prompt: RawColumn | None, model: RawColumn | None) -> None:
@@ -514,7 +516,7 @@ class _Reading:
                 where = line.where
                 cell = line.row.get(column.top)
                 value = f" is {str(cell)[:60]!r}" if reason == BAD_SCORE else " is empty"
-        advice = "Write a number, true or false, or leave it empty" if reason == BAD_SCORE else "Fill it in"
+        advice = "Write a number up to 1e100, true or false, or leave it empty" if reason == BAD_SCORE else "Fill it in"
         return ScoreError(
             f"{where}: {reason}: {column.name}{value}. {advice}; ",
             OptionValue("on_bad", "skip"),
@@ -539,71 +541,114 @@ class _Reading:
             name = literal(names[source.part.name])
             self.connection.execute(f"UPDATE answers SET model = {name} WHERE item = {source.item}")
 
-    def _table(self, metric: str) -> ScoreTable:
-        this = f"metric = {literal(metric)}"
+    def _tables(self, metrics: Sequence[str]) -> list[ScoreTable]:
+        """A table for each metric. Texts of prompts become numbers once; everything after that is arrays."""
         columns = "".join(f", min({identifier(f'of {name}')}) AS {identifier(f'of {name}')}" for name in self.columns)
         self.connection.execute(
-            "CREATE OR REPLACE TEMP TABLE prompts AS SELECT CAST(row_number() OVER (ORDER BY first, prompt) - 1 AS "
-            f"INTEGER) AS code, * FROM (SELECT prompt, min(number) AS first{columns} FROM means "
-            f"WHERE {this} AND prompt IS NOT NULL GROUP BY prompt)"
+            "CREATE TEMP TABLE prompts AS SELECT CAST(row_number() OVER (ORDER BY first, prompt) - 1 AS INTEGER) AS "
+            f"code, * FROM (SELECT prompt, min(number) AS first{columns} FROM answers WHERE prompt IS NOT NULL "
+            "GROUP BY prompt)"
         )
-        prompts = self.connection.execute("SELECT * FROM prompts ORDER BY code").fetchnumpy()
-        names = tuple(prompts["prompt"].tolist())
-        models = self._models(this, paired=bool(names))
-        low, high, shares, down = self._rows(
-            f"SELECT min(low), max(high), bool_and(is_share), bool_or(down) FROM means WHERE {this}"
-        )[0]
+        prompts = self.connection.execute("SELECT * EXCLUDE (code, first) FROM prompts ORDER BY code").fetchnumpy()
+        models = [str(row[0]) for row in self._rows("SELECT DISTINCT model FROM answers ORDER BY model")]
+        for name, values in (("model", models), ("metric", metrics)):
+            self.connection.execute(f"CREATE TEMP TABLE {name}_codes ({name} VARCHAR, {name}_code INTEGER)")
+            self.connection.executemany(
+                f"INSERT INTO {name}_codes VALUES (?, ?)", [[v, n] for n, v in enumerate(values)]
+            )
+        rows = self.connection.execute(
+            "SELECT coalesce(code, -1) AS code, model_code, metric_code, score, down FROM answers JOIN model_codes "
+            "USING (model) JOIN metric_codes USING (metric) LEFT JOIN prompts USING (prompt)"
+        ).fetchnumpy()
+        found = _AnswerColumns(
+            np.ma.filled(rows["code"], -1),
+            np.ma.filled(rows["model_code"], -1),
+            np.ma.filled(rows["metric_code"], -1),
+            np.ma.filled(rows["score"].astype(float), np.nan),
+            np.ma.filled(rows["down"], False),
+        )
+        files: dict[int, list[str]] = {item: [] for item in sorted({source.item for source in self.sources})}
+        for item, model in self._rows("SELECT DISTINCT item, model FROM answers WHERE model IS NOT NULL ORDER BY 1, 2"):
+            files[item].append(str(model))
+        listed_models = tuple(tuple(some) for some in files.values())
+        return [
+            self._table(metric, models, prompts, found.only(found.metric == place), listed_models)
+            for place, metric in enumerate(metrics)
+        ]
+
+    def _table(
+        self,
+        metric: str,
+        models: Sequence[str],
+        prompts: Mapping[str, Any],
+        answers: _AnswerColumns,
+        sources: tuple[tuple[str, ...], ...],
+    ) -> ScoreTable:
+        known = np.unique(answers.prompt[answers.prompt >= 0])
+        place = np.full(len(prompts["prompt"]), -1, dtype=np.int64)
+        place[known] = np.arange(len(known))
+        kept = {}
+        for code in np.unique(answers.model).tolist():
+            own = answers.only((answers.model == code) & ((answers.prompt >= 0) | (len(known) == 0)))
+            if len(own.score):
+                kept[models[code]] = _means(place[own.prompt] if len(known) else np.arange(len(own.score)), own.score)
+        scored = answers.score[~np.isnan(answers.score)]
+        shares = bool(np.all((scored == 0.0) | (scored == 1.0)))
         bounds = (0.0, 1.0) if shares else None
         if self.options.bounds is not None:
             bounds = (float(self.options.bounds[0]), float(self.options.bounds[1]))
-            if low is not None and (low < bounds[0] or high > bounds[1]):
+            if len(scored) and (scored.min() < bounds[0] or scored.max() > bounds[1]):
                 raise OptionError(
-                    f"scores go from {low:g} to {high:g}, beyond ",
+                    f"scores go from {scored.min():g} to {scored.max():g}, beyond ",
                     OptionValue("bounds", "{:g},{:g}".format(*bounds)),
                     ".",
                 )
-        listed_items: dict[int, list[str]] = {item: [] for item in sorted({source.item for source in self.sources})}
-        for item, model in self._rows("SELECT DISTINCT item, model FROM answers WHERE model IS NOT NULL ORDER BY 1, 2"):
-            listed_items[item].append(str(model))
         return ScoreTable(
             metric=metric,
-            models=models,
-            prompts=names,
-            columns={name: _codes(prompts[f"of {name}"]) for name in self.columns},
-            lower_is_better=self.options.lower_is_better or bool(down),
-            shares=bool(shares),
+            models=kept,
+            prompts=tuple(prompts["prompt"][known].tolist()),
+            columns={name: _codes(prompts[f"of {name}"][known]) for name in self.columns},
+            lower_is_better=self.options.lower_is_better or bool(answers.down.any()),
+            shares=shares,
             bounds=bounds,
-            sources=tuple(tuple(some) for some in listed_items.values()),
+            sources=sources,
             skipped=dict(self.skipped),
             has_repeats=any(source.find(REPEAT_COLUMNS) is not None for source in self.sources),
         )
 
-    def _models(self, this: str, *, paired: bool) -> dict[str, ModelScores]:
-        """The scores of each model; without prompts every answer is one of its own."""
-        result = {}
-        for (name,) in self._rows(f"SELECT DISTINCT model FROM means WHERE {this} ORDER BY model"):
-            own = f"{this} AND model = {literal(str(name))}"
-            query = (
-                "SELECT p.code, m.mean, m.n, m.variance, m.unscored, m.low, m.high FROM (SELECT * FROM means WHERE "
-                f"{own}) m JOIN prompts p USING (prompt) ORDER BY p.code"
-                if paired
-                else "SELECT CAST(row_number() OVER () AS INTEGER) AS code, score AS mean, CAST(score IS NOT NULL AS "
-                "INTEGER) AS n, CAST(NULL AS DOUBLE) AS variance, CAST(score IS NULL AS INTEGER) AS unscored, "
-                f"score AS low, score AS high FROM answers WHERE {own} ORDER BY number, score"
-            )
-            fetched = self.connection.execute(query).fetchnumpy()
-            floats = {key: np.ma.filled(value.astype(float), np.nan) for key, value in fetched.items()}
-            scored = floats["n"] > 0
-            result[str(name)] = ModelScores(
-                prompts=floats["code"].astype(np.int64),
-                mean=floats["mean"],
-                count=floats["n"].astype(np.int64),
-                variance=floats["variance"],
-                unscored=floats["unscored"].astype(np.int64),
-                low=float(floats["low"][scored].min()) if scored.any() else np.nan,
-                high=float(floats["high"][scored].max()) if scored.any() else np.nan,
-            )
-        return result
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _AnswerColumns:
+    """Answers as arrays: codes of prompt (−1: unknown), model and metric, the score, and whether less is better."""
+
+    prompt: Any
+    model: Any
+    metric: Any
+    score: Any
+    down: Any
+
+    def only(self, kept: Any) -> _AnswerColumns:
+        """Some of the answers."""
+        if kept.all():
+            return self
+        return _AnswerColumns(self.prompt[kept], self.model[kept], self.metric[kept], self.score[kept], self.down[kept])
+
+
+def _means(prompt: Any, score: Any) -> ModelScores:
+    """The scores of one model by prompt; within a prompt they are added in the order of their size."""
+    order = np.lexsort((score, prompt))  # a score that is missing comes last
+    prompt, score = prompt[order], score[order]
+    start = np.flatnonzero(np.diff(prompt, prepend=-1))
+    there = ~np.isnan(score)
+    count = np.add.reduceat(there.astype(np.int64), start)
+    rows = np.diff(start, append=len(prompt))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.add.reduceat(np.where(there, score, 0.0), start) / count
+        away = np.where(there, score - np.repeat(mean, rows), 0.0)
+        variance = np.where(count > 1, np.add.reduceat(away * away, start) / (count - 1), np.nan)
+    known = score[there]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (np.nan, np.nan)
+    return ModelScores(prompt[start].astype(np.int64), mean, count, variance, rows - count, low, high)
 
 
 def _codes(values: Any) -> Codes:
@@ -615,6 +660,10 @@ def _codes(values: Any) -> Codes:
     return Codes(np.array([MISSING if text is None else place[text] for text in texts], dtype=np.int32), labels)
 
 
+LARGEST = 1e100
+"""The square of a larger score would be none."""
+BAD = "CAST('inf' AS DOUBLE)"
+"""What stands for a cell that is no score."""
 WHOLE_NUMBER = re.compile("^(-?[0-9]+)[.]0+$")
 
 
@@ -635,14 +684,14 @@ def _score_sql(column: RawColumn, layout: Layout) -> str:
     cell, cells = cell_sql(column, layout), cells_of(column, layout)
     if cells == "typed" and column.holds in ("number", "flag"):
         number = f"CAST({cell} AS DOUBLE)"
-        return f"CASE WHEN isnan({number}) THEN NULL ELSE {number} END"
+        return f"CASE WHEN isnan({number}) THEN NULL WHEN abs({number}) > {LARGEST:g} THEN {BAD} ELSE {number} END"
     text = f"lower({_text_sql(column, layout)})"
     plain = f"({cell} ->> '$')" if cells == "json" else f"CAST({cell} AS VARCHAR)"
     number = f"TRY_CAST({plain} AS DOUBLE)"
     words = {value: ", ".join(map(literal, some)) for value, some in (("1.0", YES), ("0.0", NO), ("NULL", NOTHING))}
     cases = " ".join(f"WHEN {text} IN ({some}) THEN {value}" for value, some in words.items())
-    known = f"WHEN isfinite({number}) THEN {number} WHEN {text} IS NULL THEN NULL {cases}"
-    return f"CASE {known} ELSE CAST('inf' AS DOUBLE) END"
+    known = f"WHEN abs({number}) <= {LARGEST:g} THEN {number} WHEN {text} IS NULL THEN NULL {cases}"
+    return f"CASE {known} ELSE {BAD} END"
 
 
 def as_battles(tables: Sequence[ScoreTable], band: float = 0.0) -> list[dict[str, Any]]:

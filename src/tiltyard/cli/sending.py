@@ -1,0 +1,200 @@
+"""`--to`: the numbers of an answer written back to where a team keeps its results; one small adapter each.
+
+Every adapter uses the tool's own client, which takes its address and keys from its own environment variables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiltyard.cli.output import note, working
+from tiltyard.errors import MissingExtra, OptionError, TiltyardError
+
+if TYPE_CHECKING:
+    from tiltyard.boards import Leaderboard
+    from tiltyard.boards.leaderboard import EloReport
+    from tiltyard.decisions import Difference, GateResult, RunComparison
+    from tiltyard.decisions.scores import ScoreBoard
+
+ToOption = Annotated[
+    list[str] | None,
+    typer.Option("--to", metavar="TOOL", help="Also send the numbers to mlflow, langfuse or otel."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The numbers of one answer.
+
+    Parameters:
+        title: What they are about, such as `v2 against v1`.
+        numbers: By name; several models, dimensions or metrics are told apart by a slash.
+        labels: What is known besides: the models, the sentence, a verdict.
+    """
+
+    title: str
+    numbers: Mapping[str, float]
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def _known(numbers: Mapping[str, float | None], within: str = "") -> dict[str, float]:
+    return {f"{within}{name}": float(value) for name, value in numbers.items() if value is not None}
+
+
+def _of_difference(one: Difference, within: str = "") -> dict[str, float]:
+    numbers: dict[str, float | None] = {name: getattr(one, name) for name in ("difference", "low", "high")}
+    numbers |= {"probability_better": one.probability_better, "n_prompts": one.n_prompts}
+    if one.scores is None:
+        numbers["n_battles"] = one.n_battles
+    else:
+        numbers |= {"new_mean": one.scores.new_mean, "old_mean": one.scores.old_mean}
+    return _known(numbers, within)
+
+
+def figures_of_differences(answers: Sequence[Difference]) -> Figures:
+    """Those of `compare`: one difference, or one for each metric."""
+    numbers: dict[str, float] = {}
+    for one in answers:
+        metric = one.scores.metric if one.scores is not None and len(answers) > 1 else ""
+        numbers |= _of_difference(one, f"{metric}/" if metric else "")
+    first = answers[0]
+    labels = {"new": first.new, "old": first.old, "sentence": " ".join(one.sentence for one in answers)}
+    return Figures(f"{first.new} against {first.old}", numbers, labels)
+
+
+def figures_of_runs(answer: RunComparison) -> Figures:
+    """Those of `compare` of two runs: the change of each entrant."""
+    numbers: dict[str, float] = {}
+    for change in answer.changes:
+        numbers |= _of_difference(change.difference, f"{change.entrant}/")
+    labels = {"new": answer.new, "old": answer.old, "sentence": answer.sentence}
+    return Figures(f"{answer.new} against {answer.old}", numbers, labels)
+
+
+def figures_of_gate(result: GateResult) -> Figures:
+    """Those of `gate`: the difference, and whether it passed."""
+    one = figures_of_differences([result.difference])
+    gate = _known({"passed": float(result.passed), "margin": result.margin, "bound": result.bound})
+    return Figures(one.title, {**one.numbers, **gate}, {**one.labels, "verdict": result.verdict})
+
+
+def figures_of_boards(boards: Mapping[str, Leaderboard | EloReport]) -> Figures:
+    """Those of `rate` and `run`: the rating of each model, by dimension or value of a column."""
+    from tiltyard.boards.leaderboard import EloReport
+
+    numbers: dict[str, float] = {}
+    for value, board in boards.items():
+        for entry in board.ratings if isinstance(board, EloReport) else board:
+            known = {"rating": entry.rating, "ci_low": entry.ci_low, "ci_high": entry.ci_high, "rank": entry.rank}
+            numbers |= _known(known, f"{value}/{entry.model}/" if value else f"{entry.model}/")
+    return Figures("ratings", numbers)
+
+
+def figures_of_means(boards: Sequence[ScoreBoard]) -> Figures:
+    """Those of `rate` of scores: the mean of each model, by metric."""
+    numbers: dict[str, float] = {}
+    for board in boards:
+        for one in board.entries:
+            known = {"mean": one.mean, "low": one.low, "high": one.high, "rank": one.rank, "n_prompts": one.n_prompts}
+            numbers |= _known(known, f"{board.metric}/{one.model}/" if board.metric else f"{one.model}/")
+    return Figures("mean scores", numbers)
+
+
+def _to_mlflow(figures: Figures) -> str:
+    """A run of MLflow with the numbers as metrics; `MLFLOW_RUN_ID` adds them to a run that there is."""
+    import mlflow
+
+    with mlflow.start_run(run_name=figures.title) as run:
+        mlflow.log_metrics({re.sub(r"[^\w./ :-]", "_", name): value for name, value in figures.numbers.items()})
+        mlflow.set_tags({f"tiltyard.{name}": text[:5000] for name, text in figures.labels.items()})
+    return f"run {run.info.run_id}"
+
+
+def _to_langfuse(figures: Figures) -> str:
+    """A trace of Langfuse with the numbers as scores."""
+    from langfuse import get_client
+
+    client = get_client()
+    client.auth_check()  # what fails later is only logged
+    with client.start_as_current_observation(name=f"tiltyard: {figures.title}", as_type="span") as span:
+        span.update(output=figures.labels.get("sentence"), metadata=dict(figures.labels))
+        for name, value in figures.numbers.items():
+            span.score_trace(name=name, value=value, data_type="NUMERIC")
+        trace = span.trace_id
+    client.flush()
+    return f"trace {trace}"
+
+
+def _to_otel(figures: Figures) -> str:
+    """Gauges `tiltyard.*` over OTLP; `OTEL_EXPORTER_OTLP_ENDPOINT` says where to."""
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import MetricExportResult, PeriodicExportingMetricReader
+
+    results: list[Any] = []
+
+    class Exporter(OTLPMetricExporter):  # type: ignore[misc]
+        def export(self, *args: Any, **options: Any) -> Any:
+            results.append(super().export(*args, **options))
+            return results[-1]
+
+    provider = MeterProvider([PeriodicExportingMetricReader(Exporter(), export_interval_millis=float("inf"))])
+    meter = provider.get_meter("tiltyard")
+    labels = {f"tiltyard.{name}": text for name, text in figures.labels.items()} | {"tiltyard.title": figures.title}
+    for name, value in figures.numbers.items():
+        what, number = name.rpartition("/")[::2]
+        meter.create_gauge(f"tiltyard.{number}").set(value, {**labels, **({"tiltyard.of": what} if what else {})})
+    provider.force_flush()
+    provider.shutdown()
+    if not results or any(result is not MetricExportResult.SUCCESS for result in results):
+        raise ConnectionError("the collector did not take them")
+    return f"{len(figures.numbers)} gauges"
+
+
+@dataclass(frozen=True, slots=True)
+class Tracker:
+    """Where numbers are sent: the modules of its client, which its extra installs, and what sends."""
+
+    modules: Sequence[str]
+    send: Callable[[Figures], str]
+
+
+TRACKERS = {
+    "mlflow": Tracker(["mlflow"], _to_mlflow),
+    "langfuse": Tracker(["langfuse"], _to_langfuse),
+    "otel": Tracker(["opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"], _to_otel),
+}
+
+
+def check_trackers(names: Iterable[str] | None) -> None:
+    """Refuse a tool that is not known or whose client is missing, before any work is done."""
+    for name in names or ():
+        if name not in TRACKERS:
+            raise OptionError(f"--to {name}: expected {', '.join(TRACKERS)}.")
+        if not all(_installed(module) for module in TRACKERS[name].modules):
+            raise MissingExtra(f"--to {name}", name)
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def send(names: Iterable[str] | None, figures: Callable[[], Figures]) -> None:
+    """Send the numbers to every tool, and say where they are."""
+    for name in names or ():
+        with working(f"sending to {name} …"):
+            try:
+                where = TRACKERS[name].send(figures())
+            except Exception as error:  # whatever a client raises
+                first = (str(error).strip() or type(error).__name__).splitlines()[0]
+                raise TiltyardError(f"{name} did not take the numbers: {first}. Check its address and keys.") from None
+        note(f"sent to {name}: {where}")
