@@ -21,6 +21,8 @@ from tiltyard.arena.matchmaking import (
     SeenMatchups,
     coverage,
     exploration,
+    next_matchup,
+    prompt_for_pair,
     uncertainty,
 )
 from tiltyard.arena.matchmaking.contender import ContenderMeeting, Kind, below_floor
@@ -511,6 +513,26 @@ def test_a_full_window_loses_its_oldest_matchup_to_the_next() -> None:
     assert 0 in TrafficCap(share=0.25, span=40).reached(schedule).tolist()
     in_window[0] = 24
     assert 0 not in TrafficCap(share=0.25, span=40).reached(schedule).tolist()
+
+
+@pytest.mark.parametrize(("late", "reached"), [(9, []), (10, [0])])
+def test_the_traffic_cap_counts_the_latest_matchups_on_both_sides(late: int, reached: list[int]) -> None:
+    """Of the latest 40 matchups a model may have a quarter, whichever side it was shown on."""
+    window = deque([(1 + n % 9, 1 + (n + 4) % 9, 0) for n in range(100)], maxlen=2000)
+    window.extend((1 + n % 9, 0, 0) for n in range(late))
+    in_window = np.bincount([model for a, b, _ in window for model in (a, b)], minlength=10)
+    latest = TrafficCap(share=0.25, span=40).reached(SimpleNamespace(window=window, in_window=in_window)).tolist()
+    assert [model for model in latest if model == 0] == reached
+
+
+def test_of_what_was_seen_the_oldest_is_repeated() -> None:
+    yard = Yard(2, 3)
+    seen = {(0, 1, 2): 5, (0, 1, 0): 9, (0, 1, 1): 2}
+    rng = np.random.default_rng(0)
+    assert next_matchup(yard.state, rng, seen).prompt == 1
+    again = prompt_for_pair(yard.state, rng, seen, (0, 1), among=(0, 2), repeat=True)
+    assert again is not None
+    assert again.prompt == 2
 
 
 def test_a_model_is_in_play_when_one_other_answered_one_of_its_prompts() -> None:

@@ -296,6 +296,7 @@ def test_moves_by_schedule_are_in_standard_errors_of_what_every_battle_moves() -
 
     each = moves(np.repeat(np.mean(met) / np.array(met), met)) - moves(np.ones(len(first)))
     assert found.schedule.z == pytest.approx(each.sum(axis=0) / np.sqrt((each**2).sum(axis=0)), rel=0.03)
+    assert found.schedule.move == pytest.approx(each.sum(axis=0), abs=0.002)
 
 
 def test_many_models_are_not_checked_and_the_line_says_why() -> None:

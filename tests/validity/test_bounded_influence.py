@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tiltyard.validity import bounded_influence
 from tiltyard.validity.bounded_influence import (
     LEAST_WEIGHT,
     VoteGroups,
@@ -222,3 +223,13 @@ def test_strengths_do_not_depend_on_where_the_search_starts():
     near = expected_strengths(a * 4 + b, score, weight, np.zeros(4))
     far = expected_strengths(a * 4 + b, score, weight, np.array([12.0, -12.0, 6.0, 0.0]))
     assert far == pytest.approx(near, abs=1e-6)
+
+
+def test_votes_count_in_full_up_to_the_cap_and_then_as_far_as_the_cap_allows() -> None:
+    """The cap grows with the root of the spreads: 1.25 · √(1 + 4 + 3) is 3.54."""
+    excess, other = np.array([4.5, 5.5]), np.array([1.0, 1.0])
+    spreads = np.array([4.0, 4.0]), np.array([3.0, 3.0])
+    below, above = bounded_influence._allowed(excess, other, *spreads, 1.25)
+    assert below == 1.0
+    assert 0.0 < above < 1.0
+    assert above * 5.5 - 1.0 == pytest.approx(1.25 * np.sqrt(1.0 + 3.0 + above * 4.0))
