@@ -1,7 +1,7 @@
 """The readers of logs and exports of other tools: one small record each, in one table; others plug in by name.
 
 A package adds a reader with an entry point of the group `tiltyard.readers`, whose name is that of the format and whose
-value is a `LogReader`. It is used when the format is named (`--from NAME`). `check_log_reader` is its contract.
+value is a `LogReader`. It is used when the format is named. `check_log_reader` is its contract.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ToOption = Annotated[
     list[str] | None,
-    typer.Option("--to", metavar="TOOL", help="Also send the numbers to mlflow, langfuse or otel."),
+    typer.Option("--to", metavar="TOOL", hidden=True, help="Also send the numbers to mlflow, langfuse or otel."),
 ]
 
 
@@ -139,7 +139,7 @@ def _to_otel(figures: Figures) -> str:
 
     results: list[Any] = []
 
-    class Exporter(OTLPMetricExporter):  # type: ignore[misc]
+    class Exporter(OTLPMetricExporter):
         def export(self, *args: Any, **options: Any) -> Any:
             results.append(super().export(*args, **options))
             return results[-1]

@@ -17,7 +17,7 @@ PROMPTS_LISTED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreRow:
+class DifferenceRow:
     """One difference of a table: all prompts, or those of one category; no estimate, with the reason."""
 
     name: str
@@ -40,7 +40,7 @@ class ScoreSection:
 
     answer: Difference
     facts: ScoreFacts
-    tables: Sequence[tuple[str, Sequence[ScoreRow], str]]
+    tables: Sequence[tuple[str, Sequence[DifferenceRow], str]]
     prompts: Sequence[tuple[str, Sequence[PromptScore]]]
     notes: Sequence[str]
 
@@ -49,7 +49,7 @@ class ScoreSection:
         """Better, worse or unclear."""
         return words.side(self.answer.low, self.answer.high)
 
-    def scale(self, rows: Sequence[ScoreRow]) -> svg.Scale:
+    def scale(self, rows: Sequence[DifferenceRow]) -> svg.Scale:
         """A scale for the differences of a table, in its unit."""
         known = [row.one for row in rows if row.one is not None]
         ends = [end for one in known for end in (one.difference, one.low, one.high) if end is not None]
@@ -78,14 +78,14 @@ def _section(answer: Difference, facts: ScoreFacts) -> ScoreSection:
     tables = []
     columns = dict.fromkeys(part.column for part in answer.parts)
     if columns:
-        whole = [ScoreRow("all prompts", (facts.new_mean, facts.old_mean), answer.estimate)]
+        whole = [DifferenceRow("all prompts", (facts.new_mean, facts.old_mean), answer.estimate)]
         for column in columns:
             parts = [part for part in answer.parts if part.column == column]
-            rows = [ScoreRow(part.value, part.means, part.estimate, part.reason or "") for part in parts]
+            rows = [DifferenceRow(part.value, part.means, part.estimate, part.reason or "") for part in parts]
             note = "The intervals hold for all values at once, so each is wider than one alone would be."
             tables.append((f"By {column}", [*whole, *rows], note))
     else:
-        whole = [ScoreRow(facts.sample, (facts.new_mean, facts.old_mean), answer.estimate)]
+        whole = [DifferenceRow(facts.sample, (facts.new_mean, facts.old_mean), answer.estimate)]
         tables.append(("", whole, ""))
     lists = [(title[0].upper() + title[1:], some) for title, some in words.prompt_lists(answer, PROMPTS_LISTED)]
     return ScoreSection(answer, facts, tables, lists, words.footnotes(answer))

@@ -229,7 +229,7 @@ def number(one: Estimated) -> str:
     if not one.known:
         return "–"
     ends = "" if math.isnan(one.low) else f" ({one.low:.2f} to {one.high:.2f})"
-    return f"{one.value:.2f}{ends}"
+    return f"{one.value:.2f}{ends}".replace("-", "−")
 
 
 def remarks(result: ReviewResult, name: Callable[[str], str] | None = None) -> list[str]:

@@ -590,8 +590,7 @@ class _Reading:
         kept = {}
         for code in np.unique(answers.model).tolist():
             own = answers.only((answers.model == code) & ((answers.prompt >= 0) | (len(known) == 0)))
-            if len(own.score):
-                kept[models[code]] = _means(place[own.prompt] if len(known) else np.arange(len(own.score)), own.score)
+            kept[models[code]] = _means(place[own.prompt] if len(known) else np.arange(len(own.score)), own.score)
         scored = answers.score[~np.isnan(answers.score)]
         shares = bool(np.all((scored == 0.0) | (scored == 1.0)))
         bounds = (0.0, 1.0) if shares else None
