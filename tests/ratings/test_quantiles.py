@@ -12,6 +12,7 @@ from tiltyard.ratings.quantiles import (
     normal_quantile,
     studentized_range_cdf,
     studentized_range_quantile,
+    t_below,
     t_quantile,
 )
 
@@ -21,6 +22,15 @@ def test_normal_and_t_are_scipys(level):
     degrees = np.array([0.3, 1.0, 1.5, 2.0, 12.0, 100.0, 999.0, 1001.0, 1e6])
     np.testing.assert_allclose(t_quantile(level, degrees), stats.t.ppf(0.5 + level / 2, degrees), rtol=1e-9)
     assert normal_quantile(level) == pytest.approx(stats.norm.ppf(0.5 + level / 2), rel=1e-12)
+
+
+@pytest.mark.parametrize("degrees", [0.3, 1.0, 2.5, 9.0, 60.0, 1e3, 1e5, math.inf])
+def test_the_chance_below_a_value_is_scipys(degrees):
+    law = stats.norm() if math.isinf(degrees) else stats.t(degrees)
+    for value in (-40.0, -6.0, -1.96, -0.3, -1e-9, 0.0, 0.2, 1.0, 2.7, 9.0, math.inf, -math.inf):
+        assert t_below(value, degrees) == pytest.approx(law.cdf(value), rel=1e-9, abs=1e-300)
+    assert math.isnan(t_below(1.0, 0.0))
+    assert math.isnan(t_below(math.nan, 3.0))
 
 
 def test_many_different_degrees_are_scipys_too():

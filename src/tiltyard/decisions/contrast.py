@@ -35,7 +35,7 @@ from tiltyard.ratings.bradley_terry import response
 from tiltyard.ratings.comparisons import OWN_CLUSTER, sum_by
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import cluster_moves, in_both
-from tiltyard.ratings.quantiles import normal_quantile, t_quantile
+from tiltyard.ratings.quantiles import normal_quantile, t_below, t_quantile
 from tiltyard.ratings.ranks import FIRST_LOOK, anytime_half_width
 from tiltyard.ratings.score_differences import ScoreEstimate
 from tiltyard.types import Floats, Ints
@@ -106,16 +106,14 @@ class Contrast:
 
     def probability_above(self, points: float = 0.0) -> float | None:
         """How sure one can be that the difference is above a number of points: one minus the one-sided p-value."""
-        from scipy.special import ndtr, stdtr
-
         if not self.known:
             return None
         above = self.value - points / POINTS_PER_LOGIT
         chances = []
         if self.variance > 0.0:
-            chances.append(float(stdtr(self.degrees, above / math.sqrt(self.variance))))
+            chances.append(t_below(above / math.sqrt(self.variance), self.degrees))
         if self.own_variance > 0.0:
-            chances.append(float(ndtr(above / math.sqrt(self.own_variance))))
+            chances.append(t_below(above / math.sqrt(self.own_variance), math.inf))
         return min(chances, key=lambda chance: abs(chance - 0.5)) if chances else 0.5
 
 

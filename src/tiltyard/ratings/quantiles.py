@@ -79,22 +79,39 @@ def _t_cut(tail: float, degrees: float) -> float:
 
     It is concave and falls, so that from the second round on the root is approached from above.
     """
-    log_t, half = math.log(max(_expanded_t_cut(tail, max(degrees, 4.0)), 1e-300)), 0.5 * degrees
-    log_beta = math.lgamma(half + 0.5) - math.lgamma(half) - 0.5 * math.log(math.pi)
+    log_t = math.log(max(_expanded_t_cut(tail, max(degrees, 4.0)), 1e-300))
     for _ in range(ROUNDS):
         t = math.exp(log_t)
-        log_inside = -math.log1p(t * t / degrees)  # ln x, x = ν / (ν + t²)
-        density = math.exp(log_beta + (half + 0.5) * log_inside) / math.sqrt(degrees)
-        x = math.exp(log_inside)
-        if x < (half + 1.0) / (half + 2.5):
-            beyond = t * density * _beta_fraction(half, 0.5, x) / (2.0 * half)
-        else:
-            beyond = 0.5 - t * density * _beta_fraction(0.5, half, -math.expm1(log_inside))
+        beyond, density = _t_beyond(t, degrees)
         step = math.log(beyond / tail) * beyond / (t * density)
         log_t += step
         if abs(step) <= 1e-13 * max(1.0, abs(log_t)):
             break
     return math.exp(log_t)
+
+
+def t_below(value: float, degrees: float) -> float:
+    """The chance that Student's t stays below a value; with infinite degrees of freedom, a standard normal."""
+    if math.isinf(value):
+        return 1.0 if value > 0.0 else 0.0
+    if math.isinf(degrees):
+        return 0.5 * math.erfc(-math.sqrt(0.5) * value)
+    if not degrees > 0.0 or math.isnan(value):
+        return math.nan
+    beyond = _t_beyond(abs(value), degrees)[0]
+    return beyond if value < 0.0 else 1.0 - beyond
+
+
+def _t_beyond(t: float, degrees: float) -> tuple[float, float]:
+    """The chance that Student's t exceeds `t`, which is not negative; and its density there."""
+    half = 0.5 * degrees
+    log_beta = math.lgamma(half + 0.5) - math.lgamma(half) - 0.5 * math.log(math.pi)
+    log_inside = -math.log1p(t * t / degrees)  # ln x, x = ν / (ν + t²)
+    density = math.exp(log_beta + (half + 0.5) * log_inside) / math.sqrt(degrees)
+    x = math.exp(log_inside)
+    if x < (half + 1.0) / (half + 2.5):
+        return t * density * _beta_fraction(half, 0.5, x) / (2.0 * half), density
+    return 0.5 - t * density * _beta_fraction(0.5, half, -math.expm1(log_inside)), density
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:

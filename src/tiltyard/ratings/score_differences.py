@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.ratings.quantiles import t_quantile
+from tiltyard.ratings.quantiles import t_below, t_quantile
 from tiltyard.ratings.ranks import RankIntervals
 from tiltyard.types import Floats, Ints
 
@@ -76,9 +76,7 @@ class ScoreEstimate:
 
     def probability_above(self, least: float = 0.0) -> float | None:
         """How sure one can be that it is above a number: one minus the one-sided p-value."""
-        from scipy.special import stdtr
-
-        return float(stdtr(self.degrees, (self.value - least) / self.error)) if self.known else None
+        return t_below((self.value - least) / self.error, self.degrees) if self.known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +187,8 @@ def holm_ranks(estimates: dict[tuple[int, int], ScoreEstimate], models: int, lev
 
     `estimates` are the differences of pairs (i, j), i < j: the score of i minus that of j.
     """
-    from scipy.special import stdtr
-
     pairs = [(pair, one) for pair, one in estimates.items() if one.known]
-    p = [2.0 * float(stdtr(one.degrees, -abs(one.value) / one.error)) for _, one in pairs]
+    p = [2.0 * t_below(-abs(one.value) / one.error, one.degrees) for _, one in pairs]
     below = np.zeros((models, models), dtype=np.bool_)
     total = models * (models - 1) // 2
     for step, at in enumerate(np.argsort(p, kind="stable").tolist()):
