@@ -39,9 +39,17 @@ class ItemLabel:
     """The reviewers' votes; of an adjudicated item, the adjudicator's."""
 
 
-def label_of(log: ReviewLog, item: int) -> ItemLabel:
+def labels_of(log: ReviewLog) -> list[ItemLabel]:
+    """The labels of all items."""
+    votes: list[list[ReviewTurn]] = [[] for _ in log.items]
+    for (item, _), turn in log.latest.items():
+        if turn.status == "voted":
+            votes[item].append(turn)
+    return [_label(log, item, turns) for item, turns in enumerate(votes)]
+
+
+def _label(log: ReviewLog, item: int, votes: Sequence[ReviewTurn]) -> ItemLabel:
     """The label of an item. `open`: reviews are missing, or reviewers disagree and nobody has decided."""
-    votes = [turn for (place, _), turn in log.latest.items() if place == item and turn.status == "voted"]
     decided = [turn for turn in votes if turn.lane == "adjudication"]
     if decided:
         return ItemLabel(item, log.outcome(decided[-1]), "adjudicated", (decided[-1],))
@@ -53,11 +61,6 @@ def label_of(log: ReviewLog, item: int) -> ItemLabel:
         most = max(Counter(outcomes).values())
         how = "agreed" if most == len(outcomes) else "majority" if 2 * most > len(outcomes) else "open"
     return ItemLabel(item, value, how, tuple(votes))
-
-
-def labels_of(log: ReviewLog) -> list[ItemLabel]:
-    """The labels of all items."""
-    return [label_of(log, item) for item in range(len(log.items))]
 
 
 @dataclass(frozen=True, slots=True)
