@@ -18,7 +18,7 @@ def standing(place: int, low: int | None, high: int | None, *, provisional: bool
 def test_a_leader_whom_nobody_can_reach_leads() -> None:
     ranges = [(1, 1), (2, 2), *[(3, 9)] * 7, (10, 10)]
     said = verdict([standing(place, low, high) for place, (low, high) in enumerate(ranges, start=1)])
-    assert said.text == "Model 1 leads, and no other could be first; places 3–9 cannot be told apart."
+    assert said.text == "Model 1 leads, and no other model could be first; places 3–9 cannot be told apart."
     assert (said.leader, said.could_be_first, said.alike) == ("m1", ("m1",), (3, 9))
 
 
@@ -34,7 +34,7 @@ def test_possible_firsts_are_named_or_counted() -> None:
 
 def test_every_place_may_be_settled() -> None:
     assert verdict([standing(1, 1, 1), standing(2, 2, 2)]).text == (
-        "Model 1 leads, and no other could be first; every place is settled."
+        "Model 1 leads, and no other model could be first; every place is settled."
     )
 
 
@@ -45,7 +45,7 @@ def test_provisional_models_are_left_aside_and_cannot_lead() -> None:
     assert "1 provisional model is left aside" in said.text
     last = verdict([standing(1, 1, 1), standing(2, 2, 3), standing(3, 1, 3, provisional=True)])
     assert (last.leader, last.could_be_first) == (None, ("m1",))
-    assert last.text.startswith("Model 1 leads, and no other with enough votes could be first")
+    assert last.text.startswith("Model 1 leads, and no other model with enough votes could be first")
     behind = verdict([standing(1, 1, 1), standing(2, 2, 3), standing(3, 2, 3, provisional=True)])
     assert behind.leader == "m1"
     assert verdict([standing(1, 1, 1, provisional=True)]).leader is None

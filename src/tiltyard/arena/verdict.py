@@ -132,7 +132,7 @@ def _first(top: Standing, firsts: Sequence[Standing], by: str, newcomers: bool) 
     others = [one.name for one in firsts if one is not top]
     if not others:
         enough = " with enough votes" if newcomers else ""
-        return f"{top.name} leads{_by(by)}, and no other{enough} could be first"
+        return f"{top.name} leads{_by(by)}, and no other model{enough} could be first"
     if len(others) > NAMED:
         return f"{top.name} is first{_by(by)}, but {count(len(others))} others could be"
     named = others[0] if len(others) == 1 else f"{', '.join(others[:-1])} or {others[-1]}"
