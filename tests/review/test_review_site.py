@@ -157,6 +157,32 @@ def test_a_vote_is_taken_back_and_given_again_on_the_page(tmp_path: Path) -> Non
     assert set(counted(review).values()) == {1}
 
 
+def test_a_vote_can_be_taken_back_until_the_item_is_with_the_adjudicator(tmp_path: Path) -> None:
+    review = new_review(tmp_path, 1, people="ann bob", adjudicators=["lead"])
+    with open_site(review) as site:
+        ann, bob, lead = (visitor(site, review, name) for name in ("ann", "bob", "lead"))
+
+        def vote(client: TestClient, *, for_first: bool) -> str:
+            name = client.post("/api/v1/matchups").json()["matchup_id"]
+            is_first = review.log().turns[name].model_a == MODELS[0]
+            client.post(f"/api/v1/matchups/{name}/vote", json={"choice": "A" if is_first == for_first else "B"})
+            return str(name)
+
+        vote(ann, for_first=True)
+        undone = vote(bob, for_first=False)
+        assert bob.post(f"/api/v1/matchups/{undone}/undo").status_code == 200  # all have spoken, nobody has looked
+        assert lead.post("/api/v1/matchups").status_code == 204
+        name = vote(bob, for_first=False)
+        assert "Take my last vote back" in bob.get("/").text
+        assert lead.post("/api/v1/matchups").status_code == 201
+        refused = bob.post(f"/api/v1/matchups/{name}/undo")
+        assert (refused.status_code, "your vote stays" in refused.text) == (409, True)
+        assert "Take my last vote back" not in bob.get("/").text
+        decided = vote(lead, for_first=True)
+        assert lead.post(f"/api/v1/matchups/{decided}/undo").status_code == 200  # who decides may think again
+    assert set(counted(review).values()) == {2}
+
+
 def test_people_come_and_go_while_it_runs_and_old_links_end(tmp_path: Path) -> None:
     review = new_review(tmp_path, 8)
     with open_site(review) as site:

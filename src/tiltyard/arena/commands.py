@@ -352,6 +352,8 @@ def check_events(bodies: Iterable[e.AnyBody], state: ArenaState) -> None:
                 models.add(body.model)
             case e.PromptAdded():
                 prompts.add(body.prompt_id)
+            case e.ReviewSet() if state.review is not None and state.review.closed:
+                raise voting.ReviewClosed(REVIEW_OVER)
             case e.Excluded() | e.Restored():
                 _check_votes_exist(body.matchup_ids, state)
         if isinstance(body, e.ResponseEnabled | e.ResponseDisabled):

@@ -71,7 +71,9 @@ class ReviewSet(Body, frozen=True, kw_only=True, tag="review_set"):
     seed: int = 0
     """Seed of the assignment."""
     closed: bool = False
-    """Whether the review is over: nothing is served or voted on, and names are shown."""
+    """Whether the review is over: nothing is served or voted on, and names are shown. It stays so."""
+    why_closed: str = ""
+    """What was settled, if its own rule closed it."""
 
     @property
     def holds_names(self) -> bool:

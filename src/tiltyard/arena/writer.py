@@ -37,6 +37,7 @@ from tiltyard.arena.commands import (
     ReadState,
     ServedMatchup,
     ServeMatchup,
+    UndoVote,
     check_events,
 )
 from tiltyard.arena.events import AnyBody, Event, Expired, MatchupServed, PromptAdded, ResponseAdded
@@ -357,6 +358,10 @@ class _Group:
         ballot = self._ballots.get(command.matchup_id) if served is None else matchups.ballot_of(served)
         if ballot is None or ballot.voter != command.voter:
             command.refuse(voting.NotYours(NO_SUCH_MATCHUP))
+            return
+        follower = self.writer._follower
+        if isinstance(command, UndoVote) and follower is not None and follower.is_final(ballot.id):
+            command.refuse(voting.TooLate("somebody has this item to decide it, so your vote stays. Go on."))
             return
         decision = command.decide(ballot, self.now, self.state)
         self._ballots[ballot.id] = decision.ballot

@@ -48,6 +48,10 @@ def start_command(
     prompts: Annotated[
         Path | None, typer.Option(help="The prompts of answer files that do not say what was asked.")
     ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="RULE", help="Close by itself: better (a model is better than all others), or width:80."),
+    ] = None,
     draw: Annotated[
         Literal["by-pair", "simple"], rare(help="Draw from every pair of models in proportion, or from all at once.")
     ] = "by-pair",
@@ -78,6 +82,7 @@ def start_command(
         draw_method=draw,
         seed=seed,
         names_after_vote=names == "after-vote",
+        until=until,
         db=db,
     )
     for line in notes:
@@ -162,7 +167,7 @@ def status_command(
 
 def status_text(result: Any) -> str:
     """The status as people read it, without the links."""
-    from tiltyard.review.results import agreement_sentence, percent, remarks
+    from tiltyard.review.results import agreement_sentence, look, percent, remarks
 
     width = max(len(result.review.name(one.key)) for one in result.people)
     lines = []
@@ -180,7 +185,10 @@ def status_text(result: Any) -> str:
     labels = ", ".join(f"{result.how[how]} {how}" for how in ("agreed", "majority", "adjudicated", "open"))
     lines += ["", f"{len(result.log.items)} items: {labels}", agreement_sentence(result), *remarks(result)]
     if result.log.rules.closed:
-        lines.append("the review is closed")
+        why = result.log.rules.why_closed
+        lines.append(f"the review is closed{f': {why}' if why else ''}")
+    elif (at := look(result)) is not None:
+        lines.append(f"until {result.review.record.until}: {at.sentence}")
     return "\n".join(lines)
 
 

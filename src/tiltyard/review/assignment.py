@@ -104,6 +104,8 @@ class ReviewLog:
     turns: dict[str, ReviewTurn] = field(default_factory=dict)
     latest: dict[tuple[int, str], ReviewTurn] = field(default_factory=dict)
     """The latest turn of a person at an item."""
+    adjudicated: set[int] = field(default_factory=set)
+    """The items that an adjudicator has been shown."""
     _numbers: dict[str, int] = field(default_factory=dict)
 
     def note(self, event: e.Event) -> None:
@@ -122,6 +124,8 @@ class ReviewLog:
                 item = self._numbers[body.prompt_id]
                 turn = ReviewTurn(body.matchup_id, item, body.voter, body.lane, body.model_a, event.at)
                 self.turns[body.matchup_id] = self.latest[item, body.voter] = turn
+                if body.lane == "adjudication":
+                    self.adjudicated.add(item)
             case e.Voted():
                 turn = self.turns[body.matchup_id]
                 turn.status, turn.choice, turn.closed_at = "voted", body.choice, event.at
@@ -248,6 +252,11 @@ class ReviewChooser:
         """The next event of the log."""
         self.log.note(event)
         self.assignment.changed(event)
+
+    def is_final(self, matchup_id: str) -> bool:
+        """Whether a reviewer's vote stays: an adjudicator has been shown it."""
+        turn = self.log.turns[matchup_id]
+        return turn.lane == "review" and turn.item in self.log.adjudicated
 
     def __call__(self, state: ArenaState, rng: np.random.Generator, seen: SeenMatchups) -> ChosenMatchup:
         """The next item of this person, with sides drawn for them."""

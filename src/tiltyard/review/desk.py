@@ -24,12 +24,14 @@ from tiltyard.arena.service import Arena, clock
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.invitations import invite_person, revoke_person
 from tiltyard.arena.store.reading import events_in_order
+from tiltyard.arena.voting import ReviewClosed
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import OptionError
 from tiltyard.files import write_json, write_private
 from tiltyard.review.assignment import ReviewChooser, ReviewLog
 from tiltyard.review.draw import DrawMethod, draw
 from tiltyard.review.sources import Candidate, ReviewSource
+from tiltyard.review.until import check_until
 
 RECORD, LINKS, DATABASE = "review.json", "links.json", "arena.db"
 LONGEST_NAME = 60
@@ -62,8 +64,15 @@ class ReviewRecord(msgspec.Struct, frozen=True, kw_only=True):
     judged: str | None = None
     """The judge's battles, whose board the labels correct; None without a judge."""
     rubrics: dict[str, str] = {}
+    until: str | None = None
+    """What ends the review by itself: `better` or `width:W`; None is nothing."""
     db: str | None = None
     """The database; None is `arena.db` in this folder."""
+
+    @property
+    def models(self) -> set[str]:
+        """The models of all items."""
+        return {model for item in self.items for model in (item.first, item.second)}
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +163,7 @@ def start_review(
     draw_method: DrawMethod = "by-pair",
     seed: int = 0,
     names_after_vote: bool = False,
+    until: str | None = None,
     db: str | None = None,
 ) -> tuple[Review, list[str]]:
     """Make a review's folder and its arena; also what its owner should know.
@@ -169,6 +179,7 @@ def start_review(
         draw_method: `by-pair` or `simple`.
         seed: Seed of the draw and the assignment.
         names_after_vote: Whether reviewers learn the names after each vote instead of when the review is closed.
+        until: What ends the review by itself: `better` or `width:W`; None is nothing.
         db: The database; None is SQLite in the folder.
     """
     if is_review(out):
@@ -176,6 +187,9 @@ def start_review(
     _check_people([*people, *adjudicators])
     if not 1 <= each <= len(people):
         raise OptionError(f"every item is to get {each} reviewers of {len(people)}. Name more people, or lower --each.")
+    if until is not None:
+        dimensions = {one.dimension for one in source.candidates}
+        check_until(until, dimensions, {name for one in source.candidates for name in (one.first, one.second)})
     rng = np.random.default_rng(seed)
     drawn = draw([(one.dimension, one.first, one.second) for one in source.candidates], n, draw_method, rng)
     chosen = [source.candidates[one.place] for one in drawn]
@@ -198,6 +212,7 @@ def start_review(
         source=tuple(str(place.resolve()) for place in places),
         judged=None if source.judged is None else str(source.judged.resolve()),
         rubrics=source.rubrics,
+        until=until,
         db=db,
     )
     made = [
@@ -331,13 +346,14 @@ def change_people(
     return open_review(review.folder)
 
 
-def close_review(review: Review) -> bool:
-    """End a review: from now on nobody votes, and names are shown. Whether it was open."""
+def close_review(review: Review, why: str = "") -> bool:
+    """End a review: from now on nobody votes, and names are shown. Whether this closed it; of several, one does."""
     with review.arena() as arena:
-        rules = _rules(arena)
-        if not rules.closed:
-            arena.append([msgspec.structs.replace(rules, closed=True)])
-    return not rules.closed
+        try:
+            arena.append([msgspec.structs.replace(_rules(arena), closed=True, why_closed=why)])
+        except ReviewClosed:
+            return False
+    return True
 
 
 def _rules(arena: Arena) -> e.ReviewSet:

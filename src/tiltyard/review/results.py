@@ -20,8 +20,9 @@ from tiltyard.errors import TiltyardError
 from tiltyard.files import write_lines
 from tiltyard.ratings.agreement import Estimated
 from tiltyard.review.assignment import ReviewLog
-from tiltyard.review.desk import Review
+from tiltyard.review.desk import Review, close_review
 from tiltyard.review.labels import PersonSummary, TeamAgreement, labels_of, summaries, team_agreement
+from tiltyard.review.until import UntilLook, look_at
 
 WINNERS = {Choice.A: "model_a", Choice.B: "model_b", Choice.TIE: "tie", Choice.BOTH_BAD: "tie (bothbad)"}
 MORE_LABELS = 40
@@ -209,11 +210,37 @@ def boards_of(result: ReviewResult, dimension: str | None = None) -> Boards:
     rows = list(battle_rows(result))
     people = board("people", rows, cluster="prompt", only_connected=True) if rows else None
     judge = both = None
-    if judged is not None and Path(judged).exists():
+    if judged is not None:
         judge = board("judge", judged, only_connected=True)
         if rows and judge is not None:
             both = board("both", judged, people=list(label_rows(result)), only_connected=True)
     return Boards(judge, people, both, missing)
+
+
+def look(result: ReviewResult) -> UntilLook | None:
+    """What the labels so far say about the rule that ends the review; None if it has none."""
+    record = result.review.record
+    if record.until is None:
+        return None
+    boards = boards_of(result)
+    board, by = (boards.people, "people") if record.judged is None else (boards.both, "judge and people together")
+    if board is None or boards.people is None:
+        why = next(reversed(boards.missing.values()), "nobody has reviewed anything yet.")
+        return UntilLook(settled=False, sentence=f"not known yet: {why.rstrip('.')}")
+    labelled = sum(label.value is not None for label in labels_of(result.log))
+    return look_at(board, boards.people, record.until, record.models, by, labelled)
+
+
+def close_if_settled(review: Review) -> bool:
+    """Close a review whose rule is met; whether it is closed now, by whomever."""
+    result = ReviewResult.of(review)
+    assert result.log.rules is not None
+    if not result.log.rules.closed:
+        at = look(result)
+        if at is None or not at.settled:
+            return False
+        close_review(review, at.sentence)
+    return True
 
 
 def percent(one: Estimated) -> str:
@@ -306,11 +333,14 @@ def status_values(result: ReviewResult) -> dict[str, Any]:
     ]
     agreement = {"nominal": values(result.agreement.nominal), "ordinal": values(result.agreement.ordinal)}
     assert result.log.rules is not None
+    at = look(result)
     return {
         "items": len(result.log.items),
         "population": review.record.population,
         "each": result.log.rules.each,
         "closed": result.log.rules.closed,
+        "why_closed": result.log.rules.why_closed or None,
+        "until": None if at is None else {"rule": review.record.until, "settled": at.settled, "now": at.sentence},
         "labels": {how: result.how.get(how, 0) for how in ("agreed", "majority", "adjudicated", "open")},
         "people": people,
         "agreement": {**agreement, "kappa": kappas},

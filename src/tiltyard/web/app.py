@@ -90,6 +90,9 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
             app.state.site = site = await asyncio.to_thread(_site, settings, here, follows, app.state.refusals, desk)
             stack.callback(site.prepared.close)
             stack.callback(site.parts.close)
+            if desk is not None and desk.review.record.until is not None:
+                looking = asyncio.create_task(review_pages.close_when_settled(site, desk.review))
+                stack.callback(looking.cancel)
             app.state.exports, app.state.witness_files = api.Exports(), heads.WitnessFiles()
             stack.callback(app.state.witness_files.close)
             yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,11 @@ from tiltyard.arena.reasons import COMMENT_MOST
 from tiltyard.arena.store.desk import comments_on
 from tiltyard.arena.store.matchups import ShownMatchup, shown_matchup, voted_matchups
 from tiltyard.arena.voting import NothingLeft, NotInvited, ReviewClosed
+from tiltyard.errors import TiltyardError
 from tiltyard.review.assignment import ReviewChooser
-from tiltyard.review.desk import open_review
+from tiltyard.review.desk import Review, open_review
 from tiltyard.review.labels import median_seconds
+from tiltyard.review.results import close_if_settled
 from tiltyard.web import api
 from tiltyard.web.bodies import form_of, json_of
 from tiltyard.web.failures import Failure
@@ -34,9 +37,29 @@ LISTED_MOST = 5_000
 """How many of one's own votes are listed once a review is closed."""
 
 
+LOOK_SECONDS = 30.0
+"""How often a review that ends by itself is looked at."""
+
+_log = logging.getLogger("tiltyard.web")
+
+
 def opened_desk(folder: Path) -> ReviewDesk:
     """The review in a folder, with a chooser for its arena."""
     return ReviewDesk(open_review(folder), ReviewChooser())
+
+
+async def close_when_settled(site: Site, review: Review) -> None:
+    """Look at the labels again and again, and close the review once its rule is met. Of several processes, one does."""
+    seen, closed = 0, False
+    while not closed:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            now = await site.engine.read(lambda state: state.seq)
+            if now != seen:
+                closed = await asyncio.to_thread(close_if_settled, review)
+            seen = now
+        except TiltyardError as error:  # the database is away, say: the next look is soon
+            _log.warning("the rule of the review could not be looked at: %s", error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +78,7 @@ class ReviewProgress:
     """The vote that can be taken back."""
     adjudicates: bool
     closed: bool
+    why_closed: str
     names_after_vote: bool
     dimension: str = ""
     others: tuple[tuple[str, str], ...] = ()
@@ -85,9 +109,10 @@ def progress_of(chooser: ReviewChooser, person: str, *, after: int = 0) -> Revie
         minutes=None if pace is None else pace * len(left) / 60.0,
         open_=here[0].matchup_id if here else None,
         serve=not here or any(turn.status == "undone" and turn.item < here[0].item for turn in own),
-        last=last[0].matchup_id if last and rules.holds_names else None,
+        last=last[0].matchup_id if last and rules.holds_names and not chooser.is_final(last[0].matchup_id) else None,
         adjudicates=person in rules.adjudicators,
         closed=rules.closed,
+        why_closed=rules.why_closed,
         names_after_vote=not rules.holds_names and not rules.closed,
         others=tuple(others),
     )
@@ -104,7 +129,7 @@ async def review_page(request: Request) -> Response:
     ahead = 1 if "ahead" in request.query_params else 0
     progress = await site.engine.read(lambda _: progress_of(desk.chooser, visitor.voter, after=ahead))
     if progress.closed:
-        return await _closed_page(site, visitor)
+        return await _closed_page(site, visitor, progress)
     if progress.serve:
         try:
             most = await site.engine.read(lambda state: len(state.schedule.open_of(visitor.voter)))
@@ -148,11 +173,11 @@ def _done_page(request: Request, site: Site, progress: ReviewProgress) -> Respon
     return site.page("review_done.html", {"progress": progress, "token": token, "votes": None}, here="vote")
 
 
-async def _closed_page(site: Site, visitor: Visitor) -> Response:
+async def _closed_page(site: Site, visitor: Visitor, progress: ReviewProgress) -> Response:
     """The names, once a review is closed."""
     now = 2**62  # a closed review's votes are final, whatever their time to undo them was
     votes = await asyncio.to_thread(voted_matchups, site.engine.arena.store, visitor.voter, now, LISTED_MOST)
-    return site.page("review_done.html", {"progress": None, "token": "", "votes": votes}, here="vote")
+    return site.page("review_done.html", {"progress": progress, "token": "", "votes": votes}, here="vote")
 
 
 async def link_page(request: Request) -> Response:

@@ -115,6 +115,10 @@ class FollowsLog(Protocol):
         """The next event, under the lock."""
         ...
 
+    def is_final(self, matchup_id: str) -> bool:
+        """Whether a vote can no longer be taken back, though its time is not over."""
+        ...
+
 
 def served_event(
     state: ArenaState, chosen: ChosenMatchup, *, matchup_id: str, voter: str, seed: int, at: int, block: str = ""

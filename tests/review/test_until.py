@@ -1,0 +1,138 @@
+"""A review that ends by itself: rarely wrongly however often one looks, once, and in words."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from tests import within
+from tests.review.teams import MODELS, new_review, open_site, visitor
+from tiltyard.boards.rating import rate
+from tiltyard.errors import OptionError
+from tiltyard.review.desk import Review, change_people, close_review
+from tiltyard.review.results import ReviewResult, close_if_settled, look
+from tiltyard.review.until import check_until, look_at
+from tiltyard.web import review as pages
+
+
+def settled(wins: int, labels: int) -> bool:
+    rows = [
+        {"model_a": "x", "model_b": "y", "winner": "model_a" if n < wins else "model_b", "question_id": f"q{n}"}
+        for n in range(labels)
+    ]
+    board = rate(rows, cluster="prompt", default_source="human")
+    return look_at(board, board, "better", {"x", "y"}, "people", labels).settled
+
+
+def test_equal_models_are_told_apart_in_at_most_one_review_of_twenty_though_every_label_is_looked_at() -> None:
+    """Exact, not drawn: the fewest wins that settle it after every label, then all ways of 90 fair labels."""
+    most = 90
+    needed, chance = 10, np.zeros(most + 1)
+    chance[0], stopped = 1.0, 0.0
+    for labels in range(1, most + 1):
+        chance[1:] = 0.5 * (chance[1:] + chance[:-1])
+        chance[0] *= 0.5
+        while needed <= labels and not settled(needed, labels):
+            needed += 1
+        for wins in (*range(needed, labels + 1), *range(labels - needed + 1)):
+            stopped += chance[wins]
+            chance[wins] = 0.0
+    assert 0.002 < stopped < 0.05
+    assert settled(20, 20)  # and it does stop
+    assert needed < 64
+
+
+def voted(client: TestClient, *, first_wins: bool = True, most: int = 1_000) -> int:
+    """Vote for the first model (or the second) until nothing is left; how often."""
+    for number in range(most):
+        served = client.post("/api/v1/matchups")
+        if served.status_code == 204:
+            return number
+        body = served.json()
+        is_first = int(body["response_a"].split()[1]) % 7 == 0
+        choice = "A" if is_first == first_wins else "B"
+        client.post(f"/api/v1/matchups/{body['matchup_id']}/vote", json={"choice": choice})
+    return most
+
+
+def test_a_served_review_closes_by_itself_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "LOOK_SECONDS", 0.05)
+    review = new_review(tmp_path, 60, people="ann", each=1, until="better")
+    status = within.run(tmp_path, "review", "status", "review").stdout
+    assert "until better: not known yet: nobody has reviewed anything yet" in status
+    with open_site(review) as site:
+        ann = visitor(site, review, "ann")
+        assert voted(ann, most=19) == 19
+        for _ in range(200):
+            if "The review is closed" in (page := ann.get("/").text):
+                break
+            threading.Event().wait(0.05)
+            voted(ann, most=1)
+        assert f"its question is answered: {MODELS[0]} is better than {MODELS[1]}, by people after" in page
+        assert ann.post("/api/v1/matchups").status_code == 204
+    votes = sum(turn.status == "voted" for turn in review.log().turns.values())
+    assert 20 <= votes < 60
+    within.run(tmp_path, "review", "close", "review")
+    assert "closed by itself" in (review.folder / "report.html").read_text()
+    assert f"the review is closed: {MODELS[0]} is better" in within.run(tmp_path, "review", "status", "review").stdout
+
+
+def _closings(review: Review) -> int:
+    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.reading import events_in_order
+
+    store = Store.open(review.url)
+    try:
+        return sum(getattr(event.body, "closed", False) is True for event in events_in_order(store))
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("where", ["sqlite", "postgresql"])
+def test_several_processes_close_a_review_once_and_nothing_opens_it_again(
+    tmp_path: Path, where: str, request: pytest.FixtureRequest
+) -> None:
+    db = None if where == "sqlite" else request.getfixturevalue("postgresql_databases").bare()
+    review = new_review(tmp_path, 25, people="ann", each=1, until="better", db=db)
+    with open_site(review) as site:
+        voted(visitor(site, review, "ann"))
+    done: list[bool] = []
+    threads = [threading.Thread(target=lambda: done.append(close_if_settled(review))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert done == [True] * 6
+    assert _closings(review) == 1
+    assert not close_review(review)
+    with pytest.raises(Exception, match="this review is closed"):
+        change_people(review, add=["bob"])
+    assert _closings(review) == 1
+
+
+def test_a_width_is_that_of_the_widest_interval_from_end_to_end(tmp_path: Path) -> None:
+    review = new_review(tmp_path, 30, people="ann bob", each=1, until="width:150")
+    with open_site(review) as site:
+        voted(visitor(site, review, "ann"))
+        early = look(ReviewResult.of(review))
+        assert early is not None
+        assert not early.settled
+        voted(visitor(site, review, "bob"), first_wins=False)
+    late = look(ReviewResult.of(review))
+    assert late is not None
+    assert late.settled
+    assert "points from end to end, by people after 30 labels" in late.sentence
+
+
+def test_a_rule_that_means_nothing_is_refused(tmp_path: Path) -> None:
+    for rule in ("width:0", "width", "top", "better:x", "width:-3"):
+        with pytest.raises(OptionError, match="no end of a review"):
+            new_review(tmp_path, 3, until=rule)
+    for dimensions, models, words in (({"a", "b"}, {"x", "y"}, "--dimension"), ({""}, {"x", "y", "z"}, "two models")):
+        with pytest.raises(OptionError, match=words):
+            check_until("better", dimensions, models)
+    assert not (tmp_path / "review").exists()
