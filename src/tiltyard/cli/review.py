@@ -234,7 +234,7 @@ def export_command(
     if to == "preferences":
         rows = list(preference_rows(result))
         write_lines(folder / "preferences.jsonl", rows)
-        note(f"{len(rows):,} pairs in {folder / 'preferences.jsonl'}; ties and open items make none")
+        note(f"{len(rows):,} pairs in {folder / 'preferences.jsonl'}; ties, open items and files make none")
         return
     for path in export(result):
         say(str(path))

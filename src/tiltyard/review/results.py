@@ -128,7 +128,7 @@ def review_rows(result: ReviewResult) -> Iterator[dict[str, Any]]:
 
 
 def preference_rows(result: ReviewResult) -> Iterator[dict[str, str]]:
-    """Pairs for training: prompt, chosen, rejected. Ties, and items without a clear label, make none."""
+    """Pairs for training: prompt, chosen, rejected. Ties, items without a clear label, and files make none."""
     texts: dict[str, str] = {}
     answers: dict[tuple[str, str], str] = {}
     store = Store.open(result.review.url)
@@ -136,7 +136,7 @@ def preference_rows(result: ReviewResult) -> Iterator[dict[str, str]]:
         for event in events_in_order(store):
             if isinstance(event.body, PromptAdded):
                 texts[event.body.prompt_id] = event.body.text
-            elif isinstance(event.body, ResponseAdded):
+            elif isinstance(event.body, ResponseAdded) and not event.body.file:
                 answers[event.body.prompt_id, event.body.model] = event.body.text
     finally:
         store.close()
@@ -146,6 +146,8 @@ def preference_rows(result: ReviewResult) -> Iterator[dict[str, str]]:
             continue
         item = items[result.log.items[label.item]]
         good, bad = (item.first, item.second) if label.value > 0.5 else (item.second, item.first)
+        if (item.item, good) not in answers:
+            continue
         yield {
             "prompt": texts[item.item],
             "chosen": answers[item.item, good],
