@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from tiltyard.arena.commands import SAFE_ID, ExplainVote, ServeMatchup, SkipMatchup, SubmitVote, UndoVote
@@ -31,7 +30,7 @@ from tiltyard.web.failures import Failure
 from tiltyard.web.openapi import Call, ChoiceBody, HeldBackBody, MatchupBody, ReceiptBody, StateBody, UnrenderedBody
 from tiltyard.web.site import ReviewDesk, Site, site_of
 from tiltyard.web.visitors import Visitor, check_origin
-from tiltyard.web.vote import PURPOSE, START, shown, texts_of
+from tiltyard.web.vote import PURPOSE, START, asked, chosen, redirect, shown, texts_of
 
 LISTED_MOST = 5_000
 """How many of one's own votes are listed once a review is closed."""
@@ -196,39 +195,35 @@ async def start_reviewing(request: Request) -> Response:
     form = await form_of(request)
     visitors.check_form(request, form.get("token", ""), START)
     await visitors.enter(request, form.get("link", "") or "-")
-    return _redirect("/")
+    return redirect("/")
 
 
 async def cast_vote(request: Request) -> Response:
     """Take a vote, and the comment that came with it; redirects to the next item."""
-    site, visitor, form, matchup_id = await _asked(request)
-    unrendered = form.get("unrendered", "")
-    try:
-        choice = None if unrendered else Choice(form.get("choice", ""))
-    except ValueError:
-        raise Failure(400, "bad_request", "a vote says A, B, TIE or BOTH_BAD. Use the page's buttons.") from None
+    site, (matchup_id, visitor, form) = site_of(request), await asked(request)
+    choice, unrendered = chosen(form)
     await site.engine.run(SubmitVote(matchup_id, visitor.voter, choice, unrendered=unrendered))
     if comment := form.get("comment", "").strip():
         await site.engine.run(ExplainVote(matchup_id, visitor.voter, (), comment))
-    return _redirect(f"/?after={matchup_id}")
+    return redirect(f"/?after={matchup_id}")
 
 
 async def cannot_judge(request: Request) -> Response:
     """Say that one cannot judge an item, and why; redirects to the next one."""
-    site, visitor, form, matchup_id = await _asked(request)
+    site, (matchup_id, visitor, form) = site_of(request), await asked(request)
     reason = form.get("reason", "").strip()
     if not reason:
         raise Failure(400, "bad_request", "say in a few words why you cannot judge this. Go back and add it.")
     await site.engine.run(SkipMatchup(matchup_id, visitor.voter))
     await site.engine.run(ExplainVote(matchup_id, visitor.voter, (), reason))
-    return _redirect("/")
+    return redirect("/")
 
 
 async def take_back(request: Request) -> Response:
     """Take a vote back; redirects to its item, with sides drawn anew."""
-    site, visitor, _, matchup_id = await _asked(request)
-    await site.engine.run(UndoVote(matchup_id, visitor.voter))
-    return _redirect("/")
+    matchup_id, visitor, _ = await asked(request)
+    await site_of(request).engine.run(UndoVote(matchup_id, visitor.voter))
+    return redirect("/")
 
 
 class LinkBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -293,18 +288,6 @@ async def _own(site: Site, visitor: Visitor, matchup_id: str) -> ShownMatchup:
     result = await asyncio.to_thread(shown_matchup, site.engine.arena.store, matchup_id, visitor.voter)
     assert result is not None
     return result
-
-
-async def _asked(request: Request) -> tuple[Site, Visitor, Mapping[str, str], str]:
-    """The site, who sent a form, what it says, and the matchup that it is about."""
-    site = site_of(request)
-    form = await form_of(request)
-    site.visitors.check_form(request, form.get("token", ""), PURPOSE)
-    return site, await site.visitors.returning(request), form, form.get("matchup_id", "")
-
-
-def _redirect(path: str) -> RedirectResponse:
-    return RedirectResponse(path, status_code=303)
 
 
 ROUTES = [

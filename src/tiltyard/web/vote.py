@@ -138,46 +138,52 @@ async def start_voting(request: Request) -> Response:
     form = await form_of(request)
     visitors.check_form(request, form.get("token", ""), START)
     await visitors.enter(request, form.get("invitation", ""))
-    return _redirect("/")
+    return redirect("/")
 
 
 async def cast_vote(request: Request) -> Response:
     """Take a vote and hold back the names; redirects to a page that shows them shortly after."""
     site = site_of(request)
-    matchup_id, visitor, form = await _asked(request)
-    unrendered = form.get("unrendered", "")
-    try:
-        choice = None if unrendered else Choice(form.get("choice", ""))
-    except ValueError:
-        raise Failure(400, "bad_request", "a vote says A, B, TIE or BOTH_BAD. Use the page's buttons.") from None
+    matchup_id, visitor, form = await asked(request)
+    choice, unrendered = chosen(form)
     quotas, block = site.visitors.quotas(visitor, "vote"), site.visitors.block(visitor)
     voter = visitor.voter
     vote = SubmitVote(matchup_id, voter, choice, quotas, reveal=False, block=block, unrendered=unrendered)
     await site.engine.run(vote)
-    return _redirect(f"/votes/{matchup_id}")
+    return redirect(f"/votes/{matchup_id}")
+
+
+def chosen(form: Mapping[str, str]) -> tuple[Choice | None, str]:
+    """What a ballot says: a choice, or instead of it which answers could not be shown."""
+    if unrendered := form.get("unrendered", ""):
+        return None, unrendered
+    try:
+        return Choice(form.get("choice", "")), ""
+    except ValueError:
+        raise Failure(400, "bad_request", "a vote says A, B, TIE or BOTH_BAD. Use the page's buttons.") from None
 
 
 async def reveal_names(request: Request) -> Response:
     """Make a vote final; redirects to the names."""
-    matchup_id, visitor, _ = await _asked(request)
+    matchup_id, visitor, _ = await asked(request)
     await site_of(request).engine.run(RevealNames(matchup_id, visitor.voter))
-    return _redirect(f"/votes/{matchup_id}")
+    return redirect(f"/votes/{matchup_id}")
 
 
 async def skip_pair(request: Request) -> Response:
     """Skip a pair; redirects to another."""
     site = site_of(request)
-    matchup_id, visitor, _ = await _asked(request)
+    matchup_id, visitor, _ = await asked(request)
     await site.engine.run(SkipMatchup(matchup_id, visitor.voter, site.visitors.quotas(visitor, "skip")))
-    return _redirect("/")
+    return redirect("/")
 
 
 async def undo_vote(request: Request) -> Response:
     """Undo a recent vote whose names were held back."""
     site = site_of(request)
-    matchup_id, visitor, _ = await _asked(request)
+    matchup_id, visitor, _ = await asked(request)
     await site.engine.run(UndoVote(matchup_id, visitor.voter, site.visitors.quotas(visitor, "undo")))
-    return _redirect(f"/votes/{matchup_id}")
+    return redirect(f"/votes/{matchup_id}")
 
 
 _SIDES: dict[str, Answered] = {"A": "A", "B": "B"}
@@ -186,20 +192,20 @@ _SIDES: dict[str, Answered] = {"A": "A", "B": "B"}
 async def explain_vote(request: Request) -> Response:
     """Say why one voted so; redirects to the result."""
     site = site_of(request)
-    matchup_id, visitor, form = await _asked(request)
+    matchup_id, visitor, form = await asked(request)
     tags = [value for name, value in form.items() if name.startswith("reason-")]
     rules = site.observatory.snapshot.policy.ballot
     checked_tags(tags, rules)  # what is refused anyway does not count
     checked_comment(form.get("comment", ""), rules)
     changes = Quota(f"reasons:{visitor.voter}:{matchup_id[:200]}", CHANGES_PER_VOTE, DAY_SECONDS)
     await site.engine.run(ExplainVote(matchup_id, visitor.voter, tags, form.get("comment", ""), (changes,)))
-    return _redirect(f"/votes/{matchup_id}?explained=1#reasons")
+    return redirect(f"/votes/{matchup_id}?explained=1#reasons")
 
 
 async def report_answer(request: Request) -> Response:
     """Report one answer of a pair to the operator."""
     site = site_of(request)
-    matchup_id, visitor, form = await _asked(request)
+    matchup_id, visitor, form = await asked(request)
     if (side := _SIDES.get(form.get("side", ""))) is None:
         raise Failure(400, "bad_request", "a report is about answer A or B. Use the page's buttons.")
     await site.engine.run(ReportAnswer(matchup_id, visitor.voter, site.visitors.quotas(visitor, "report")))
@@ -220,7 +226,7 @@ async def vote_result(request: Request) -> Response:
     if matchup is None or voter is None:
         raise NotYours("there is no such matchup for this voter. Ask for one.")
     if matchup.status is MatchupStatus.OPEN:
-        return _redirect("/")
+        return redirect("/")
     if matchup.status not in (MatchupStatus.VOTED, MatchupStatus.UNDONE):
         raise Gone(f"matchup {matchup.matchup_id} was not voted on in time, or skipped. Ask for another.")
     token, now = site.visitors.token(request, PURPOSE), site.engine.arena.now()
@@ -380,7 +386,7 @@ def without(votes: PairVotes, choice: Choice) -> PairVotes:
     )
 
 
-async def _asked(request: Request) -> tuple[str, Visitor, Mapping[str, str]]:
+async def asked(request: Request) -> tuple[str, Visitor, Mapping[str, str]]:
     """The matchup that a form is about and who sent it, checked."""
     visitors = site_of(request).visitors
     form = await form_of(request)
@@ -399,7 +405,8 @@ async def texts_of(site: Site, matchup: ShownMatchup | ServedMatchup) -> dict[st
     return {"prompt": await shown(matchup.prompt), "answer_a": a, "answer_b": b, "reasoned": reasoned}
 
 
-def _redirect(path: str) -> RedirectResponse:
+def redirect(path: str) -> RedirectResponse:
+    """Where a form leads to, once what it asks for is done."""
     return RedirectResponse(path, status_code=303)
 
 
