@@ -317,7 +317,7 @@ def _read_review(places: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
 
     need_arena()
     from tiltyard.review.desk import open_review
-    from tiltyard.review.results import ReviewResult, battle_rows
+    from tiltyard.review.results import ReviewResult, agreement_sentence, battle_rows, panel_words
 
     result = ReviewResult.of(open_review(Path(places[0])))
     rows = list(battle_rows(result))
@@ -325,5 +325,6 @@ def _read_review(places: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
         raise OptionError(
             f"nobody has reviewed anything in {places[0]} yet. `tiltyard review status` says who is where."
         )
-    note(f"for these {result.panel} reviewers; --cluster prompt,voter is for other reviewers like them")
+    note(f"{panel_words(result.panel)}; --cluster prompt,voter is for other reviewers like them")
+    note(agreement_sentence(result))
     return rows, {"cluster": "prompt"}

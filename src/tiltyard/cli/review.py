@@ -167,7 +167,7 @@ def status_command(
 
 def status_text(result: Any) -> str:
     """The status as people read it, without the links."""
-    from tiltyard.review.results import agreement_sentence, look, percent, remarks
+    from tiltyard.review.results import agreement_sentence, conclusion, look, percent, remarks
 
     width = max(len(result.review.name(one.key)) for one in result.people)
     lines = []
@@ -187,6 +187,9 @@ def status_text(result: Any) -> str:
     if result.log.rules.closed:
         why = result.log.rules.why_closed
         lines.append(f"the review is closed{f': {why}' if why else ''}")
+        for name in dict.fromkeys(item.dimension for item in result.review.record.items):
+            if said := conclusion(result, name):
+                lines += ["", f"{f'{name}: ' if name else ''}{said}"]
     elif (at := look(result)) is not None:
         lines.append(f"until {result.review.record.until}: {at.sentence}")
     return "\n".join(lines)

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
-from tiltyard.decisions import Difference, difference
-from tiltyard.errors import TiltyardError
 from tiltyard.pages import svg
 from tiltyard.pages.html import page
 from tiltyard.report.page import own_file
@@ -18,13 +16,13 @@ from tiltyard.review.results import (
     agreement_sentence,
     battle_rows,
     boards_of,
+    conclusion,
     look,
     number,
+    panel_words,
     percent,
     remarks,
 )
-
-COUNTED = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +71,14 @@ def review_page(result: ReviewResult) -> str:
     )
 
 
-def panel_words(n: int) -> str:
-    """For whom the intervals hold."""
-    return "for this one reviewer" if n == 1 else f"for these {COUNTED[n] if n < len(COUNTED) else n} reviewers"
-
-
 def _dimension(result: ReviewResult, name: str, *, several: bool) -> ReviewedDimension:
     items = [item for item in result.review.record.items if item.dimension == name]
     models = list(dict.fromkeys(model for item in items for model in (item.first, item.second)))
     rows = [row for row in battle_rows(result) if row.get("dimension", "") == name]
     labelled = len({(row["question_id"], *sorted((row["model_a"], row["model_b"]))) for row in rows})
     boards = boards_of(result, name if several else None)
-    told = _difference(rows, models) if len(models) == 2 and rows else None
-    sentence = "" if told is None else f"{told.sentence.rstrip('.')}, {panel_words(result.panel)}"
+    if (best := boards.both or boards.people or boards.judge) is not None:
+        models.sort(key=lambda model: best.models.index(model) if model in best.models else len(best.models))
     width, after = boards.half_width, boards.after(labelled)
     more = ""
     if width is not None and after is not None:
@@ -93,11 +86,4 @@ def _dimension(result: ReviewResult, name: str, *, several: bool) -> ReviewedDim
             f"±{width:.0f} points now with {labelled:,} labels, about ±{after:.0f} after {MORE_LABELS} more "
             "(the median of the models)"
         )
-    return ReviewedDimension(name, sentence, boards, models, labelled, more)
-
-
-def _difference(rows: list[dict[str, object]], models: list[str]) -> Difference | None:
-    try:
-        return difference(rows, models[0], models[1], cluster="prompt")
-    except TiltyardError:
-        return None
+    return ReviewedDimension(name, conclusion(result, name), boards, models, labelled, more)

@@ -16,6 +16,7 @@ from tiltyard.arena.store.reading import events_in_order
 from tiltyard.arena.units import SECOND
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.rating import rate
+from tiltyard.decisions import difference
 from tiltyard.errors import TiltyardError
 from tiltyard.files import write_lines
 from tiltyard.ratings.agreement import Estimated
@@ -287,6 +288,43 @@ def remarks(result: ReviewResult, name: Callable[[str], str] | None = None) -> l
     return lines
 
 
+COUNTED = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+def panel_words(n: int) -> str:
+    """For whom the intervals hold."""
+    return "for this one reviewer" if n == 1 else f"for these {COUNTED[n] if n < len(COUNTED) else n} reviewers"
+
+
+def conclusion(result: ReviewResult, dimension: str = "") -> str:
+    """Which of two models is better, for whom, and whether they agree; nothing with other than two models."""
+    items = [item for item in result.review.record.items if item.dimension == dimension]
+    models = list(dict.fromkeys(model for item in items for model in (item.first, item.second)))
+    rows = [
+        {name: value for name, value in row.items() if name != "voter"}
+        for row in battle_rows(result)
+        if row.get("dimension", "") == dimension
+    ]
+    if len(models) != 2 or not rows:
+        return ""
+    try:
+        told = difference(rows, *models, cluster="prompt")
+        if told.estimate.difference < 0.0:
+            told = difference(rows, *reversed(models), cluster="prompt")
+    except TiltyardError:
+        return ""
+    ordinal, who = result.agreement.ordinal, ""
+    if ordinal.known:
+        who = f", who {_how_well(ordinal.value)} beyond chance"
+    elif ordinal.n:
+        who = ", who all say the same"
+    return f"{told.sentence.rstrip('.')}, {panel_words(result.panel)}{who}"
+
+
+def _how_well(alpha: float) -> str:
+    return next((words for least, words in HOW_WELL if alpha >= least), "hardly agree")
+
+
 def agreement_sentence(result: ReviewResult) -> str:
     """How far the team agrees, in words."""
     ordinal = result.agreement.ordinal
@@ -294,10 +332,9 @@ def agreement_sentence(result: ReviewResult) -> str:
         return "nobody has reviewed the same item yet, so agreement is not known"
     if not ordinal.known:
         return f"everybody says the same of all {ordinal.n} items that two people reviewed"
-    word = next((name for least, name in HOW_WELL if ordinal.value >= least), "hardly agree")
     return (
-        f"reviewers {word} beyond chance: Krippendorff's α {number(ordinal)} on {ordinal.n} items with two "
-        "reviews or more"
+        f"reviewers {_how_well(ordinal.value)} beyond chance: Krippendorff's α {number(ordinal)} on {ordinal.n} items "
+        "with two reviews or more"
     )
 
 

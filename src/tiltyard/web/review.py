@@ -181,12 +181,14 @@ async def _closed_page(site: Site, visitor: Visitor, progress: ReviewProgress) -
 
 async def link_page(request: Request) -> Response:
     """What a private link opens: one button. Looking at it uses nothing, since mail programs look at links too."""
-    site = site_of(request)
+    site, desk = _desk(request)
     link = request.path_params["link"]
     if not SAFE_ID.match(link):
         raise NotInvited("this is no link of a review. Open the whole link that you were given.")
     token = site.visitors.token(request, START)
-    return site.page("review_start.html", {"link": link, "token": token}, here="vote")
+    rules = await site.engine.read(lambda _: desk.chooser.log.rules)
+    names = rules is not None and rules.names == "after_vote"
+    return site.page("review_start.html", {"link": link, "token": token, "names_after_vote": names}, here="vote")
 
 
 async def start_reviewing(request: Request) -> Response:
