@@ -109,7 +109,7 @@ def test_several_processes_close_a_review_once_and_nothing_opens_it_again(
     assert done == [True] * 6
     assert _closings(review) == 1
     assert not close_review(review)
-    with pytest.raises(Exception, match="this review is closed"):
+    with pytest.raises(OptionError, match="is closed"):
         change_people(review, add=["bob"])
     assert _closings(review) == 1
 

@@ -273,6 +273,8 @@ class ExplainVote(_WithoutReply):
 
     def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
         """Note the reasons, or refuse them."""
+        if (over := _review_is_over(ballot, state)) is not None:
+            return over
         try:
             tags = reasons.checked_tags(self.tags, state.policy.ballot)
             self.comment = reasons.checked_comment(self.comment, state.policy.ballot)

@@ -90,8 +90,8 @@ def start_command(
     items, of = len(review.record.items), review.record.population
     reviewers = len(_names(people))
     note(
-        f"{items:,} of {of:,} matchups, {each} reviews each: about {items * each / reviewers:,.0f} for each of "
-        f"{reviewers} people. Open it: tiltyard review serve {folder}"
+        f"{items:,} of {of:,} matchups, {each} {'review' if each == 1 else 'reviews'} each: about "
+        f"{items * each / reviewers:,.0f} for each of {reviewers} people. Open it: tiltyard review serve {folder}"
     )
 
 

@@ -143,6 +143,8 @@ def open_review(folder: Path) -> Review:
         links = msgspec.json.decode((folder / LINKS).read_bytes(), type=Links)
     except (OSError, msgspec.DecodeError) as error:
         raise OptionError(f"{folder} is not a whole review: {error}. Restore {RECORD} and {LINKS}.") from None
+    if record.db is None and not (folder / DATABASE).is_file():
+        raise OptionError(f"{folder} is not a whole review: {DATABASE}, which has the votes, is missing. Restore it.")
     return Review(folder, record, links)
 
 
@@ -184,6 +186,8 @@ def start_review(
     """
     if is_review(out):
         raise OptionError(f"{out} is a review already. Go on with `tiltyard review serve {out}`, or give --out.")
+    if db is None and (out / DATABASE).exists():
+        raise OptionError(f"{out} has an {DATABASE} and is no review: a start that did not finish? Give another --out.")
     _check_people([*people, *adjudicators])
     if not 1 <= each <= len(people):
         raise OptionError(f"every item is to get {each} reviewers of {len(people)}. Name more people, or lower --each.")
@@ -219,6 +223,7 @@ def start_review(
         Person(name=name, key=secrets.token_hex(8), token=secrets.token_urlsafe(18), adjudicator=number >= len(people))
         for number, name in enumerate([*people, *adjudicators])
     ]
+    there = out.is_dir()
     out.mkdir(parents=True, exist_ok=True)
     review = Review(out, record, Links(people=tuple(made)))
     rules = e.ReviewSet(
@@ -228,14 +233,21 @@ def start_review(
         names="after_vote" if names_after_vote else "after_close",
         seed=seed,
     )
-    with Arena(Store.create(review.url), chooser=ReviewChooser()) as arena:
-        arena.append([e.SettingsChanged(policy=_policy(rules)), e.PhaseChanged(phase=4)])
-        telling = _fill(arena, items, chosen, source)
-        arena.append([rules])
-        for person in made:
-            invite_person(arena.store, person.key, person.token, now=clock())
-    keep_links(out, review.links)
-    write_json(out / RECORD, msgspec.to_builtins(record))
+    try:
+        with Arena(Store.create(review.url), chooser=ReviewChooser()) as arena:
+            arena.append([e.SettingsChanged(policy=_policy(rules)), e.PhaseChanged(phase=4)])
+            telling = _fill(arena, items, chosen, source)
+            arena.append([rules])
+            for person in made:
+                invite_person(arena.store, person.key, person.token, now=clock())
+        keep_links(out, review.links)
+        write_json(out / RECORD, msgspec.to_builtins(record))
+    except BaseException:
+        for path in (*(out.glob(f"{DATABASE}*") if db is None else ()), out / LINKS):
+            path.unlink(missing_ok=True)
+        if not there and not any(out.iterdir()):
+            out.rmdir()
+        raise
     notes = list(source.notes)
     if telling:
         notes.append(f"{telling} answers name their author: reviewers will see it")
@@ -328,6 +340,8 @@ def change_people(
     active = [person for person in people.values() if person.active]
     with review.arena() as arena:
         rules = _rules(arena)
+        if rules.closed:
+            raise OptionError(f"{review.folder} is closed: nobody joins or leaves any more.")
         reviewers = tuple(person.key for person in active if not person.adjudicator)
         if len(reviewers) < rules.each:
             raise OptionError(

@@ -149,4 +149,4 @@ def median_seconds(votes: Sequence[ReviewTurn]) -> float | None:
     """The median time of these votes; None without any."""
     if not votes:
         return None
-    return float(np.median([(turn.closed_at - turn.served_at) / SECOND for turn in votes]))
+    return float(np.median([max(0, turn.closed_at - turn.served_at) / SECOND for turn in votes]))

@@ -283,7 +283,7 @@ def remarks(result: ReviewResult, name: Callable[[str], str] | None = None) -> l
     short = sum(label.how == "open" for label in labels_of(result.log))
     if result.done and short:
         lines.append(
-            f"{short} items stay open: reviewers disagree and nobody decides, or nobody is left to review them"
+            f"{short} items stay open: reviewers disagree and nobody decided, or reviews are missing and nobody is left"
         )
     return lines
 

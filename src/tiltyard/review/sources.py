@@ -142,7 +142,7 @@ def _of_battles(path: Path) -> ReviewSource:
                 "response_b. Give two answer files to compare their answers."
             )
         told = _said(row)
-        if told is None:
+        if told is None or first == second:
             without += 1
             continue
         prompt, answer_a, answer_b = told
@@ -161,7 +161,7 @@ def _of_battles(path: Path) -> ReviewSource:
             f"{path}: no row says what was answered: response_a and response_b, or conversation_a and conversation_b."
         )
     if without:
-        result.notes.append(f"{without:,} battles without their answers cannot be reviewed")
+        result.notes.append(f"{without:,} battles without their answers, or of a model with itself, cannot be reviewed")
     return result
 
 
