@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.review.teams import open_site, token, visitor
+from tests.review.teams import MODELS as TEAM_MODELS
+from tests.review.teams import new_review, open_site, token, visitor
 from tests.web.attackers import MODELS, Attacker, crawl, public_addresses, words
+from tests.web.sites import form_in
 from tiltyard.review.desk import Review, start_review
 from tiltyard.review.sources import read_source
 
@@ -101,6 +103,19 @@ def test_no_byte_names_a_model_a_judge_a_person_or_what_they_said(
                 evidence = attacker.evidence(words(1, model, item), [f"q{item:02d}", f"item-{item:05d}"])
                 assert not any(evidence[name] for name in MODELS)
         assert any("Prompt number" in page for page in pages.values())  # it did see items
+
+
+def test_names_after_each_vote_are_those_of_the_vote_and_never_come_before_it(tmp_path: Path) -> None:
+    review = new_review(tmp_path, 2, people="ann", each=1, names_after_vote=True)
+    with open_site(review) as site:
+        ann = visitor(site, review, "ann")
+        for _ in range(2):
+            fields = form_in(ann.get("/").text.partition('class="aside"')[0])
+            for path in ("/", f"/?after={fields['matchup_id']}", f"/?ahead=1&after={fields['matchup_id']}"):
+                assert not any(model in ann.get(path).text for model in TEAM_MODELS), path
+            answer = ann.post("/vote", data={**fields, "choice": "A"})
+            turn = review.log().turns[fields["matchup_id"]]
+            assert f"A was {turn.model_a}" in ann.get(answer.headers["location"]).text  # also after the last one
 
 
 def test_what_a_reviewer_fetches_does_not_depend_on_what_another_said(

@@ -18,8 +18,7 @@ from tiltyard.arena.events import Choice
 from tiltyard.arena.reasons import COMMENT_MOST
 from tiltyard.arena.store.desk import comments_on
 from tiltyard.arena.store.matchups import ShownMatchup, shown_matchup, voted_matchups
-from tiltyard.arena.voting import NothingLeft, NotInvited, ReviewClosed
-from tiltyard.errors import TiltyardError
+from tiltyard.arena.voting import MatchupStatus, NothingLeft, NotInvited, ReviewClosed
 from tiltyard.review.assignment import ReviewChooser
 from tiltyard.review.desk import Review, open_review
 from tiltyard.review.labels import median_seconds
@@ -57,7 +56,7 @@ async def close_when_settled(site: Site, review: Review) -> None:
             if now != seen:
                 closed = await asyncio.to_thread(close_if_settled, review)
             seen = now
-        except TiltyardError as error:  # the database is away, say: the next look is soon
+        except Exception as error:  # the database is away, or the site is busy: the next look is soon
             _log.warning("the rule of the review could not be looked at: %s", error)
 
 
@@ -135,7 +134,7 @@ async def review_page(request: Request) -> Response:
             await site.engine.run(ServeMatchup(visitor.voter, open_at_most=most + 1 if most < 2 + ahead else 1))
         except NothingLeft:
             if progress.open_ is None:
-                return _done_page(request, site, progress)
+                return await _done_page(request, site, visitor, progress)
         progress = await site.engine.read(lambda _: progress_of(desk.chooser, visitor.voter, after=ahead))
     assert progress.open_ is not None
     matchup = await _own(site, visitor, progress.open_)
@@ -157,19 +156,27 @@ async def _item(
         "rubric": await shown(rubric) if rubric else None,
         "long_words": 0,
         "most": COMMENT_MOST,
-        "told": None,
+        "told": await _told(request, site, visitor, progress),
     }
     store = site.engine.arena.store
     written = await asyncio.to_thread(comments_on, store, [name for name, _ in progress.others])
     context["others"] = [(choice, written.get(name, "")) for name, choice in progress.others]
-    if progress.names_after_vote and SAFE_ID.match(after := request.query_params.get("after", "")):
-        context["told"] = await asyncio.to_thread(shown_matchup, store, after, visitor.voter)
     return context
 
 
-def _done_page(request: Request, site: Site, progress: ReviewProgress) -> Response:
-    token = site.visitors.token(request, PURPOSE)
-    return site.page("review_done.html", {"progress": progress, "token": token, "votes": None}, here="vote")
+async def _told(request: Request, site: Site, visitor: Visitor, progress: ReviewProgress) -> ShownMatchup | None:
+    """The vote just given, where its names are shown after it."""
+    after = request.query_params.get("after", "")
+    if not progress.names_after_vote or not SAFE_ID.match(after):
+        return None
+    voted = await asyncio.to_thread(shown_matchup, site.engine.arena.store, after, visitor.voter)
+    return voted if voted is not None and voted.status is MatchupStatus.VOTED else None
+
+
+async def _done_page(request: Request, site: Site, visitor: Visitor, progress: ReviewProgress) -> Response:
+    context = {"progress": progress, "token": site.visitors.token(request, PURPOSE), "votes": None}
+    context["told"] = await _told(request, site, visitor, progress)
+    return site.page("review_done.html", context, here="vote")
 
 
 async def _closed_page(site: Site, visitor: Visitor, progress: ReviewProgress) -> Response:
