@@ -184,7 +184,11 @@ class Assignment:
         if rules is None or rules.closed:
             return []
         if person in rules.adjudicators:
-            return [item for item in self.disputed() if self._may_take(item, person)]
+            had: dict[int, list[ReviewTurn]] = {}
+            for (item, _), turn in self.log.latest.items():
+                if turn.lane == "adjudication":
+                    had.setdefault(item, []).append(turn)
+            return [item for item in self.disputed() if self._may_take(had.get(item, ()), person)]
         own = [turn for (_, who), turn in self.log.latest.items() if who == person and turn.lane == "review"]
         again = sorted(turn.item for turn in own if turn.status in ("open", "undone"))
         return again + self.plan().get(person, [])
@@ -224,15 +228,14 @@ class Assignment:
                 found.append(item)
         return found
 
-    def _may_take(self, item: int, person: str) -> bool:
-        """Whether an adjudicator may decide an item: nobody has, and it is not with another one."""
-        for (place, who), turn in self.log.latest.items():
-            if place != item or turn.lane != "adjudication":
-                continue
-            if turn.status == "voted" or (who == person and turn.status == "cannot"):
+    def _may_take(self, turns: Sequence[ReviewTurn], person: str) -> bool:
+        """Whether an adjudicator may decide an item that had these turns: nobody has, and no other one has it open."""
+        assert self.log.rules is not None
+        for turn in turns:
+            if turn.status == "voted" or (turn.person == person and turn.status == "cannot"):
                 return False
-            assert self.log.rules is not None
-            if who != person and turn.status in ("open", "undone") and who in self.log.rules.adjudicators:
+            others = turn.person != person and turn.person in self.log.rules.adjudicators
+            if others and turn.status in ("open", "undone"):
                 return False
         return True
 
