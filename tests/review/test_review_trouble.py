@@ -11,7 +11,7 @@ from tests import within
 from tests.review.teams import new_review, open_site, visitor
 from tests.web.sites import form_in
 from tiltyard.errors import OptionError
-from tiltyard.review import desk
+from tiltyard.review import desk, results
 from tiltyard.review.desk import change_people, close_review, open_review
 from tiltyard.review.labels import median_seconds, summaries
 from tiltyard.review.results import ReviewResult, boards_of
@@ -47,6 +47,20 @@ def test_what_comes_after_the_close_is_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="nobody joins or leaves"):
         change_people(review, add=["bob"])
     assert [person.name for person in open_review(review.folder).links.people] == ["ann"]
+
+
+def test_a_close_that_is_cut_off_is_finished_by_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    review = new_review(tmp_path, 2, people="ann", each=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(results, "export", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        cut_off = within.run(tmp_path, "review", "close", "review")
+    assert (cut_off.returncode, "No space left" in cut_off.stderr) == (1, True)
+    assert not (review.folder / "labels.jsonl").exists()
+    again = within.run(tmp_path, "review", "close", "review")
+    assert (again.returncode, "was closed before; its files are written" in again.stderr) == (0, True)
+    assert {"labels.jsonl", "battles.jsonl", "reviews.jsonl", "report.html"} <= {
+        path.name for path in review.folder.iterdir()
+    }
 
 
 def test_a_start_that_fails_leaves_nothing_behind_and_one_that_was_killed_is_named(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from tests import within
 from tests.review.teams import MODELS, new_review, open_site, visitor
 from tiltyard.boards.rating import rate
 from tiltyard.errors import OptionError
-from tiltyard.review.desk import Review, change_people, close_review
+from tiltyard.review.desk import Review, change_people, close_review, start_review
 from tiltyard.review.results import ReviewResult, close_if_settled, look
-from tiltyard.review.until import check_until, look_at
+from tiltyard.review.sources import read_source
+from tiltyard.review.until import UntilLook, check_until, look_at
 from tiltyard.web import review as pages
 
 
@@ -126,6 +128,43 @@ def test_a_width_is_that_of_the_widest_interval_from_end_to_end(tmp_path: Path) 
     assert late is not None
     assert late.settled
     assert "points from end to end, by people after 30 labels" in late.sentence
+
+
+def test_with_a_judge_the_board_of_judge_and_people_decides(tmp_path: Path) -> None:
+    rows = [
+        {
+            "model_a": "x",
+            "model_b": "y",
+            "winner": "model_b" if n % 4 == 0 else "model_a",
+            "question_id": f"q{n}",
+            "response_a": "good",
+            "response_b": "bad",
+        }
+        for n in range(200)
+    ]
+    path = tmp_path / "battles.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    review, _ = start_review(
+        read_source([path]), tmp_path / "review", ["ann"], places=[path], each=1, n=60, until="better"
+    )
+    with open_site(review) as site:
+        ann = visitor(site, review, "ann")
+
+        def looked_at_after(labels: int) -> UntilLook:
+            for number in range(labels):
+                body = ann.post("/api/v1/matchups").json()
+                first_is_a = body["response_a"] == "good"
+                choice = "A" if first_is_a == (number % 5 > 0) else "B"
+                ann.post(f"/api/v1/matchups/{body['matchup_id']}/vote", json={"choice": choice})
+            at = look(ReviewResult.of(review))
+            assert at is not None
+            return at
+
+        early = looked_at_after(10)
+        assert (early.settled, "20 is the least" in early.sentence) == (False, True)
+        late = looked_at_after(50)
+    assert late.settled
+    assert late.sentence.startswith("x is better than y, by judge and people together after 60 labels")
 
 
 def test_a_rule_that_means_nothing_is_refused(tmp_path: Path) -> None:
