@@ -80,7 +80,9 @@ def test_a_served_review_closes_by_itself_and_says_why(tmp_path: Path, monkeypat
     assert 20 <= votes < 60
     within.run(tmp_path, "review", "close", "review")
     assert "closed by itself" in (review.folder / "report.html").read_text()
-    assert f"the review is closed: {MODELS[0]} is better" in within.run(tmp_path, "review", "status", "review").stdout
+    status = within.run(tmp_path, "review", "status", "review").stdout
+    assert f"the review closed by itself (until better): {MODELS[0]} is better" in status
+    assert "(95 %), for this one reviewer" in status.splitlines()[-3]  # not the interval of a single look
 
 
 def _closings(review: Review) -> int:

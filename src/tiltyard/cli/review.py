@@ -185,8 +185,8 @@ def status_text(result: Any) -> str:
     labels = ", ".join(f"{result.how[how]} {how}" for how in ("agreed", "majority", "adjudicated", "open"))
     lines += ["", f"{len(result.log.items)} items: {labels}", agreement_sentence(result), *remarks(result)]
     if result.log.rules.closed:
-        why = result.log.rules.why_closed
-        lines.append(f"the review is closed{f': {why}' if why else ''}")
+        why, rule = result.log.rules.why_closed, result.review.record.until
+        lines.append(f"the review closed by itself (until {rule}): {why}" if why else "the review is closed")
         for name in dict.fromkeys(item.dimension for item in result.review.record.items):
             if said := conclusion(result, name):
                 lines += ["", f"{f'{name}: ' if name else ''}{said}"]

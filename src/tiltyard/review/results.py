@@ -297,7 +297,11 @@ def panel_words(n: int) -> str:
 
 
 def conclusion(result: ReviewResult, dimension: str = "") -> str:
-    """Which of two models is better, for whom, and whether they agree; nothing with other than two models."""
+    """Which of two models is better, for whom, and whether they agree; nothing with other than two models.
+
+    A review that closed because one is better says so in the words of that look: the interval of a single look would be
+    too narrow for the looks before it.
+    """
     items = [item for item in result.review.record.items if item.dimension == dimension]
     models = list(dict.fromkeys(model for item in items for model in (item.first, item.second)))
     rows = [
@@ -307,10 +311,14 @@ def conclusion(result: ReviewResult, dimension: str = "") -> str:
     ]
     if len(models) != 2 or not rows:
         return ""
+    assert result.log.rules is not None
+    said = result.log.rules.why_closed if result.review.record.until == "better" else ""
     try:
-        told = difference(rows, *models, cluster="prompt")
-        if told.estimate.difference < 0.0:
-            told = difference(rows, *reversed(models), cluster="prompt")
+        if not said:
+            told = difference(rows, *models, cluster="prompt")
+            if told.estimate.difference < 0.0:
+                told = difference(rows, *reversed(models), cluster="prompt")
+            said = told.sentence.rstrip(".")
     except TiltyardError:
         return ""
     ordinal, who = result.agreement.ordinal, ""
@@ -318,7 +326,7 @@ def conclusion(result: ReviewResult, dimension: str = "") -> str:
         who = f", who {_how_well(ordinal.value)} beyond chance"
     elif ordinal.n:
         who = ", who all say the same"
-    return f"{told.sentence.rstrip('.')}, {panel_words(result.panel)}{who}"
+    return f"{said}, {panel_words(result.panel)}{who}"
 
 
 def _how_well(alpha: float) -> str:
