@@ -50,7 +50,9 @@ def start_command(
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(metavar="RULE", help="Close by itself: better (a model is better than all others), or width:80."),
+        typer.Option(
+            metavar="RULE", help="Close by itself: better (one of two models is), or width:80 (no interval is wider)."
+        ),
     ] = None,
     draw: Annotated[
         Literal["by-pair", "simple"], rare(help="Draw from every pair of models in proportion, or from all at once.")
