@@ -21,10 +21,11 @@ from tiltyard.review.until import UntilLook, check_until, look_at
 from tiltyard.web import review as pages
 
 
-def settled(wins: int, labels: int) -> bool:
+def settled(wins: int, labels: int, ties: int = 0) -> bool:
+    """Whether x is known to be better after so many wins and ties of all labels."""
+    winners = ["model_a"] * wins + ["tie"] * ties + ["model_b"] * (labels - wins - ties)
     rows = [
-        {"model_a": "x", "model_b": "y", "winner": "model_a" if n < wins else "model_b", "question_id": f"q{n}"}
-        for n in range(labels)
+        {"model_a": "x", "model_b": "y", "winner": winner, "question_id": f"q{n}"} for n, winner in enumerate(winners)
     ]
     board = rate(rows, cluster="prompt", default_source="human")
     return look_at(board, board, "better", {"x", "y"}, "people", labels).settled
@@ -46,6 +47,13 @@ def test_equal_models_are_told_apart_in_at_most_one_review_of_twenty_though_ever
     assert 0.002 < stopped < 0.05
     assert settled(20, 20)  # and it does stop
     assert needed < 64
+
+
+def test_ties_do_not_hide_who_wins_what_is_decided() -> None:
+    assert settled(20, 60, ties=40)
+    assert settled(30, 60, ties=28)
+    assert not settled(7, 60, ties=53)
+    assert not settled(18, 60, ties=30)
 
 
 def voted(client: TestClient, *, first_wins: bool = True, most: int = 1_000) -> int:

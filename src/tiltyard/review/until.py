@@ -89,17 +89,22 @@ def is_told_apart(board: Leaderboard, people: Leaderboard) -> bool:
 
     A logit's variance grows with the difference, so that 40 wins of 40 would prove less than 30. The difference is
     therefore measured as g = 4 (arcsin √p − π/4), which is the logit near 0 and whose variance is 4 p (1 − p) times the
-    logit's, and no less than that of as many decisive labels between equals, 4/n.
+    logit's, and no less than that of as many decisive labels between equals: 4/n, or 4n/N² of N labels where a tie
+    counts as half a win.
     """
     degrees = board.settings["interval"].get("degrees_of_freedom")
+    counts = people.entries[0]
+    decisive = counts.wins + counts.losses
     if degrees is None:
         return False
     first, second = board.entries
     p = 1.0 / (1.0 + math.exp((second.rating - first.rating) / POINTS_PER_LOGIT))
     g = 4.0 * (math.asin(math.sqrt(p)) - math.pi / 4.0)
     variance, alone = _variance(board), _variance(people)
-    decisive = people.entries[0].wins + people.entries[0].losses
-    least = 4.0 / decisive * (min(1.0, variance / alone) if alone > 0.0 else 1.0)
+    least = 4.0 / decisive
+    if people.settings["tie_model"] == "half":
+        least = 4.0 * decisive / (decisive + counts.ties) ** 2
+    least *= min(1.0, variance / alone) if alone > 0.0 else 1.0
     return g > anytime_half_width(max(variance * 4.0 * p * (1.0 - p), least), LEVEL, degrees[0])
 
 
