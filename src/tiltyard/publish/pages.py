@@ -25,9 +25,9 @@ from tiltyard.pages.html import package_text, page
 from tiltyard.publish.columns import NAME as COLUMNS
 from tiltyard.publish.publication import PROMPT, BoardPart, PublishedBoard, StaticSite, slug
 from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.report.boards import board_view
 from tiltyard.report.comparison import comparison_page
 from tiltyard.report.page import own_file
+from tiltyard.report.sections import board_view
 from tiltyard.validity.misfit import fit_sentences, fit_verdict
 
 FEED = "feed.atom"

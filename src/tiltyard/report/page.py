@@ -50,7 +50,6 @@ def _values(run: Run) -> dict[str, Any]:
     rounds, prompts = run.folder / ROUNDS_FILE, run.folder / JUDGE_PROMPTS
     return {
         "title": front.run_title(run),
-        "pair_template": "report/run_lists.html",
         "outcomes": OUTCOMES,
         "score_views": scores,
         "style": own_file("grid.css"),
@@ -80,7 +79,7 @@ def report_files(template: str, site_map: SiteMap, **values: Any) -> Iterator[tu
 
 
 def report_page(template: str, here: Here, *, style: str, script: str, **values: Any) -> str:
-    """A page of the report as one HTML file; `pair_template` names the one with the macro `pair`."""
+    """A page of the report as one HTML file."""
     # In the view of one battle, the answers of other entrants are hidden.
     hidden = ".prompt:has(.mark:target):not(:has(.x{0}.mark:target)) .answer.x{0}{{display:none}}\n"
     rules = "".join(hidden.format(place) for place in range(len(here.run.entrants)))

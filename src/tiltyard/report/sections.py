@@ -1,4 +1,4 @@
-"""What the templates of reports ask for: values that have to be computed from a run, as plain lists and mappings."""
+"""What the templates of reports ask for: values computed from a run or a board, as plain lists and mappings."""
 
 from __future__ import annotations
 
@@ -10,18 +10,64 @@ import numpy as np
 
 from tiltyard.battles.reading import read_battles
 from tiltyard.battles.table import BattleTable
-from tiltyard.boards import BradleyTerry, RatingEntry
-from tiltyard.boards.text import footnotes, headline
+from tiltyard.boards import BradleyTerry, EloReport, Leaderboard, RatingEntry
+from tiltyard.boards.text import footnotes, headline, interval_text, percent, rank_text
 from tiltyard.errors import TiltyardError
 from tiltyard.judging.run_folder import require
 from tiltyard.pages import svg
 from tiltyard.pages.figures import plural
-from tiltyard.report.boards import as_leaderboard, board_view
+from tiltyard.pages.svg import Scale
 from tiltyard.report.counts import Behaviour, behaviour, verdict_counts
 from tiltyard.report.grid import MOST_CELLS, GridCell, GridRow, grid, kind_column, most_telling
 from tiltyard.report.run import Dimension, JudgedBattle, Run, grouped
 from tiltyard.report.site_map import Here
 from tiltyard.tournament.ratings import JudgeHabits
+
+
+def board_view(
+    board: Leaderboard, places: Iterable[int] | None = None, placed: RatingEntry | None = None
+) -> dict[str, Any]:
+    """A board as the macro `board` draws it, or its lines at some places counted from 0.
+
+    A row is an entry, its ranks, its interval, and how many lines above it are left out. Others are compared with the
+    placed one.
+    """
+    shown = list(range(len(board)) if places is None else places)
+    entries = [board.entries[place] for place in shown]
+    gaps = [place - before - 1 for before, place in zip([shown[0] - 1, *shown], shown, strict=False)]
+    return {
+        "rows": [(one, rank_text(one), interval_text(one), gap) for one, gap in zip(entries, gaps, strict=True)],
+        "scale": rating_scale(entries),
+        "interval_head": interval_head(board),
+        "guide": placed and placed.rating,
+        "band": placed and (placed.ci_low, placed.ci_high),
+    }
+
+
+def rating_scale(entries: Iterable[RatingEntry]) -> Scale:
+    """A scale that holds these ratings with their intervals."""
+    ends = [end for entry in entries for end in (entry.rating, entry.ci_low, entry.ci_high) if end is not None]
+    return Scale.of(ends)
+
+
+def interval_head(board: Leaderboard) -> str:
+    """The head of the column of intervals."""
+    level = (board.settings.get("interval") or {}).get("level")
+    return f"{percent(level)} interval" if level else "interval"
+
+
+def as_leaderboard(report: EloReport) -> Leaderboard:
+    """The leaderboard of a ratings file."""
+    details = report.details
+    n_battles = details.get("n_battles")
+    return Leaderboard(
+        entries=report.ratings,
+        settings=details,
+        n_battles=float(n_battles) if n_battles is not None else sum(e.n_battles for e in report.ratings) / 2,
+        left_out=details.get("left_out") or {},
+        remarks=tuple(details.get("remarks") or ()),
+    )
+
 
 BINS = 101
 """Columns of a histogram."""
