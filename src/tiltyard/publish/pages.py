@@ -139,7 +139,7 @@ def board_pages(spot: Spot, sha256: str) -> Iterator[tuple[str, bytes]]:
             description = f"{part.label}: {verdict(publication, part.boards[0])}"
             sections = [_section(publication, one, 0, of_part=True) for one in part.boards]
             heading = shortened(part.label)
-            yield spot.page(part.file, "part.html", heading, description, part=part, sections=sections)
+            yield spot.page(part.file, "ranks.html", heading, description, part=part, sections=sections)
     if publication.parts:
         title = spot.parts_title
         yield spot.page(PARTS_PAGE, "parts.html", title, f"{title}: who leads in each.", ranks_in=_ranks_in)
@@ -272,8 +272,7 @@ def pair_page(spot: Spot, file: str, result: Difference) -> bytes:
     ).encode()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupedCounts:
+class GroupedCounts(msgspec.Struct, frozen=True, eq=False):
     """Battles of each model by something else: whom it met, or on which prompt.
 
     Parameters:

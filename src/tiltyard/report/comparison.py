@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.battles.table import BattleTable
@@ -346,8 +346,7 @@ def _views_of_runs(chosen: Sequence[EntrantChange], new: Run, old: Run) -> dict[
 PROMPTS_LISTED = 10
 
 
-@dataclass(frozen=True, slots=True)
-class DifferenceRow:
+class DifferenceRow(msgspec.Struct, frozen=True):
     """One difference of a table: all prompts, or those of one category; no estimate, with the reason."""
 
     name: str
@@ -356,8 +355,7 @@ class DifferenceRow:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreSection:
+class ScoreSection(msgspec.Struct, frozen=True):
     """What a page shows of one metric.
 
     Parameters:

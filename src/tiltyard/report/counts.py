@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tiltyard.judging.records import VerdictLabel
@@ -16,8 +16,7 @@ from tiltyard.validity.agreement import wilson
 LEVEL = 0.95
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(msgspec.Struct, frozen=True):
     """`hits` of `n`, with its Wilson interval."""
 
     hits: int
@@ -34,8 +33,7 @@ class Share:
         return share_interval(self.hits, self.n)
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behaviour(msgspec.Struct, frozen=True):
     """A judge's habits over some judgments.
 
     `flips`: of the judgments with two readable verdicts, those where the two differ; `opposite` of them name two

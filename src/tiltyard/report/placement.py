@@ -17,11 +17,11 @@ from tiltyard.battles import Outcome
 from tiltyard.boards import EloReport, Leaderboard, RatingEntry
 from tiltyard.boards.text import footnotes, headline
 from tiltyard.errors import BattleError, RunFolderError
-from tiltyard.judging.records import Judgment
 from tiltyard.judging.run_folder import again, read_lines, read_object, require
 from tiltyard.pages.svg import Scale
 from tiltyard.placement.folder import PlacementText
 from tiltyard.placement.manifest import PlacementManifest
+from tiltyard.placement.rounds import CalibrationLine
 from tiltyard.placement.sampling import Panel
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.quantiles import normal_quantile
@@ -46,12 +46,6 @@ PLACE = "tiltyard place"
 """The command that writes such a folder."""
 
 UNKNOWN_LANGUAGE = "language unknown"
-
-
-class HumanDecided(Judgment, frozen=True, kw_only=True):
-    """One line of `calibration.jsonl`: a judgment of a battle that people decided too."""
-
-    human_winner: str
 
 
 Heard = tuple[str, str]
@@ -172,7 +166,7 @@ def _texts(path: Path, model: str) -> tuple[dict[str, Prompt], dict[tuple[str, s
 def _against_people(folder: Path) -> Counter[Heard]:
     """Counts of the judge's label by people's label."""
     path = require(folder / "calibration.jsonl", folder, PLACE)
-    decoder = msgspec.json.Decoder(HumanDecided)
+    decoder = msgspec.json.Decoder(CalibrationLine)
     counts: Counter[Heard] = Counter()
     for place, line in read_lines(path, decoder, PLACE):
         try:
@@ -182,7 +176,7 @@ def _against_people(folder: Path) -> Counter[Heard]:
     return counts
 
 
-def _heard(line: HumanDecided, human: Outcome) -> Heard:
+def _heard(line: CalibrationLine, human: Outcome) -> Heard:
     people = {Outcome.TIE: "tie", Outcome.BOTH_BAD: "both bad"}.get(human, "one")
     chosen = {Outcome.A: line.entrant_a, Outcome.B: line.entrant_b}.get(human)
     if line.status != "ok":
@@ -204,8 +198,7 @@ def outcome(model: str, battle: JudgedBattle) -> str:
     return battle.outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
+class Results(msgspec.Struct, frozen=True):
     """Outcomes counted from the model's side. An inconsistent battle is also a tie; a failed one is not counted."""
 
     won: int
