@@ -13,8 +13,8 @@ from tiltyard.boards.text import rank_text
 from tiltyard.judging.run_folder import read_object
 from tiltyard.pages.html import package_text, page
 from tiltyard.report import front, scores, sections
-from tiltyard.report.counts import behaviour, disagreements, verdict_counts
 from tiltyard.report.run import Run
+from tiltyard.report.sections import disagreements
 from tiltyard.report.site_map import MAIN, ONE_PAGE, Here, SiteMap
 from tiltyard.tournament import ratings
 from tiltyard.tournament.artifacts import JUDGE_PROMPTS
@@ -92,8 +92,6 @@ def report_page(template: str, here: Here, *, style: str, script: str, **values:
         run=here.run,
         sections=sections,
         front=front,
-        behaviour=behaviour,
-        verdict_counts=verdict_counts,
         rank_text=rank_text,
         **values,
     )

@@ -25,7 +25,6 @@ from tiltyard.placement.rounds import CalibrationLine
 from tiltyard.placement.sampling import Panel
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.quantiles import normal_quantile
-from tiltyard.report.counts import Behaviour, behaviour, share_interval
 from tiltyard.report.front import weak_points
 from tiltyard.report.page import own_file, report_files, report_page
 from tiltyard.report.run import (
@@ -39,7 +38,15 @@ from tiltyard.report.run import (
     read_board,
     read_judged,
 )
-from tiltyard.report.sections import as_leaderboard, board_view, interval_head, source_address
+from tiltyard.report.sections import (
+    Behaviour,
+    as_leaderboard,
+    behaviour,
+    board_view,
+    interval_head,
+    share_interval,
+    source_address,
+)
 from tiltyard.report.site_map import ONE_PAGE, Here, SiteMap
 
 PLACE = "tiltyard place"

@@ -22,7 +22,7 @@ from tiltyard.arena.weekly import WeeklyReport, weekly_report
 from tiltyard.files import write_text
 from tiltyard.pages import escaping
 from tiltyard.pages.escaping import Html
-from tiltyard.pages.html import package_text, page, render
+from tiltyard.pages.html import environment, package_text, page
 from tiltyard.pages.svg import MARGIN, WIDTH, Scale, path, picture, words
 from tiltyard.report import weekly_text as text
 from tiltyard.report.weekly_text import weekly_json, weekly_markdown
@@ -55,7 +55,8 @@ def weekly_page(report: WeeklyReport, title: str = "Validity report") -> str:
 
 def kept_sections(report: WeeklyReport, names: Mapping[str, str]) -> str:
     """The sentence about its status, the week in figures and every section, for the site to keep and to frame."""
-    return render("report/week_sections.html", **week_view(report, names))
+    parts: Any = environment().get_template("report/week_parts.html").make_module(week_view(report, names))
+    return str(parts.whole())
 
 
 def week_view(
