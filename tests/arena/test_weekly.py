@@ -23,8 +23,8 @@ from tiltyard.arena.simulation import SimulationSettings, simulate
 from tiltyard.arena.simulation.ledger import recorder
 from tiltyard.arena.units import DAY
 from tiltyard.arena.weekly import ContenderLane, WeeklyReport, weekly_report
-from tiltyard.report.weekly.page import weekly_page
-from tiltyard.report.weekly.text import quality_sentence, weekly_json, weekly_markdown
+from tiltyard.report.weekly import weekly_page
+from tiltyard.report.weekly_text import quality_sentence, weekly_json, weekly_markdown
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 

@@ -18,7 +18,7 @@ from mcp_types import CallToolResult, Tool
 
 import tiltyard as ty
 from tests.cli.conftest import ROOT, Run
-from tiltyard.cli.mcp_tools import TOOLS, FileRoot
+from tiltyard.cli.mcp import TOOLS, FileRoot
 from tiltyard.errors import OptionError
 
 BIRDS, TODAY, LAST_WEEK = "birds.jsonl", "today.jsonl", "last-week.jsonl"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from pathlib import Path
@@ -104,11 +103,11 @@ INGREDIENTS: dict[str, dict[str, Any]] = {
     "expected behaviour": {"prompt": msgspec.structs.replace(PROMPT, expected_behavior="hedge")},
     "answer a": {"response_a": "It is 4!"},
     "answer b": {"response_b": "It is 5!"},
-    "rubric text": {"rubric": dataclasses.replace(FULL, text="Prefer the shorter answer.")},
-    "rubric version": {"rubric": dataclasses.replace(FULL, version="8")},
-    "dimension": {"rubric": dataclasses.replace(FULL, dimension="brevity")},
-    "gold answer not shown": {"rubric": dataclasses.replace(FULL, needs_gold=False)},
-    "expected behaviour not shown": {"rubric": dataclasses.replace(FULL, shows_expected=False)},
+    "rubric text": {"rubric": msgspec.structs.replace(FULL, text="Prefer the shorter answer.")},
+    "rubric version": {"rubric": msgspec.structs.replace(FULL, version="8")},
+    "dimension": {"rubric": msgspec.structs.replace(FULL, dimension="brevity")},
+    "gold answer not shown": {"rubric": msgspec.structs.replace(FULL, needs_gold=False)},
+    "expected behaviour not shown": {"rubric": msgspec.structs.replace(FULL, shows_expected=False)},
 }
 
 
@@ -170,7 +169,7 @@ def test_no_line_of_a_text_can_pass_for_an_option_or_a_hint(prompt: str, first: 
         prompt=Prompt(prompt_id="p", text=f"Q {prompt}", gold_answer="4"),
         response_a=first,
         response_b=second,
-        rubric=dataclasses.replace(FULL, shows_expected=False),
+        rubric=msgspec.structs.replace(FULL, shows_expected=False),
         reply="choice",
     )
     lines = [line for line in question.request.user.splitlines() if line and not line.startswith("   ")]
@@ -185,7 +184,7 @@ def test_an_answer_that_copies_the_code_of_another_question_gains_nothing() -> N
 
 
 def test_braces_in_a_rubric_are_just_braces() -> None:
-    braces = dataclasses.replace(RUBRIC, text='Prefer {this} and {"that": 1}.')
+    braces = msgspec.structs.replace(RUBRIC, text='Prefer {this} and {"that": 1}.')
     assert braces.text in ask(rubric=braces)[0].request.system
 
 

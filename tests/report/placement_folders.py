@@ -18,7 +18,7 @@ from tiltyard.files import write_json, write_lines, write_text
 from tiltyard.judging.records import Judgment, Matchup, settle, settle_one, to_battle
 from tiltyard.placement.robustness import sensitivity
 from tiltyard.placement.sampling import Panel, PlannedBattle, fingerprint
-from tiltyard.report.counts import share_interval
+from tiltyard.report.sections import share_interval
 
 MODEL = "kestrel-9b <new>"
 LANGUAGES = ("English", "French", "German", None)
@@ -283,7 +283,7 @@ def _calibration_lines(rng: np.random.Generator, skill: dict[str, float]) -> lis
         human = int(rng.choice(4, p=(0.4, 0.4, 0.15, 0.05)))
         lean = {0: 0.8, 1: -0.8}.get(human, 0.0) + 0.7 * rng.standard_normal()
         judgment = settle(matchup, [spoken(rng, swap, lean, number + 12) for swap in (False, True)])
-        lines.append({**msgspec.to_builtins(judgment), "human_winner": winners[human], "weight": 1.0})
+        lines.append({**msgspec.to_builtins(judgment), "human_winner": winners[human], "weight": 1})
     return lines
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.bank import Prompt, Response
@@ -199,7 +199,7 @@ def _manifest(
                     "decisive": standing.n_decisive,
                     "failed_verdicts": {"unparsed": 1},
                     "bradley_terry": "ok" if standing.board else standing.board_missing,
-                    "habits": asdict(standing.habits),
+                    "habits": msgspec.to_builtins(standing.habits),
                 }
                 for name, standing in standings.items()
             },

@@ -9,8 +9,8 @@ from typing import Any
 
 from tiltyard.judging.records import VerdictLabel
 from tiltyard.report import read_run
-from tiltyard.report.counts import behaviour
 from tiltyard.report.run import JudgedBattle, grouped, read_judged
+from tiltyard.report.sections import behaviour
 
 
 def _verdict(word: str, *, swap: bool, judge: str = "j") -> dict[str, Any]:

@@ -20,8 +20,7 @@ from tiltyard.errors import RunFolderError
 from tiltyard.files import write_json
 from tiltyard.pages.escaping import CONTROLS
 from tiltyard.report import read_placement, render_placement, write_report
-from tiltyard.report.placement.counts import count_results, expected_score
-from tiltyard.report.placement.page import MOST_ROUNDS, surprising
+from tiltyard.report.placement import MOST_ROUNDS, count_results, expected_score, surprising
 
 NEEDED = ("elo_ratings.json", "panel.json", "texts.jsonl", "verdicts.jsonl", "battles.jsonl", "calibration.jsonl")
 

@@ -8,8 +8,8 @@ from page_tree import read_page
 from tiltyard.judging.records import VerdictLabel
 from tiltyard.judging.run_folder import LineSpan
 from tiltyard.pages import svg
-from tiltyard.report.counts import behaviour, share_interval
 from tiltyard.report.run import JudgedBattle
+from tiltyard.report.sections import behaviour, share_interval
 
 
 def test_a_scale_has_round_ticks_inside_its_ends() -> None:

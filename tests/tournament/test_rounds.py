@@ -7,11 +7,12 @@ import hashlib
 import json
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import yaml
@@ -111,7 +112,7 @@ def test_rounds_until_top_say_who_could_be_best_and_how_sure_that_is() -> None:
         (0, 1, "e0 is best (95 % sure that no other is as good)"),
     ):
         above[better, worse] = True
-        rounds.decision = replace(rounds.decision, above=above.copy())
+        rounds.decision = msgspec.structs.replace(rounds.decision, above=above.copy())
         assert decision_words(state) == words
 
 

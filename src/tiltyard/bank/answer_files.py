@@ -7,7 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,16 +74,15 @@ class AnswerRow:
     subject: str | None = None
 
 
-@dataclass(slots=True)
-class AnswerFile:
+class AnswerFile(msgspec.Struct):
     """The rows of one file or folder; `name` is what its model is called if no row says so, or if it is `named`."""
 
     path: Path
     name: str
     named: bool = False
-    header: set[str] = field(default_factory=set)
-    rows: list[AnswerRow] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    header: set[str] = msgspec.field(default_factory=set)
+    rows: list[AnswerRow] = msgspec.field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
 
 def read_answer_file(
@@ -364,13 +363,12 @@ BANK, RESPONSES = "bank.jsonl", "responses"
 _NOT_IN_A_NAME = re.compile(r"[^\w.+-]+")
 
 
-@dataclass(slots=True)
-class AnswerCollection:
+class AnswerCollection(msgspec.Struct):
     """Prompts, answers by entrant and prompt, and what a reader should know about how they were put together."""
 
-    prompts: list[Prompt] = field(default_factory=list)
-    answers: dict[str, dict[str, str]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    prompts: list[Prompt] = msgspec.field(default_factory=list)
+    answers: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
+    notes: list[str] = msgspec.field(default_factory=list)
 
     @property
     def n_answers(self) -> int:

@@ -8,7 +8,6 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -104,8 +103,7 @@ class TranscriptMessage(msgspec.Struct, frozen=True, kw_only=True):
     """The call whose result it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedTranscript:
+class RenderedTranscript(msgspec.Struct, frozen=True):
     """A transcript as a judge is shown it."""
 
     text: str

@@ -11,7 +11,7 @@ import csv
 import io
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,8 +42,7 @@ EXPECTED = {
 LEAVE_OUT = (", or leave such rows out with ", OptionValue("on_bad", "skip"), ".")
 
 
-@dataclass(frozen=True, slots=True)
-class RowProblem:
+class RowProblem(msgspec.Struct, frozen=True):
     """One bad row: why, where, and what it holds."""
 
     reason: Reason
@@ -71,14 +70,13 @@ class RowProblem:
         return BadRow(self.reason.label, self.where, self.detail, *self.advice, *LEAVE_OUT)
 
 
-@dataclass(slots=True)
-class BadRows:
+class BadRows(msgspec.Struct):
     """The bad rows of a source: how many by reason, and the first few of each; `odd` is what else to look at."""
 
     examples_each: int = 3
-    counts: dict[Reason, int] = field(default_factory=dict)
-    examples: dict[Reason, list[RowProblem]] = field(default_factory=dict)
-    odd: list[str] = field(default_factory=list)
+    counts: dict[Reason, int] = msgspec.field(default_factory=dict)
+    examples: dict[Reason, list[RowProblem]] = msgspec.field(default_factory=dict)
+    odd: list[str] = msgspec.field(default_factory=list)
 
     def wants(self, reason: Reason) -> bool:
         """Whether to keep another example of a reason."""
@@ -194,8 +192,7 @@ ROW = "number of the row"
 csv.field_size_limit(1 << 28)
 
 
-@dataclass(frozen=True, slots=True)
-class RawRow:
+class RawRow(msgspec.Struct, frozen=True):
     """One row as it was read: where it is, and its values by column; or why it cannot be read."""
 
     where: str
@@ -277,7 +274,9 @@ def kept_by_where(lines: list[RawRow], layout: Layout) -> set[int]:
             f"read_json({literal(str(path))}, format = 'newline_delimited', records = true, "
             f"columns = {{{literal(ROW)}: 'INTEGER', {declared}}})"
         )
-        source = filtered(sql, replace(layout, header=replace(layout.header, cells="json")), extra=ROW)
+        source = filtered(
+            sql, msgspec.structs.replace(layout, header=msgspec.structs.replace(layout.header, cells="json")), extra=ROW
+        )
         try:
             kept = connection.execute(f'SELECT "{ROW}" FROM {source}').fetchall()
         except duckdb.Error as error:
@@ -374,7 +373,7 @@ def locate(
     connection: DuckDBPyConnection, rows: str, layout: Layout, name: str, bad_rows: BadRows, *, stop: bool
 ) -> BattleTable:
     """The battles of a typed source; of the bad rows, the counts and the first few by number and value."""
-    layout = replace(layout, counted=False)
+    layout = msgspec.structs.replace(layout, counted=False)
     numbered = f"(SELECT *, row_number() OVER () AS {identifier(ROW)} FROM {rows})"
     settled = settle(load(connection, numbered, layout), layout)
     for reason, count in settled.counts().items():

@@ -10,7 +10,7 @@ import enum
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -257,7 +257,7 @@ def _read(
                     prints.extend((0, 0, int(dialogue)))
                 else:
                     prints.extend((hash(dialogue.turns) or 1, hash(dialogue.replies) or 1, 0))
-            yield replace(line, row={name: value for name, value in line.row.items() if name in tops})
+            yield msgspec.structs.replace(line, row={name: value for name, value in line.row.items() if name in tops})
 
     bad_rows = BadRows(examples_each=sys.maxsize)
     table = read_carefully(lines(), layout, bad_rows, stop=stop)

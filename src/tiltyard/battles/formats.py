@@ -9,8 +9,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -79,8 +79,7 @@ LIKELY = {
 """Usual other names of the required columns, the likeliest first: they are suggested, never taken unasked."""
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnMap:
+class ColumnMap(msgspec.Struct, frozen=True):
     """A mapping after its check: `columns` lead from ours to theirs, `words` from a winner's word to its outcome."""
 
     columns: tuple[tuple[str, str], ...] = ()
@@ -168,8 +167,7 @@ OWN_PAIR = ("model_a", "model_b", "score_a")
 OWN_WINNERS = {outcome.label: outcome for outcome in Outcome}
 
 
-@dataclass(frozen=True, slots=True)
-class Preference:
+class Preference(msgspec.Struct, frozen=True):
     """How a foreign number becomes `score_a`: `shift + scale * number`, except that those in `draws` are draws."""
 
     scale: float
@@ -182,8 +180,7 @@ class Preference:
         return np.where(np.isin(numbers, self.draws), 0.5, scores) if self.draws else scores
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(msgspec.Struct, frozen=True):
     """One format of battles.
 
     `columns` names, for each of our columns, where it may be in the foreign file (the first one present counts; a
@@ -198,7 +195,7 @@ class Format:
     name: str
     columns: Mapping[str, tuple[str, ...]]
     default_source: Source | None
-    winners: Mapping[str, Outcome] = field(default_factory=dict)
+    winners: Mapping[str, Outcome] = msgspec.field(default_factory=dict)
     preference: Preference | None = None
     always: Outcome | None = None
     winner_is_a_name: bool = False
@@ -237,7 +234,7 @@ class Format:
         if not mapped:
             return self
         columns = dict(self.columns) | {ours: (theirs,) for ours, theirs in mapped.columns}
-        return replace(self, columns=columns, winners={**self.winners, **dict(mapped.words)})
+        return msgspec.structs.replace(self, columns=columns, winners={**self.winners, **dict(mapped.words)})
 
 
 PROMPT_COLUMNS = ("question_id", "prompt_id", "prompt", "question", "instruction")

@@ -15,7 +15,6 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
@@ -89,8 +88,7 @@ def damage(name: str, error: Exception) -> BattleError:
     return BattleError(f"{name} cannot be unzipped: {error}. Copy or write it again.")
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """One file of battles: `path` is read, `name` is what messages call it."""
 
     path: Path
@@ -256,8 +254,7 @@ SAMPLE_ROWS = 2000
 CellType = Literal["number", "flag", "text", "nested"]
 
 
-@dataclass(frozen=True, slots=True)
-class RawColumn:
+class RawColumn(msgspec.Struct, frozen=True):
     """One column of a source, by its own name.
 
     `holds` says what was seen in it. `top` is the column to read and `inner` the key (or, of a list, the place) within
@@ -272,8 +269,7 @@ class RawColumn:
     inner: str | int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(msgspec.Struct, frozen=True):
     """The columns of a source. `cells` says how its values are written: as JSON, as CSV text, or as typed values."""
 
     columns: Mapping[str, RawColumn]
@@ -357,7 +353,7 @@ def merged_header(headers: Iterable[Header]) -> Header:
         for name, column in header.columns.items():
             known = columns.get(name, column)
             holds = _wider(known.holds, column.holds) or "text"
-            columns[name] = replace(column, holds=holds)
+            columns[name] = msgspec.structs.replace(column, holds=holds)
     return Header(columns, first.cells)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
+import msgspec
 import numpy as np
 
 from tiltyard.battles import formats
@@ -59,8 +60,7 @@ STRICT_NUMBERS = ("weight",)
 """Fields in which a NaN is a fault, not a missing value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One of our columns and the column of the source that it is read from."""
 
     name: str
@@ -69,8 +69,7 @@ class Field:
     hashed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """Everything that decides how rows become battles; the same for the fast and for the careful reader."""
 
     format: Format

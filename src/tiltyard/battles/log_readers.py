@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+import msgspec
 
 from tiltyard.battles.eval_exports import (
     EXPORT_ERRORS,
@@ -46,16 +47,14 @@ GROUP = "tiltyard.readers"
 START_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class LogStart:
+class LogStart(msgspec.Struct, frozen=True):
     """The first bytes of a file of JSON, and the keys of its first line if that is an object."""
 
     content: bytes
     keys: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogReader:
+class LogReader(msgspec.Struct, frozen=True, kw_only=True):
     """How the files of one tool are read.
 
     Parameters:
@@ -72,8 +71,7 @@ class LogReader:
 
 
 def _starts(pattern: bytes) -> Callable[[LogStart], bool]:
-    match = re.compile(pattern).match
-    return lambda start: match(start.content) is not None
+    return lambda start: re.match(pattern, start.content) is not None
 
 
 READERS = {

@@ -54,14 +54,13 @@ Pair = tuple[str, str, str]
 """A dimension and two entrants."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MissingVerdicts:
+class MissingVerdicts(msgspec.Struct, frozen=True, eq=False):
     """The matchups of run folders that have no verdict, and how many are `planned`, by dimension and entrants.
 
     Those of a panel whose judges each make a battle count once for each judge.
     """
 
-    planned: Mapping[Pair, int] = field(default_factory=dict)
+    planned: Mapping[Pair, int] = msgspec.field(default_factory=dict)
     matchups: tuple[MissingMatchup, ...] = ()
 
     def __bool__(self) -> bool:

@@ -94,8 +94,7 @@ MANY_ROWS = 200_000
 """After so many rows the memory that DuckDB took is given back, though starting it again takes thirty milliseconds."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowSource:
+class RowSource(msgspec.Struct, frozen=True, eq=False):
     """Rows of one shape that are read together: files of one kind (`parts`), a frame, or Python objects (`held`).
 
     `unpaired` is, for logs of another tool, how many answers have no other to be compared with.
@@ -158,7 +157,9 @@ class RowSource:
         """The battles of the good rows; bad ones are counted in `bad_rows` and, with `stop`, the first is raised."""
         if self.is_typed:
             tables = []
-            for source in [replace(self, name=part.name, parts=[part]) for part in self.parts] or [self]:
+            for source in [msgspec.structs.replace(self, name=part.name, parts=[part]) for part in self.parts] or [
+                self
+            ]:
                 with source._opened(large_limits=True) as (connection, rows):
                     tables.append(locate(connection, rows, self.layout, source.name, bad_rows, stop=stop))
             return replace(concat(tables), skipped=bad_rows.skipped)
@@ -366,8 +367,7 @@ def read_battles(data: BattleData, options: ReadBattlesOptions) -> BattleTable:
     return merge_equal(table) if options.counted else table
 
 
-@dataclass(frozen=True, slots=True)
-class Peek:
+class Peek(msgspec.Struct, frozen=True):
     """What a source of battles looks like: its format, our optional columns in it, and its own columns."""
 
     format: str

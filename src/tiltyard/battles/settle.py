@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -83,8 +83,7 @@ REASON_LABELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LabelColumn:
+class LabelColumn(msgspec.Struct, frozen=True):
     """A column through its distinct values.
 
     Row i holds `values[codes[i]]`, or nothing where the code is `MISSING` or `len(values)`.
@@ -94,8 +93,7 @@ class LabelColumn:
     values: Sequence[object]
 
 
-@dataclass(frozen=True, slots=True)
-class RawBatch:
+class RawBatch(msgspec.Struct, frozen=True):
     """Rows of a source, column by column, before any rule was applied.
 
     `labels`, `numbers` (NaN = missing, infinite = no number) and `hashes` (0 = missing) are keyed by field name.
@@ -105,13 +103,12 @@ class RawBatch:
     n_rows: int
     labels: Mapping[str, LabelColumn]
     numbers: Mapping[str, Floats]
-    hashes: Mapping[str, NDArray[np.uint64]] = field(default_factory=dict)
+    hashes: Mapping[str, NDArray[np.uint64]] = msgspec.field(default_factory=dict)
     count: Floats | None = None
     total: Floats | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(msgspec.Struct, frozen=True):
     """A batch after the rules: the battles of its good rows, and the reason of every row (0 = fine)."""
 
     table: BattleTable
@@ -165,8 +162,7 @@ def settle(batch: RawBatch, layout: Layout) -> Settled:
     return Settled(table if isinstance(good, slice) else table.compact(), reasons, batch.count)
 
 
-@dataclass(frozen=True, slots=True)
-class RowCodes:
+class RowCodes(msgspec.Struct, frozen=True):
     """What the rules look at; the codes may be those of missing, wrong or unknown values."""
 
     model_a: Int32s

@@ -7,7 +7,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from importlib import import_module
 from itertools import islice
@@ -45,8 +45,7 @@ GROUP = "number of the group"
 """The column that says which group of equal rows, by its number at the engine, a row of the table represents."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupScores:
+class GroupScores(msgspec.Struct, frozen=True, eq=False):
     """What one battle of a group adds to the score of a parameter: three arrays side by side.
 
     `leverage` is what one battle adds to its cluster's leverage g, by the number of the group. The scores of a cluster
@@ -61,8 +60,7 @@ class GroupScores:
     most_leverage: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ClusterSums:
+class ClusterSums(msgspec.Struct, frozen=True, eq=False):
     """Over the small clusters: the sum of s sᵀ (`squares`), and how many there are.
 
     `sizes_of` is, for each parameter, the sum over clusters of the squared number of its battles there; `sizes` is the
@@ -95,8 +93,7 @@ LISTED = 10_000
 """How many files are looked at to tell what kind they are."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SparkRows:
+class SparkRows(msgspec.Struct, frozen=True, eq=False):
     """Rows at Spark: `frame` has the source's columns (or its lines, as VARIANT) and why a line cannot be read."""
 
     session: Any
@@ -475,8 +472,7 @@ WEIGHT_SIGN = (
 """What is checked of one row's weight: that it is a number, in the range of weights, and not 0. They are summed."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyColumn:
+class KeyColumn(msgspec.Struct, frozen=True):
     """One of the columns that Spark groups by: a field of the layout, or (`sql`) something made from the row."""
 
     name: str
@@ -527,8 +523,8 @@ def _settled(groups: Sequence[Sequence[Any]], layout: Layout, keys: list[KeyColu
     fields = tuple(field for field in layout.fields if not field.hashed)
     rows, total = (np.array([row[len(keys) + at] for row in groups], dtype=np.float64) for at in (0, 1))
     batch = RawBatch(len(groups), labels, numbers, count=rows, total=total)
-    settled = settle(batch, replace(layout, fields=fields))
-    return replace(settled, reasons=np.where(fault > 0, fault, settled.reasons).astype(np.int8))
+    settled = settle(batch, msgspec.structs.replace(layout, fields=fields))
+    return msgspec.structs.replace(settled, reasons=np.where(fault > 0, fault, settled.reasons).astype(np.int8))
 
 
 def _first_problem(
@@ -581,8 +577,7 @@ def _label(value: str | None, *, is_json: bool) -> Any:
     return decoded.get("v") if isinstance(decoded, dict) else decoded
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RemoteClusters:
+class RemoteClusters(msgspec.Struct, frozen=True, eq=False):
     """The clusters of battles that Spark holds; `column` is the one whose equal values make battles dependent.
 
     `groups` is what Spark grouped by (`keys`), group by group.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +26,7 @@ MISSING = -1
 """The code of an absent text value."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Codes:
+class Codes(msgspec.Struct, frozen=True, eq=False):
     """A text column: each row holds the position of its text in `labels`, or `MISSING`.
 
     Parameters:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, get_args
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -256,7 +257,7 @@ class BradleyTerry(EstimatorParameters):
         tie_model = choose_tie_model(table, self.ties, remarks, controlled=bool(self.control))
         rows = comparisons(table)
         if tie_model.has_parameter and table.source.min() != table.source.max():
-            rows = replace(rows, group=table.source.astype(np.int64))
+            rows = msgspec.structs.replace(rows, group=table.source.astype(np.int64))
         columns: tuple[str, ...] = ()
         if clusters is not None:
             shared = clusters.shared(table)
@@ -265,10 +266,10 @@ class BradleyTerry(EstimatorParameters):
                 remarks += nameless_remark(clusters.column, *count_nameless(table, clusters.column, shared))
         elif self.ci != "none":
             columns = choose_clusters(table, self.cluster, remarks)
-            rows = replace(rows, clusters=tuple(cluster_codes(table, column) for column in columns))
+            rows = msgspec.structs.replace(rows, clusters=tuple(cluster_codes(table, column) for column in columns))
         slot = choose_slot(table, self.slot, controlled=bool(self.control), evaluated=self.evaluated)
         if self.control:
-            rows = replace(rows, covariates=covariates(table, self.control))
+            rows = msgspec.structs.replace(rows, covariates=covariates(table, self.control))
         counted = count_pairs(rows, slot=slot)
         tie_model = settle_tie_model(counted, tie_model, remarks)
         return FitInput(selected, rows, counted, tie_model, slot, columns, remarks)
@@ -284,7 +285,7 @@ class BradleyTerry(EstimatorParameters):
             if covariance is not None:
                 return fit_input, covariance
             fit_input.remarks.append(one_cluster(clusters.column))
-            fit_input = replace(fit_input, clusters=())
+            fit_input = msgspec.structs.replace(fit_input, clusters=())
         if self._draws(fitted.cells.n_models):
             fit_input.remarks.append(DRAWN_REMARK.format(draws=DRAWS, seed=self.seed))
         return fit_input, self._errors(fit_input, fitted)

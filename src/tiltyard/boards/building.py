@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -76,8 +77,7 @@ def build_board(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ModelCounts:
+class ModelCounts(msgspec.Struct, frozen=True, eq=False):
     """What each model did: wins, losses, ties, both-bad, and all of them together."""
 
     wins: Floats

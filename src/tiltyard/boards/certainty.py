@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,8 +59,7 @@ LARGE_SHARE = 0.10
 """A cluster that holds more of the battles than this is mentioned."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Certainty:
+class Certainty(msgspec.Struct, frozen=True, eq=False):
     """Strengths, where the scale's zero is among them, the ends of their intervals, and their places.
 
     An end is infinite where there is no interval.
@@ -73,8 +73,7 @@ class Certainty:
     rounds: Floats | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Solved:
+class Solved(msgspec.Struct, frozen=True, eq=False):
     """A fit with what is known of its errors: what a board, or the difference of two models, is made of.
 
     `state` says which models nothing bounds from above or below (`Reach`), `shrunk` what is known of a prior.
@@ -338,7 +337,7 @@ def remote_sandwich(fitted: BradleyTerryFit, fit_input: FitInput, clusters: Remo
         place = np.full(int(number.max()) + 1, -1, dtype=np.int64)
         place[number] = np.arange(len(number))
         chosen = place[sums.large[:, 1].astype(np.int64)]
-        part = replace(rows.take(chosen), weight=sums.large[:, 2])
+        part = msgspec.structs.replace(rows.take(chosen), weight=sums.large[:, 2])
         numbers = sums.large[:, 0].astype(np.int64)
         large = clustered_rows(fitted, derivatives, part, counted.take(chosen), numbers, np.arange(len(chosen)))
     if sums.clusters + len(np.unique(sums.large[:, 0])) == 1.0 and shared.all():

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.battles.battle import Source
@@ -125,7 +126,7 @@ def pooled_boards(
     record = {"by": column, "categories": len(categories), "sd": sd, "dispersion": pooled.shrunk.dispersion}
     boards = {}
     for category in categories:
-        fit_input = replace(category.alone, tie_model=tie_model, clusters=clusters, remarks=[*remarks])
+        fit_input = msgspec.structs.replace(category.alone, tie_model=tie_model, clusters=clusters, remarks=[*remarks])
         board = _board(category, fit_input, pooled, estimator)
         boards[category.value] = replace(board, settings={**board.settings, "pool": record})
     return boards
@@ -231,7 +232,9 @@ def _tie_model(
     half = [one for one in models if not one.has_parameter]
     if half:
         return half[0]
-    over_all = replace(rows, n_models=int(model.max()) + 1, first=model[rows.first], second=model[rows.second])
+    over_all = msgspec.structs.replace(
+        rows, n_models=int(model.max()) + 1, first=model[rows.first], second=model[rows.second]
+    )
     return settle_tie_model(count_pairs(over_all), models[0], remarks)
 
 
@@ -254,7 +257,7 @@ def _board(category: _Category, fit_input: FitInput, pooled: PooledFit, estimato
     joined = len(islands(cells)) <= 1
     more: dict[str, Any] = {}
     if estimator.reads_times and joined:  # a plain fit of the category alone
-        alone = replace(category.alone, remarks=fit_input.remarks)
+        alone = msgspec.structs.replace(category.alone, remarks=fit_input.remarks)
         more["misfit"] = report_fit(alone, None, seed=estimator.seed, remote=False)
     elif estimator.reads_times:
         more["misfit"] = {"checked": False, "reason": "groups of models never met here"}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,8 +34,7 @@ def kind_of(column: str) -> str:
     return KINDS.get(column, column)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FitInput:
+class FitInput(msgspec.Struct, frozen=True, eq=False):
     """Battles ready to fit: what was selected, as rows and by pair, and how ties, slot and clusters are read."""
 
     selected: Selected

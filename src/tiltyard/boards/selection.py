@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,8 +41,7 @@ class Selection(SelectionOptions):
         return {"method": method, "both_bad": self.both_bad, "inconsistent": self.inconsistent}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Selected:
+class Selected(msgspec.Struct, frozen=True, eq=False):
     """The battles that are rated (`table`), the both-bad ones kept beside them, and what was left out."""
 
     table: BattleTable

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,8 +49,7 @@ ONLY_WON = "won all its decisive battles; no bounds"
 ONLY_LOST = "lost all its decisive battles; no bounds"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OrderedBattles:
+class OrderedBattles(msgspec.Struct, frozen=True, eq=False):
     """Battles one by one: the two models and the first one's score; `row` is each battle's row in the table.
 
     `weight` is how much of each counts: 1, or less in a row whose weight is less.

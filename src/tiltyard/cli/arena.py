@@ -370,8 +370,8 @@ def validity_command(
     from tiltyard.arena.store.reading import events_in_order
     from tiltyard.arena.weekly import weekly_report
     from tiltyard.files import write_text
-    from tiltyard.report.weekly.page import weekly_page
-    from tiltyard.report.weekly.text import weekly_json, weekly_markdown
+    from tiltyard.report.weekly import weekly_page
+    from tiltyard.report.weekly_text import weekly_json, weekly_markdown
 
     length = _microseconds(since)
     store = Store.open(db)
@@ -411,7 +411,7 @@ def weekly_command(
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.weeks import kept_weeks
     from tiltyard.pages.figures import plural
-    from tiltyard.report.weekly.archive import keep_finished_weeks, write_folder
+    from tiltyard.report.weekly import keep_finished_weeks, write_folder
 
     store = Store.open(db)
     try:

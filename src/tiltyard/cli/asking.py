@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import msgspec
 
 from tiltyard.cli.options import rare
 from tiltyard.cli.output import note, printable
@@ -169,11 +171,9 @@ def needed_quote(
     return needed, lengths
 
 
-def agree_to_price(
-    judge: Judge, judging_plan: JudgingPlan, prices: PriceTable, *, yes: bool, retry_failed: bool = False
-) -> None:
+def agree_to_price(judge: Judge, judging_plan: JudgingPlan, prices: PriceTable, *, yes: bool) -> None:
     """Show what a judge will be asked and what that costs, and ask for confirmation; silent if nothing is asked."""
-    queries, table = judging_quote(judge, judging_plan, prices, retry_failed=retry_failed)
+    queries, table = judging_quote(judge, judging_plan, prices)
     if queries:
         note(table)
         confirm(f"Ask {judge.name} {plural(queries, 'question')}?", yes=yes)
@@ -207,8 +207,7 @@ def interruptible(how_to_go_on: str) -> Iterator[None]:
         raise Refused(f"{error} Then: {how_to_go_on}") from None
 
 
-@dataclass
-class _Row:
+class _Row(msgspec.Struct):
     """Progress of one group so far."""
 
     cached: int = 0

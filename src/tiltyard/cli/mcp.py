@@ -1,21 +1,462 @@
-"""`tiltyard mcp`: a Model Context Protocol server, so that agents can rate, compare, gate and plan."""
+"""`tiltyard mcp`: a Model Context Protocol server, so that agents can rate, compare, gate and plan; and its tools."""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
+from msgspec import UNSET, Meta, UnsetType
 
 from tiltyard import __version__
-from tiltyard.cli.mcp_tools import TOOLS, FileRoot, ToolAnswer
 from tiltyard.cli.output import note
-from tiltyard.errors import MissingExtra, TiltyardError
+from tiltyard.errors import MissingExtra, OptionError, RunFolderError, TiltyardError
+from tiltyard.options import BattleOptions, DifferenceOptions, Option, RateOptions, RunsOptions, options_of
 
 if TYPE_CHECKING:
     from mcp.server import Server
+
+    from tiltyard.decisions import Difference, RunComparison
+
+
+MOST_ENTRIES = 20_000
+"""The most files of a folder that is named: more are not looked through for links that lead out of the root."""
+
+
+class ToolAnswer(msgspec.Struct, frozen=True):
+    """What a tool answers: a short text, and the same as plain values."""
+
+    text: str
+    values: dict[str, Any]
+
+
+class FileRoot(msgspec.Struct, frozen=True):
+    """The folder below which files may be read; names are relative to it, or absolute inside it."""
+
+    folder: Path
+
+    @classmethod
+    def at(cls, folder: Path) -> FileRoot:
+        """The root at an existing folder."""
+        if not folder.is_dir():
+            raise OptionError(f"--root {folder} is not a folder. Name the folder with your battles and runs.")
+        return cls(folder.resolve())
+
+    def file(self, name: str) -> Path:
+        """The real path of a file or folder below the root; anything else is refused."""
+        if "://" in name or name.startswith(("sqlite:", "postgres")):
+            raise OptionError(f"{name} is an address: only files below the root are read. Download or export it first.")
+        if "\0" in name or not name.strip():
+            raise OptionError("a file name is empty or holds a NUL. Name a file below the root.")
+        try:
+            real = (self.folder / name).resolve(strict=True)
+        except FileNotFoundError:
+            if not (self.folder / os.path.normpath(name)).is_relative_to(self.folder) or ".." in Path(name).parts:
+                raise self._outside(name) from None
+            raise OptionError(f"there is no file or folder {name} below the root. Check the name.") from None
+        except (OSError, RuntimeError):
+            raise OptionError(f"{name} cannot be opened below the root. Check the name.") from None
+        if not real.is_relative_to(self.folder):
+            raise self._outside(name)
+        if real.is_dir():
+            self._refuse_ways_out(real, name)
+        elif not real.is_file():
+            raise OptionError(f"{name} is neither a file nor a folder.")
+        return real
+
+    def files(self, names: list[str]) -> list[str]:
+        """The same for several, as readers take them."""
+        return [str(self.file(name)) for name in names]
+
+    def shown(self, message: str) -> str:
+        """A message with names as an agent knows them: relative to the root, in one line."""
+        return " ".join(message.replace(f"{self.folder}{os.sep}", "").replace(str(self.folder), ".").split())
+
+    def _outside(self, name: str) -> OptionError:
+        return OptionError(f"{name} is not below the root. Only files below the folder given at start are read.")
+
+    def _refuse_ways_out(self, folder: Path, name: str) -> None:
+        """Refuse a folder in which a link leads out of the root."""
+        seen = 0
+        for home, folders, files in os.walk(folder):
+            for entry in (*folders, *files):
+                seen += 1
+                path = Path(home, entry)
+                if path.is_symlink() and not path.resolve().is_relative_to(self.folder):
+                    raise OptionError(f"{name} holds a link that leads out of the root: {path.name}. Remove the link.")
+            if seen > MOST_ENTRIES:
+                raise OptionError(f"{name} holds more than {MOST_ENTRIES:,} files. Name the files themselves.")
+
+
+SHOWN_MODELS, SHOWN_PROMPTS = 20, 5
+
+Battles = Annotated[
+    list[str],
+    Meta(min_length=1, description="Battle files (JSONL, CSV, TSV, Parquet, or logs of other tools) or run folders."),
+]
+Share = Annotated[float, Meta(gt=0, lt=1)]
+Name = Annotated[str, Meta(min_length=1)]
+
+
+class RateArguments(msgspec.Struct, kw_only=True):
+    """A leaderboard from battles."""
+
+    battles: Battles
+    top: Annotated[int, Meta(ge=1, description="How many models to answer with, best first.")] = SHOWN_MODELS
+
+
+class TwoArguments(msgspec.Struct, kw_only=True):
+    """Two models in the same battles, or two runs."""
+
+    new: Annotated[Name, Meta(description="The new model (with `battles`); else the new run folder or ratings file.")]
+    old: Annotated[Name, Meta(description="The model it is compared with; else the old run folder or ratings file.")]
+    battles: Annotated[Battles | None, Meta(description="Where the two models met; leave it out for two runs.")] = None
+
+
+class CompareArguments(TwoArguments, kw_only=True):
+    """Two models in the same battles, or two runs."""
+
+    prompts: Annotated[int, Meta(ge=0, description="How many prompts to list of each kind.")] = SHOWN_PROMPTS
+
+
+class GateArguments(TwoArguments, kw_only=True):
+    """May the new one replace the old one."""
+
+    margin: Annotated[
+        float, Meta(ge=0, description="By how many rating points the new one may be worse: 30 is about 54 : 46.")
+    ] = 30.0
+    alpha: Annotated[float, Meta(gt=0, lt=0.5, description="Error rate.")] = 0.05
+    by: Annotated[str | None, Meta(description="Judge each value of this column too: one that is worse fails.")] = None
+
+
+class PlanArguments(msgspec.Struct, kw_only=True):
+    """How much data a difference takes."""
+
+    battles: Annotated[
+        Battles | None, Meta(description="Battles of a pilot; without them it is planned from assumptions.")
+    ] = None
+    new: Annotated[str | None, Meta(description="The new model, in these battles.")] = None
+    old: Annotated[str | None, Meta(description="The model it is compared with.")] = None
+    top: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Instead of two models: separate this many at the top of the board."),
+    ] = None
+    differences: Annotated[list[float] | None, Meta(description="True differences in rating points.")] = None
+    margin: Annotated[
+        Annotated[float, Meta(ge=0)] | None,
+        Meta(description="Plan for a gate: to pass as not worse by more than this."),
+    ] = None
+    power: Annotated[Share, Meta(description="The chance of the wanted verdict.")] = 0.8
+    alpha: Annotated[Share, Meta(description="The error rate.")] = 0.05
+    people: Annotated[bool, Meta(description="People vote; no judge is asked. Only without battles.")] = False
+
+
+class JudgeCheckArguments(msgspec.Struct, kw_only=True):
+    """A judge's verdicts, made before, against people."""
+
+    pairs: Annotated[
+        Name, Meta(description="Labelled pairs (JSONL): prompt, response_a, response_b, and label or votes.")
+    ]
+    verdicts: Annotated[
+        Name,
+        Meta(description="The judge's verdicts (JSONL or CSV): prompt_id, entrant_a, entrant_b, verdict, both orders."),
+    ]
+    single_order: Annotated[bool, Meta(description="The verdicts are of one order only.")] = False
+
+
+class RunStatusArguments(msgspec.Struct, kw_only=True):
+    """A run or placement, finished or not."""
+
+    folder: Annotated[Name, Meta(description="The folder of a run or a placement.")]
+    judgments: Annotated[
+        str | None, Meta(description="The folder of its verdict cache, for batches that are still open.")
+    ] = None
+
+
+def rate_tool(root: FileRoot, asked: RateArguments, given: dict[str, Any]) -> ToolAnswer:
+    """A leaderboard."""
+    from tiltyard.boards import EloReport, rate
+    from tiltyard.boards.text import as_table, headline
+
+    board = rate(root.files(asked.battles), **given)
+    shown = replace(board, entries=board.entries[: asked.top])
+    more = len(board) - len(shown)
+    lines = [headline(board), *as_table(shown, strip=False).splitlines()[1:]]
+    lines += [f"{more} more models are not shown (top={asked.top})"] if more else []
+    return ToolAnswer("\n".join(lines), {**EloReport.of(shown).to_dict(), "n_models": len(board)})
+
+
+def compare_tool(root: FileRoot, asked: CompareArguments, given: dict[str, Any]) -> ToolAnswer:
+    """The difference of two models or runs."""
+    from tiltyard.cli.compare import answer_text
+
+    answer = _difference(root, asked, given)
+    text = answer.sentence if asked.prompts == 0 else answer_text(answer, "table", asked.prompts)
+    return ToolAnswer(text, _fewer_prompts(answer.to_dict(), asked.prompts))
+
+
+def gate_tool(root: FileRoot, asked: GateArguments, given: dict[str, Any]) -> ToolAnswer:
+    """The verdict of a gate."""
+    from tiltyard.decisions import RunComparison
+    from tiltyard.decisions.gate import as_table
+
+    by = {"by": [asked.by]} if asked.by is not None and asked.battles else {}
+    answer = _difference(root, asked, {"level": 1.0 - asked.alpha, **by, **given})
+    subject = answer.subject if isinstance(answer, RunComparison) else answer
+    result = subject.gate(margin=asked.margin, alpha=asked.alpha, by=asked.by)
+    values = result.to_dict()
+    return ToolAnswer(as_table(result), {**values, "comparison": _fewer_prompts(values["comparison"], SHOWN_PROMPTS)})
+
+
+def plan_tool(root: FileRoot, asked: PlanArguments, given: dict[str, Any]) -> ToolAnswer:
+    """How much data it takes."""
+    from tiltyard.decisions import Assumptions, Goal, plan_difference, plan_from_battles, plan_top
+
+    goal = Goal(power=asked.power, alpha=asked.alpha, margin=asked.margin)
+    if asked.battles is None:
+        if given or asked.new or asked.old or asked.top:
+            raise OptionError("new, old, top and how battles are read need `battles`: name the files of a pilot.")
+        assumed = Assumptions(flips=0.0) if asked.people else Assumptions()
+        plan: Any = plan_difference(assumed, goal=goal, differences=asked.differences, people=asked.people)
+        return ToolAnswer(str(plan), plan.to_dict())
+    if asked.people:
+        raise OptionError("people is for a plan without battles: these say who decided. Leave one of them out.")
+    files = root.files(asked.battles)
+    if asked.top is not None:
+        if asked.new or asked.old or asked.differences:
+            raise OptionError("top is about the whole board: leave out new, old and differences.")
+        plan = plan_top(files, asked.top, goal=goal, **given)
+    elif asked.new and asked.old:
+        plan = plan_from_battles(files, asked.new, asked.old, goal=goal, differences=asked.differences, **given)
+    else:
+        raise OptionError("which two? Give new and old, or top for the whole board.")
+    return ToolAnswer(str(plan), plan.to_dict())
+
+
+def judge_check_tool(root: FileRoot, asked: JudgeCheckArguments, _given: dict[str, Any]) -> ToolAnswer:
+    """How well recorded verdicts agree with people."""
+    import asyncio
+
+    from tiltyard.cli.judge import check_table
+    from tiltyard.judging.human_agreement import check_judge, read_labelled_pairs
+    from tiltyard.judging.recorded import RecordedJudge
+
+    pairs = read_labelled_pairs(root.file(asked.pairs))
+    judge = RecordedJudge(root.file(asked.verdicts))
+    result = asyncio.run(check_judge(pairs, judge, single_order=asked.single_order))
+    return ToolAnswer(check_table(result), msgspec.to_builtins(result))
+
+
+def run_status_tool(root: FileRoot, asked: RunStatusArguments, _given: dict[str, Any]) -> ToolAnswer:
+    """What a run or placement is, and how far it is."""
+    from tiltyard.judging.run_folder import read_object
+    from tiltyard.llm.journal import list_batches
+
+    folder = root.file(asked.folder)
+    if not (folder / "manifest.json").is_file():
+        raise RunFolderError(f"{asked.folder} has no manifest.json: not the folder of a run or a placement.")
+    manifest = read_object(folder / "manifest.json")
+    finished = manifest.get("finished_at") is not None
+    kind = "placement" if manifest.get("kind") == "placement" else "run"
+    values: dict[str, Any] = {
+        "kind": kind,
+        "finished": finished,
+        **{
+            name: manifest[name]
+            for name in ("mode", "judge_model", "model", "entrants", "dimensions", "pairs", "started_at", "finished_at")
+            if name in manifest
+        },
+        "results": _few_results(manifest),
+        "files": sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())[:40],
+    }
+    if (folder / "usage.json").is_file():
+        total = read_object(folder / "usage.json").get("total") or {}
+        values["cost_usd"] = total.get("cost_usd")
+    if asked.judgments is not None:
+        batches = list_batches(root.file(asked.judgments))
+        states = [batch.state for batch in batches]
+        values["batches"] = {state: states.count(state) for state in ("open", "collected", "abandoned")}
+        values["open_requests"] = sum(batch.requests for batch in batches if batch.state == "open")
+    return ToolAnswer("\n".join(_status_lines(asked.folder, values)), values)
+
+
+def _few_results(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What a manifest says about results, without lists of questions."""
+    result = manifest.get("results")
+    if not isinstance(result, dict):
+        return {name: manifest[name] for name in ("judged", "stopped") if name in manifest}
+    rows = result.get("dimensions") or {}
+    short = {
+        name: {key: value for key, value in row.items() if key != "failed_questions"} for name, row in rows.items()
+    }
+    return {"dimensions": short, **({"gate": result["gate"]} if "gate" in result else {})}
+
+
+def _status_lines(name: str, values: dict[str, Any]) -> list[str]:
+    state = f"finished at {values['finished_at']}" if values["finished"] else "not finished"
+    lines = [f"{name}: a {values['kind']} judged by {values.get('judge_model')}, {state}"]
+    results = values["results"]
+    for dimension, row in results.get("dimensions", {}).items():
+        failed = sum(row.get("failed_verdicts", {}).values()) + row.get("missing_verdicts", 0)
+        lines.append(
+            f"{dimension}: {row.get('judgments')} judgments, {row.get('decisive')} decisive, "
+            f"{row.get('inconsistent')} changed with the order, {failed} verdicts failed or missing"
+        )
+    lines += [
+        f"{'passed' if check['passed'] else 'FAILED'}: {check['check']} ({check['detail']})"
+        for check in results.get("gate", ())
+    ]
+    if "stopped" in results:
+        judged = results.get("judged", {})
+        lines.append(f"{judged.get('battles')} battles judged, {judged.get('failed')} failed; {results['stopped']}")
+    if values.get("cost_usd") is not None:
+        lines.append(f"asking cost ${values['cost_usd']:.2f}")
+    if "batches" in values:
+        lines.append(f"{values['batches']['open']} batches are open, with {values['open_requests']} requests")
+    elif not values["finished"]:
+        lines.append("the same `tiltyard` command continues it; name its `judgments` folder to see open batches")
+    return lines
+
+
+def _difference(root: FileRoot, asked: TwoArguments, given: dict[str, Any]) -> Difference | RunComparison:
+    """Two models of the same battles, two runs, or two ratings files."""
+    from tiltyard.cli.compare import two_models, two_runs
+
+    if asked.battles is not None:
+        return two_models(root.files(asked.battles), asked.new, asked.old, given)
+    try:
+        new, old = root.files([asked.new, asked.old])
+    except OptionError as error:
+        raise OptionError(f"{error} To compare two models, say in `battles` where they met.") from None
+    return two_runs(new, old, given, (asked.new, asked.old))
+
+
+def _fewer_prompts(values: dict[str, Any], n: int) -> dict[str, Any]:
+    """A comparison with only the prompts that changed most, in both directions: an agent pays for every word."""
+    short = dict(values)
+    if isinstance(short.get("changes"), list):
+        short["changes"] = [_fewer_prompts(change, n) for change in short["changes"]]
+    if isinstance(short.get("prompts"), list):
+        ranked = sorted(short["prompts"], key=lambda row: (row.get("change") is None, row.get("change") or 0.0))
+        short["prompts"] = ranked if len(ranked) <= 2 * n else [*ranked[:n], *ranked[len(ranked) - n :]]
+    return short
+
+
+def _offered(*structs: type, names: tuple[str, ...] = ()) -> dict[str, Option]:
+    """Options of battles without `where`, which could read any file, and others by name."""
+    known = options_of(BattleOptions, *structs)
+    return {name: known[name] for name in (*options_of(BattleOptions), *names) if name != "where"}
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool: its name, what it is for, what it may be told, and what it does."""
+
+    name: str
+    title: str
+    description: str
+    arguments: type[msgspec.Struct]
+    work: Callable[[FileRoot, Any, dict[str, Any]], ToolAnswer]
+    options: dict[str, Option] = msgspec.field(default_factory=dict)
+
+    def takes(self) -> type[msgspec.Struct]:
+        """The arguments, with the library's options beside them."""
+        more = [
+            (option.name, Annotated[option.type | UnsetType, Meta(description=option.help.text + option.notes)], UNSET)
+            for option in self.options.values()
+        ]
+        name = self.arguments.__name__
+        return msgspec.defstruct(name, more, bases=(self.arguments,), kw_only=True, forbid_unknown_fields=True)
+
+    def schema(self) -> dict[str, Any]:
+        """What the tool may be told, as JSON Schema."""
+        (_, parts) = msgspec.json.schema_components([self.takes()])
+        schema = dict(parts[self.arguments.__name__])
+        return {name: value for name, value in schema.items() if name not in ("title", "description")}
+
+    def answer(self, root: FileRoot, arguments: dict[str, Any]) -> ToolAnswer:
+        """The answer; every known failure is a `TiltyardError` of one line."""
+        try:
+            asked = msgspec.convert(arguments, self.takes())
+        except msgspec.ValidationError as error:
+            raise OptionError(f"{self.name}: {error}.") from None
+        values = {name: getattr(asked, name) for name in self.options}
+        given = {name: value for name, value in values.items() if value is not UNSET and value is not None}
+        try:
+            return self.work(root, asked, given)
+        except TiltyardError as error:
+            raise OptionError(root.shown(str(error))) from None
+        except OSError as error:
+            named = error.filename if isinstance(error.filename, str) else "a file"
+            raise OptionError(root.shown(f"cannot read {named}: {error.strerror}.")) from None
+        except (MemoryError, RecursionError):
+            raise OptionError("this needs more memory than there is. Name fewer battles at once.") from None
+
+
+TOOLS = {
+    spec.name: spec
+    for spec in (
+        ToolSpec(
+            "rate",
+            "Rate models",
+            "A leaderboard with intervals and rank ranges from files of pairwise battles. Models whose rank ranges "
+            "overlap cannot be told apart.",
+            RateArguments,
+            rate_tool,
+            _offered(RateOptions, names=("method", "ties", "control", "cluster", "level", "only_connected")),
+        ),
+        ToolSpec(
+            "compare",
+            "Compare two models or runs",
+            "Is the new one better than the old one, by how much (rating points, interval), how sure, and on which "
+            "prompts. Two models: give `battles`. Two run folders or ratings files: give their paths as new and old.",
+            CompareArguments,
+            compare_tool,
+            _offered(DifferenceOptions, RunsOptions, names=("level", "anyway")),
+        ),
+        ToolSpec(
+            "gate",
+            "Gate a change",
+            "May the new one replace the old one: `better`, `not_worse` (within the margin), `worse`, or `unknown` "
+            "(more prompts are needed). Report `unknown` as such, never as a pass.",
+            GateArguments,
+            gate_tool,
+            _offered(RunsOptions, names=("anyway",)),
+        ),
+        ToolSpec(
+            "plan",
+            "Plan how many prompts",
+            "How many prompts, verdicts or votes it takes to tell models apart: from assumptions, or from the battles "
+            "of a pilot.",
+            PlanArguments,
+            plan_tool,
+            _offered(),
+        ),
+        ToolSpec(
+            "judge_check",
+            "Check a judge against people",
+            "How well a judge's recorded verdicts agree with people's labels on the same pairs: accuracy in both "
+            "orders, agreement, kappa, and how often the order or the length decides. Asks no model.",
+            JudgeCheckArguments,
+            judge_check_tool,
+        ),
+        ToolSpec(
+            "run_status",
+            "Look at a run",
+            "What a folder of `tiltyard run` or `tiltyard place` holds: whether it is finished, judgments, failures, "
+            "cost, the pilot's go or no-go, and batches that are still open.",
+            RunStatusArguments,
+            run_status_tool,
+        ),
+    )
+}
+"""Every tool by name."""
+
 
 INSTRUCTIONS = """\
 Tiltyard answers which model is better, and how sure that is, from pairwise battles (two models, one prompt, a winner).

@@ -83,7 +83,7 @@ def answers_text(answers: Sequence[Difference], shape: Literal["table", "json", 
             return answers[0].to_json()
         return json.dumps({"metrics": [one.to_dict() for one in answers]}, indent=2, ensure_ascii=False) + "\n"
     if shape == "html":
-        from tiltyard.report.score_page import score_page
+        from tiltyard.report.comparison import score_page
 
         return score_page(answers)
     render = as_markdown if shape == "md" else as_table

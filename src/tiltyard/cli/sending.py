@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from tiltyard.cli.output import note, working
@@ -28,8 +28,7 @@ ToOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(msgspec.Struct, frozen=True):
     """The numbers of one answer.
 
     Parameters:
@@ -40,7 +39,7 @@ class Figures:
 
     title: str
     numbers: Mapping[str, float]
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 def _known(numbers: Mapping[str, float | None], within: str = "") -> dict[str, float]:
@@ -157,8 +156,7 @@ def _to_otel(figures: Figures) -> str:
     return f"{len(figures.numbers)} gauges"
 
 
-@dataclass(frozen=True, slots=True)
-class Tracker:
+class Tracker(msgspec.Struct, frozen=True):
     """Where numbers are sent: the modules of its client, which its extra installs, and what sends."""
 
     modules: Sequence[str]

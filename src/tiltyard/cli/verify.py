@@ -8,12 +8,12 @@ import zlib
 from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 import typer
 
 from tiltyard.cli.arena_heads import HeadOption, KeyOption, trusted_keys
@@ -44,8 +44,7 @@ HEADS_PATH = "/api/v1/heads"
 VERIFIABLE = "name a folder that `tiltyard publish` wrote, a witness file of an arena, or the address of either."
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyRequest:
+class VerifyRequest(msgspec.Struct, frozen=True):
     """What a user wants verified: where it comes from, its lines, and what was kept of it."""
 
     source: str
@@ -65,8 +64,7 @@ class VerifyRequest:
         return [*self.given, *self.published]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """What was recomputed: sentences for people, values for programs, and what does not agree."""
 
     messages: list[str]

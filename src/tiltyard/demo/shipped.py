@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_bytes
@@ -25,8 +26,7 @@ VERDICTS = "verdicts.jsonl"
 PROVENANCE = "provenance.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
+class Copied(msgspec.Struct, frozen=True):
     """The result of copying: files written, files that existed, and those of them that differ from the shipped ones."""
 
     folder: Path

@@ -15,7 +15,6 @@ from tiltyard.bank.prompts import read_objects
 from tiltyard.demo.shipped import BANK, CARDS, CONFIG, RESPONSES, VERDICTS
 from tiltyard.errors import MissingExtra, OptionError
 from tiltyard.files import copy_file, write_bytes
-from tiltyard.llm.asking import Watch
 from tiltyard.llm.generation import Generated, generate
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
@@ -125,7 +124,7 @@ LIVE_CONFIG, LIVE_FOLDER = "live.yaml", "live"
 NEWCOMER, MODEL = "smollm2-live", "local/smollm2-135m"
 
 
-def run_live(folder: Path, notice: Callable[[str], None], watch: Watch | None = None) -> tuple[Generated, RunResult]:
+def run_live(folder: Path, notice: Callable[[str], None]) -> tuple[Generated, RunResult]:
     """Have the newcomer answer the pilot's prompts here and now, and judge it against a recorded entrant.
 
     What an earlier run answered and judged is kept. Without the [local] extra this is a `MissingExtra`.
@@ -136,12 +135,12 @@ def run_live(folder: Path, notice: Callable[[str], None], watch: Watch | None = 
         lent = responses_path(folder / LIVE_FOLDER / RESPONSES, entrant.entrant_id)
         if recorded.exists() and not lent.exists():
             copy_file(recorded, lent)
-    generated = asyncio.run(_answer(folder / LIVE_CONFIG, notice, watch))
+    generated = asyncio.run(_answer(folder / LIVE_CONFIG, notice))
     plan = plan_run(folder / LIVE_CONFIG, "pilot", folder / LIVE_FOLDER)
     return generated, run_plan(plan, folder / LIVE_FOLDER, notice)
 
 
-async def _answer(config: Path, notice: Callable[[str], None], watch: Watch | None) -> Generated:
+async def _answer(config: Path, notice: Callable[[str], None]) -> Generated:
     setup = load_setup(config)
     newcomer = next(entrant for entrant in setup.config.entrants if entrant.entrant_id == NEWCOMER)
     settings = setup.config.prompts
@@ -155,7 +154,6 @@ async def _answer(config: Path, notice: Callable[[str], None], watch: Watch | No
             setup.responses_dir,
             provider,
             asking,
-            watch=watch,
         )
     finally:
         await provider.aclose()

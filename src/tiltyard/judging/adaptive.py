@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,8 +35,7 @@ _CALLS = re.compile(r"budget: *([0-9]+)")
 Kind = Literal["top", "order", "width", "budget"]
 
 
-@dataclass(frozen=True, slots=True)
-class RoundGoal:
+class RoundGoal(msgspec.Struct, frozen=True):
     """What adaptive rounds go on for.
 
     `top`: until it is known who is best. `order`: until every two entrants are told apart. `width`: until no interval
@@ -71,8 +71,7 @@ class RoundGoal:
         return self.kind in ("top", "order")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Design:
+class Design(msgspec.Struct, frozen=True, eq=False):
     """The cases that could be judged: two entrants and a prompt each, as codes, and the order in which prompts come.
 
     `number` (prompts, entrants, entrants) finds a case by its codes, −1 where there is none.
@@ -113,8 +112,7 @@ class Design:
         return np.asarray(seen.sum(axis=1), dtype=np.float64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Estimates:
+class Estimates(msgspec.Struct, frozen=True, eq=False):
     """What a fit says: strengths, the variance of each and of every difference, and degrees of freedom.
 
     `noise` is the part of a difference's variance that is noise of single verdicts.
@@ -127,8 +125,7 @@ class Estimates:
     degrees: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RoundDecision:
+class RoundDecision(msgspec.Struct, frozen=True, eq=False):
     """What is known after a look: `above[i, j]` if i is told apart above j, now or at an earlier look.
 
     `rivals` are the pairs that are still worth asking about, `hopeless` those that even the whole design would hardly
@@ -384,8 +381,7 @@ class RoundSettings:
         return max(1, self.maximum - self.maximum // 3)
 
 
-@dataclass(frozen=True, slots=True)
-class RoundRecord:
+class RoundRecord(msgspec.Struct, frozen=True):
     """One round: cases judged and failed in it and so far, and what was known after it."""
 
     round: int
@@ -608,8 +604,7 @@ def estimate(design: Design, rows: Ints, outcome: Ints, score: Floats) -> Estima
     return Estimates(strength, own, variance, noise, degrees)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImaginedWorld:
+class ImaginedWorld(msgspec.Struct, frozen=True, kw_only=True):
     """What a forecast supposes: how far entrants differ, how much prompts do to each, and how often verdicts tie.
 
     Parameters:

@@ -7,7 +7,7 @@ of every rating. The texts are ours and do not change: a changed text would be a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -119,15 +119,14 @@ CANARIES = (
 """The pairs with a known better answer that can be judged along with a run."""
 
 
-def canary_cases(dimensions: Iterable[str], canaries: Sequence[Canary] = CANARIES) -> dict[str, list[Case]]:
+def canary_cases(dimensions: Iterable[str]) -> dict[str, list[Case]]:
     """The canaries as cases of each dimension; the better answer alternates between the two sides.
 
     Parameters:
         dimensions: The dimensions.
-        canaries: Pairs with a known better answer.
     """
     cases: dict[str, list[Case]] = {dimension: [] for dimension in dimensions}
-    for number, canary in enumerate(canaries):
+    for number, canary in enumerate(CANARIES):
         prompt = Prompt(
             prompt_id=canary.canary_id,
             text=canary.prompt,
@@ -183,9 +182,7 @@ class CanaryScore:
     """Those that count against the judge; see `score_canaries`."""
 
 
-def score_canaries(
-    judgments: Iterable[Judgment], canaries: Iterable[Canary] = CANARIES, *, ties_count: bool = True
-) -> list[CanaryScore]:
+def score_canaries(judgments: Iterable[Judgment], *, ties_count: bool = True) -> list[CanaryScore]:
     """How a judge did on the canaries, by kind.
 
     A canary of any kind is missed if the judge chose the bad answer in one of the orders, or has no readable verdict.
@@ -194,30 +191,26 @@ def score_canaries(
 
     Parameters:
         judgments: Settled judgments.
-        canaries: Pairs with a known better answer.
         ties_count: Whether a tie misses a canary: yes where the rubric measures answers by a reference answer.
     """
-    kind_of = {canary.canary_id: canary.kind for canary in canaries}
+    kind_of = {canary.canary_id: canary.kind for canary in CANARIES}
     by_kind: dict[str, list[Judgment]] = {}
     for judgment in judgments:
         by_kind.setdefault(kind_of[judgment.prompt_id], []).append(judgment)
     return [_score(kind, of_kind, ties_count) for kind, of_kind in by_kind.items()]
 
 
-def canary_report(
-    plan: JudgingPlan, judgments: Mapping[str, Iterable[Judgment]], canaries: Iterable[Canary] = CANARIES
-) -> dict[str, Any]:
+def canary_report(plan: JudgingPlan, judgments: Mapping[str, Iterable[Judgment]]) -> dict[str, Any]:
     """How a judge did on the canaries of each dimension, as it is written to a manifest: totals, then by kind.
 
     Parameters:
         plan: What was judged.
         judgments: Settled judgments of its canaries, by dimension.
-        canaries: Pairs with a known better answer.
     """
     report: dict[str, Any] = {}
     for dimension in plan.canaries:
         ties_count = plan.rubrics[dimension].needs_gold
-        scores = score_canaries(judgments.get(dimension, ()), canaries, ties_count=ties_count)
+        scores = score_canaries(judgments.get(dimension, ()), ties_count=ties_count)
         rows = [asdict(score) for score in scores]
         report[dimension] = {
             "asked": sum(score.asked for score in scores),

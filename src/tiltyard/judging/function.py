@@ -157,9 +157,9 @@ def import_function(name: str, look_in: Sequence[Path]) -> JudgeFunction:
     paths = [str(folder.resolve()) for folder in look_in]
     sys.path[:0] = paths
     try:
-        found: Any = importlib.import_module(module_name)
+        function: Any = importlib.import_module(module_name)
         for part in attribute.split("."):
-            found = getattr(found, part)
+            function = getattr(function, part)
     except ImportError as error:
         raise OptionError(f"{PREFIX}{name}: cannot import {module_name} ({error}). Install it, or check it.") from None
     except AttributeError:
@@ -169,5 +169,4 @@ def import_function(name: str, look_in: Sequence[Path]) -> JudgeFunction:
     finally:
         for path in paths:
             sys.path.remove(path)
-    function: JudgeFunction = found
-    return function
+    return function  # type: ignore[no-any-return]

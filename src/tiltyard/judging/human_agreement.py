@@ -14,7 +14,7 @@ from tiltyard.bank import Prompt
 from tiltyard.bank.prompts import read_objects
 from tiltyard.errors import BankError, JudgingError
 from tiltyard.judging.bias import Bias, length_preference, measure_bias, self_preference
-from tiltyard.judging.judge import Judge, JudgingStats, OnVerdict, judge
+from tiltyard.judging.judge import Judge, JudgingStats, judge
 from tiltyard.judging.plan import Case, JudgingPlan, Rubric, default_rubric
 from tiltyard.judging.records import Judgment, Matchup, VerdictLabel, most_frequent
 from tiltyard.llm.asking import Watch
@@ -48,7 +48,7 @@ class _Row(msgspec.Struct, kw_only=True):
     expected_behavior: str | None = None
 
 
-def read_labelled_pairs(path: str | Path, dimension: str = "quality") -> list[LabelledPair]:
+def read_labelled_pairs(path: str | Path) -> list[LabelledPair]:
     """The pairs of a JSON Lines file: `prompt, response_a, response_b`, and `label` or `votes`.
 
     A label is `A`, `B` or `TIE`; votes count them (`{"A": 3, "B": 1}`), and the one with the most votes is the people's
@@ -57,13 +57,12 @@ def read_labelled_pairs(path: str | Path, dimension: str = "quality") -> list[La
 
     Parameters:
         path: The file.
-        dimension: What is judged; each dimension has one rubric.
     """
     path = Path(path)
     pairs = []
     try:
         for number, record in read_objects(path, "file of labelled pairs"):
-            pairs.append(_pair(record, f"{path}:{number}", number, dimension))
+            pairs.append(_pair(record, f"{path}:{number}", number))
     except BankError as error:
         raise JudgingError(str(error)) from None
     if not pairs:
@@ -151,7 +150,6 @@ async def check_judge(
     single_order: bool = False,
     own: str | None = None,
     watch: Watch | None = None,
-    on_verdict: OnVerdict | None = None,
 ) -> JudgeCheck:
     """Have a judge (live or recorded) judge labelled pairs, and compare it with people.
 
@@ -162,11 +160,10 @@ async def check_judge(
         single_order: Accept a recording of one order only; there is then no flip rate.
         own: The entrant whose answers are the judge's own, if its name differs from the judge's.
         watch: Called on progress.
-        on_verdict: Called with each new verdict as it is saved.
     """
     rubric = rubric or default_rubric()
     plan = labelled_plan(pairs, rubric)
-    judged = await judge(plan, judge_, single_order=single_order, watch=watch, on_verdict=on_verdict)
+    judged = await judge(plan, judge_, single_order=single_order, watch=watch)
     judgments = list(judged.judgments[rubric.dimension])
     comparison = compare_with_people(
         pairs, judgments, judge_model=judged.judge_model, both_orders=judged.both_orders, own=own
@@ -306,7 +303,7 @@ def _peoples_judgment(pair: LabelledPair) -> Judgment:
     )
 
 
-def _pair(record: dict[str, Any], where: str, number: int, dimension: str) -> LabelledPair:
+def _pair(record: dict[str, Any], where: str, number: int) -> LabelledPair:
     try:
         row = msgspec.convert(record, _Row)
     except msgspec.ValidationError as error:
@@ -317,7 +314,7 @@ def _pair(record: dict[str, Any], where: str, number: int, dimension: str) -> La
     prompt = Prompt(
         prompt_id=name, text=row.prompt, gold_answer=row.gold_answer, expected_behavior=row.expected_behavior
     )
-    matchup = Matchup(prompt_id=name, dimension=dimension, entrant_a=row.entrant_a, entrant_b=row.entrant_b)
+    matchup = Matchup(prompt_id=name, dimension="quality", entrant_a=row.entrant_a, entrant_b=row.entrant_b)
     return LabelledPair(Case(matchup, prompt, row.response_a, row.response_b), _people(row, where))
 
 

@@ -179,8 +179,7 @@ class QuestionKeys(LazySequence[tuple[str, ...]]):
         return tuple(self.key(number) for number in range(first, first + self.per_case))
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True):
     """One question of a plan: its number and position there, and how often it may be asked in total.
 
     `repeat` is the number of the repeat, 1 for the first time the question is asked.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TypeVar, overload
+
+import msgspec
 
 from tiltyard.bank import Prompt, Response
 from tiltyard.bank.images import Image
@@ -24,8 +26,7 @@ GOLD_DIMENSION = "factuality"
 """A dimension with this name always needs a gold answer, because facts must be checked against something."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rubric:
+class Rubric(msgspec.Struct, frozen=True):
     """What a dimension is judged by."""
 
     dimension: str
@@ -109,8 +110,7 @@ def _words(header: list[tuple[str, str]], name: str) -> set[str]:
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, slots=True)
-class CaseImages:
+class CaseImages(msgspec.Struct, frozen=True):
     """The images of a case, by what they belong to."""
 
     prompt: tuple[Image, ...] = ()
@@ -143,17 +143,16 @@ class Case:
     """The images that belong to them."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgingPlan:
+class JudgingPlan(msgspec.Struct, frozen=True):
     """All cases of a run by dimension, each with its rubric; judgments come back in the same order."""
 
     rubrics: Mapping[str, Rubric]
     """The rubric of each dimension."""
     cases: Mapping[str, Sequence[Case]]
     """What is judged: matchups with their texts."""
-    canaries: Mapping[str, Sequence[Case]] = field(default_factory=dict)
+    canaries: Mapping[str, Sequence[Case]] = msgspec.field(default_factory=dict)
     """Judged along with the cases, but kept separate in the result."""
-    scoring: Mapping[str, Scoring] = field(default_factory=dict)
+    scoring: Mapping[str, Scoring] = msgspec.field(default_factory=dict)
     """The dimensions whose cases are one answer each, to be scored, and how; all others are judged in pairs."""
 
     def __post_init__(self) -> None:

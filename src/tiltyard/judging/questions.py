@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +71,7 @@ C) Neither is better.
 _HINTS = {"REFERENCE ANSWER": "The right answer", "EXPECTED BEHAVIOR": "What a right answer does"}
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """One request about one matchup in one order, or about one answer: what a judge decides.
 
     With `swapped`, entrant_b's answer is shown as A.

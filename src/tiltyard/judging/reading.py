@@ -6,9 +6,10 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
+
+import msgspec
 
 from tiltyard.errors import OptionError
 from tiltyard.judging.records import VerdictLabel
@@ -165,8 +166,7 @@ MIN_CHOICE_MASS = 0.5
 """Below it, the judge was more likely to say something else than any of the allowed words."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedReply:
+class ParsedReply(msgspec.Struct, frozen=True):
     """The verdict in a reply. `score_a` is the soft preference for the first slot; `why` explains a failure.
 
     `choice_mass` is the total probability of the allowed words, if there are probabilities. `grade` is a graded verdict

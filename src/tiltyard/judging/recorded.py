@@ -12,9 +12,10 @@ import csv
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from tiltyard.bank.prompts import read_objects
 from tiltyard.errors import BankError, JudgingError
@@ -29,8 +30,7 @@ _Shown = tuple[str, str, str]
 """Prompt, the entrant shown as A, the entrant shown as B."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
+class _Word(msgspec.Struct, frozen=True):
     label: VerdictLabel
     reasoning: str
     timestamp: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
+
+import msgspec
 
 from tiltyard.errors import OptionError
 from tiltyard.judging.reading import (
@@ -33,8 +34,7 @@ _LETTERS = "ABCDEFGHIJ"
 _CRITERION = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreScale:
+class ScoreScale(msgspec.Struct, frozen=True):
     """What a score may be. `words` are the steps, worst first; a scale without steps takes any number between."""
 
     name: ScaleName
@@ -84,8 +84,7 @@ SCALES: dict[str, ScoreScale] = {
 """The scales by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scoring:
+class Scoring(msgspec.Struct, frozen=True):
     """How the answers of a dimension are scored."""
 
     scale: ScoreScale

@@ -10,15 +10,23 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from itertools import chain, count, islice
 
 import msgspec
 
 from tiltyard.errors import BudgetReached, ModelError, Refused, TryLater
-from tiltyard.llm.asking import NO_TOKENS, NOTHING, Ask, AskingParts, CostEstimate, Keeper, Recall, plural
+from tiltyard.llm.asking import (
+    NO_TOKENS,
+    NOTHING,
+    Ask,
+    AskingParts,
+    CostEstimate,
+    Keeper,
+    Recall,
+    backoff_seconds,
+    plural,
+)
 from tiltyard.llm.journal import Entry, Journal, OpenIntent, intent_of
-from tiltyard.llm.pacing import backoff_seconds
 from tiltyard.llm.provider import UNREADABLE, BatchProvider, BatchState, Reply
 
 READINGS = 3
@@ -43,8 +51,7 @@ COMFORTABLE_BYTES = 64_000_000
 sending it, and a broken connection then costs less."""
 
 
-@dataclass(slots=True)
-class _Held:
+class _Held(msgspec.Struct):
     """An open batch with those of its requests that this run asks for, by custom id.
 
     `asks` is empty if asks can be recalled. `known_at` is when this process learnt of the batch. `failing_since`,
@@ -53,8 +60,8 @@ class _Held:
 
     open: OpenIntent
     known_at: float
-    entries: dict[str, Entry] = field(default_factory=dict)
-    asks: dict[str, Ask] = field(default_factory=dict)
+    entries: dict[str, Entry] = msgspec.field(default_factory=dict)
+    asks: dict[str, Ask] = msgspec.field(default_factory=dict)
     readings: int = 0
     failing_since: float = 0.0
     failures: int = 0

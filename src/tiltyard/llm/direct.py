@@ -5,12 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from tiltyard.errors import QuestionRefused, Refused, TiltyardError, TryLater
-from tiltyard.llm.asking import NO_TOKENS, Ask, AskingParts, CostEstimate, Keeper, plural
+from tiltyard.llm.asking import (
+    NO_TOKENS,
+    Ask,
+    AskingParts,
+    ConcurrencyLimit,
+    CostEstimate,
+    Keeper,
+    RequestPace,
+    backoff_seconds,
+    plural,
+)
 from tiltyard.llm.keys import redact
-from tiltyard.llm.pacing import ConcurrencyLimit, RequestPace, backoff_seconds
 from tiltyard.llm.provider import Provider, Reply, Usage
 
 GIVE_UP_AFTER = 20
@@ -19,8 +29,7 @@ GIVE_UP_AFTER = 20
 _LONGEST_QUOTE = 300
 
 
-@dataclass(frozen=True, slots=True)
-class FailureSummary:
+class FailureSummary(msgspec.Struct, frozen=True):
     """A summary of the failures: how many, and the most common one with its name, count and quoted message."""
 
     total: int
@@ -30,8 +39,7 @@ class FailureSummary:
     quoted: str
 
 
-@dataclass(slots=True)
-class Trial:
+class Trial(msgspec.Struct):
     """How the questions to a model ended so far, until the first success.
 
     `give_up` makes the error that is raised once `enough` have failed.
@@ -40,8 +48,8 @@ class Trial:
     give_up: Callable[[FailureSummary], TiltyardError]
     enough: int = GIVE_UP_AFTER
     _passed: bool = False
-    _kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
-    _examples: dict[tuple[str, str], str] = field(default_factory=dict)
+    _kinds: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
+    _examples: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
 
     def succeeded(self) -> None:
         """A question succeeded: from now on the model is trusted."""

@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,8 +82,7 @@ def _read_failures(path: Path) -> dict[str, FailedPrompt]:
     return failures
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntrantSettings:
+class EntrantSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How an entrant answers.
 
     With a `seed`, each prompt gets its own seed, derived from it and recorded with the answer.
@@ -95,7 +94,7 @@ class EntrantSettings:
     model: str
     system: str = ""
     max_tokens: int = 1024
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = msgspec.field(default_factory=dict)
     seed: int | None = None
     send_seed: bool = False
 
@@ -132,8 +131,7 @@ class EntrantSettings:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Generated:
+class Generated(msgspec.Struct, frozen=True):
     """The result of generating. `failed` gives the reason by prompt; the next run tries again.
 
     A conversation fails at its first failed turn (`turn 2: …`); the turns before it are kept. `totals` count asks, one

@@ -15,7 +15,6 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -96,8 +95,7 @@ class Abandoned(msgspec.Struct, frozen=True, kw_only=True, tag="abandoned", tag_
 Record = Intent | Trying | Submitted | Collected | Abandoned
 
 
-@dataclass(slots=True)
-class OpenIntent:
+class OpenIntent(msgspec.Struct):
     """An open intent and its state."""
 
     intent: Intent
@@ -115,15 +113,14 @@ def intent_of(custom_id: str) -> str:
     return custom_id.rpartition("-")[0]
 
 
-@dataclass(slots=True)
-class Journal:
+class Journal(msgspec.Struct):
     """The journal of one folder, opened by the one process that holds the folder's lock."""
 
     path: Path
     now: Callable[[], float]
     new_id: Callable[[], str] = lambda: uuid.uuid4().hex[:20]
-    open: dict[str, OpenIntent] = field(default_factory=dict)
-    batch_ids: set[str] = field(default_factory=set)
+    open: dict[str, OpenIntent] = msgspec.field(default_factory=dict)
+    batch_ids: set[str] = msgspec.field(default_factory=set)
 
     @classmethod
     def in_folder(cls, folder: Path, now: Callable[[], float]) -> Journal:

@@ -7,11 +7,11 @@ network.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerPreset:
+class ServerPreset(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one kind of server.
 
     Its key is read from its own variable only, so that no maker's key reaches another's server.
@@ -37,7 +37,7 @@ class ServerPreset:
     """Its parameters that allow only some words, by name."""
     structured: tuple[str, ...] = ("json", "tool")
     """The structured forms of reply that it can be held to."""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Further headers of every request."""
     version_variable: str | None = None
     """The variable with the version of its interface, if it has several."""

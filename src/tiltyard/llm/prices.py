@@ -227,8 +227,7 @@ def add_costs(first: float | None, second: float | None) -> float | None:
     return None if first is None or second is None else first + second
 
 
-@dataclass(frozen=True, slots=True)
-class GroupQuote:
+class GroupQuote(msgspec.Struct, frozen=True):
     """The estimate for one group. The four prices are in USD, None if a model's price is unknown.
 
     `cached` prices assume that the provider caches each shared system text after it was sent once; in a batch that is
@@ -326,8 +325,7 @@ def quote(
     return Quote(as_of, groups, frozenset(unknown), frozenset(short), expected, dates)
 
 
-@dataclass(slots=True)
-class _Asked:
+class _Asked(msgspec.Struct):
     """Asks of one group, model and system text, counted: what they say besides it, and the replies' tokens."""
 
     queries: int = 0

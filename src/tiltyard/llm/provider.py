@@ -6,7 +6,6 @@ import enum
 import hashlib
 import re
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -243,8 +242,7 @@ _MAKERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ModelName:
+class ModelName(msgspec.Struct, frozen=True):
     """A parsed model name: the provider, and the provider's name for the model."""
 
     provider: str
@@ -313,16 +311,14 @@ class Provider(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class BatchLimits:
+class BatchLimits(msgspec.Struct, frozen=True):
     """How much fits into one batch."""
 
     requests: int
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class BatchState:
+class BatchState(msgspec.Struct, frozen=True):
     """The state of a batch. `size` is its number of requests, `tag` our label for it, if the provider stores one.
 
     `unanswered` says why requests without a result have none, if the provider says so only of the whole batch.

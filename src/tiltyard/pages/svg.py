@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from tiltyard.pages.escaping import Html, text
 
@@ -20,8 +21,7 @@ THIN_HEIGHT = 16
 MARGIN = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """Values from `low` to `high` across the width of a picture."""
 
     low: float
@@ -90,10 +90,10 @@ def picture(
     titled: bool = True,
 ) -> Html:
     """An SVG that a screen reader announces as one image; its title is what a pointer shows."""
-    said, more = text(label), ' preserveAspectRatio="none"' if stretched else ""
+    name, more = text(label), ' preserveAspectRatio="none"' if stretched else ""
     return Html(
-        f'<svg class="{class_}" viewBox="0 0 {width} {height}"{more} role="img" aria-label="{said}">'
-        f"{f'<title>{said}</title>' if titled else ''}{''.join(marks)}</svg>"
+        f'<svg class="{class_}" viewBox="0 0 {width} {height}"{more} role="img" aria-label="{name}">'
+        f"{f'<title>{name}</title>' if titled else ''}{''.join(marks)}</svg>"
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from tiltyard.pages.figures import plain_count
 
@@ -14,8 +15,7 @@ Cell = str | float | None
 Kind = Literal["text", "count", "figure"]
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumn:
+class TableColumn(msgspec.Struct, frozen=True):
     """A column of a table.
 
     Parameters:
@@ -46,8 +46,7 @@ class TableColumn:
         return self.kind == "text" if self.left is None else self.left
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """Columns and rows; a row may be shorter, and its last cell then runs on over the columns that it lacks."""
 
     columns: Sequence[TableColumn]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +80,7 @@ def write_evidence(
     write_battles(folder / "battles.jsonl", concat([judged_battles(result.judgments), human]))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FolderRatings:
+class FolderRatings(msgspec.Struct, frozen=True, eq=False):
     """The result of rating a folder: the board, the joint fit (the same for a plain run), and the ratings report."""
 
     board: Leaderboard
@@ -174,8 +173,7 @@ def read_recipe(folder: Path) -> Recipe:
         raise RunFolderError(f"{path}: without its recipe ({error}). {again(PLACE)}") from None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Recomputed:
+class Recomputed(msgspec.Struct, frozen=True, eq=False):
     """Ratings recomputed from the saved files, and the differences from the saved ones: none if all is well."""
 
     rated: FolderRatings

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,8 +59,7 @@ class Cells:
         return replace(self, question=self.question[cells], model=self.model[cells], language=self.language[cells])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HumanPairs:
+class HumanPairs(msgspec.Struct, frozen=True, eq=False):
     """Battles that people decided, with both answers available.
 
     `first` (side A) and `second` index `Cells`; `outcome` holds the codes of `battles.Outcome` as the model of `first`
@@ -75,8 +75,7 @@ class HumanPairs:
         return len(self.first)
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(msgspec.Struct, frozen=True):
     """One question and one model's answer to it, as a judge is shown them.
 
     `turns` are the user's messages: one for a row of a single turn, or where only the first turn counts.
@@ -94,8 +93,7 @@ Texts = Callable[[Sequence[int]], list[Dialogue]]
 """Reads the prompts and answers of some cells, in their order."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ArenaContents:
+class ArenaContents(msgspec.Struct, frozen=True, eq=False):
     """The contents of an arena: cells, pairs, their texts, what was left out, and the files besides the battles."""
 
     cells: Cells
@@ -138,7 +136,7 @@ def texts_beside(battles: BattleTable, prompts: Path, answers: Path, *, every_qu
     left_out = dict.fromkeys(
         ("by models without human battles", "to prompts that the bank does not have", "that are empty"), 0
     )
-    found: dict[tuple[str, int], str] = {}
+    text_in: dict[tuple[str, int], str] = {}
     for response in (response for path, owner in files for response in _responses(path, owner)):
         question, text = response.prompt_id, response.response_text
         if response.entrant_id not in model_of:
@@ -148,10 +146,10 @@ def texts_beside(battles: BattleTable, prompts: Path, answers: Path, *, every_qu
         else:
             left_out["that are empty"] += not text.strip()
             cell = question, model_of[response.entrant_id]
-            found.pop(cell, None)
+            text_in.pop(cell, None)
             if text.strip() and (every_question or question in language_of):
-                found[cell] = text
-    cell_of = {key: cell for cell, key in enumerate(found)}
+                text_in[cell] = text
+    cell_of = {key: cell for cell, key in enumerate(text_in)}
     both = [
         (row, cell_of[question, a], cell_of[question, b])
         for row, (question, a, b) in enumerate(
@@ -160,9 +158,9 @@ def texts_beside(battles: BattleTable, prompts: Path, answers: Path, *, every_qu
         if question is not None and (question, a) in cell_of and (question, b) in cell_of
     ]
     at, first, second = np.array(both, dtype=np.int32).reshape(-1, 3).T
-    dialogues = [Dialogue((text_of[question],), (text,)) for (question, _), text in found.items()]
+    dialogues = [Dialogue((text_of[question],), (text,)) for (question, _), text in text_in.items()]
     return ArenaContents(
-        cells=_cells(list(found), battles.models, language_of),
+        cells=_cells(list(text_in), battles.models, language_of),
         pairs=HumanPairs(first, second, battles.outcome[at], battles.weight[at]),
         texts=lambda cells: [dialogues[cell] for cell in cells],
         remarks=tuple(f"Answers {why}: {count:,} (left out)." for why, count in left_out.items() if count),
@@ -220,8 +218,7 @@ def _responses(path: Path, owner: str | None) -> Iterator[Response]:
 Rows = NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HumanArena:
+class HumanArena(msgspec.Struct, frozen=True, eq=False):
     """Human battles, and the texts of those that have some.
 
     `battles` are all human battles (in the requested languages); `cells` the available questions and answers, `pairs`
@@ -259,7 +256,6 @@ class HumanArena:
 def read_human_arena(
     paths: str | Path | Sequence[str | Path],
     *,
-    format: str = "auto",
     turns: Turns = "first",
     languages: Sequence[str] | None = None,
     on_bad: OnBad = "error",
@@ -279,10 +275,10 @@ def read_human_arena(
     conversations = None
     parts: Sequence[Part]
     if prompts is None and answers is None:
-        conversations = read_conversations(paths, format=format, on_bad=on_bad, turns=turns, map=map)
+        conversations = read_conversations(paths, on_bad=on_bad, turns=turns, map=map)
         every, parts = conversations.battles, conversations.files
     else:
-        every, parts = read_battles(paths, format=format, on_bad=on_bad, columns=COLUMNS, map=map), find_parts(paths)
+        every, parts = read_battles(paths, on_bad=on_bad, columns=COLUMNS, map=map), find_parts(paths)
     rows, remarks = human_rows(every, parts[0].name)
     rows = languages_kept(every, rows, languages, parts[0].name)
     battles = every.take(rows).compact()
@@ -405,14 +401,14 @@ def texts_in_rows(conversations: BattleConversations, rows: Rows, battles: Battl
 
     def dialogues(cells: Sequence[int]) -> list[Dialogue]:
         read = conversations.dialogues({cell_rows[cell] for cell in cells})
-        found = []
+        in_order = []
         for cell in cells:
             dialogue = read.get(cell_rows[cell], (None, None))[cell_sides[cell]]
             if dialogue is None:
                 where = conversations.place(cell_rows[cell])
                 raise BattleError(f"{where}: the text is gone: the file has changed. Start again.")
-            found.append(dialogue)
-        return found
+            in_order.append(dialogue)
+        return in_order
 
     counts = {words: int((missing == code).sum()) for code, words in MISSING.items()}
     counts["whose two sides were asked different things"] = int(differing.sum())

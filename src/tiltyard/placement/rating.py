@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import msgspec
@@ -98,8 +98,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         return shlex.join(words)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HumanBoard:
+class HumanBoard(msgspec.Struct, frozen=True, eq=False):
     """The board of people's battles alone, and the same strengths in logits (0 is a rating of 1000)."""
 
     board: Leaderboard
@@ -205,8 +204,7 @@ def _questions(judgments: Sequence[Judgment]) -> Ints:
     return np.unique(names, return_inverse=True)[1].astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NewModelRating:
+class NewModelRating(msgspec.Struct, frozen=True, eq=False):
     """The board with the new model on it, and what it was made of.
 
     `alone` is the new model fitted with people's ratings held fixed; `scaled` the same on the judge's own scale, if it

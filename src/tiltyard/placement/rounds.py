@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import accumulate
 
 import msgspec
@@ -39,8 +38,7 @@ GIVE_UP_AFTER = 10
 NO_ANSWER = "no answer"
 
 
-@dataclass(frozen=True, slots=True)
-class PanelBattle:
+class PanelBattle(msgspec.Struct, frozen=True):
     """One battle of the panel: the opponent, both answers, and the judgment; None if the model gave no answer."""
 
     planned: PlannedBattle
@@ -49,8 +47,7 @@ class PanelBattle:
     judgment: Judgment | None
 
 
-@dataclass(frozen=True, slots=True)
-class RoundResult:
+class RoundResult(msgspec.Struct, frozen=True):
     """The estimate after a round; None if the battles did not yet allow a rating."""
 
     round: int
@@ -58,8 +55,7 @@ class RoundResult:
     rating: NewModelRating | None
 
 
-@dataclass(slots=True)
-class Participants:
+class Participants(msgspec.Struct):
     """The judge, the source of answers, and the callbacks."""
 
     judge: Judge
@@ -69,13 +65,12 @@ class Participants:
     on_round: Callable[[RoundResult], None] | None = None
 
 
-@dataclass(slots=True)
-class PanelResult:
+class PanelResult(msgspec.Struct):
     """The result of all rounds."""
 
-    battles: list[PanelBattle] = field(default_factory=list)
-    rounds: list[RoundResult] = field(default_factory=list)
-    stats: JudgingStats = field(default_factory=lambda: JudgingStats(0, 0))
+    battles: list[PanelBattle] = msgspec.field(default_factory=list)
+    rounds: list[RoundResult] = msgspec.field(default_factory=list)
+    stats: JudgingStats = msgspec.field(default_factory=lambda: JudgingStats(0, 0))
     stopped: str = "all planned battles were judged"
 
     @property
@@ -155,10 +150,10 @@ async def _judge_round(
     ]
     judgments, stats = await judge_cases(plan, participants, cases, first=not result.battles)
     result.stats = add_stats(result.stats, stats)
-    found = iter(judgments)
+    settled = iter(judgments)
     for planned, exchange in planned_battles:
         answer = answers.get(planned.question_id)
-        result.battles.append(PanelBattle(planned, exchange, answer, None if answer is None else next(found)))
+        result.battles.append(PanelBattle(planned, exchange, answer, None if answer is None else next(settled)))
     if not result.judgments:
         why = next(iter(participants.answers.failed.values()), "no answer came")
         raise ModelError(
@@ -218,8 +213,7 @@ class CalibrationLine(Judgment, frozen=True, kw_only=True):
     weight: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeCalibration:
+class JudgeCalibration(msgspec.Struct, frozen=True):
     """The sample of human-decided battles, the judge's verdict on each, and the comparison."""
 
     pairs: list[LabelledPair]

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +80,7 @@ def likely_judging_plan(plan: PlacementPlan, exchanges: list[Exchange], answers:
     return JudgingPlan({plan.rubric.dimension: plan.rubric}, {plan.rubric.dimension: cases})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PlacementResult:
+class PlacementResult(msgspec.Struct, frozen=True, eq=False):
     """A finished placement: where it is, and its results."""
 
     folder: Path

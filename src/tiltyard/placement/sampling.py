@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -117,8 +116,7 @@ _WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
 """A normal belief on an even grid: unlike Gauss–Hermite, exact also for beliefs much wider than the information."""
 
 
-@dataclass(frozen=True, slots=True)
-class Belief:
+class Belief(msgspec.Struct, frozen=True):
     """What is known of the new model's strength, in logits on the opponents' scale: a normal distribution."""
 
     strength: float

@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from tiltyard.errors import OptionError
@@ -37,8 +37,7 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 _PLACES = re.compile(r"rank: *([0-9]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Until:
+class Until(msgspec.Struct, frozen=True):
     """The stopping rule of a placement: an interval of at most `limit` points, or a rank interval of `limit` places.
 
     A rank interval from place 3 to place 7 holds five places; `rank:1` asks for the exact place.

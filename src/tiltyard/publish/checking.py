@@ -8,10 +8,11 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.battles.frames import Unfolded
@@ -37,8 +38,7 @@ MOST_LISTED = 20
 NUMBER = re.compile(rb"\d+(?:\.\d+)?(?:e-?\d+)?")
 
 
-@dataclass(slots=True)
-class FolderCheck:
+class FolderCheck(msgspec.Struct):
     """What was found in a published folder.
 
     Parameters:
@@ -52,10 +52,10 @@ class FolderCheck:
 
     manifest: PublishedManifest
     fingerprint: str
-    messages: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    boards: list[PublishedBoard] = field(default_factory=list)
-    extra: list[str] = field(default_factory=list)
+    messages: list[str] = msgspec.field(default_factory=list)
+    problems: list[str] = msgspec.field(default_factory=list)
+    boards: list[PublishedBoard] = msgspec.field(default_factory=list)
+    extra: list[str] = msgspec.field(default_factory=list)
 
 
 def check_folder(

@@ -25,9 +25,9 @@ from tiltyard.pages.html import package_text, page
 from tiltyard.publish.columns import NAME as COLUMNS
 from tiltyard.publish.publication import PROMPT, BoardPart, PublishedBoard, StaticSite, slug
 from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.report.boards import board_view
 from tiltyard.report.comparison import comparison_page
 from tiltyard.report.page import own_file
+from tiltyard.report.sections import board_view
 from tiltyard.validity.misfit import fit_sentences, fit_verdict
 
 FEED = "feed.atom"
@@ -139,7 +139,7 @@ def board_pages(spot: Spot, sha256: str) -> Iterator[tuple[str, bytes]]:
             description = f"{part.label}: {verdict(publication, part.boards[0])}"
             sections = [_section(publication, one, 0, of_part=True) for one in part.boards]
             heading = shortened(part.label)
-            yield spot.page(part.file, "part.html", heading, description, part=part, sections=sections)
+            yield spot.page(part.file, "ranks.html", heading, description, part=part, sections=sections)
     if publication.parts:
         title = spot.parts_title
         yield spot.page(PARTS_PAGE, "parts.html", title, f"{title}: who leads in each.", ranks_in=_ranks_in)
@@ -272,8 +272,7 @@ def pair_page(spot: Spot, file: str, result: Difference) -> bytes:
     ).encode()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupedCounts:
+class GroupedCounts(msgspec.Struct, frozen=True, eq=False):
     """Battles of each model by something else: whom it met, or on which prompt.
 
     Parameters:

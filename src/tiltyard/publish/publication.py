@@ -86,8 +86,7 @@ class BoardRules(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PublishedBoard:
+class PublishedBoard(msgspec.Struct, frozen=True, eq=False):
     """One board of a publication."""
 
     dimension: str | None
@@ -104,8 +103,7 @@ class PublishedBoard:
         return "board" if self.dimension is None else f"board-{slug(self.dimension)}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BoardPart:
+class BoardPart(msgspec.Struct, frozen=True, eq=False):
     """The battles of one category or language, rated alone.
 
     Parameters:

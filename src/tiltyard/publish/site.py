@@ -41,7 +41,7 @@ from tiltyard.publish.pages import (
     verdict,
 )
 from tiltyard.publish.publication import PublishedBoard, StaticSite, slug
-from tiltyard.report.boards import rating_scale
+from tiltyard.report.sections import rating_scale
 from tiltyard.schemas import schema_text
 
 FIRST = 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,7 @@ SAME_RATING = 0.05
 """Points by which a rating differs if a reader of one decimal can see it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PublishedFolder:
+class PublishedFolder(msgspec.Struct, frozen=True, eq=False):
     """What `publish` wrote.
 
     Parameters:

@@ -12,10 +12,10 @@ with few battles does, need twenty at most. A round that does not settle is fitt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit
@@ -48,8 +48,7 @@ SMALLEST_SHARE = 1e-10
 """Differences of steps that hold less than this share of the others' squares teach nothing but rounding."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Units:
+class Units(msgspec.Struct, frozen=True, eq=False):
     """What is resampled: `alone`, counts of independent rows per (cell, result), and `shared`, one column per cluster.
 
     `shared` comes in parts of at most UNITS_AT_ONCE clusters, so that their weights need little memory. `fixed` is what

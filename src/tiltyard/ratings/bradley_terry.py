@@ -8,8 +8,7 @@ method needs about six steps: one dense solve each up to `DENSE_MODELS` models, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,8 +37,7 @@ UNEXPLAINED = 1e-8
 """A covariate of which less than this part is its own, not the models' or another covariate's, has no coefficient."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Parameters:
+class Parameters(msgspec.Struct, frozen=True, eq=False):
     """One point in parameter space: log-strengths, covariate coefficients, one tie parameter per group."""
 
     strength: Floats
@@ -65,8 +63,7 @@ class Parameters:
         return max(float(np.abs(part).max()) if part.size else 0.0 for part in parts)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StrengthPrior:
+class StrengthPrior(msgspec.Struct, frozen=True, eq=False):
     """Strengths are pulled towards the mean of those of the same `model`, as by a normal distribution.
 
     `model` says for every strength whose it is: the same for all where there is one mean. `precision` is that of the
@@ -97,8 +94,7 @@ class StrengthPrior:
         return result
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BradleyTerryFit:
+class BradleyTerryFit(msgspec.Struct, frozen=True, eq=False):
     """The maximum-likelihood point (strengths centred on 0), with the cells it was fitted to.
 
     `tied_groups` lists the groups that have a tie parameter: those in which a tie was seen. With a `prior` it is the

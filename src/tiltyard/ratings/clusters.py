@@ -16,8 +16,8 @@ nearly the same (for strengths alone to one more), so the correction is as large
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,8 +33,7 @@ DENSE_NUMBERS = 4_000_000
 """Scores of clusters are spread out as a table of up to this many numbers, more as a sparse matrix."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ClusteredRows:
+class ClusteredRows(msgspec.Struct, frozen=True, eq=False):
     """Rows that share clusters, sorted by cluster, with the derivatives of their log-likelihood (weights included).
 
     `pull` and `tied` are the slopes by the log-odds of the first model and by the tie parameter, `bend` the curvature:
@@ -102,8 +101,7 @@ def sum_of_squares(rows: ClusteredRows) -> Floats:
     return np.asarray((sparse.T @ sparse).toarray())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ClusterSizes:
+class ClusterSizes(msgspec.Struct, frozen=True, eq=False):
     """How many clusters there are, and how unequal they are.
 
     `squares` is, for every model, the sum of n_c², n_c the number of its battles in cluster c; `all_squares` the same
@@ -186,11 +184,10 @@ def leave_one_out(rows: ClusteredRows, inverse: Floats) -> ClusteredRows:
     if len(large):
         solve = _solved_by_diagonal if inverse.ndim == 1 else _solved
         pull[large], tied[large] = solve(rows, large, trace, inverse)
-    return replace(rows, pull=pull, tied=tied)
+    return msgspec.structs.replace(rows, pull=pull, tied=tied)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Entries:
+class _Entries(msgspec.Struct, frozen=True, eq=False):
     """Rows as entries of their cluster's vectors: places (rows, entries), and coefficients by log-odds and by tie."""
 
     place: Ints
@@ -328,8 +325,7 @@ def _solved_by_diagonal(
     return now
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BattleDerivatives:
+class BattleDerivatives(msgspec.Struct, frozen=True, eq=False):
     """What one battle of each cell adds: scores by its result, curvature (cells, 3), and its part of the trace H⁺H.
 
     `scores_without` are the scores at the fit without that battle; `inverse` is H⁺, or its diagonal.

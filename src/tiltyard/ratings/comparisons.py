@@ -10,9 +10,9 @@ battles in order, checked once, as Elo and Glicko-2 read them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -51,8 +51,7 @@ def order_of(codes: Ints) -> Ints:
     return packed
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Comparisons:
+class Comparisons(msgspec.Struct, frozen=True, eq=False):
     """Rows of paired comparisons between models 0 … n_models − 1.
 
     `result` says who won (FIRST_WON, SECOND_WON, TIED) and `weight` how many equal comparisons the row stands for.
@@ -77,7 +76,7 @@ class Comparisons:
 
     def take(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Comparisons:
         """The comparisons of some rows, over the same models."""
-        return replace(
+        return msgspec.structs.replace(
             self,
             first=self.first[rows],
             second=self.second[rows],
@@ -94,8 +93,7 @@ class Comparisons:
         return sum_by(self.first, self.weight, self.n_models) + sum_by(self.second, self.weight, self.n_models)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PairCells:
+class PairCells(msgspec.Struct, frozen=True, eq=False):
     """Counts by pair: in cell c the model `first[c]` met `second[c]` with `counts[c]` = (won, lost, tied).
 
     `design` holds one row of covariates per cell (no columns for a plain fit) and `group` the tie group of the cell.
@@ -114,12 +112,12 @@ class PairCells:
 
     def with_counts(self, counts: Floats) -> PairCells:
         """The same pairs with other counts."""
-        return replace(self, counts=counts)
+        return msgspec.structs.replace(self, counts=counts)
 
     def append(self, first: Ints, second: Ints, counts: Floats) -> PairCells:
         """These cells and some more of group 0 without covariates."""
         extra = len(first)
-        return replace(
+        return msgspec.structs.replace(
             self,
             first=np.concatenate([self.first, first]),
             second=np.concatenate([self.second, second]),
@@ -129,8 +127,7 @@ class PairCells:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Counted:
+class Counted(msgspec.Struct, frozen=True, eq=False):
     """Pair cells together with where each row went: its cell, and its result as the cell sees it."""
 
     cells: PairCells
@@ -233,8 +230,7 @@ def scaled_difference(name: str, value_a: Floats, value_b: Floats, weight: Float
     return share / root_mean_square
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WinRates:
+class WinRates(msgspec.Struct, frozen=True, eq=False):
     """Battles and wins of every ordered pair, ties and soft outcomes divided between the two.
 
     `wins[i, j]` is what i won against j, `battles[i, j]` how often they met.

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from importlib import import_module, metadata, util
+from importlib import import_module, util
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
@@ -117,6 +117,8 @@ def _cache_root() -> Path:
 
 
 def _version() -> str:
+    from importlib import metadata
+
     try:
         return metadata.version("tiltyard")
     except metadata.PackageNotFoundError:

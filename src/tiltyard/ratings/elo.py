@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -37,8 +37,7 @@ K_MAX = 600.0
 never settle, and rounding decides where they end. Elo refuses K before that."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EloTraces:
+class EloTraces(msgspec.Struct, frozen=True, eq=False):
     """Ratings of every model after every shuffle, at one K: `ratings` is (shuffles, models)."""
 
     k: float
@@ -65,8 +64,7 @@ class EloTraces:
         return np.asarray(self.mean + 1.96 * self.sem)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PermutationTraces:
+class PermutationTraces(msgspec.Struct, frozen=True, eq=False):
     """Permutation Elo at the default K and at each K of the sweep, all on the same shuffles."""
 
     default: EloTraces
@@ -76,8 +74,7 @@ class PermutationTraces:
     seed: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SamplingInterval:
+class SamplingInterval(msgspec.Struct, frozen=True, eq=False):
     """Where permutation Elo could have ended with other prompts: `low` and `high` around the mean, per model.
 
     `standard_error` is the sampling error alone; the shuffle error of the resamples is subtracted from it.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -95,8 +96,7 @@ class Glicko2Settings:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Glicko2State:
+class Glicko2State(msgspec.Struct, frozen=True, eq=False):
     """Rating, deviation and volatility of every model. Handed back in, it continues as if there had been no break."""
 
     rating: Floats
@@ -104,8 +104,7 @@ class Glicko2State:
     volatility: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Glicko2History:
+class Glicko2History(msgspec.Struct, frozen=True, eq=False):
     """Ratings and deviations of the two models after each battle (battle, side: A then B), and the final state."""
 
     rating: Floats

@@ -30,6 +30,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,8 +62,7 @@ FEWEST_CLUSTERS = 2.5
 """A model with fewer effective clusters has no interval: its scores hardly vary, whatever its strength."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Clustering:
+class Clustering(msgspec.Struct, frozen=True, eq=False):
     """One way in which battles depend on each other: the covariance it gives, and its clusters.
 
     `matrix` is empty where there are too many models to hold it. `count` is the number of clusters and
@@ -420,8 +420,7 @@ SIGNS_AT_ONCE = 1 << 15
 Singles = NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Draws:
+class Draws(msgspec.Struct, frozen=True, eq=False):
     """Draws of all errors: `moves` is H⁺ξ (parameters, draws), `local` is ξ/diag H (models, draws).
 
     `scores` are what ξ is drawn from, (parameters, clusters), and `diagonal` is diag H: from both the covariance of

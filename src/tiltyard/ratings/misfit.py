@@ -22,9 +22,9 @@ The variance of a score is the largest of: what the model says, what each kind o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -50,8 +50,7 @@ PIECES = 64
 """A row that stands for many equal battles is spread over this many groups at most, and all rows over `MOST_ROWS`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Grouping:
+class Grouping(msgspec.Struct, frozen=True, eq=False):
     """The rows of one kind of clusters in groups that do not depend on each other.
 
     `at` names rows, which each have a factor in `scale`, where rows that stand for many battles are spread over groups;
@@ -99,8 +98,7 @@ def _grouping(cluster: Ints, weight: Floats, most: int, rng: np.random.Generator
     return Grouping(spread, n_groups, at, scale)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tested:
+class Tested(msgspec.Struct, frozen=True, eq=False):
     """Scores of added parameters beside what chance makes of them.
 
     `z` is each score in standard errors, `draws` the same with random signs (draws, parameters). `information` is what
@@ -346,8 +344,7 @@ LEAST_OWN = 0.02
 """A parameter of which less than this part is its own, not the fit's parameters', cannot be tested."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PairResiduals:
+class PairResiduals(msgspec.Struct, frozen=True, eq=False):
     """What every checked pair won beside what the ratings say, the most remarkable first.
 
     `share` is the part of its battles that `first` won (ties half), `expected` the same by the fit. `size` is the
@@ -366,8 +363,7 @@ class PairResiduals:
     z: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScheduleMoves:
+class ScheduleMoves(msgspec.Struct, frozen=True, eq=False):
     """How far each strength moves when every pair weighs the same, in logits, with the standard error of the move."""
 
     p: float
@@ -375,8 +371,7 @@ class ScheduleMoves:
     z: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class TieLaw:
+class TieLaw(msgspec.Struct, frozen=True):
     """Ties among the half of the battles with the smaller gaps, and among the other half: seen and expected shares."""
 
     p: float
@@ -387,8 +382,7 @@ class TieLaw:
     far_expected: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Drift:
+class Drift(msgspec.Struct, frozen=True, eq=False):
     """How much each model gained on its opponents from its first battle to its last, in logits.
 
     `cut` is how many standard errors a change must have to be remarkable among those of all models.
@@ -401,8 +395,7 @@ class Drift:
     cut: float
 
 
-@dataclass(frozen=True, slots=True)
-class SlotEffect:
+class SlotEffect(msgspec.Struct, frozen=True):
     """The advantage of the first side in logits, with its 95 % interval."""
 
     p: float
@@ -411,8 +404,7 @@ class SlotEffect:
     high: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Misfit:
+class Misfit(msgspec.Struct, frozen=True, eq=False):
     """The checks that could be made; None for the others."""
 
     pairs: PairResiduals | None = None
@@ -590,8 +582,13 @@ def _drift(own: Floats, tested: Tested) -> Drift | None:
         change=tested.score / safe,
         error=np.where(free, np.sqrt(tested.variance) / safe, np.inf),
         z=z,
-        cut=float(np.quantile(largest, 0.95)),
+        cut=_upper(largest),
     )
+
+
+def _upper(draws: Floats) -> float:
+    """Where 95 % of the draws are below; NumPy's own quantile would import its masked arrays, 40 ms."""
+    return float(np.interp(0.95 * (len(draws) - 1), np.arange(len(draws)), np.sort(draws)))
 
 
 def _slot_effect(own: Floats, tested: Tested) -> SlotEffect | None:
@@ -600,5 +597,5 @@ def _slot_effect(own: Floats, tested: Tested) -> SlotEffect | None:
         return None
     drawn = np.abs(tested.draws[:, 0])
     value, error = float(tested.estimate[0]), float(tested.error[0])
-    half = error * max(float(np.quantile(drawn, 0.95)), 1.96)
+    half = error * max(_upper(drawn), 1.96)
     return SlotEffect(p_value(abs(float(tested.z[0])), drawn), value, value - half, value + half)

@@ -8,8 +8,8 @@ Statistics 41:1397) over every pair, in the large-sample form that uses an estim
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,8 +28,7 @@ FARTHEST_CUT = 20.0
 """A cut of more standard errors than this tells nothing apart: the standard error alone is beyond 2 logits there."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RankIntervals:
+class RankIntervals(msgspec.Struct, frozen=True, eq=False):
     """The best (`low`) and worst (`high`) place each model could hold.
 
     `below[i, j]` says that model i is told apart from j and stands below it; None where no table of pairs was made.

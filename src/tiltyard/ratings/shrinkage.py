@@ -27,9 +27,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import cache
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,8 +53,7 @@ DISPERSIONS = 3
 """At most so often the spread of scores by cluster and the variance are found from each other."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ShrunkFit:
+class ShrunkFit(msgspec.Struct, frozen=True, eq=False):
     """A fit with its prior: the variance of strengths, whether that is none, and how dependent battles are (φ)."""
 
     fit: BradleyTerryFit
@@ -83,7 +82,9 @@ def fit_shrunk(
     if dispersion is not None:
         for _ in range(DISPERSIONS):
             assert result.fit.prior is not None
-            battles_alone = replace(result.fit, prior=replace(result.fit.prior, spread=0.0))
+            battles_alone = msgspec.structs.replace(
+                result.fit, prior=msgspec.structs.replace(result.fit.prior, spread=0.0)
+            )
             before, share = share, max(1.0, dispersion(battles_alone))
             if abs(share / before - 1.0) < 0.02:
                 break
@@ -157,8 +158,7 @@ FEWEST_DEGREES = 0.5
 """A category in which all of a model's battles share one prompt or voter counts as having this many degrees."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PooledFit:
+class PooledFit(msgspec.Struct, frozen=True, eq=False):
     """All categories fitted at once: strengths of (category, model) with their covariance and `Reach`.
 
     `model` and `category` say whose each strength is, and where. `model_degrees` are the degrees of freedom of each

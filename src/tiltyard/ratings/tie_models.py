@@ -13,9 +13,9 @@ counts may carry a further axis behind the cells (bootstrap rounds).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from tiltyard.types import Floats
@@ -24,8 +24,7 @@ FAR = 600.0
 """Log-odds beyond this are read as this: e^600 can still be divided by, and no battle is that certain."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CellSums:
+class CellSums(msgspec.Struct, frozen=True, eq=False):
     """What a likelihood needs of the counts: n = won + lost + tied, net = won − lost, and tied."""
 
     n: Floats
@@ -39,8 +38,7 @@ class CellSums:
         return cls(won + lost + tied, won - lost, np.ascontiguousarray(tied))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Curvature:
+class Curvature(msgspec.Struct, frozen=True, eq=False):
     """Minus the second derivatives of a cell's log-likelihood: by delta, by both, by the tie parameter."""
 
     delta: Floats
@@ -48,8 +46,7 @@ class Curvature:
     tie: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Evaluation:
+class Evaluation(msgspec.Struct, frozen=True, eq=False):
     """The log-likelihood of all cells, and its derivatives cell by cell."""
 
     log_likelihood: float
@@ -58,8 +55,7 @@ class Evaluation:
     curvature: Curvature
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ResultScores:
+class ResultScores(msgspec.Struct, frozen=True, eq=False):
     """First derivatives of the log-likelihood of one comparison: arrays (cells, 3), a column per result."""
 
     delta: Floats
@@ -119,8 +115,7 @@ def log_sigmoid(x: Floats) -> Floats:
     return np.asarray(np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x))))
 
 
-@dataclass(frozen=True, slots=True)
-class Half:
+class Half(msgspec.Struct, frozen=True):
     """A tie is half a win and half a loss."""
 
     name: str = "half"
@@ -162,8 +157,7 @@ class Half:
         return np.column_stack([p, 1.0 - p, np.zeros_like(p)])
 
 
-@dataclass(frozen=True, slots=True)
-class Davidson:
+class Davidson(msgspec.Struct, frozen=True):
     """P(first) : P(second) : P(tie) = e^{δ/2} : e^{−δ/2} : ν; the parameter is ln ν, −∞ where no tie was seen."""
 
     name: str = "davidson"
@@ -217,8 +211,7 @@ class Davidson:
         return np.column_stack([up, down, nu]) / (up + down + nu)[:, None]
 
 
-@dataclass(frozen=True, slots=True)
-class RaoKupper:
+class RaoKupper(msgspec.Struct, frozen=True):
     """P(first) = σ(δ − κ), P(second) = σ(−δ − κ), the rest is a tie; κ = ln η, 0 where no tie was seen."""
 
     name: str = "rao-kupper"

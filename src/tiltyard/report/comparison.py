@@ -1,4 +1,4 @@
-"""The pages of a difference: of two models, and of two runs; how sure it is, and the prompts behind it."""
+"""The pages of a difference, by battles or by scores: of two models, and of two runs; and the prompts behind it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.battles.table import BattleTable
@@ -13,12 +14,13 @@ from tiltyard.boards.text import percent
 from tiltyard.decisions import words
 from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.records import Difference, EstimatedDifference
+from tiltyard.decisions.score_facts import ScoreFacts
 from tiltyard.decisions.two_runs import EntrantChange, RunComparison
 from tiltyard.judging.run_folder import read_object, require
 from tiltyard.pages import svg
 from tiltyard.pages.escaping import Html
 from tiltyard.pages.figures import plural
-from tiltyard.pages.html import page, render
+from tiltyard.pages.html import environment, page
 from tiltyard.report.grid import (
     MOST_CELLS,
     ChangeCell,
@@ -127,6 +129,11 @@ def scale_of(differences: Iterable[EstimatedDifference | Difference]) -> svg.Sca
     return svg.Scale.of([0.0, *ends])
 
 
+def _view(kind: str, **values: Any) -> Html:
+    """A macro of `views.html`."""
+    return Html(getattr(environment().get_template("report/views.html").module, kind)(**values))
+
+
 def _fitting(views: Iterable[tuple[str, Html]]) -> dict[str, Html]:
     """Answers and the judge's words by prompt, while there is room on the page."""
     kept: dict[str, Html] = {}
@@ -233,8 +240,8 @@ def _views(result: Difference, run: Run, battles: BattleTable) -> dict[str, Html
     def view(prompt: str) -> Html:
         """Both answers, what the judge said of the two, and folded the rest of what it said of either."""
         rest = [battle for battle in by_prompt.get(prompt, []) if set(battle.entrants) != set(two)]
-        return render(
-            "report/compared_view.html",
+        return _view(
+            "compared",
             run=run,
             prompt=run.prompts[prompt],
             anchor=anchors[prompt],
@@ -330,9 +337,83 @@ def _views_of_runs(chosen: Sequence[EntrantChange], new: Run, old: Run) -> dict[
                 for when, run in runs.items()
             ]
             parts.append((name, answers, battles))
-        return render(
-            "report/changed_view.html", run=new, prompt=new.prompts[prompt], anchor=anchors[prompt], parts=parts
-        )
+        return _view("changed", run=new, prompt=new.prompts[prompt], anchor=anchors[prompt], parts=parts)
 
     ordered = sorted(changes, key=lambda prompt: changes[prompt])
     return _fitting((prompt, view(prompt)) for prompt in ordered if prompt in new.prompts)
+
+
+PROMPTS_LISTED = 10
+
+
+class DifferenceRow(msgspec.Struct, frozen=True):
+    """One difference of a table: all prompts, or those of one category; no estimate, with the reason."""
+
+    name: str
+    means: tuple[float, float] | None
+    one: EstimatedDifference | None
+    reason: str = ""
+
+
+class ScoreSection(msgspec.Struct, frozen=True):
+    """What a page shows of one metric.
+
+    Parameters:
+        answer: The difference.
+        facts: Its unit and the two means.
+        tables: Titled tables of differences, with what is to be known about each.
+        prompts: Titled lists of prompts.
+        notes: What a reader should know.
+    """
+
+    answer: Difference
+    facts: ScoreFacts
+    tables: Sequence[tuple[str, Sequence[DifferenceRow], str]]
+    prompts: Sequence[tuple[str, Sequence[PromptScore]]]
+    notes: Sequence[str]
+
+    @property
+    def side(self) -> str:
+        """Better, worse or unclear."""
+        return words.side(self.answer.low, self.answer.high)
+
+    def scale(self, rows: Sequence[DifferenceRow]) -> svg.Scale:
+        """A scale for the differences of a table, in its unit."""
+        known = [row.one for row in rows if row.one is not None]
+        ends = [end for one in known for end in (one.difference, one.low, one.high) if end is not None]
+        return svg.Scale.of([0.0, *(self.scaled(end) for end in ends)])
+
+    def scaled(self, value: float) -> float:
+        """A difference as the axis counts it."""
+        return self.facts.unit.factor * value
+
+
+def score_page(answers: Sequence[Difference]) -> str:
+    """The page of two models by one metric or several."""
+    first = answers[0]
+    sections = [_section(one, one.scores) for one in answers if one.scores is not None]
+    return page(
+        "report/scores.html",
+        title=f"{first.new} against {first.old}",
+        style=own_file("style.css") + own_file("comparison.css"),
+        first=first,
+        sections=sections,
+        words=words,
+    )
+
+
+def _section(answer: Difference, facts: ScoreFacts) -> ScoreSection:
+    tables = []
+    columns = dict.fromkeys(part.column for part in answer.parts)
+    if columns:
+        whole = [DifferenceRow("all prompts", (facts.new_mean, facts.old_mean), answer.estimate)]
+        for column in columns:
+            parts = [part for part in answer.parts if part.column == column]
+            rows = [DifferenceRow(part.value, part.means, part.estimate, part.reason or "") for part in parts]
+            note = "The intervals hold for all values at once, so each is wider than one alone would be."
+            tables.append((f"By {column}", [*whole, *rows], note))
+    else:
+        whole = [DifferenceRow(facts.sample, (facts.new_mean, facts.old_mean), answer.estimate)]
+        tables.append(("", whole, ""))
+    lists = [(title[0].upper() + title[1:], some) for title, some in words.prompt_lists(answer, PROMPTS_LISTED)]
+    return ScoreSection(answer, facts, tables, lists, words.footnotes(answer))

@@ -11,8 +11,8 @@ from tiltyard.errors import TiltyardError
 from tiltyard.judging.panel import panel_members
 from tiltyard.pages.figures import percent, plural
 from tiltyard.report import sections
-from tiltyard.report.counts import behaviour, verdict_counts
 from tiltyard.report.run import Dimension, Run
+from tiltyard.report.sections import behaviour, verdict_counts
 from tiltyard.tournament.ratings import EVEN, is_uneven
 from tiltyard.validity.agreement import Estimate
 

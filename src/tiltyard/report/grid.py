@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.bank import Prompt
@@ -34,8 +35,7 @@ LEGEND = (
 LEADS = "A prompt or a cell leads to the answers and the judge’s words."
 
 
-@dataclass(frozen=True, slots=True)
-class GridCell:
+class GridCell(msgspec.Struct, frozen=True):
     """How one model fared on one prompt; `score` is the mean result, ties counting half, None if all were both bad."""
 
     score: float | None
@@ -66,8 +66,7 @@ class GridCell:
         return f"{counts}, {count(self.both_bad)} bad" if self.both_bad else counts
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeCell:
+class ChangeCell(msgspec.Struct, frozen=True):
     """By how much one mean result on a prompt is above another, and the other and the one in `means`."""
 
     change: float

@@ -13,8 +13,8 @@ from tiltyard.boards.text import rank_text
 from tiltyard.judging.run_folder import read_object
 from tiltyard.pages.html import package_text, page
 from tiltyard.report import front, scores, sections
-from tiltyard.report.counts import behaviour, disagreements, verdict_counts
 from tiltyard.report.run import Run
+from tiltyard.report.sections import disagreements
 from tiltyard.report.site_map import MAIN, ONE_PAGE, Here, SiteMap
 from tiltyard.tournament import ratings
 from tiltyard.tournament.artifacts import JUDGE_PROMPTS
@@ -50,7 +50,6 @@ def _values(run: Run) -> dict[str, Any]:
     rounds, prompts = run.folder / ROUNDS_FILE, run.folder / JUDGE_PROMPTS
     return {
         "title": front.run_title(run),
-        "pair_template": "report/run_lists.html",
         "outcomes": OUTCOMES,
         "score_views": scores,
         "style": own_file("grid.css"),
@@ -80,7 +79,7 @@ def report_files(template: str, site_map: SiteMap, **values: Any) -> Iterator[tu
 
 
 def report_page(template: str, here: Here, *, style: str, script: str, **values: Any) -> str:
-    """A page of the report as one HTML file; `pair_template` names the one with the macro `pair`."""
+    """A page of the report as one HTML file."""
     # In the view of one battle, the answers of other entrants are hidden.
     hidden = ".prompt:has(.mark:target):not(:has(.x{0}.mark:target)) .answer.x{0}{{display:none}}\n"
     rules = "".join(hidden.format(place) for place in range(len(here.run.entrants)))
@@ -93,8 +92,6 @@ def report_page(template: str, here: Here, *, style: str, script: str, **values:
         run=here.run,
         sections=sections,
         front=front,
-        behaviour=behaviour,
-        verdict_counts=verdict_counts,
         rank_text=rank_text,
         **values,
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+import msgspec
 
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.pages import svg
@@ -25,8 +26,7 @@ from tiltyard.review.results import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewedDimension:
+class ReviewedDimension(msgspec.Struct, frozen=True):
     """What a review says on one dimension: a sentence where two models were reviewed, and the boards."""
 
     name: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
 from typing import Any, TypeVar
@@ -136,8 +135,7 @@ def grouped(battles: Iterable[JudgedBattle], key: Callable[[JudgedBattle], Key])
     return groups
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Dimension:
+class Dimension(msgspec.Struct, frozen=True, eq=False):
     """The numbers of one dimension, from the files. Without a decisive match the Elo parts are empty."""
 
     name: str
@@ -147,9 +145,9 @@ class Dimension:
     """The board that people's labels correct."""
     against: BaselineTable | None = None
     pairs: Sequence[PairTally] = ()
-    elo: Mapping[str, EloLine] = field(default_factory=dict)
-    sweep: Mapping[str, Mapping[str, EloLine]] = field(default_factory=dict)
-    traces: Mapping[str, Floats] = field(default_factory=dict)
+    elo: Mapping[str, EloLine] = msgspec.field(default_factory=dict)
+    sweep: Mapping[str, Mapping[str, EloLine]] = msgspec.field(default_factory=dict)
+    traces: Mapping[str, Floats] = msgspec.field(default_factory=dict)
     """The Elo of each entrant in every shuffle."""
 
     @property
@@ -158,8 +156,7 @@ class Dimension:
         return self.calibrated or self.board
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class Run(msgspec.Struct, frozen=True, eq=False):
     """Everything a report shows. Each text is kept once; judge texts stay in their files until needed."""
 
     folder: Path
@@ -182,7 +179,7 @@ class Run:
     """Every judgment without its texts, in the order of the files."""
     scores: tuple[DimensionScores, ...] = ()
     """The scores of each dimension, where answers were scored alone."""
-    pictures: Mapping[tuple[str, str | None], tuple[str, ...]] = field(default_factory=dict)
+    pictures: Mapping[tuple[str, str | None], tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Images as data URLs, by prompt and entrant; None: of the prompt itself."""
 
     @property

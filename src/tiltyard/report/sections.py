@@ -1,4 +1,4 @@
-"""What the templates of reports ask for: values that have to be computed from a run, as plain lists and mappings."""
+"""What the templates of reports ask for: values computed from a run or a board, as plain lists and mappings."""
 
 from __future__ import annotations
 
@@ -6,22 +6,71 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.battles.reading import read_battles
 from tiltyard.battles.table import BattleTable
-from tiltyard.boards import BradleyTerry, RatingEntry
-from tiltyard.boards.text import footnotes, headline
+from tiltyard.boards import BradleyTerry, EloReport, Leaderboard, RatingEntry
+from tiltyard.boards.text import footnotes, headline, interval_text, percent, rank_text
 from tiltyard.errors import TiltyardError
+from tiltyard.judging.records import VerdictLabel
 from tiltyard.judging.run_folder import require
 from tiltyard.pages import svg
 from tiltyard.pages.figures import plural
-from tiltyard.report.boards import as_leaderboard, board_view
-from tiltyard.report.counts import Behaviour, behaviour, verdict_counts
+from tiltyard.pages.svg import Scale
+from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.report.grid import MOST_CELLS, GridCell, GridRow, grid, kind_column, most_telling
 from tiltyard.report.run import Dimension, JudgedBattle, Run, grouped
 from tiltyard.report.site_map import Here
 from tiltyard.tournament.ratings import JudgeHabits
+from tiltyard.validity.agreement import wilson
+
+
+def board_view(
+    board: Leaderboard, places: Iterable[int] | None = None, placed: RatingEntry | None = None
+) -> dict[str, Any]:
+    """A board as the macro `board` draws it, or its lines at some places counted from 0.
+
+    A row is an entry, its ranks, its interval, and how many lines above it are left out. Others are compared with the
+    placed one.
+    """
+    shown = list(range(len(board)) if places is None else places)
+    entries = [board.entries[place] for place in shown]
+    gaps = [place - before - 1 for before, place in zip([shown[0] - 1, *shown], shown, strict=False)]
+    return {
+        "rows": [(one, rank_text(one), interval_text(one), gap) for one, gap in zip(entries, gaps, strict=True)],
+        "scale": rating_scale(entries),
+        "interval_head": interval_head(board),
+        "guide": placed and placed.rating,
+        "band": placed and (placed.ci_low, placed.ci_high),
+    }
+
+
+def rating_scale(entries: Iterable[RatingEntry]) -> Scale:
+    """A scale that holds these ratings with their intervals."""
+    ends = [end for entry in entries for end in (entry.rating, entry.ci_low, entry.ci_high) if end is not None]
+    return Scale.of(ends)
+
+
+def interval_head(board: Leaderboard) -> str:
+    """The head of the column of intervals."""
+    level = (board.settings.get("interval") or {}).get("level")
+    return f"{percent(level)} interval" if level else "interval"
+
+
+def as_leaderboard(report: EloReport) -> Leaderboard:
+    """The leaderboard of a ratings file."""
+    details = report.details
+    n_battles = details.get("n_battles")
+    return Leaderboard(
+        entries=report.ratings,
+        settings=details,
+        n_battles=float(n_battles) if n_battles is not None else sum(e.n_battles for e in report.ratings) / 2,
+        left_out=details.get("left_out") or {},
+        remarks=tuple(details.get("remarks") or ()),
+    )
+
 
 BINS = 101
 """Columns of a histogram."""
@@ -284,3 +333,125 @@ def verdicts_cost(rows: Iterable[Mapping[str, Any]]) -> float | None:
     """What the verdicts of some rows cost together; None if one has no price."""
     costs: list[Any] = [(row.get("verdicts") or {}).get("cost_usd") for row in rows]
     return None if None in costs else float(sum(costs))
+
+
+LEVEL = 0.95
+
+
+class Share(msgspec.Struct, frozen=True):
+    """`hits` of `n`, with its Wilson interval."""
+
+    hits: int
+    n: int
+
+    @property
+    def value(self) -> float | None:
+        """The share itself; None if `n` is 0."""
+        return self.hits / self.n if self.n else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Its interval."""
+        return share_interval(self.hits, self.n)
+
+
+class Behaviour(msgspec.Struct, frozen=True):
+    """A judge's habits over some judgments.
+
+    `flips`: of the judgments with two readable verdicts, those where the two differ; `opposite` of them name two
+    different winners, the others say tie in one order. `first_slot`: of all verdicts that name a winner, those that
+    name the answer shown first; without position bias the expected share is a half, as every pair is shown in both
+    orders.
+    """
+
+    flips: Share
+    opposite: int
+    first_slot: Share
+
+
+def share_interval(hits: float, n: float) -> tuple[float, float] | None:
+    """Wilson's 95 % interval of a share: always within 0 and 1; None if `n` is 0."""
+    return wilson(hits, n, normal_quantile(LEVEL)) if n else None
+
+
+def behaviour(battles: Iterable[JudgedBattle]) -> Behaviour:
+    """The habits of the judge over these judgments."""
+    both = differ = opposite = first = decided = 0
+    for battle in battles:
+        first += battle.slots.count(VerdictLabel.A)
+        decided += battle.slots.count(VerdictLabel.A) + battle.slots.count(VerdictLabel.B)
+        for one, other in battle.pairs:
+            if one.readable and other.readable:
+                both += 1
+                differ += one != other
+                opposite += {one, other} == {VerdictLabel.A, VerdictLabel.B}
+    return Behaviour(Share(differ, both), opposite, Share(first, decided))
+
+
+def verdict_counts(battles: Iterable[JudgedBattle]) -> Counter[VerdictLabel]:
+    """How often each verdict was given, failures included, in the order in which they appear."""
+    return Counter(label for battle in battles for label in battle.labels)
+
+
+def disagreements(run: Run) -> list[str]:
+    """A sentence for every number that disagrees with the verdict lines; none if all is well."""
+    lines: list[str] = []
+    for dimension in run.dimensions:
+        battles = run.of_dimension(dimension.name)
+        decisive = sum(battle.winner is not None for battle in battles)
+        if decisive != dimension.n_decisive:
+            lines.append(
+                f"{dimension.name}: elo_results.json counts {dimension.n_decisive} decisive matches, the verdicts "
+                f"{decisive}"
+            )
+        lines += _tallies(dimension, battles) + _board(dimension)
+        for name, line in dimension.elo.items():
+            mean = dimension.traces[name].mean() if name in dimension.traces else None
+            if mean is None or not np.isclose(line.mean, mean, rtol=1e-9, atol=1e-9):
+                lines.append(
+                    f"{dimension.name}: the mean Elo of {name} is {line.mean} in elo_results.json, {mean} in the traces"
+                )
+    return lines
+
+
+def _tallies(dimension: Dimension, battles: Iterable[JudgedBattle]) -> list[str]:
+    """The pair table against the verdicts."""
+    tallies: dict[tuple[str, str], Counter[str]] = {}
+    for battle in battles:
+        if battle.settled:
+            first, second = sorted(battle.entrants)
+            cell = tallies.setdefault((first, second), Counter())
+            cell[battle.winner or "tie"] += 1
+            cell["inconsistent"] += battle.inconsistent and battle.winner is None
+    rows = {(pair.entrant_a, pair.entrant_b): pair for pair in dimension.pairs}
+    lines = []
+    for a, b in sorted(tallies.keys() | rows.keys()):
+        cell, pair = tallies.get((a, b), Counter()), rows.get((a, b))
+        written = (0, 0, 0, 0) if pair is None else (pair.a_wins, pair.b_wins, pair.ties, pair.inconsistent)
+        seen = (cell[a], cell[b], cell["tie"], cell["inconsistent"])
+        if written != seen:
+            lines.append(f"{dimension.name}: {a} against {b} is {written} in pairwise_winrates.csv, {seen} in verdicts")
+    return lines
+
+
+def _board(dimension: Dimension) -> list[str]:
+    """The board's wins, losses and ties against the pair table; a board that left battles out is not compared."""
+    if dimension.board is None or dimension.board.details.get("left_out"):
+        return []
+    totals: dict[str, Counter[str]] = {}
+    for pair in dimension.pairs:
+        for name, won, lost in (
+            (pair.entrant_a, pair.a_wins, pair.b_wins),
+            (pair.entrant_b, pair.b_wins, pair.a_wins),
+        ):
+            totals.setdefault(name, Counter()).update(wins=won, losses=lost, ties=pair.ties)
+    lines = []
+    for entry in dimension.board.ratings:
+        counts = totals.get(entry.model, Counter())
+        seen = [counts["wins"], counts["losses"], counts["ties"]]
+        if [entry.wins, entry.losses, entry.ties] != seen:
+            lines.append(
+                f"{dimension.name}: the board gives {entry.model} {entry.wins:g} wins, {entry.losses:g} losses and "
+                f"{entry.ties:g} ties, the pair table {seen}"
+            )
+    return lines

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from tiltyard.report.run import JudgedBattle, Run, grouped
 
@@ -74,8 +75,7 @@ class SiteMap:
         return f"report/pair-{key[0]}-{key[1]}-{key[2]}.html" if self.split else MAIN
 
 
-@dataclass(frozen=True, slots=True)
-class Here:
+class Here(msgspec.Struct, frozen=True):
     """One page of a report while it is written: makes links from there to anything."""
 
     site_map: SiteMap

@@ -120,8 +120,7 @@ class ReadScoresOptions(ReadingOptions, ScoreOptions):
     ] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Source:
+class _Source(msgspec.Struct, frozen=True, eq=False):
     """Rows of one shape, and what is read from them.
 
     `model` is what the source is called where no column says it; `item` is its place among what was given.
@@ -616,8 +615,7 @@ class _Reading:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _AnswerColumns:
+class _AnswerColumns(msgspec.Struct, frozen=True, eq=False):
     """Answers as arrays: codes of prompt (−1: unknown), model and metric, the score, and whether less is better."""
 
     prompt: Any

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from tiltyard.battles.table import Codes
@@ -12,8 +12,7 @@ from tiltyard.errors import OptionError
 from tiltyard.types import Floats, Ints
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ModelScores:
+class ModelScores(msgspec.Struct, frozen=True, eq=False):
     """The scores of one model.
 
     Parameters:
@@ -35,8 +34,7 @@ class ModelScores:
     high: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoreTable:
+class ScoreTable(msgspec.Struct, frozen=True, eq=False):
     """The scores of one metric.
 
     Parameters:
@@ -60,7 +58,7 @@ class ScoreTable:
     shares: bool
     bounds: tuple[float, float] | None
     sources: tuple[tuple[str, ...], ...]
-    skipped: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = msgspec.field(default_factory=dict)
     has_repeats: bool = False
 
     def __getitem__(self, model: str) -> ModelScores:

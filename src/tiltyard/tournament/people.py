@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +35,7 @@ SPREADSHEET_CODE = ("=", "+", "-", "@", "\t", "\r")
 """How a text begins that spreadsheets take for a formula."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnSheet:
+class DrawnSheet(msgspec.Struct, frozen=True):
     """A sheet that was written: how many matchups of how many were drawn, of which dimension, one of `several`."""
 
     drawn: int
@@ -126,8 +124,7 @@ def _as_csv(rows: list[dict[str, str]]) -> str:
     return text.getvalue()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CalibratedBoard:
+class CalibratedBoard(msgspec.Struct, frozen=True, eq=False):
     """A dimension's board on people's scale, or why there is none."""
 
     board: Leaderboard | None

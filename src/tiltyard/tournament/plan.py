@@ -28,8 +28,7 @@ Answers = Mapping[str, Mapping[str, Response]]
 """Responses by entrant and prompt."""
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptCounts:
+class TranscriptCounts(msgspec.Struct, frozen=True):
     """How many answers are transcripts, and what was cut of them."""
 
     shown: int
@@ -65,8 +64,7 @@ def show_transcripts(
     return shown, TranscriptCounts(len(cuts), sum(cut > 0 for cut in cuts), sum(cuts), limit)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanImages:
+class PlanImages(msgspec.Struct, frozen=True):
     """The images of a run: by prompt, and by entrant and prompt."""
 
     prompts: Mapping[str, tuple[Image, ...]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -141,7 +141,7 @@ def _one_rate(
     ours = on_a | (table.model_b == code)
     result = np.where(on_a, scores(table), 1.0 - scores(table))[ours]
     prompts = table.text_column("question_id").codes[ours]
-    rate = win_rate(result, prompts, level=LEVEL)
+    rate = win_rate(result, prompts)
     won = ours & (table.outcome == np.where(on_a, Outcome.A, Outcome.B))
     tied = ours & (table.outcome == Outcome.TIE)
     return BaselineRate(
@@ -242,8 +242,7 @@ def control_notes(table: BaselineTable) -> list[str]:
 EVEN = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeHabits:
+class JudgeHabits(msgspec.Struct, frozen=True):
     """How a judge behaved in one dimension. Intervals are clustered by prompt."""
 
     flips: Estimate
@@ -408,8 +407,7 @@ class PairTally(msgspec.Struct, frozen=True):
     inconsistent: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DimensionRatings:
+class DimensionRatings(msgspec.Struct, frozen=True, eq=False):
     """The numbers of one dimension. Without a decisive match `elo`, `sweep` and `traces` are empty."""
 
     dimension: str

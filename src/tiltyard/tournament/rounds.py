@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -94,14 +94,13 @@ class RoundsFile(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: dict[str, DimensionRecord]
 
 
-@dataclass(slots=True)
-class DimensionRounds:
+class DimensionRounds(msgspec.Struct):
     """The rounds of one dimension, with the judgments they brought."""
 
     rounds: AdaptiveRounds
     entrants: tuple[str, ...]
     cases: Sequence[Case]
-    stats: JudgingStats = field(default_factory=lambda: JudgingStats(0, 0))
+    stats: JudgingStats = msgspec.field(default_factory=lambda: JudgingStats(0, 0))
 
     def judged_cases(self) -> Sequence[Case]:
         """What was judged, in the order of the full design."""
@@ -144,8 +143,7 @@ OnRound = Callable[[str, DimensionRounds], None]
 """Called after each round with the dimension and how it stands."""
 
 
-@dataclass(frozen=True, slots=True)
-class RoundsResult:
+class RoundsResult(msgspec.Struct, frozen=True):
     """All rounds of a run: what was judged, and how each dimension's rounds went."""
 
     settings: RoundSettings
@@ -429,8 +427,7 @@ def calls_of_budget(plan: RunPlan, asking: AskingSettings, quote: Quote | None) 
     return replace(plan, rounds=replace(rounds, goal=RoundGoal("budget", calls)))
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(msgspec.Struct, frozen=True):
     """What the rounds of a run will probably take: calls, and the share of the full design, over all dimensions."""
 
     low: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,21 +63,20 @@ from tiltyard.tournament.summary import Check, gate
 Notice = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(msgspec.Struct, frozen=True):
     """A finished run: where it is, and its results."""
 
     folder: Path
     standings: dict[str, DimensionRatings]
     judged: JudgingResult
-    checks: list[Check] = field(default_factory=list)
-    calibrated: dict[str, CalibratedBoard] = field(default_factory=dict)
-    studies: dict[str, PanelStudy] = field(default_factory=dict)
+    checks: list[Check] = msgspec.field(default_factory=list)
+    calibrated: dict[str, CalibratedBoard] = msgspec.field(default_factory=dict)
+    studies: dict[str, PanelStudy] = msgspec.field(default_factory=dict)
     """What the judges of a panel agree on, by dimension; empty for a single judge."""
     rounds: RoundsResult | None = None
-    canaries: Mapping[str, Any] = field(default_factory=dict)
+    canaries: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """How the judge did on the canaries, by dimension; empty without any."""
-    scores: RunScores = field(default_factory=lambda: RunScores({}, {}))
+    scores: RunScores = msgspec.field(default_factory=lambda: RunScores({}, {}))
     """The scores of answers, where `judge.task` asks for them."""
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -190,8 +189,8 @@ class DimensionScores(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def warnings(self) -> list[str]:
         """What weakens the means, worst first."""
-        found = [one.use.warning(one.metric) for one in self.metrics]
-        lines = [line for line in found if line is not None]
+        warnings = [one.use.warning(one.metric) for one in self.metrics]
+        lines = [line for line in warnings if line is not None]
         if self.failed:
             lines.append(f"{self.dimension}: {self.failed:,} of {self.answers:,} answers have no readable score")
         if self.people_missing is not msgspec.UNSET:
@@ -237,8 +236,7 @@ class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
     """The verdicts of every judge and repeat."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RunScores:
+class RunScores(msgspec.Struct, frozen=True, eq=False):
     """The scores of a run, with the boards as objects for the terminal."""
 
     dimensions: dict[str, DimensionScores]
@@ -392,12 +390,12 @@ def _people_tables(path: Path, how: Scoring, dimension: str) -> tuple[dict[str, 
     except TiltyardError as error:
         return {}, str(error)
     names = how.metrics(dimension)
-    found = {table.metric: table for table in tables if table.metric in names}
-    if not found and len(tables) == 1 and len(names) == 1:
-        found = {names[0]: tables[0]}
-    if not found:
+    by_metric = {table.metric: table for table in tables if table.metric in names}
+    if not by_metric and len(tables) == 1 and len(names) == 1:
+        by_metric = {names[0]: tables[0]}
+    if not by_metric:
         return {}, f"no metric of it is {' or '.join(names)}. Name them in a column metric."
-    return found, None
+    return by_metric, None
 
 
 def _means(table: ScoreTable, model: str) -> dict[str, float]:

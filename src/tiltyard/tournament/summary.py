@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -129,8 +128,7 @@ def usage_lines(judged: JudgingResult) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True):
     """Judgments, failed verdicts (by name) and missing verdicts."""
 
     judgments: int
@@ -150,8 +148,7 @@ def own_counts(judged: JudgingResult, dimension: str) -> Counts:
     return Counts(stats.cases - len(canaries), +failed, stats.missing - missing)
 
 
-@dataclass(frozen=True, slots=True)
-class FailedQuestion:
+class FailedQuestion(msgspec.Struct, frozen=True):
     """A question that ended without a verdict. `entrant_a` was shown first, unless `position_swap`."""
 
     prompt_id: str
@@ -193,8 +190,7 @@ FEWEST_DECISIVE = 10
 """Below this many decisive matches a dimension cannot order even two entrants."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """One condition of the gate."""
 
     check: str

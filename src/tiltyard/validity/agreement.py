@@ -48,6 +48,10 @@ NO_ESTIMATE = Estimate(None, None, None, 0)
 """What nothing was counted for."""
 
 
+LEVEL = 0.95
+"""The confidence level of all of these."""
+
+
 def wilson(hits: float, n: float, quantile: float) -> tuple[float, float]:
     """Wilson's score interval (1927) for a share of `hits` in `n`, inside 0 and 1; `quantile` is 1.96 for 95 %.
 
@@ -62,7 +66,7 @@ def wilson(hits: float, n: float, quantile: float) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def share(hits: Sequence[bool], clusters: Sequence[Hashable] | None = None, *, level: float = 0.95) -> Estimate:
+def share(hits: Sequence[bool], clusters: Sequence[Hashable] | None = None) -> Estimate:
     """The share of hits with Wilson's interval; with clusters, that of as many independent rows as these are worth.
 
     The worth is n / d, where d ≥ 1 is the variance with clusters over that without (the design effect); the quantile is
@@ -72,7 +76,6 @@ def share(hits: Sequence[bool], clusters: Sequence[Hashable] | None = None, *, l
     Parameters:
         hits: Whether each row is a hit.
         clusters: What rows belong together (a prompt); None where they are independent.
-        level: Confidence level.
     """
     n = len(hits)
     if n == 0:
@@ -80,18 +83,18 @@ def share(hits: Sequence[bool], clusters: Sequence[Hashable] | None = None, *, l
     values = np.asarray(hits, float)
     value = float(values.mean())
     if clusters is None or len(set(clusters)) == n:
-        low, high = wilson(float(values.sum()), n, normal_quantile(level))
+        low, high = wilson(float(values.sum()), n, normal_quantile(LEVEL))
         return Estimate(value, low, high, n)
     sums, sizes = _cluster_sums(values - value, clusters)
     if len(sums) == 1:
         return Estimate(value, 0.0, 1.0, n)
     effective = n / _design_effect(value, sums, sizes)
-    quantile = float(t_quantile(level, np.array(len(sums) - 1.0)))
+    quantile = float(t_quantile(LEVEL, np.array(len(sums) - 1.0)))
     low, high = wilson(value * effective, effective, quantile)
     return Estimate(value, low, high, n)
 
 
-def win_rate(scores: Floats, clusters: NDArray[np.integer], *, level: float = 0.95) -> Estimate:
+def win_rate(scores: Floats, clusters: NDArray[np.integer]) -> Estimate:
     """The mean of results between 0 (lost) and 1 (won), ties a half, with an interval by cluster that stays inside.
 
     Each end is the outer one of two intervals with Student's quantile for one degree of freedom less than there are
@@ -110,7 +113,7 @@ def win_rate(scores: Floats, clusters: NDArray[np.integer], *, level: float = 0.
     groups = len(sizes)
     if groups == 1:
         return Estimate(value, 0.0, 1.0, n)
-    quantile = float(t_quantile(level, np.array(groups - 1.0)))
+    quantile = float(t_quantile(LEVEL, np.array(groups - 1.0)))
     low, high = _wilson_by_cluster(sums, sizes, quantile)
     left_out = (sums - value * sizes) / (1.0 - sizes / n)
     error = math.sqrt(float((left_out**2).sum())) / n
@@ -136,7 +139,7 @@ def _logistic(logit: float) -> float:
     return 1.0 / (1.0 + math.exp(-logit)) if logit > 0 else math.exp(logit) / (1.0 + math.exp(logit))
 
 
-def mean_of(values: Sequence[float], clusters: Sequence[Hashable] | None = None, *, level: float = 0.95) -> Estimate:
+def mean_of(values: Sequence[float], clusters: Sequence[Hashable] | None = None, *, level: float = LEVEL) -> Estimate:
     """The mean of some values with its interval."""
     if not len(values):
         return NO_ESTIMATE
@@ -147,11 +150,7 @@ def mean_of(values: Sequence[float], clusters: Sequence[Hashable] | None = None,
 
 
 def cohen_kappa(
-    first: Sequence[Hashable],
-    second: Sequence[Hashable],
-    clusters: Sequence[Hashable] | None = None,
-    *,
-    level: float = 0.95,
+    first: Sequence[Hashable], second: Sequence[Hashable], clusters: Sequence[Hashable] | None = None
 ) -> Estimate:
     """Cohen's kappa: agreement beyond what two raters with these habits would reach by chance (1960).
 
@@ -161,7 +160,6 @@ def cohen_kappa(
         first: What the first rater said of each row.
         second: What the second said.
         clusters: What rows belong together (a prompt); None where they are independent.
-        level: Confidence level.
     """
     n = len(first)
     words = {word: place for place, word in enumerate(dict.fromkeys([*first, *second]))}
@@ -175,12 +173,12 @@ def cohen_kappa(
     influence = ((a == b) - observed) / (1 - expected) - (1 - observed) / (1 - expected) ** 2 * (
         column[a] + row[b] - 2 * expected
     )
-    half = _half_width(influence, clusters, level)
+    half = _half_width(influence, clusters, LEVEL)
     if half is None:
         return Estimate(value, None, None, n)
     low = value - half
     if observed == 1.0:  # no disagreement was seen: how much there may be is what the share of agreement says
-        least = share([True] * n, clusters, level=level).low or 0.0
+        least = share([True] * n, clusters).low or 0.0
         low = 1 - (1 - least) / (1 - expected)
     return Estimate(value, max(-1.0, low), min(1.0, value + half), n)
 

@@ -77,7 +77,7 @@ def _before(model_a: Ints, model_b: Ints, after: Floats, start: float) -> Floats
     return before.reshape(-1, 2)
 
 
-def calibration(predicted: Floats, score: Floats, *, bins: int = BINS, level: float = 0.95) -> CalibrationCurve:
+def calibration(predicted: Floats, score: Floats) -> CalibrationCurve:
     """Predicted against observed mean scores by equal bins of the prediction, empty bins left out.
 
     Pass both from the same side; to look at one model, from its side.
@@ -85,13 +85,11 @@ def calibration(predicted: Floats, score: Floats, *, bins: int = BINS, level: fl
     Parameters:
         predicted: What was expected before each vote.
         score: What came of it: 1, 0 or ½.
-        bins: How many equal bins of the prediction.
-        level: Confidence level.
     """
     if not len(predicted):
         return CalibrationCurve((), 0, None, None)
-    code = np.minimum((predicted * bins).astype(np.int64), bins - 1)
-    quantile = normal_quantile(level)
+    code = np.minimum((predicted * BINS).astype(np.int64), BINS - 1)
+    quantile = normal_quantile(0.95)
     rows = []
     for number in np.unique(code).tolist():
         inside = code == number
@@ -100,8 +98,8 @@ def calibration(predicted: Floats, score: Floats, *, bins: int = BINS, level: fl
         low, high = wilson(observed * n, n, quantile)
         rows.append(
             CalibrationBin(
-                number / bins,
-                (number + 1) / bins,
+                number / BINS,
+                (number + 1) / BINS,
                 n,
                 float(predicted[inside].mean()),
                 observed,

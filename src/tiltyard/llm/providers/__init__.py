@@ -94,15 +94,15 @@ def _hook(name: ModelName) -> ProviderHook:
     """What makes the provider of a model: built in, or registered by another package."""
     if name.provider in _HOOKS:
         return _HOOKS[name.provider]
-    found = registered().get(name.provider)
-    if found is None:
+    plug_in = registered().get(name.provider)
+    if plug_in is None:
         askable = ", ".join(f"{one}/…" for one in (*_CLASSES, *PRESETS))
         raise OptionError(f"{name} is not a model that can be asked. Give {askable} or scripted/….")
     try:
-        hook: ProviderHook = found.load()
+        hook: ProviderHook = plug_in.load()
     except Exception as error:
         raise OptionError(
-            f"{name}: the provider that {found.value} registers cannot be loaded: {type(error).__name__}: {error}."
+            f"{name}: the provider that {plug_in.value} registers cannot be loaded: {type(error).__name__}: {error}."
         ) from None
     return hook
 

@@ -8,7 +8,6 @@ import re
 import unicodedata
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -44,8 +43,7 @@ def decode(data: bytes) -> Any:
     raise NotJSON
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableLine:
+class UnreadableLine(msgspec.Struct, frozen=True):
     """A line of a file of results that is not JSON, or too long: its number, its beginning, and what is wrong."""
 
     number: int
@@ -76,9 +74,7 @@ async def replies(
                 yield a_text(entry.get(id_field)) or "", read(entry)
 
 
-async def decode_lines(
-    chunks: AsyncIterator[bytes], longest: int = LONGEST_LINE
-) -> AsyncGenerator[Any | UnreadableLine, None]:
+async def decode_lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Any | UnreadableLine, None]:
     """The values of JSON Lines, as their bytes arrive, or an `UnreadableLine`; blank lines are skipped."""
     number, size = 1, 0
     begun: list[bytes] = []
@@ -86,21 +82,21 @@ async def decode_lines(
         for place, piece in enumerate(chunk.split(b"\n")):
             if place:
                 line = b"".join(begun)
-                if line.strip() or size > longest:
-                    yield _decoded(number, line, size, longest)
+                if line.strip() or size > LONGEST_LINE:
+                    yield _decoded(number, line, size)
                 number, size, begun = number + 1, 0, []
             size += len(piece)
             begun.append(piece)
-            if size > longest:
+            if size > LONGEST_LINE:
                 begun = [b"".join(begun)[:_BEGINNING]]
     line = b"".join(begun)
-    if line.strip() or size > longest:
-        yield _decoded(number, line, size, longest)
+    if line.strip() or size > LONGEST_LINE:
+        yield _decoded(number, line, size)
 
 
-def _decoded(number: int, line: bytes, size: int, longest: int) -> Any | UnreadableLine:
-    if size > longest:
-        return UnreadableLine(number, line, f"has {size:,} bytes, more than the {longest:,} that a reply may have")
+def _decoded(number: int, line: bytes, size: int) -> Any | UnreadableLine:
+    if size > LONGEST_LINE:
+        return UnreadableLine(number, line, f"has {size:,} bytes, more than the {LONGEST_LINE:,} that a reply may have")
     try:
         return decode(line)
     except NotJSON:

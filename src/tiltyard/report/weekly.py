@@ -1,24 +1,31 @@
-"""The weekly report as HTML: its sections for any page that frames them, and one self-contained file.
-
-The file has no script and loads nothing; it works in light and dark, and in print.
-"""
+"""The report of an arena's week as pages: for the site, for a file, and for a folder of all weeks."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tiltyard.arena.board import BoardRow
-from tiltyard.arena.weekly import WeeklyReport
+from tiltyard.arena.following.evidence import study_of
+from tiltyard.arena.following.replay import period_of_log
+from tiltyard.arena.store import Store
+from tiltyard.arena.store.reading import events_in_order
+from tiltyard.arena.store.weeks import KeptWeek, Week, WeekTexts, keep_week, kept_weeks, week_texts, weeks_with_votes
+from tiltyard.arena.weekly import WeeklyReport, weekly_report
+from tiltyard.files import write_text
 from tiltyard.pages import escaping
 from tiltyard.pages.escaping import Html
-from tiltyard.pages.html import package_text, page, render
+from tiltyard.pages.html import environment, package_text, page
 from tiltyard.pages.svg import MARGIN, WIDTH, Scale, path, picture, words
-from tiltyard.report.weekly import text
+from tiltyard.report import weekly_text as text
+from tiltyard.report.weekly_text import weekly_json, weekly_markdown
 from tiltyard.validity.churn import Known, top_order
 
 ROW, CHART_WIDTH, NAME_ROOM, RANK_ROOM = 26, 900, 190, 34
@@ -38,7 +45,7 @@ def no_address(*_models: str) -> str:
 
 def style() -> str:
     """The style sheet of weekly reports."""
-    return package_text("tiltyard.report", "style.css") + package_text("tiltyard.report", "weekly/style.css")
+    return package_text("tiltyard.report", "style.css") + package_text("tiltyard.report", "weekly.css")
 
 
 def weekly_page(report: WeeklyReport, title: str = "Validity report") -> str:
@@ -48,7 +55,8 @@ def weekly_page(report: WeeklyReport, title: str = "Validity report") -> str:
 
 def kept_sections(report: WeeklyReport, names: Mapping[str, str]) -> str:
     """The sentence about its status, the week in figures and every section, for the site to keep and to frame."""
-    return render("report/week_sections.html", **week_view(report, names))
+    parts: Any = environment().get_template("report/week_parts.html").make_module(week_view(report, names))
+    return str(parts.whole())
 
 
 def week_view(
@@ -190,3 +198,71 @@ def _rank_label(model: str, line: Sequence[int | None], step: float, n_looks: in
     x = RANK_ROOM + (n_looks - 1) * step + 12
     left = "" if first is None else words(RANK_ROOM - 12, ROW * first + 4, str(first), anchor="end")
     return f"<g>{left}{words(f'{x:.1f}', ROW * place + 4, f'{place}  {model}', class_='name')}</g>"
+
+
+def keep_finished_weeks(store: Store, now: int | None = None, *, again: bool = False) -> list[str]:
+    """Write the report of every finished week that has none yet; the weeks that were written, oldest first.
+
+    Parameters:
+        store: The arena.
+        now: The time (microseconds); None: that of this computer.
+        again: Whether to write the others again too, such as after an upgrade.
+    """
+    now = int(time.time() * 1e6) if now is None else now
+    there = set() if again else {kept.week for kept in kept_weeks(store)}
+    written = []
+    for week in weeks_with_votes(store, now):
+        if week.name not in there:
+            report, seq = report_of(store, week)
+            facts = KeptWeek(
+                week=week.name,
+                since=week.since,
+                until=week.until,
+                seq=seq,
+                phase=report.board.phase,
+                status=report.board.publication.status,
+                votes=report.votes,
+                written_at=now,
+            )
+            texts = WeekTexts(
+                page=weekly_page(report, f"Validity report {week.name}"),
+                sections=kept_sections(report, {row.model: row.display_name for row in report.board.rows}),
+                markdown=weekly_markdown(report),
+                report=weekly_json(report),
+            )
+            keep_week(store, facts, texts, again=again)
+            written.append(week.name)
+    return written
+
+
+def report_of(store: Store, week: Week) -> tuple[WeeklyReport, int]:
+    """The report of a week from the log as it was at its end, and the number of its last event."""
+    # Events of several servers are nearly in clock order: the log of a week ends with the first event after it.
+    events = takewhile(lambda event: event.at < week.until, events_in_order(store))
+    state, period = period_of_log(events, week.since)
+    study, _ = study_of(state, period.votes)
+    return weekly_report(state, period, study), state.seq
+
+
+def write_folder(store: Store, folder: Path) -> int:
+    """Copy every kept report to a folder, as page, Markdown and JSON, with a page that lists them; how many are new.
+
+    Files that are there with the same text are left alone.
+    """
+    weeks = kept_weeks(store)
+    new = 0
+    for kept in weeks:
+        texts = week_texts(store, kept.week)
+        assert texts is not None
+        forms = ((texts.page, "html"), (texts.markdown, "md"), (texts.report, "json"))
+        new += sum([_write(folder / f"{kept.week}.{suffix}", text) for text, suffix in forms]) > 0
+    index = page("report/weeks.html", title="Validity reports", style=style(), weeks=weeks)
+    _write(folder / "index.html", index)
+    return new
+
+
+def _write(path: Path, text: str) -> bool:
+    if path.is_file() and path.read_bytes() == text.encode():
+        return False
+    write_text(path, text)
+    return True

@@ -1,1 +1,0 @@
-"""The weekly validity report of an arena, as a page, as Markdown and as JSON."""
