@@ -75,6 +75,30 @@ def test_yes_and_no_in_any_spelling_are_one_and_zero_and_blanks_are_no_score(wri
     assert only(file).bounds == (0.0, 1.0)
 
 
+def test_names_are_read_alike_from_json_lines_and_csv_and_prompts_stand_in_order_of_appearance(write: Any) -> None:
+    cells = [(" m1 ", "7.00", 1, "de "), ("m1", " x", 0, None), ("m1", "10.50", 1, "en"), ("m2", "7", 1, " at")]
+    keys = ("model", "id", "score", "category")
+    lines = write("all.jsonl", *(json.dumps(dict(zip(keys, cell, strict=True))) for cell in cells))
+    csv = write(
+        "all.csv", ",".join(keys), *(",".join("" if one is None else str(one) for one in cell) for cell in cells)
+    )
+    for file in (lines, csv):
+        table = only(file)
+        assert means(table) == {"m1": {"7": 1.0, "x": 0.0, "10.50": 1.0}, "m2": {"7": 1.0}}
+        assert table.prompts == ("7", "x", "10.50")
+        assert table.columns["category"].texts() == ["at", None, "en"]  # of several, the first in the alphabet
+        assert only(file, where="score = 1").prompts == ("7", "10.50")
+
+
+def test_a_bad_row_is_counted_within_its_own_file_and_the_first_file_is_told_first(write: Any) -> None:
+    new, old = write("v2.csv", "id,score", "1,1", "2,1", "3,bad"), write("v1.csv", "id,score", "1,?", ",1", "3,0")
+    with pytest.raises(ScoreError, match=r"v2\.csv:4: not a score: score is 'bad'"):
+        read_scores([new, old])
+    table = only([new, old], on_bad="skip")
+    assert table.skipped == {"not a score": 2, "no prompt": 1}
+    assert means(table) == {"v1": {"3": 0.0}, "v2": {"1": 1.0, "2": 1.0}}
+
+
 def test_rows_that_repeat_are_repeats(write: Any) -> None:
     one = only(write("v.csv", "id,score", "1,2", "1,4", "1,6", "2,1"))["v"]
     assert (one.mean.tolist(), one.count.tolist()) == ([4.0, 1.0], [3, 1])

@@ -274,9 +274,9 @@ def kept_by_where(lines: list[RawRow], layout: Layout) -> set[int]:
             f"read_json({literal(str(path))}, format = 'newline_delimited', records = true, "
             f"columns = {{{literal(ROW)}: 'INTEGER', {declared}}})"
         )
-        source = filtered(
-            sql, msgspec.structs.replace(layout, header=msgspec.structs.replace(layout.header, cells="json")), extra=ROW
-        )
+        as_json = msgspec.structs.replace(layout.header, cells="json")
+        written = msgspec.structs.replace(layout, header=as_json, plain=frozenset())
+        source = filtered(sql, written, extra=ROW)
         try:
             kept = connection.execute(f'SELECT "{ROW}" FROM {source}').fetchall()
         except duckdb.Error as error:

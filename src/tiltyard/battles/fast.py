@@ -11,7 +11,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,10 +145,18 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def file_rows(parts: Sequence[Part], header: Header, columns: Iterable[str], *, longest: int = LINE_BYTES) -> str:
+def file_rows(
+    parts: Sequence[Part],
+    header: Header,
+    columns: Iterable[str],
+    *,
+    plain: Collection[str] = (),
+    longest: int = LINE_BYTES,
+) -> str:
     """What comes after FROM for the rows of files of one kind, with only these columns where the kind allows it.
 
-    `longest` is how many bytes a line may have; the reader's buffers grow with it.
+    Columns of JSON are JSON, except `plain` ones, which are text. `longest` is how many bytes a line may have; the
+    reader's buffers grow with it.
     """
     files = "[" + ", ".join(literal(no_glob(part.path)) for part in parts) + "]"
     kind, packed = parts[0].kind, "gzip" if parts[0].zipped else "none"
@@ -156,7 +164,8 @@ def file_rows(parts: Sequence[Part], header: Header, columns: Iterable[str], *, 
         return f"read_parquet({files}, union_by_name = true)"
     if kind.is_json:
         layout = "newline_delimited" if kind is FileKind.JSONL else "array"
-        declared = ", ".join(f"{literal(name)}: 'JSON'" for name in dict.fromkeys(columns))
+        types = {name: "VARCHAR" if name in plain else "JSON" for name in columns}
+        declared = ", ".join(f"{literal(name)}: '{sql_type}'" for name, sql_type in types.items())
         return (
             f"read_json({files}, format = '{layout}', records = true, columns = {{{declared}}}, "
             f"compression = '{packed}', maximum_object_size = {8 * longest})"
@@ -188,7 +197,8 @@ def filtered(rows: str, layout: Layout, extra: str | None = None) -> str:
         columns += [f"{identifier(name)} AS {identifier(RAW + name)}" for name in sorted(unseen) if not extra]
         for name in header.top_names:
             column, quoted = header.columns[name], identifier(name)
-            plain = f"{quoted} ->> '$'" if header.cells == "json" and column.holds != "nested" else quoted
+            is_json = header.cells == "json" and name not in layout.plain
+            plain = f"{quoted} ->> '$'" if is_json and column.holds != "nested" else quoted
             sql_type = {"number": "DOUBLE", "flag": "BOOLEAN"}.get(column.holds)
             typed = f"CAST(({plain}) AS {sql_type})" if sql_type else f"({plain})"
             columns += [f"{quoted} AS {identifier(RAW + name)}", f"{typed} AS {quoted}"]
@@ -241,7 +251,7 @@ def cell_sql(raw: RawColumn, layout: Layout) -> str:
 def cells_of(raw: RawColumn, layout: Layout) -> str:
     """How the values of a column are written: `json`, `text` or `typed`."""
     if layout.header.cells != "typed":
-        return layout.header.cells
+        return "text" if raw.top in layout.plain else layout.header.cells
     if raw.inner is not None or raw.sql_type == "JSON":
         return "json"
     kind = (raw.sql_type or "").upper()

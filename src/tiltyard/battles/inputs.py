@@ -315,13 +315,21 @@ def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "te
     The first of a list of plain values is `outer.0`.
     """
     seen: dict[tuple[str, str | int | None], CellType | None] = {}
+    shapes: set[tuple[object, ...]] = set()
     for row in rows:
+        shape = (*row, *map(type, row.values()))
+        if shape in shapes:  # most rows are like the one before
+            continue
+        nested = [(key, value) for key, value in row.items() if isinstance(value, dict | list)]
+        if not nested:
+            shapes.add(shape)
         for key, value in row.items():
             seen[key, None] = _wider(seen.get((key, None)), _holds(value))
+        for key, value in nested:
             if isinstance(value, dict):
                 for inner, value_inside in value.items():
                     seen[key, inner] = _wider(seen.get((key, inner)), _holds(value_inside))
-            elif isinstance(value, list) and value and _holds(value[0]) != "nested":
+            elif value and _holds(value[0]) != "nested":
                 seen[key, 0] = _wider(seen.get((key, 0)), _holds(value[0]))
     columns: dict[str, RawColumn] = {}
     for (key, inside), holds in sorted(seen.items(), key=lambda item: item[0][1] is not None):

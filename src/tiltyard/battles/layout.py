@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -70,7 +70,10 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """Everything that decides how rows become battles; the same for the fast and for the careful reader."""
+    """Everything that decides how rows become battles; the same for the fast and for the careful reader.
+
+    `plain` are columns of JSON of which only the text counts: DuckDB then need not keep them as JSON.
+    """
 
     format: Format
     header: Header
@@ -79,6 +82,7 @@ class Layout(msgspec.Struct, frozen=True):
     where: str | None = None
     counted: bool = False
     name: str = "the battles"
+    plain: frozenset[str] = frozenset()
 
     @property
     def labels(self) -> tuple[Field, ...]:
@@ -140,19 +144,29 @@ def make_layout(header: Header, options: ReadBattlesOptions, where: str, spellin
     """
     spelling = choose_format(header, options, where) if spelling is None else spelling
     names = list(dict.fromkeys((*CORE, *_wanted(header, spelling, options, where))))
-    fields = [_field(name, header, spelling, options) for name in names]
+    found = (_field(name, header, spelling, options) for name in names)
+    fields = tuple(field for field in found if field is not None)
     decider = spelling.default_source
     if options.default_source is not None:
         decider = Source.from_label(options.default_source)
     return Layout(
         format=spelling,
         header=header,
-        fields=tuple(field for field in fields if field is not None),
+        fields=fields,
         default_source=decider,
         where=options.where or None,
         counted=options.counted,
         name=where,
+        plain=plain_columns(header, [field.raw for field in fields if not field.hashed]),
     )
+
+
+def plain_columns(header: Header, kept: Iterable[RawColumn] = ()) -> frozenset[str]:
+    """The columns of JSON rows that may be read as text: none that is nested, or is to be `kept` as it is."""
+    if header.cells != "json":
+        return frozenset()
+    tops = {column.top for column in header.columns.values() if column.inner is None and column.holds != "nested"}
+    return frozenset(tops - {column.top for column in kept})
 
 
 def present_columns(header: Header, spelling: Format) -> tuple[str, ...]:

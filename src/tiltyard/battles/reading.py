@@ -202,8 +202,8 @@ class RowSource(msgspec.Struct, frozen=True, eq=False):
             columns = [field.raw.top for field in self.layout.fields]
             if every_column or self.layout.where is not None:
                 columns += self.layout.header.top_names
-            longest = LONG_LINE_BYTES if large_limits else LINE_BYTES
-            yield connection, file_rows(self.parts, self.layout.header, columns, longest=longest)
+            longest, plain = LONG_LINE_BYTES if large_limits else LINE_BYTES, self.layout.plain
+            yield connection, file_rows(self.parts, self.layout.header, columns, plain=plain, longest=longest)
 
 
 def find_sources(data: Any, options: ReadBattlesOptions) -> list[RowSource]:

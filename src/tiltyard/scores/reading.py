@@ -63,7 +63,7 @@ from tiltyard.battles.inputs import (
     json_object,
     suffix_kind,
 )
-from tiltyard.battles.layout import Layout
+from tiltyard.battles.layout import Layout, plain_columns
 from tiltyard.battles.log_readers import log_reader, read_runs, tool_of
 from tiltyard.battles.reading import described, frame_rows, parquet_header
 from tiltyard.battles.table import MISSING, BattleTable, Codes
@@ -382,6 +382,19 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else str(value)
 
 
+class _Block(msgspec.Struct, frozen=True, eq=False):
+    """The rows of one source with one of its columns of scores, and the columns that name prompts and models.
+
+    `names` are the model and the metric of all of them, where no column says it.
+    """
+
+    source: _Source
+    score: RawColumn
+    prompt: RawColumn | None
+    model: RawColumn | None
+    names: Mapping[str, str]
+
+
 class _Reading:
     """One connection that stages the answers of every source, and makes tables of them."""
 
@@ -389,23 +402,24 @@ class _Reading:
         self.connection, self.sources, self.options = connection, sources, options
         self.mapped = _mapped(options.map)
         self.columns = list(dict.fromkeys(options.columns))
+        self.blocks: list[_Block] = []
         self.skipped: dict[str, int] = {}
 
     def tables(self) -> list[ScoreTable]:
         """A table for each metric, in the order in which they were asked for."""
         self._choose_columns()
-        kept = ", ".join(f"{identifier(f'of {name}')} VARCHAR" for name in self.columns)
+        kept = "".join(f", {identifier(f'of {name}')} VARCHAR" for name in self.columns)
         self.connection.execute(
-            "CREATE TEMP TABLE answers (item INTEGER, model VARCHAR, metric VARCHAR, prompt VARCHAR, score DOUBLE, "
-            f"down BOOLEAN, number BIGINT{', ' if kept else ''}{kept})"
+            "CREATE TEMP TABLE answers (block INTEGER, prompt VARCHAR, score DOUBLE, down BOOLEAN, model VARCHAR, "
+            f"metric VARCHAR{kept})"
         )
         for source in self.sources:
             self._stage(source)
-        self._tell_files_apart()
-        metrics = [
-            str(row[0]) for row in self._rows("SELECT metric, min(number) FROM answers GROUP BY 1 ORDER BY 2, 1")
-        ]
-        wanted = self.options.score
+        answers = self._tell_files_apart(self._checked(self._fetched()))
+        labels, first = answers.labels["metric"], {}
+        for code in _there(answers.codes["metric"]).tolist():
+            first[labels[code]] = int(answers.numbers(answers.codes["metric"] == code).min())
+        metrics, wanted = sorted(first, key=lambda name: (first[name], name)), self.options.score
         if wanted and any(
             source.find(METRIC_COLUMNS, self.mapped.get("metric")) is not None for source in self.sources
         ):
@@ -417,7 +431,7 @@ class _Reading:
             raise ScoreError(
                 f"{self.sources[0].name} holds no score. Check the file, or the condition (", OptionValue("where"), ")."
             )
-        return self._tables(metrics)
+        return self._tables(answers, metrics)
 
     def _choose_columns(self) -> None:
         known = [name for name in CATEGORY_COLUMNS if all(name in source.header for source in self.sources)]
@@ -425,9 +439,6 @@ class _Reading:
         for source in self.sources:
             for name in self.options.columns:
                 source.find((), name)
-
-    def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        return self.connection.execute(query).fetchall()
 
     def _score_columns(self, source: _Source) -> list[RawColumn]:
         by_metric = source.find(METRIC_COLUMNS, self.mapped.get("metric"))
@@ -448,64 +459,111 @@ class _Reading:
         """Put the answers of one source into the table of all."""
         import duckdb
 
-        layout = Layout(NOT_BATTLES, source.header, (), None, where=self.options.where or None, name=source.name)
-        check_condition(layout)
         scores = self._score_columns(source)
         prompt = source.find(ID_COLUMNS, self.mapped.get("question_id"))
         model = source.find(MODEL_COLUMNS, self.mapped.get("model"))
         metric = source.find(METRIC_COLUMNS, self.mapped.get("metric"))
+        more = [source.header.columns.get(name) for name in self.columns]
+        read = [column for column in (*scores, prompt, model, metric, *more) if column is not None]
+        layout = Layout(
+            NOT_BATTLES,
+            source.header,
+            (),
+            None,
+            where=self.options.where or None,
+            name=source.name,
+            plain=plain_columns(source.header, [column for column in read if column.inner is not None]),
+        )
+        check_condition(layout)
         if source.frame is not None:
             rows = frame_rows(self.connection, source.frame)
         else:
             assert source.part is not None
-            rows = file_rows([source.part], source.header, source.header.top_names, longest=LONG_LINE_BYTES)
+            columns = source.header.top_names if layout.where else [column.top for column in read]
+            if LOWER in source.header:
+                columns = [*columns, LOWER]
+            rows = file_rows([source.part], source.header, columns, plain=layout.plain, longest=LONG_LINE_BYTES)
         try:
             check_where(self.connection, rows, layout)
             for column in scores:
-                own = {
-                    "model": literal(source.model) if model is None else _id_sql(model, layout),
-                    "metric": literal(column.name) if metric is None else f"coalesce({_id_sql(metric, layout)}, '')",
-                    "prompt": "NULL" if prompt is None else _id_sql(prompt, layout),
-                    "score": _score_sql(column, layout),
-                    "down": "false",
-                }
-                if LOWER in source.header:
-                    own["down"] = f"{_text_sql(source.header.columns[LOWER], layout)} = 'true'"
-                more = [
-                    _id_sql(source.header.columns[name], layout) if name in source.header else "NULL"
-                    for name in self.columns
+                texts = {"model": model, "metric": metric, **dict(zip(self.columns, more, strict=True))}
+                values = [
+                    str(len(self.blocks)),
+                    "NULL" if prompt is None else _id_sql(prompt, layout),
+                    _score_sql(column, layout),
+                    f"{_text_sql(source.header.columns[LOWER], layout)} = 'true'"
+                    if LOWER in source.header
+                    else "false",
+                    *("NULL" if one is None else _text_sql(one, layout) for one in texts.values()),
                 ]
-                values = ", ".join(
-                    [f"{sql} AS {name}" for name, sql in own.items()]
-                    + ["row_number() OVER () AS number"]
-                    + [f"{sql} AS {identifier(f'of {name}')}" for name, sql in zip(self.columns, more, strict=True)]
-                )
-                self.connection.execute(
-                    f"INSERT INTO answers SELECT {source.item}, * FROM (SELECT {values} FROM {filtered(rows, layout)})"
-                )
-                self._check(source, column, prompt, model)
+                self.connection.execute(f"INSERT INTO answers SELECT {', '.join(values)} FROM {filtered(rows, layout)}")
+                names = {"model": source.model} if model is None else {}
+                names |= {"metric": column.name} if metric is None else {}
+                self.blocks.append(_Block(source, column, prompt, model, names))
         except duckdb.Error as error:
             first = str(error).strip().splitlines()[0].rstrip(".").removeprefix("Invalid Input Error: ")
             raise ScoreError(f"{source.name} cannot be read: {first}. Check what wrote it.") from None
 
-    def _check(self, source: _Source, column: RawColumn, prompt: RawColumn | None, model: RawColumn | None) -> None:
-        """Stop at the first bad row of a source, or take bad rows out and count them."""
-        rules = {BAD_SCORE: "isinf(score)"}
-        if prompt is not None:
-            rules[NO_PROMPT] = "prompt IS NULL"
-        if model is not None:
-            rules[NO_MODEL] = "model IS NULL"
-        for reason, broken in rules.items():
-            rule = f"item = {source.item} AND {broken}"
-            bad = self._rows(f"SELECT min(number), count(*) FROM answers WHERE {rule}")
-            first, count = bad[0]
-            if not count:
+    def _fetched(self) -> _Answers:
+        """The staged answers as arrays: a text that many rows share is a code, that of a prompt its hash."""
+        outputs = ["block", "CASE WHEN prompt IS NULL THEN 0 ELSE hash(prompt) END AS prompt", "score", "down"]
+        texts: dict[str, list[str]] = {}
+        for name in ("model", "metric", *(f"of {name}" for name in self.columns)):
+            column, kind = identifier(name), identifier(f"texts of {name}")
+            if all(name in block.names for block in self.blocks):
                 continue
-            if self.options.on_bad == "error":
-                cell = {BAD_SCORE: column, NO_PROMPT: prompt or column, NO_MODEL: model or column}[reason]
-                raise self._bad_row(source, int(first), reason, cell)
-            self.skipped[reason] = self.skipped.get(reason, 0) + int(count)
-            self.connection.execute(f"DELETE FROM answers WHERE {rule}")
+            distinct = f"SELECT DISTINCT {column} FROM answers WHERE {column} IS NOT NULL"
+            self.connection.execute(f"CREATE TEMP TYPE {kind} AS ENUM ({distinct})")
+            (texts[name],) = self.connection.execute(f"SELECT enum_range(CAST(NULL AS {kind}))").fetchone() or ([],)
+            outputs.append(f"coalesce(enum_code(CAST({column} AS {kind})), {len(texts[name])}) AS {column}")
+        fetched = self.connection.execute(f"SELECT {', '.join(outputs)} FROM answers").fetchnumpy()
+        block = np.asarray(fetched["block"])
+        codes, labels = {}, {}
+        for name in ("model", "metric", *(f"of {name}" for name in self.columns)):
+            own = [block.names.get(name, "" if name == "metric" else None) for block in self.blocks]
+            read = [_whole(text.strip()) or None for text in texts.get(name, ())]
+            labels[name] = tuple(sorted({text for text in (*read, *own) if text is not None}))
+            place = {text: code for code, text in enumerate(labels[name])} | {None: MISSING}
+            default = np.array([place[text] for text in own], dtype=np.int32)
+            if name not in texts:
+                codes[name] = default[block]
+                continue
+            codes[name] = np.array([place[text] for text in (*read, None)], dtype=np.int32)[np.asarray(fetched[name])]
+            if (default != MISSING).any():
+                codes[name] = np.where(codes[name] == MISSING, default[block], codes[name])
+        return _Answers(
+            row=np.arange(len(block)),
+            block=block,
+            prompt=np.asarray(fetched["prompt"]),
+            score=np.ma.filled(fetched["score"].astype(np.float64, copy=False), np.nan),
+            down=np.ma.filled(fetched["down"], False),
+            codes=codes,
+            labels=labels,
+            starts=np.searchsorted(block, np.arange(len(self.blocks))),
+        )
+
+    def _checked(self, answers: _Answers) -> _Answers:
+        """The answers without bad rows, which are counted; or an error at the first of them."""
+        bad = np.isinf(answers.score), answers.prompt == 0, answers.codes["model"] == MISSING
+        if not any(rule.any() for rule in bad):
+            return answers
+        for place, block in enumerate(self.blocks):
+            cells = {BAD_SCORE: block.score, NO_PROMPT: block.prompt, NO_MODEL: block.model}
+            kept = answers.block == place
+            for (reason, column), rule in zip(cells.items(), bad, strict=True):
+                rows = np.flatnonzero(kept & rule)
+                if column is None or not len(rows):
+                    continue
+                if self.options.on_bad == "error":
+                    raise self._bad_row(block.source, int(answers.numbers(rows).min()), reason, column)
+                self.skipped[reason] = self.skipped.get(reason, 0) + len(rows)
+                kept[rows] = False
+        return answers.only(
+            ~(bad[0] | (bad[1] & self._has("prompt")[answers.block]) | (bad[2] & self._has("model")[answers.block]))
+        )
+
+    def _has(self, column: str) -> Any:
+        return np.array([getattr(block, column) is not None for block in self.blocks])
 
     def _bad_row(self, source: _Source, number: int, reason: str, column: RawColumn) -> ScoreError:
         where, value = f"{source.name}, row {number}", ""
@@ -522,74 +580,74 @@ class _Reading:
             " leaves such rows out.",
         )
 
-    def _tell_files_apart(self) -> None:
+    def _tell_files_apart(self, answers: _Answers) -> _Answers:
         """Give one model in two files two names, where the files share prompts: v1/scores.csv and v2/scores.csv."""
-        shared = self._rows(
-            "SELECT 1 FROM (SELECT DISTINCT item, model FROM answers) GROUP BY model HAVING count(*) > 1"
-        )
-        twice = shared and self._rows(
-            "SELECT model FROM (SELECT DISTINCT item, model, metric, prompt FROM answers) WHERE prompt IS NOT NULL "
-            "GROUP BY model, metric, prompt HAVING count(*) > 1 LIMIT 1"
-        )
         parts = [source.part for source in self.sources if source.part is not None]
-        if not twice or len({source.item for source in self.sources}) < 2 or len(parts) < len(self.sources):
-            return
-        names = _short_names(parts)
-        for source in self.sources:
-            assert source.part is not None
-            name = literal(names[source.part.name])
-            self.connection.execute(f"UPDATE answers SET model = {name} WHERE item = {source.item}")
-
-    def _tables(self, metrics: Sequence[str]) -> list[ScoreTable]:
-        """A table for each metric. Texts of prompts become numbers once; everything after that is arrays."""
-        columns = "".join(f", min({identifier(f'of {name}')}) AS {identifier(f'of {name}')}" for name in self.columns)
-        self.connection.execute(
-            "CREATE TEMP TABLE prompts AS SELECT CAST(row_number() OVER (ORDER BY first, prompt) - 1 AS INTEGER) AS "
-            f"code, * FROM (SELECT prompt, min(number) AS first{columns} FROM answers WHERE prompt IS NOT NULL "
-            "GROUP BY prompt)"
-        )
-        prompts = self.connection.execute("SELECT * EXCLUDE (code, first) FROM prompts ORDER BY code").fetchnumpy()
-        models = [str(row[0]) for row in self._rows("SELECT DISTINCT model FROM answers ORDER BY model")]
-        for name, values in (("model", models), ("metric", metrics)):
-            self.connection.execute(f"CREATE TEMP TABLE {name}_codes ({name} VARCHAR, {name}_code INTEGER)")
-            self.connection.executemany(
-                f"INSERT INTO {name}_codes VALUES (?, ?)", [[v, n] for n, v in enumerate(values)]
-            )
-        rows = self.connection.execute(
-            "SELECT coalesce(code, -1) AS code, model_code, metric_code, score, down FROM answers JOIN model_codes "
-            "USING (model) JOIN metric_codes USING (metric) LEFT JOIN prompts USING (prompt)"
-        ).fetchnumpy()
-        found = _AnswerColumns(
-            np.ma.filled(rows["code"], -1),
-            np.ma.filled(rows["model_code"], -1),
-            np.ma.filled(rows["metric_code"], -1),
-            np.ma.filled(rows["score"].astype(float), np.nan),
-            np.ma.filled(rows["down"], False),
-        )
-        files: dict[int, list[str]] = {item: [] for item in sorted({source.item for source in self.sources})}
-        for item, model in self._rows("SELECT DISTINCT item, model FROM answers WHERE model IS NOT NULL ORDER BY 1, 2"):
-            files[item].append(str(model))
-        listed_models = tuple(tuple(some) for some in files.values())
-        return [
-            self._table(metric, models, prompts, found.only(found.metric == place), listed_models)
-            for place, metric in enumerate(metrics)
+        if len({source.item for source in self.sources}) < 2 or len(parts) < len(self.sources):
+            return answers
+        item = self._items[answers.block]
+        n_models = len(answers.labels["model"])
+        in_files = np.bincount(_there(item * n_models + answers.codes["model"]) % n_models, minlength=n_models)
+        doubtful = (in_files > 1)[answers.codes["model"]] & (answers.prompt != 0)
+        if not doubtful.any():
+            return answers
+        keys = np.stack([answers.codes["model"], answers.codes["metric"], answers.prompt.view(np.int64), item], axis=1)[
+            doubtful
         ]
+        keys = np.unique(keys, axis=0)
+        if not (keys[1:, :3] == keys[:-1, :3]).all(axis=1).any():
+            return answers
+        names = _short_names(parts)
+        labels = sorted(names.values())
+        code = {source.item: labels.index(names[part.name]) for source, part in zip(self.sources, parts, strict=True)}
+        codes = np.array([code[block.source.item] for block in self.blocks])[answers.block]
+        return msgspec.structs.replace(
+            answers, codes={**answers.codes, "model": codes}, labels={**answers.labels, "model": tuple(labels)}
+        )
+
+    @property
+    def _items(self) -> Any:
+        """What was given, in which the rows of each block are: its place."""
+        return np.array([block.source.item for block in self.blocks])
+
+    def _tables(self, answers: _Answers, metrics: Sequence[str]) -> list[ScoreTable]:
+        """A table for each metric. Prompts are numbered by where they first appear."""
+        hashes, first, code = _first_seen(answers.prompt)
+        last = int(answers.block[first].max())
+        texts = self.connection.execute(f"SELECT prompt FROM answers WHERE block <= {last}").fetchnumpy()["prompt"]
+        prompts = np.asarray(texts)[answers.row[first]]
+        columns = {}
+        for name in self.columns:
+            labels, codes = answers.labels[f"of {name}"], answers.codes[f"of {name}"]
+            least = np.full(len(hashes), len(labels), dtype=np.int32)
+            np.minimum.at(least, code, np.where(codes == MISSING, len(labels), codes))
+            columns[name] = Codes(np.where(least == len(labels), MISSING, least).astype(np.int32), labels)
+        known = answers.prompt != 0
+        answers = msgspec.structs.replace(answers, prompt=np.where(known, code, -1))
+        files: dict[int, list[str]] = {item: [] for item in sorted({source.item for source in self.sources})}
+        n_models = len(answers.labels["model"])
+        for both in _there(self._items[answers.block] * n_models + answers.codes["model"]).tolist():
+            files[both // n_models].append(answers.labels["model"][both % n_models])
+        listed_models = tuple(tuple(some) for some in files.values())
+        return [self._table(metric, prompts, columns, answers.of_metric(metric), listed_models) for metric in metrics]
 
     def _table(
         self,
         metric: str,
-        models: Sequence[str],
-        prompts: Mapping[str, Any],
-        answers: _AnswerColumns,
+        prompts: Any,
+        columns: Mapping[str, Codes],
+        answers: _Answers,
         sources: tuple[tuple[str, ...], ...],
     ) -> ScoreTable:
-        known = np.unique(answers.prompt[answers.prompt >= 0])
-        place = np.full(len(prompts["prompt"]), -1, dtype=np.int64)
-        place[known] = np.arange(len(known))
+        asked = np.zeros(len(prompts) + 1, dtype=bool)
+        asked[answers.prompt] = True
+        known = np.flatnonzero(asked[:-1])
+        place = np.cumsum(asked) - 1
         kept = {}
-        for code in np.unique(answers.model).tolist():
-            own = answers.only((answers.model == code) & ((answers.prompt >= 0) | (len(known) == 0)))
-            kept[models[code]] = _means(place[own.prompt] if len(known) else np.arange(len(own.score)), own.score)
+        for code in _there(answers.codes["model"]).tolist():
+            own = answers.only((answers.codes["model"] == code) & ((answers.prompt >= 0) | (len(known) == 0)))
+            at = place[own.prompt] if len(known) else np.arange(len(own.score))
+            kept[answers.labels["model"][code]] = _means(at, own.score)
         scored = answers.score[~np.isnan(answers.score)]
         shares = bool(np.all((scored == 0.0) | (scored == 1.0)))
         bounds = (0.0, 1.0) if shares else None
@@ -604,8 +662,8 @@ class _Reading:
         return ScoreTable(
             metric=metric,
             models=kept,
-            prompts=tuple(prompts["prompt"][known].tolist()),
-            columns={name: _codes(prompts[f"of {name}"][known]) for name in self.columns},
+            prompts=tuple(prompts[known].tolist()),
+            columns={name: column[known] for name, column in columns.items()},
             lower_is_better=self.options.lower_is_better or bool(answers.down.any()),
             shares=shares,
             bounds=bounds,
@@ -615,26 +673,61 @@ class _Reading:
         )
 
 
-class _AnswerColumns(msgspec.Struct, frozen=True, eq=False):
-    """Answers as arrays: codes of prompt (−1: unknown), model and metric, the score, and whether less is better."""
+class _Answers(msgspec.Struct, frozen=True, eq=False):
+    """Answers as arrays.
 
+    `row` is the place in the staged table, in which each block starts at a place of `starts`. `prompt` is a hash (0:
+    not known), later the prompt's place. `codes` are places in the sorted `labels`.
+    """
+
+    row: Any
+    block: Any
     prompt: Any
-    model: Any
-    metric: Any
     score: Any
     down: Any
+    codes: Mapping[str, Any]
+    labels: Mapping[str, tuple[str, ...]]
+    starts: Any
 
-    def only(self, kept: Any) -> _AnswerColumns:
+    def only(self, kept: Any) -> _Answers:
         """Some of the answers."""
         if kept.all():
             return self
-        return _AnswerColumns(self.prompt[kept], self.model[kept], self.metric[kept], self.score[kept], self.down[kept])
+        arrays = {name: getattr(self, name)[kept] for name in ("row", "block", "prompt", "score", "down")}
+        return msgspec.structs.replace(self, **arrays, codes={name: codes[kept] for name, codes in self.codes.items()})
+
+    def of_metric(self, metric: str) -> _Answers:
+        """The answers with a score by one metric."""
+        return self.only(self.codes["metric"] == self.labels["metric"].index(metric))
+
+    def numbers(self, rows: Any) -> Any:
+        """The number of rows among those of their block, from 1."""
+        return self.row[rows] - self.starts[self.block[rows]] + 1
+
+
+def _there(codes: Any) -> Any:
+    """The codes that there are, in order."""
+    return np.flatnonzero(np.bincount(codes, minlength=1))
+
+
+def _first_seen(values: Any) -> tuple[Any, Any, Any]:
+    """The distinct values in the order of their first rows, these rows, and the place of each row's value."""
+    order = np.argsort(values)
+    start = np.flatnonzero(np.append(True, values[order[1:]] != values[order[:-1]]))
+    first = np.minimum.reduceat(order, start)
+    by_row = np.argsort(first)
+    place = np.empty(len(start), dtype=np.int64)
+    place[by_row] = np.arange(len(start))
+    codes = np.empty(len(values), dtype=np.int64)
+    codes[order] = np.repeat(place, np.diff(start, append=len(values)))
+    return values[first[by_row]], first[by_row], codes
 
 
 def _means(prompt: Any, score: Any) -> ModelScores:
     """The scores of one model by prompt; within a prompt they are added in the order of their size."""
-    order = np.lexsort((score, prompt))  # a score that is missing comes last
-    prompt, score = prompt[order], score[order]
+    if (prompt[1:] <= prompt[:-1]).any():
+        order = np.lexsort((score, prompt))  # a score that is missing comes last
+        prompt, score = prompt[order], score[order]
     start = np.flatnonzero(np.diff(prompt, prepend=-1))
     there = ~np.isnan(score)
     count = np.add.reduceat(there.astype(np.int64), start)
@@ -648,15 +741,6 @@ def _means(prompt: Any, score: Any) -> ModelScores:
     return ModelScores(prompt[start].astype(np.int64), mean, count, variance, rows - count, low, high)
 
 
-def _codes(values: Any) -> Codes:
-    texts = [
-        None if text is None or text is np.ma.masked else str(text) for text in np.ma.filled(values, None).tolist()
-    ]
-    labels = sorted({text for text in texts if text is not None})
-    place = {text: code for code, text in enumerate(labels)}
-    return Codes(np.array([MISSING if text is None else place[text] for text in texts], dtype=np.int32), labels)
-
-
 LARGEST = 1e100
 """The square of a larger score would be none."""
 BAD = "CAST('inf' AS DOUBLE)"
@@ -666,29 +750,37 @@ WHOLE_NUMBER = re.compile("^(-?[0-9]+)[.]0+$")
 
 def _text_sql(column: RawColumn, layout: Layout) -> str:
     cell, cells = cell_sql(column, layout), cells_of(column, layout)
-    return f"trim({cell} ->> '$')" if cells == "json" else f"trim(CAST({cell} AS VARCHAR))"
+    return f"({cell} ->> '$')" if cells == "json" else f"CAST({cell} AS VARCHAR)"
+
+
+def _whole(text: str) -> str:
+    """A whole number that is written with zeros behind its point, without them; any other text as it is."""
+    return WHOLE_NUMBER.sub(r"\1", text)
 
 
 def _id_sql(column: RawColumn, layout: Layout) -> str:
-    """A name or an id as text: 1, 1.0 and "1" are the same."""
+    """An id as text, without blanks around it: 1, 1.0 and "1" are the same. Few texts need more than a look."""
     text = _text_sql(column, layout)
-    whole = f"regexp_replace({text}, {literal(WHOLE_NUMBER.pattern)}, '\\1')"
-    return f"nullif(CASE WHEN ends_with({text}, '0') THEN {whole} ELSE {text} END, '')"
+    whole = f"regexp_replace(trim({text}), {literal(WHOLE_NUMBER.pattern)}, '\\1')"
+    odd = f"{text} < '!' OR ends_with({text}, ' ') OR (ends_with({text}, '0') AND contains({text}, '.'))"
+    return f"CASE WHEN {odd} THEN nullif({whole}, '') ELSE {text} END"
 
 
 def _score_sql(column: RawColumn, layout: Layout) -> str:
-    """A score: NULL where there is none, infinite where the cell holds anything else than a number, yes or no."""
+    """A score: NULL or NaN where there is none, infinite where the cell holds anything else than a number, yes or no.
+
+    Words are looked up in one place: what a query has twice, DuckDB computes for every row.
+    """
     cell, cells = cell_sql(column, layout), cells_of(column, layout)
     if cells == "typed" and column.holds in ("number", "flag"):
         number = f"CAST({cell} AS DOUBLE)"
         return f"CASE WHEN isnan({number}) THEN NULL WHEN abs({number}) > {LARGEST:g} THEN {BAD} ELSE {number} END"
-    text = f"lower({_text_sql(column, layout)})"
-    plain = f"({cell} ->> '$')" if cells == "json" else f"CAST({cell} AS VARCHAR)"
-    number = f"TRY_CAST({plain} AS DOUBLE)"
-    words = {value: ", ".join(map(literal, some)) for value, some in (("1.0", YES), ("0.0", NO), ("NULL", NOTHING))}
-    cases = " ".join(f"WHEN {text} IN ({some}) THEN {value}" for value, some in words.items())
-    known = f"WHEN abs({number}) <= {LARGEST:g} THEN {number} WHEN {text} IS NULL THEN NULL {cases}"
-    return f"CASE {known} ELSE {BAD} END"
+    text = _text_sql(column, layout)
+    number = f"TRY_CAST({text} AS DOUBLE)"
+    words = {**dict.fromkeys(YES, 1.0), **dict.fromkeys(NO, 0.0), **dict.fromkeys(NOTHING, np.nan)}
+    meant = f"map({list(words)}, {[f'{value}' for value in words.values()]}::DOUBLE[])[lower(trim({text}))]"
+    word = f"coalesce({meant}, {BAD})"
+    return f"CASE WHEN abs({number}) <= {LARGEST:g} THEN {number} WHEN {text} IS NOT NULL THEN {word} END"
 
 
 def as_battles(tables: Sequence[ScoreTable], band: float = 0.0) -> list[dict[str, Any]]:
