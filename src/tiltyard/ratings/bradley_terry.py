@@ -8,6 +8,8 @@ method needs about six steps: one dense solve each up to `DENSE_MODELS` models, 
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +24,8 @@ DENSE_MODELS = 800
 """Above this many models the Newton step is solved by conjugate gradients (a dense solve grows with the cube)."""
 
 MAX_STEPS = 60
-STEP_TOLERANCE = 1e-10
-"""Newton stops when no parameter moves by more than this (in logits: 2e-8 Elo)."""
+STEP_TOLERANCE = 1e-7
+"""Newton stops after a step in which no parameter moved by more than this: the next would be about its square."""
 
 CG_TOLERANCE = 1e-9
 CG_STEPS = 2000
@@ -94,7 +96,7 @@ class StrengthPrior(msgspec.Struct, frozen=True, eq=False):
         return result
 
 
-class BradleyTerryFit(msgspec.Struct, frozen=True, eq=False):
+class BradleyTerryFit(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The maximum-likelihood point (strengths centred on 0), with the cells it was fitted to.
 
     `tied_groups` lists the groups that have a tie parameter: those in which a tie was seen. With a `prior` it is the
@@ -114,13 +116,14 @@ class BradleyTerryFit(msgspec.Struct, frozen=True, eq=False):
         """Strengths, coefficients and tie parameters, in the order of every matrix here."""
         return int(self.cells.n_models + self.cells.design.shape[1] + len(self.tied_groups))
 
+    @cached_property
     def evaluation(self) -> Evaluation:
         """Value, slopes and curvature of every cell's log-likelihood at the fit."""
         return _evaluate(self.cells, self.tie_model, self.parameters)
 
     def curvature(self) -> Curvature:
         """Minus the second derivatives of every cell's log-likelihood at the fit."""
-        return self.evaluation().curvature
+        return self.evaluation.curvature
 
     def information(self) -> Floats:
         """Minus the Hessian of the log-likelihood at the fit; singular only along a shift of all strengths."""
@@ -148,6 +151,10 @@ def fit(
     if tie_model.has_parameter:
         ties = sum_by(cells.group, cells.counts[:, TIED], cells.n_groups)
         tied_groups = np.flatnonzero(ties > 0)
+    n_controls = cells.design.shape[1]
+    if start is None and n_controls and len(cells) > MANY_CELLS and prior is None and fixed is None:
+        plain = fit(cells.without_design(), tie_model).parameters  # near, and found by pair
+        start = Parameters(plain.strength, np.zeros(n_controls), plain.tie)
     point = start or _start(cells, tie_model, tied_groups)
     if fixed is not None:
         point = Parameters(fixed, point.coefficient, point.tie)

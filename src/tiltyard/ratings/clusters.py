@@ -16,6 +16,7 @@ nearly the same (for strengths alone to one more), so the correction is as large
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -29,8 +30,11 @@ from tiltyard.types import Floats, Ints
 ROWS_AT_ONCE = 1 << 19
 """Clustered rows are summed in pieces of about this size, so that they need little memory."""
 
-DENSE_NUMBERS = 4_000_000
-"""Scores of clusters are spread out as a table of up to this many numbers, more as a sparse matrix."""
+DENSE_NUMBERS = 1_000_000
+"""Scores of clusters are spread out as tables of this many numbers."""
+
+FEW_OF = 16
+"""A cluster with fewer rows than one for so many parameters is sooner summed by pairs of rows than spread out."""
 
 
 class ClusteredRows(msgspec.Struct, frozen=True, eq=False):
@@ -65,17 +69,30 @@ class ClusteredRows(msgspec.Struct, frozen=True, eq=False):
         """Strengths, coefficients and tie parameters."""
         return int(self.n_models + self.design.shape[1] + self.n_ties)
 
-    def scores(self) -> tuple[Ints, Ints, Floats]:
-        """The slopes by all parameters as triples: cluster, parameter, value; those at one place add up."""
-        return score_triples(
-            self.cluster, self.first, self.second, self.design, self.n_models, self.pull, self.tie_at, self.tied
-        )
+    def take(self, chosen: NDArray[np.intp]) -> ClusteredRows:
+        """The rows of some whole clusters."""
+        names = ("first", "second", "weight", "pull", "tied", "bend", "design", "tie_at", "leverage")
+        rows: dict[str, Any] = {name: getattr(self, name)[chosen] for name in names}
+        return msgspec.structs.replace(self, cluster=number_clusters(self.cluster[chosen]), **rows)
+
+    def scores(self, piece: slice = slice(None)) -> tuple[Ints, Ints, Floats]:
+        """The slopes of some rows by all parameters as triples: cluster, parameter, value; at one place they add up."""
+        rows = (self.cluster[piece], self.first[piece], self.second[piece], self.design[piece])
+        return score_triples(*rows, self.n_models, self.pull[piece], self.tie_at[piece], self.tied[piece])
+
+    def score_tables(self) -> Iterator[Floats]:
+        """The same, summed: (clusters, parameters), some clusters at a time."""
+        p = self.n_parameters
+        held = max(1, DENSE_NUMBERS // p)
+        for start in range(0, self.n_clusters, held):
+            end = min(start + held, self.n_clusters)
+            piece = slice(*np.searchsorted(self.cluster, (start, end)))
+            cluster, parameter, value = self.scores(piece)
+            yield sum_by((cluster - start) * p + parameter, value, (end - start) * p).reshape(-1, p)
 
     def score_table(self) -> Floats:
-        """The same, summed: (clusters, parameters)."""
-        cluster, parameter, value = self.scores()
-        p = self.n_parameters
-        return sum_by(cluster * p + parameter, value, self.n_clusters * p).reshape(-1, p)
+        """The same at once."""
+        return np.concatenate([*self.score_tables()])
 
 
 def score_triples(
@@ -91,14 +108,51 @@ def score_triples(
 
 def sum_of_squares(rows: ClusteredRows) -> Floats:
     """Σ_p s_p s_pᵀ over all clusters, in the order models, then the other parameters."""
-    if rows.n_clusters * rows.n_parameters <= DENSE_NUMBERS:
-        table = rows.score_table()
-        return np.asarray(table.T @ table)
-    from scipy.sparse import csr_array
+    p = rows.n_parameters
+    few = (np.bincount(rows.cluster) * FEW_OF <= p)[rows.cluster]
+    if few.all():
+        return _by_pairs_of_rows(rows)
+    total = np.zeros((p, p))
+    if few.any():
+        total += _by_pairs_of_rows(rows.take(np.flatnonzero(few)))
+        rows = rows.take(np.flatnonzero(~few))
+    for table in rows.score_tables():
+        total += table.T @ table
+    return total
 
-    cluster, parameter, value = rows.scores()
-    sparse = csr_array((value, (cluster, parameter)), shape=(rows.n_clusters, rows.n_parameters))
-    return np.asarray((sparse.T @ sparse).toarray())
+
+def _by_pairs_of_rows(rows: ClusteredRows) -> Floats:
+    """The same where clusters have few rows: each row by itself, and each two rows of a cluster."""
+    m, p, first, second, pull = rows.n_models, rows.n_parameters, rows.first, rows.second, rows.pull
+    alone = sum_by(first * m + second, pull * pull, m * m).reshape(m, m)
+    alone += alone.T
+    both, apart = np.zeros(m * m), 1
+    keys: list[Ints] = []
+    values: list[Floats] = []
+    at = np.flatnonzero(rows.cluster[1:] == rows.cluster[:-1])
+    while len(at):
+        product = pull[at] * pull[at + apart]
+        for one, sign in ((first, 1.0), (second, -1.0)):
+            key = one[at] * m
+            keys += [key + first[at + apart], key + second[at + apart]]
+            values += [sign * product, -sign * product]
+        apart += 1
+        at = at[: np.searchsorted(at, len(pull) - apart)]
+        at = at[rows.cluster[at] == rows.cluster[at + apart]]
+        if not len(at) or sum(map(len, keys)) > m * m:
+            both += sum_by(np.concatenate(keys), np.concatenate(values), m * m)
+            keys, values = [], []
+    total = np.zeros((p, p))
+    total[:m, :m] = np.diag(alone.sum(axis=1)) - alone + both.reshape(m, m) + both.reshape(m, m).T
+    if p > m:
+        columns = [sum_by(rows.cluster, pull * z, rows.n_clusters) for z in rows.design.T]
+        columns += [sum_by(rows.cluster, rows.tied * (rows.tie_at == k), rows.n_clusters) for k in range(rows.n_ties)]
+        side = np.column_stack(columns)
+        total[m:, m:] = side.T @ side
+        for k in range(p - m):
+            value = pull * side[rows.cluster, k]
+            total[:m, m + k] = total[m + k, :m] = sum_by(first, value, m) - sum_by(second, value, m)
+    return total
 
 
 class ClusterSizes(msgspec.Struct, frozen=True, eq=False):
@@ -342,17 +396,20 @@ class BattleDerivatives(msgspec.Struct, frozen=True, eq=False):
         """The derivatives at a fit whose information has this inverse."""
         cells, m, q = fit.cells, fit.cells.n_models, fit.cells.design.shape[1]
 
-        def towards(columns: Ints) -> Floats:
-            """One column of every battle's row times the inverse; the whole rows would be cells × parameters."""
-            result = inverse[cells.first, columns] - inverse[cells.second, columns]
-            return result + (cells.design * inverse[m : m + q, columns].T).sum(axis=1) if q else result
+        def apart(by_model: Floats) -> Floats:
+            """What the first model has more than the second."""
+            return np.asarray(by_model[cells.first] - by_model[cells.second])
 
-        odds = towards(cells.first) - towards(cells.second)
+        own = np.diag(inverse)
+        odds = own[cells.first] + own[cells.second] - 2.0 * inverse[cells.first, cells.second]
+        within = cells.design @ inverse[m : m + q, m : m + q]
         for k in range(q):
-            odds += towards(np.full(len(cells), m + k)) * cells.design[:, k]
+            odds += (2.0 * apart(inverse[m + k]) + within[:, k]) * cells.design[:, k]
         place = tie_places(fit)[cells.group]
         at = np.where(place >= 0, m + q + place, 0)
-        return cls._known(fit, inverse, odds, towards(at), inverse[at, at])
+        cross = inverse[cells.first, at] - inverse[cells.second, at]
+        cross += (cells.design * inverse[m : m + q, at].T).sum(axis=1)
+        return cls._known(fit, inverse, odds, cross, own[at])
 
     @classmethod
     def by_diagonal(cls, fit: BradleyTerryFit, diagonal: Floats, at_least: Floats) -> BattleDerivatives:
@@ -382,20 +439,19 @@ class BattleDerivatives(msgspec.Struct, frozen=True, eq=False):
         bend[untied, 1:], cross[untied], tie[untied] = 0.0, 0.0, 0.0
         leverage = bend[:, 0] * odds + 2.0 * bend[:, 1] * cross + bend[:, 2] * tie
 
-        dd, dt, tt = bend.T
-        a, b, c, d = dd * odds + dt * cross, dd * cross + dt * tie, dt * odds + tt * cross, dt * cross + tt * tie
-        largest = 0.5 * (a + d + np.sqrt(np.maximum((a - d) ** 2 + 4.0 * b * c, 0.0)))
-        held = np.minimum(1.0, LARGEST_LEVERAGE / np.maximum(largest, 1e-300))
-        a, b, c, d = (held * entry for entry in (a, b, c, d))
-        small = a + d <= SMALL_LEVERAGE
-        share = 1.0 / (1.0 - np.minimum(a + d, SMALL_LEVERAGE))
-        determinant = (1.0 - a) * (1.0 - d) - b * c
-        own, other = np.where(small, share, (1.0 - d) / determinant), np.where(small, 0.0, b / determinant)
-        back, both = np.where(small, 0.0, c / determinant), np.where(small, share, (1.0 - a) / determinant)
-        without = ResultScores(
-            own[:, None] * scores.delta + other[:, None] * scores.tie,
-            back[:, None] * scores.delta + both[:, None] * scores.tie,
-        )
+        share = 1.0 / (1.0 - np.minimum(leverage, SMALL_LEVERAGE))[:, None]
+        without = ResultScores(share * scores.delta, share * scores.tie)
+        large = np.flatnonzero(leverage > SMALL_LEVERAGE)
+        if len(large):
+            (dd, dt, tt), odds, cross, tie = bend[large].T, odds[large], cross[large], tie[large]
+            a, b, c, d = dd * odds + dt * cross, dd * cross + dt * tie, dt * odds + tt * cross, dt * cross + tt * tie
+            largest = 0.5 * (a + d + np.sqrt(np.maximum((a - d) ** 2 + 4.0 * b * c, 0.0)))
+            held = np.minimum(1.0, LARGEST_LEVERAGE / np.maximum(largest, 1e-300))
+            a, b, c, d = (held * entry for entry in (a, b, c, d))
+            by_odds, by_tie = scores.delta[large], scores.tie[large]
+            factor = 1.0 / ((1.0 - a) * (1.0 - d) - b * c)
+            without.delta[large] = (factor * (1.0 - d))[:, None] * by_odds + (factor * b)[:, None] * by_tie
+            without.tie[large] = (factor * c)[:, None] * by_odds + (factor * (1.0 - a))[:, None] * by_tie
         return cls(inverse, scores, without, bend, leverage)
 
 

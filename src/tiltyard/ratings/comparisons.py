@@ -114,6 +114,15 @@ class PairCells(msgspec.Struct, frozen=True, eq=False):
         """The same pairs with other counts."""
         return msgspec.structs.replace(self, counts=counts)
 
+    def without_design(self) -> PairCells:
+        """The same comparisons without covariates, summed by pair and group."""
+        m = self.n_models
+        distinct, cell = _number_keys((self.group * m + self.first) * m + self.second, self.n_groups * m**2)
+        counts = np.column_stack([sum_by(cell, column, len(distinct)) for column in self.counts.T])
+        first, second = np.divmod(distinct % m**2, m)
+        none = np.empty((len(distinct), 0))
+        return PairCells(m, first, second, counts, distinct // m**2, self.n_groups, none)
+
     def append(self, first: Ints, second: Ints, counts: Floats) -> PairCells:
         """These cells and some more of group 0 without covariates."""
         extra = len(first)
@@ -151,7 +160,7 @@ def count_pairs(rows: Comparisons, *, slot: bool = False) -> Counted:
     if rows.covariates is not None:
         n = len(rows)
         group = np.zeros(n, dtype=np.int64) if rows.group is None else rows.group
-        design = np.column_stack([np.ones(n), rows.covariates]) if slot else rows.covariates
+        design = np.asfortranarray(np.column_stack([np.ones(n), rows.covariates]) if slot else rows.covariates)
         counts = _sum_results(np.arange(n), rows.result, rows.share, rows.weight, n)
         cells = PairCells(rows.n_models, rows.first, rows.second, counts, group, n_groups, design)
         return Counted(cells, np.arange(n), rows.result, rows.share)

@@ -186,7 +186,7 @@ class _VerdictFit:
     def scores(self) -> Floats:
         """The slopes of the log-likelihood by cluster: models, then slope and slot."""
         cells, m, p = self.fit.cells, self.fit.cells.n_models, self.n_clusters
-        residual, key = self.fit.evaluation().by_delta, self.cluster * m
+        residual, key = self.fit.evaluation.by_delta, self.cluster * m
         by_model = sum_by(key + cells.first, residual, p * m) - sum_by(key + cells.second, residual, p * m)
         line = [sum_by(self.cluster, column * residual, p) for column in cells.design.T]
         return np.column_stack([by_model.reshape(p, m), *line])
