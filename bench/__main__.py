@@ -32,6 +32,8 @@ ROWS = {
     "bootstrap": rows.bootstrap,
     "file": rows_files.file,
     "parquet": rows_files.parquet,
+    "score-files": rows_files.score_files,
+    "decisions": rows_files.decisions,
     "elo": rows.elo,
     "glicko": rows.glicko,
     "many": rows.many,

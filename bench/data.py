@@ -207,14 +207,31 @@ VOTER = "'v' || lpad((hash(id) % 40000)::VARCHAR, 6, '0') AS voter, NULL AS judg
 """A column for files whose name ends in `-voters`: 40,000 people."""
 
 
+def write_scores(path: Path, n: int, percent: int, seed: int = SEED) -> None:
+    """One model's answers to `n` prompts as JSON Lines, about `percent` of them right; its mean is the truth."""
+    import duckdb
+
+    right = (np.random.default_rng([seed, n, percent]).random(n) < percent / 100).astype(np.int8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with duckdb.connect(config={"memory_limit": "500MB", "threads": "1"}) as connection:
+        connection.register("answers", {"id": np.arange(n, dtype=np.int32), "correct": right})
+        texts = "md5('prompt ' || id) AS id, correct, ['writing', 'coding', 'maths'][id % 3 + 1] AS category"
+        connection.execute(f"COPY (SELECT {texts} FROM answers) TO '{path}' (FORMAT json)")
+    truth_of(path).write_text(json.dumps(float(right.mean())))
+
+
 def main() -> None:
-    """Write one file: `python -m bench.data PATH N MODELS`. In a separate process, so that the caller stays small."""
+    """Write one file: `python -m bench.data PATH N MODELS`. In a separate process, so that the caller stays small.
+
+    A file whose name begins with `scores` holds scores, and MODELS is the percentage that is right.
+    """
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("path", type=Path)
     parser.add_argument("n", type=int)
     parser.add_argument("models", type=int)
     chosen = parser.parse_args()
-    write_file(chosen.path, chosen.n, chosen.models)
+    write = write_scores if chosen.path.stem.startswith("scores") else write_file
+    write(chosen.path, chosen.n, chosen.models)
 
 
 if __name__ == "__main__":

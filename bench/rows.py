@@ -61,7 +61,8 @@ def fit(plan: Plan) -> Row:
     if half:
         _same_ratings(row, half, found)
     if ours and theirs:
-        row.ahead_goal(full)
+        row.ahead_goal(full, 12.0)
+    _limit_goals(row, codes, 0.15)
     for line in row.lines:
         if line.ours and line.cost and line.job.startswith("fit") and "strings" in line.job:
             row.goal(f"{line.job}: goal under 0.5 s → {line.cost.cpu_seconds:.2f} s", line.cost.cpu_seconds < 0.5)
@@ -164,7 +165,7 @@ def control(plan: Plan) -> Row:
             if theirs:
                 gap = checks.largest_difference(ours["coefficients"], theirs["coefficients"])
                 row.check(f"{who} gives the same coefficients: largest gap {gap:.3f} points", gap < 1.0)
-    row.ahead_goal(job)
+    row.ahead_goal(job, 3.0, "FastChat")
     return row
 
 

@@ -21,7 +21,10 @@ START_SECONDS = {"import tiltyard": 0.05, "tiltyard --help": 0.2, "tiltyard rate
 
 def battle_file(plan: Plan, kind: str, n: int, models: int, more: str = "", maker: str = "bench.data") -> Path:
     """The file, generated first by a module of ours if it does not exist."""
-    path = plan.folder / "data" / f"battles-{n}-{models}{more}.{kind}"
+    return _made(plan.folder / "data" / f"battles-{n}-{models}{more}.{kind}", n, models, maker)
+
+
+def _made(path: Path, n: int, models: int, maker: str = "bench.data") -> Path:
     if not path.exists():
         made = whole_process([sys.executable, "-m", maker, str(path), str(n), str(models)])
         if made.problem:
@@ -64,8 +67,11 @@ def file(plan: Plan) -> Row:
         if board and memory:
             gap = checks.largest_gap(ratings(board), memory["ratings"])
             row.check(f"the file gives the ratings of the same battles in memory, {who}: gap {gap:.1e}", gap < 1e-6)
-    row.ahead_goal(job, 15.0)
+    row.ahead_goal(job, 12.0, "FastChat")
     row.ahead_goal(closed, 8.0)
+    both, none = (row.cpu(closed, f"tiltyard{who}") for who in (", prompts and voters as clusters", " --cluster none"))
+    if both and none:
+        row.goal(f"prompts and voters: goal ≤ 1.4 × --cluster none → {both / none:.2f} ×", both <= 1.4 * none)
     for line in row.lines:
         if line.ours and line.job == job and line.cost:
             mb = line.cost.peak_mb
@@ -114,9 +120,63 @@ def parquet(plan: Plan) -> Row:
         z = checks.mean_square_z(ratings(board), half, points)
         row.check(f"{who}: errors against the truth are as large as the intervals say: mean z² {z:.2f}", 0.6 < z < 1.5)
         cost = answer.cost
-        row.goal(f"{who}: goal under 5 s of CPU → {cost.cpu_seconds:.2f} s", cost.cpu_seconds < 5)
-        row.goal(f"{who}: goal under 500 MB → {cost.peak_mb:,.0f} MB", cost.peak_mb < 500)
+        row.goal(f"{who}: goal under 7 s of CPU → {cost.cpu_seconds:.2f} s", cost.cpu_seconds < 7)
+        row.goal(f"{who}: goal under 600 MB → {cost.peak_mb:,.0f} MB", cost.peak_mb < 600)
     _add_floors(row, path)
+    return row
+
+
+def decisions(plan: Plan) -> Row:
+    """Two models of a battle file compared, and a gate, beside the board of the same file."""
+    n, models = plan.size(10_000, 2_000), 20
+    path = battle_file(plan, "jsonl", n, models, "-voters")
+    row = Row("decisions", f"{n:,}-row JSONL, {models} models: compare and gate beside rate, whole process")
+    board = row.add("rate", "tiltyard", rated(path), ours=True)
+    if board is None:
+        return row
+    new, old = (entry["model"] for entry in board["ratings"][:2])
+    truth = json.loads(path.with_suffix(".truth.json").read_text())
+    points = board["scale"] * (truth[new] - truth[old])
+    for command in ("compare", "gate"):
+        asked = [TILTYARD, command, new, old, "--in", str(path), "--format", "json"]
+        answer = whole_process(asked if command == "compare" else [*asked, "--margin", "1000"], 3, ONE_THREAD)
+        text = row.add(command, "tiltyard", answer, ours=True)
+        if text is None:
+            continue
+        found = json.loads(text)
+        found = found.get("comparison", found)
+        half = (found["high"] - found["low"]) / 2
+        said = f"{command}: {found['difference']:+.0f} points (± {half:.0f}), truth {points:+.0f}"
+        row.check(said, abs(found["difference"] - points) < 2 * half)
+        times = (row.cpu(command, "tiltyard") or 0.0) / (row.cpu("rate", "tiltyard") or 1.0)
+        row.goal(f"{command}: goal ≤ 2 × rate → {times:.2f} ×", times <= 2.0)
+    return row
+
+
+def score_files(plan: Plan) -> Row:
+    """Two files of scores compared, beside reading them."""
+    n = plan.size(1_000_000, 20_000)
+    new, old = (_made(plan.folder / "data" / f"scores-{n}-{percent}.jsonl", n, percent) for percent in (71, 70))
+    row = Row("score-files", f"two JSONL files of {n:,} scores, whole process")
+    job, alone = "compare", "the columns read, nothing else"
+    text = row.add(
+        job, "tiltyard", whole_process([TILTYARD, "compare", str(new), str(old), "--format", "json"], 3), ours=True
+    )
+    read = [peer("scores", path, 0) for path in (new, old)]
+    for name, answer in zip(("new", "old"), read, strict=True):
+        row.add(alone, f"DuckDB, {name}", answer)
+    if text is not None:
+        found = json.loads(text)
+        means = [json.loads(path.with_suffix(".truth.json").read_text()) for path in (new, old)]
+        truth = means[0] - means[1]
+        gap = abs(found["difference"] - truth)
+        row.check(
+            f"the difference is that of the written scores: gap {gap:.1e}", gap < 1e-9 and found["n_prompts"] == n
+        )
+    costs = [answer.cost.cpu_seconds for answer in read if answer.cost]
+    ours = row.cpu(job, "tiltyard")
+    if ours and len(costs) == 2:
+        row.goal(f"goal ≤ 1.2 × reading → {ours / sum(costs):.2f} ×", ours <= 1.2 * sum(costs))
     return row
 
 

@@ -41,6 +41,10 @@ def battles(plan: Plan) -> Row:
     for kind, most in (("parquet", plan.size(10**8, 10**6)), ("jsonl", plan.size(10**7, 10**5))):
         for size in _tenfold(10**5, most):
             _rated(row, plan, f"{kind}, battles {size:,}", kind, size, MODELS)
+    largest = [line.cost for line in row.lines if line.job == f"parquet, battles {10**8:,}" and line.cost]
+    for cost in largest[1:]:
+        row.goal(f"10⁸ by prompt: goal under 80 s of CPU → {cost.cpu_seconds:.0f} s", cost.cpu_seconds < 80)
+        row.goal(f"10⁸ by prompt: goal under 4,000 MB → {cost.peak_mb:,.0f} MB", cost.peak_mb < 4_000)
     note_exponents(row)
     return row
 

@@ -1,7 +1,7 @@
 """What a user of a peer would write: a battle file in, ratings with intervals out, as one process.
 
 `python -m bench.whole PEER FILE ROUNDS` prints ratings as JSON. Files are read by pandas with its fastest engine.
-`columns` and `sha256` instead of a peer do what nobody can leave out: reading the columns, hashing the file.
+`columns`, `scores` and `sha256` instead of a peer do what nobody can leave out: reading the columns, hashing the file.
 """
 
 from __future__ import annotations
@@ -39,6 +39,16 @@ def columns(path: str) -> dict[str, Any]:
         return dict(zip(names, connection.execute(query).fetchone() or (), strict=True))
 
 
+def scores(path: str) -> dict[str, Any]:
+    """The mean of a column of scores, its prompts and categories read and kept as well, by DuckDB."""
+    import duckdb
+
+    source = f"read_json('{path}', format = 'newline_delimited', columns = {{id: 'VARCHAR', correct: 'DOUBLE', "
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE TEMP TABLE kept AS SELECT * FROM {source}category: 'VARCHAR'}})")
+        return {"mean": (connection.execute("SELECT avg(correct) FROM kept").fetchone() or (None,))[0]}
+
+
 def sha256(path: str) -> dict[str, Any]:
     """The hash of the file, which every board states."""
     with Path(path).open("rb") as file:
@@ -50,8 +60,9 @@ def main() -> None:
     from bench import peers
 
     peer, path, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    if peer in ("columns", "sha256"):
-        print(json.dumps({"columns": columns, "sha256": sha256}[peer](path)))
+    floors = {"columns": columns, "scores": scores, "sha256": sha256}
+    if peer in floors:
+        print(json.dumps(floors[peer](path)))
         return
     frame = read(path)
     if peer == "arena-rank":
