@@ -1,4 +1,4 @@
-"""The middle of a clustered sandwich: both ways to it end at the sum written out cluster by cluster."""
+"""The middle of a clustered sandwich: every way to it ends at the sum written out cluster by cluster."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.intervals import sandwich
 from tiltyard.ratings.tie_models import DAVIDSON
 
-WAYS = {"sparse": 0, "dense": 4_000_000}
-"""Up to how many numbers scores are spread out as a table."""
+WAYS = {"pairs of rows": 0, "tables": 10**9, "pairs for small clusters": 1}
+"""One row for how many parameters makes a cluster large, so that it is spread out in a table."""
 
 
 @pytest.fixture(params=list(WAYS))
 def way(request, monkeypatch):
-    monkeypatch.setattr(clusters, "DENSE_NUMBERS", WAYS[request.param])
+    monkeypatch.setattr(clusters, "FEW_OF", WAYS[request.param])
+    monkeypatch.setattr(clusters, "DENSE_NUMBERS", 20)  # two or three clusters in a table
     return request.param
 
 
@@ -61,7 +62,7 @@ def written_out(rows):
 
 @pytest.mark.parametrize("extra", [0, 1, 3])
 @pytest.mark.parametrize("n_clusters", [1, 2, 11, 80])
-def test_both_ways_are_the_sum_written_out(way, extra, n_clusters):
+def test_every_way_is_the_sum_written_out(way, extra, n_clusters):
     rows = some_scores(1, n_clusters=n_clusters, extra=extra)
     np.testing.assert_allclose(sum_of_squares(rows), written_out(rows), atol=1e-10)
 
@@ -86,10 +87,11 @@ def test_the_sandwich_does_not_depend_on_the_way(options, monkeypatch):
     counted = count_pairs(table)
     result = fit(counted.cells, DAVIDSON)
     found = []
-    for most in WAYS.values():
-        monkeypatch.setattr(clusters, "DENSE_NUMBERS", most)
+    for few in WAYS.values():
+        monkeypatch.setattr(clusters, "FEW_OF", few)
         found.append(sandwich(result, table, counted).matrix)
     np.testing.assert_allclose(found[0], found[1], atol=1e-12)
+    np.testing.assert_allclose(found[0], found[2], atol=1e-12)
 
 
 def test_no_rows_are_no_clusters():

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from tiltyard.errors import RatingError
-from tiltyard.ratings.comparisons import scaled_difference
+from tiltyard.ratings import bradley_terry
+from tiltyard.ratings.bradley_terry import fit
+from tiltyard.ratings.comparisons import Comparisons, count_pairs, scaled_difference
+from tiltyard.ratings.tie_models import DAVIDSON
 
 
 def test_the_difference_is_a_share_of_the_sum_over_its_root_mean_square():
@@ -53,3 +56,21 @@ def test_what_cannot_be_used_is_refused_by_name(a, b, says):
     with pytest.raises(RatingError, match=says) as caught:
         scaled_difference("len", np.array(a), np.array(b), np.ones(2))
     assert "'len'" in str(caught.value)
+
+
+def test_a_fit_of_many_battles_starts_from_the_one_without_controls_and_ends_where_any_start_ends(monkeypatch):
+    rng = np.random.default_rng(4)
+    first = rng.integers(5, size=400)
+    second, z = (first + rng.integers(1, 5, size=400)) % 5, rng.normal(size=(400, 2))
+    odds = 0.4 * (first - second) + z @ [0.5, -0.2] + rng.logistic(size=400)
+    result = np.where(np.abs(odds) < 0.3, 2, np.where(odds > 0, 0, 1)).astype(np.int8)
+    cells = count_pairs(Comparisons(5, first, second, result, np.ones(400), covariates=z)).cells
+    from_zero = fit(cells, DAVIDSON)
+    plain = cells.without_design()
+    assert len(plain) <= 20
+    assert plain.counts.sum() == 400
+    monkeypatch.setattr(bradley_terry, "MANY_CELLS", 10)
+    near = fit(cells, DAVIDSON)
+    assert near.steps <= from_zero.steps
+    for name in ("strength", "coefficient", "tie"):
+        np.testing.assert_allclose(getattr(near.parameters, name), getattr(from_zero.parameters, name), atol=1e-9)
