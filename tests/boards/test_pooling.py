@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 import tiltyard as ty
 from oracles.categories import CategoryWorld, against_truth, compare
@@ -212,8 +213,10 @@ def test_with_a_known_spread_of_categories_variances_are_those_of_the_posterior(
     first, second = 4 * category + table.model_a, 4 * category + table.model_b
     rows = Comparisons(8, first, second, table.outcome, np.ones(len(table)))
     pooled = fit_pooled(rows, count_pairs(rows), TIE_MODELS["half"], np.tile(np.arange(4), 2), np.repeat([0, 1], 4))
-    prior = replace(pooled.shrunk.fit.prior, spread=1.0 / pooled.shrunk.fit.prior.precision)
-    known = replace(pooled, shrunk=replace(pooled.shrunk, fit=replace(pooled.shrunk.fit, prior=prior)))
+    prior = structs.replace(pooled.shrunk.fit.prior, spread=1.0 / pooled.shrunk.fit.prior.precision)
+    known = structs.replace(
+        pooled, shrunk=structs.replace(pooled.shrunk, fit=structs.replace(pooled.shrunk.fit, prior=prior))
+    )
     centre = np.eye(4) - 0.25
     for ids in (np.arange(4), np.arange(4, 8)):
         posterior = centre @ pooled.inverse[np.ix_(ids, ids)] @ centre

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from oracles.plain_bradley_terry import as_comparisons, some_rows
 from tiltyard.ratings import clusters

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import resource
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from scipy.sparse import csc_array
 
 from oracles.simulation import arena_battles, results, table_of
