@@ -13,10 +13,10 @@ MEASURED = -c $(BENCH)/constraints.txt -r bench/peers.txt -e '.[fast,judge,arena
 DEMO ?= tiltyard-demo
 # KIND=voxel, svg or html: an arena of builds, drawings or pages instead of texts.
 ARENA = $(DEMO)$(if $(KIND),-$(KIND))
-# Four more than the number of cores: many tests wait for their own process, server or browser. They are forked from one
+# Two more than the number of cores: many tests wait for their own process, server or browser. They are forked from one
 # process that collected all tests; whatever the machine's habit, what that one imports is compiled once and kept.
 # (macOS refuses forks of a process that has used its frameworks, so there every worker collects the tests.)
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 4)
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 PARALLEL := $(if $(filter Darwin,$(shell uname)),-n $(WORKERS) --dist worksteal,-p tests.parallel --forks $(WORKERS))
 COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet
 

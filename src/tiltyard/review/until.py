@@ -69,19 +69,21 @@ def look_at(board: Leaderboard, people: Leaderboard, rule: str, models: set[str]
     if width is None:
         first, second = board.entries
         if labelled >= FIRST_LOOK and is_told_apart(board, people):
-            said = f"{first.model} is better than {second.model}, {by}; that holds however often one looks (95 %)"
-            return UntilLook(settled=True, sentence=said)
-        said = f"{first.model} leads {second.model} by {first.rating - second.rating:.0f} points, {by}; not enough yet"
-        return UntilLook(settled=False, sentence=said)
+            sentence = f"{first.model} is better than {second.model}, {by}; that holds however often one looks (95 %)"
+            return UntilLook(settled=True, sentence=sentence)
+        sentence = (
+            f"{first.model} leads {second.model} by {first.rating - second.rating:.0f} points, {by}; not enough yet"
+        )
+        return UntilLook(settled=False, sentence=sentence)
     ends = [(one.ci_low, one.ci_high) for one in board.entries]
     widest = max(math.inf if low is None or high is None else high - low for low, high in ends)
     if math.isinf(widest):
         return UntilLook(settled=False, sentence=f"not known yet: a model has no interval, {by}")
-    said = f"the widest interval is {widest:.0f} points from end to end, {by}"
+    sentence = f"the widest interval is {widest:.0f} points from end to end, {by}"
     if widest <= width:
-        return UntilLook(settled=True, sentence=said)
+        return UntilLook(settled=True, sentence=sentence)
     more = math.ceil(labelled * ((widest / width) ** 2 - 1.0))
-    return UntilLook(settled=False, sentence=f"{said}; about {more:,} more make it {width:g}")
+    return UntilLook(settled=False, sentence=f"{sentence}; about {more:,} more make it {width:g}")
 
 
 def is_told_apart(board: Leaderboard, people: Leaderboard) -> bool:
@@ -93,14 +95,14 @@ def is_told_apart(board: Leaderboard, people: Leaderboard) -> bool:
     counts as half a win.
     """
     degrees = board.settings["interval"].get("degrees_of_freedom")
-    counts = people.entries[0]
-    decisive = counts.wins + counts.losses
     if degrees is None:
         return False
     first, second = board.entries
     p = 1.0 / (1.0 + math.exp((second.rating - first.rating) / POINTS_PER_LOGIT))
     g = 4.0 * (math.asin(math.sqrt(p)) - math.pi / 4.0)
     variance, alone = _variance(board), _variance(people)
+    counts = people.entries[0]
+    decisive = counts.wins + counts.losses
     least = 4.0 / decisive
     if people.settings["tie_model"] == "half":
         least = 4.0 * decisive / (decisive + counts.ties) ** 2
