@@ -33,13 +33,14 @@ def some_scores(seed, n=80, models=6, n_clusters=11, extra=2):
     return ClusteredRows(
         n_models=models,
         n_ties=1 if extra else 0,
+        bends=rng.normal(size=(n, 3)),
+        cell=np.arange(n),
         first=first,
         second=second,
         cluster=cluster,
         weight=rng.integers(1, 4, size=n).astype(float),
         pull=rng.normal(size=n),
         tied=rng.normal(size=n),
-        bend=rng.normal(size=(n, 3)),
         design=rng.normal(size=(n, max(extra - 1, 0))),
         tie_at=rng.integers(-1, 1 if extra else 0, size=n),
         leverage=rng.random(n),
@@ -100,7 +101,7 @@ def test_no_rows_are_no_clusters():
 
 def test_models_of_other_clusters_add_up():
     rows = some_scores(2)
-    columns = ("first", "second", "cluster", "weight", "pull", "tied", "bend", "design", "tie_at", "leverage")
+    columns = ("first", "second", "cluster", "weight", "pull", "tied", "cell", "design", "tie_at", "leverage")
     head = rows.cluster < 5
     parts = [replace(rows, **{name: getattr(rows, name)[chosen] for name in columns}) for chosen in (head, ~head)]
     parts[1] = replace(parts[1], cluster=parts[1].cluster - 5)

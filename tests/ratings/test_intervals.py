@@ -300,7 +300,9 @@ def test_rows_are_cut_into_pieces_between_clusters_and_never_inside_one(monkeypa
     """Pieces of about 3 rows from clusters of 2, 5, 1 and 4: the second is longer than a piece, and stays whole."""
     monkeypatch.setattr(clusters, "ROWS_AT_ONCE", 3)
     cluster = np.repeat([0, 1, 2, 3], [2, 5, 1, 4])
-    assert list(clusters.cut_between_clusters(cluster)) == [slice(0, 7), slice(7, 12)]
+    backwards = np.arange(12)[::-1]
+    pieces = [(found.tolist(), rows.tolist()) for found, rows in clusters.by_cluster(cluster[backwards], backwards)]
+    assert pieces == [([0] * 2 + [1] * 5, list(range(7))), ([2] + [3] * 4, list(range(7, 12)))]
 
 
 def test_the_exported_matrix_of_two_clusterings_has_no_negative_variance():

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.battle import FLAGS, TEXT_FIELDS, Battle, Outcome, Source, is_pair
 from tiltyard.errors import BattleError
-from tiltyard.types import Bools, Floats, Int32s
+from tiltyard.types import Bools, Floats, Int32s, order_of
 
 Int8s = NDArray[np.int8]
 
@@ -284,10 +284,13 @@ def merge_equal(table: BattleTable) -> BattleTable:
     weightless = bool((table.weight == 0.0).any())
     if weightless:
         keys.append((table.weight == 0.0).astype(np.int32))
-    first, number = _distinct(keys, len(table))
-    weight = np.bincount(number, table.weight, len(first)).astype(np.float64, copy=False)
-    rows = np.bincount(number, _rows_or_one(table), len(first)).astype(np.float64, copy=False) if weightless else None
-    return replace(table.take(first), weight=weight, rows=rows)
+    one, number = _distinct(keys, len(table))
+
+    def summed(values: Floats) -> Floats:
+        return np.bincount(number, values).astype(np.float64, copy=False)[number[one]]
+
+    rows = summed(_rows_or_one(table)) if weightless else None
+    return replace(table.take(one), weight=summed(table.weight), rows=rows)
 
 
 def has_equal_rows(table: BattleTable) -> bool:
@@ -311,25 +314,26 @@ def _key(column: Column) -> NDArray[np.int64] | Int32s:
 
 
 def _distinct(keys: Sequence[NDArray[Any]], n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The first of each set of equal rows, sorted by their keys; and the number of each row's set among these."""
+    """One row of each set of equal rows, sorted by their keys; and a number for each row that its set shares."""
     packed, size = np.zeros(n, dtype=np.int64), 1
     for key in keys:
         low, high = (int(key.min()), int(key.max())) if n else (0, 0)
         width = high - low + 1
+        if width == 1:
+            continue
         if size * width >= 2**62:
             packed = np.unique(packed, return_inverse=True)[1].astype(np.int64)
             size = int(packed.max()) + 1
-        packed = packed * width + (key - low)
+        packed *= width
+        packed += key
+        packed -= low
         size *= width
     if size > 4 * n:
-        _, first, number = np.unique(packed, return_index=True, return_inverse=True)
-        return first, number
-    there = np.zeros(size, dtype=bool)  # few possible keys: counting is faster than sorting
-    there[packed] = True
-    number = (np.cumsum(there) - 1)[packed]
-    first = np.zeros(int(there.sum()), dtype=np.intp)
-    first[number[::-1]] = np.arange(n - 1, -1, -1)  # the last one written is the first row
-    return first, number
+        _, one, number = np.unique(packed, return_index=True, return_inverse=True)
+        return one, number
+    one = np.full(size, n)  # few possible keys: counting is faster than sorting
+    one[packed] = np.arange(n)
+    return one[one < n], packed
 
 
 Hashes = NDArray[np.uint64]
@@ -367,6 +371,11 @@ def hash_text(text: str) -> int:
 
 def dense_codes(hashes: Hashes) -> tuple[Int32s, Hashes]:
     """Codes 0, 1, … of hash values (0 stands for missing), and the distinct hashes in order."""
-    distinct, codes = np.unique(hashes, return_inverse=True)
+    order = order_of(hashes)
+    ordered = hashes[order]
+    new = np.append(True, ordered[1:] != ordered[:-1])[: len(hashes)]
+    distinct = ordered[new]
     has_missing = int(len(distinct) > 0 and distinct[0] == 0)
-    return (codes - has_missing).astype(np.int32), distinct[has_missing:]
+    codes = np.empty(len(hashes), dtype=np.int32)
+    codes[order] = np.cumsum(new, dtype=np.int32) - (1 + has_missing)
+    return codes, distinct[has_missing:]

@@ -339,7 +339,9 @@ def remote_sandwich(fitted: BradleyTerryFit, fit_input: FitInput, clusters: Remo
         chosen = place[sums.large[:, 1].astype(np.int64)]
         part = msgspec.structs.replace(rows.take(chosen), weight=sums.large[:, 2])
         numbers = sums.large[:, 0].astype(np.int64)
-        large = clustered_rows(fitted, derivatives, part, counted.take(chosen), numbers, np.arange(len(chosen)))
+        large = clustered_rows(
+            fitted, derivatives, part, counted.take(chosen), numbers, np.zeros(len(part), dtype=bool)
+        )
     if sums.clusters + len(np.unique(sums.large[:, 0])) == 1.0 and shared.all():
         return None
     sizes = ClusterSizes(sums.clusters, sums.sizes_of[: rows.n_models], sums.sizes, sums.largest)

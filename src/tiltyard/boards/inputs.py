@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from tiltyard.battles.battle import SOURCE_LABELS, Source
@@ -131,6 +132,28 @@ def origin(battles: BattleData, reading: InputOptions | None = None) -> dict[str
         **({} if reading.tie_band is None else {"tie_band": reading.tie_band}),
         **({"engine": "spark"} if remote else {}),
     }
+
+
+def origin_beside(battles: BattleData, reading: InputOptions) -> Callable[[], dict[str, Any]]:
+    """`origin`, found while battles are read and rated, for which hashing a large file takes long enough."""
+    answers: list[dict[str, Any] | Exception] = []
+
+    def find() -> None:
+        try:
+            answers.append(origin(battles, reading))
+        except Exception as error:
+            answers.append(error)
+
+    beside = Thread(target=find, daemon=True)
+    beside.start()
+
+    def wait() -> dict[str, Any]:
+        beside.join()
+        if isinstance(answers[0], Exception):
+            raise answers[0]
+        return answers[0]
+
+    return wait
 
 
 def files_sha256(battles: BattleData) -> str | None:

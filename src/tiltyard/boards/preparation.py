@@ -66,11 +66,17 @@ def without_ties(selected: Selected) -> Selected:
     return only_rated_models(table.take(~tie), selected.both_bad, left_out)
 
 
+MANY_ROWS = 100_000
+
+
 def connected(selected: Selected, remarks: list[str], *, only_connected: bool) -> Selected:
     """All models, if battles join them; else only the largest group, or an error that names the groups."""
-    groups = islands(count_pairs(comparisons(selected.table)).cells)
-    if len(groups) <= 1:
-        return selected
+    table = selected.table
+    groups = []
+    for some in (table.take(np.arange(min(len(table), MANY_ROWS))), table):  # the first rows alone join most models
+        groups = islands(count_pairs(comparisons(some)).cells)
+        if len(groups) <= 1:
+            return selected
     names = [[selected.table.models[code] for code in group] for group in groups]
     if not only_connected:
         raise NotConnected(names, *_say_islands(names))

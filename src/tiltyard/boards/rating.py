@@ -19,7 +19,7 @@ from tiltyard.boards.inputs import (
     columns_for,
     is_remote,
     lacking,
-    origin,
+    origin_beside,
     read_for,
     with_missing_verdicts,
 )
@@ -87,7 +87,7 @@ def rate_with(
     before: Callable[[BattleTable], None] | None = None,
 ) -> Leaderboard:
     """A leaderboard from an estimator that is built already; `before` is called with the battles that were read."""
-    clusters = None
+    came_from, clusters = origin_beside(battles, reading), None
     if is_remote(battles, reading):
         table, clusters = _count(estimator, battles, reading)
     else:
@@ -95,7 +95,7 @@ def rate_with(
         if before is not None:
             before(table)
     board = _fit(estimator, table, clusters)
-    return replace(board, settings={**board.settings, **origin(battles, reading)})
+    return replace(board, settings={**board.settings, **came_from()})
 
 
 def rate_by(
@@ -127,6 +127,7 @@ def rate_by(
 
     poolable = check_poolable(estimator) if pool else None
     remote, clusters = is_remote(battles, reading), None
+    came_from = origin_beside(battles, reading)
     if remote and pool:
         raise OptionError(
             "pool needs the battles on this machine. Leave it out, or use ", OptionValue("engine", "duckdb"), "."
@@ -152,7 +153,7 @@ def rate_by(
             raise
         except (BattleError, RatingError) as error:
             failed(RatingError(f"{column} {value}: ", *error.args))
-    settings = origin(battles, reading)
+    settings = came_from()
     boards = {value: replace(board, settings={**board.settings, **settings}) for value, board in boards.items()}
     if not remote:
         missing = lacking(battles, estimator.selection)

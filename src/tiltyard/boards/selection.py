@@ -82,7 +82,7 @@ def select(table: BattleTable, selection: Selection) -> Selected:
         keep(~(rare[table.model_a] | rare[table.model_b]), reason)
     table = table.compact()
     is_both_bad = table.outcome == Outcome.BOTH_BAD
-    rated = table.take(~is_both_bad)
+    rated = table.take(~is_both_bad) if is_both_bad.any() else table
     if not len(rated) or rated.n_battles == 0:
         why = "; ".join(f"{count:,.0f} left out: {reason}" for reason, count in left_out.items())
         raise NoBattles(f"no battle is left to rate{' (' + why + ')' if why else ''}.")

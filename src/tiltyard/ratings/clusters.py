@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.ratings.bradley_terry import BradleyTerryFit
-from tiltyard.ratings.comparisons import Comparisons, order_of, sum_by
+from tiltyard.ratings.comparisons import Comparisons, sum_by
 from tiltyard.ratings.tie_models import ResultScores
-from tiltyard.types import Floats, Ints
+from tiltyard.types import Floats, Ints, order_of
 
-ROWS_AT_ONCE = 1 << 19
+ROWS_AT_ONCE = 1 << 17
 """Clustered rows are summed in pieces of about this size, so that they need little memory."""
 
 DENSE_NUMBERS = 1_000_000
@@ -40,21 +40,22 @@ FEW_OF = 16
 class ClusteredRows(msgspec.Struct, frozen=True, eq=False):
     """Rows that share clusters, sorted by cluster, with the derivatives of their log-likelihood (weights included).
 
-    `pull` and `tied` are the slopes by the log-odds of the first model and by the tie parameter, `bend` the curvature:
-    columns by log-odds, by both, by tie. `design` holds covariates, `tie_at` the place of the row's tie parameter among
-    those of the fit, −1 where it has none. `leverage` is the row's part of its cluster's trace. Clusters are numbered
-    0, 1, 2, … without gaps.
+    `pull` and `tied` are the slopes by the log-odds of the first model and by the tie parameter. `design` holds
+    covariates, `tie_at` the place of the row's tie parameter among those of the fit, −1 where it has none. `leverage`
+    is the row's part of its cluster's trace. Clusters are numbered 0, 1, 2, … without gaps. `bends` has the curvature
+    of one battle of each cell: columns by log-odds, by both, by tie.
     """
 
     n_models: int
     n_ties: int
+    bends: Floats
+    cell: Ints
     first: Ints
     second: Ints
     cluster: Ints
     weight: Floats
     pull: Floats
     tied: Floats
-    bend: Floats
     design: Floats
     tie_at: Ints
     leverage: Floats
@@ -69,11 +70,15 @@ class ClusteredRows(msgspec.Struct, frozen=True, eq=False):
         """Strengths, coefficients and tie parameters."""
         return int(self.n_models + self.design.shape[1] + self.n_ties)
 
-    def take(self, chosen: NDArray[np.intp]) -> ClusteredRows:
-        """The rows of some whole clusters."""
-        names = ("first", "second", "weight", "pull", "tied", "bend", "design", "tie_at", "leverage")
+    def take(self, chosen: NDArray[np.intp], cluster: Ints) -> ClusteredRows:
+        """Some of the rows, sorted by these clusters."""
+        names = ("cell", "first", "second", "weight", "pull", "tied", "design", "tie_at", "leverage")
         rows: dict[str, Any] = {name: getattr(self, name)[chosen] for name in names}
-        return msgspec.structs.replace(self, cluster=number_clusters(self.cluster[chosen]), **rows)
+        return msgspec.structs.replace(self, cluster=number_sorted(cluster), **rows)
+
+    def bend(self, chosen: NDArray[np.intp]) -> Floats:
+        """The curvature of some rows."""
+        return np.asarray(self.weight[chosen, None] * self.bends[self.cell[chosen]])
 
     def scores(self, piece: slice = slice(None)) -> tuple[Ints, Ints, Floats]:
         """The slopes of some rows by all parameters as triples: cluster, parameter, value; at one place they add up."""
@@ -114,8 +119,8 @@ def sum_of_squares(rows: ClusteredRows) -> Floats:
         return _by_pairs_of_rows(rows)
     total = np.zeros((p, p))
     if few.any():
-        total += _by_pairs_of_rows(rows.take(np.flatnonzero(few)))
-        rows = rows.take(np.flatnonzero(~few))
+        total += _by_pairs_of_rows(rows.take(np.flatnonzero(few), rows.cluster[few]))
+        rows = rows.take(np.flatnonzero(~few), rows.cluster[~few])
     for table in rows.score_tables():
         total += table.T @ table
     return total
@@ -127,28 +132,25 @@ def _by_pairs_of_rows(rows: ClusteredRows) -> Floats:
     alone = sum_by(first * m + second, pull * pull, m * m).reshape(m, m)
     alone += alone.T
     both, apart = np.zeros(m * m), 1
-    keys: list[Ints] = []
-    values: list[Floats] = []
+    line, other_line = first * m, second * m
     at = np.flatnonzero(rows.cluster[1:] == rows.cluster[:-1])
     while len(at):
-        product = pull[at] * pull[at + apart]
-        for one, sign in ((first, 1.0), (second, -1.0)):
-            key = one[at] * m
-            keys += [key + first[at + apart], key + second[at + apart]]
-            values += [sign * product, -sign * product]
+        to = at + apart
+        product = pull[at] * pull[to]
+        minus = -product
+        for here, sign, against in ((line[at], product, minus), (other_line[at], minus, product)):
+            np.add.at(both, here + first[to], sign)
+            np.add.at(both, here + second[to], against)
         apart += 1
         at = at[: np.searchsorted(at, len(pull) - apart)]
         at = at[rows.cluster[at] == rows.cluster[at + apart]]
-        if not len(at) or sum(map(len, keys)) > m * m:
-            both += sum_by(np.concatenate(keys), np.concatenate(values), m * m)
-            keys, values = [], []
     total = np.zeros((p, p))
     total[:m, :m] = np.diag(alone.sum(axis=1)) - alone + both.reshape(m, m) + both.reshape(m, m).T
     if p > m:
         columns = [sum_by(rows.cluster, pull * z, rows.n_clusters) for z in rows.design.T]
         columns += [sum_by(rows.cluster, rows.tied * (rows.tie_at == k), rows.n_clusters) for k in range(rows.n_ties)]
         side = np.column_stack(columns)
-        total[m:, m:] = side.T @ side
+        total[m:, m:] = np.einsum("ci,cj->ij", side, side)
         for k in range(p - m):
             value = pull * side[rows.cluster, k]
             total[:m, m + k] = total[m + k, :m] = sum_by(first, value, m) - sum_by(second, value, m)
@@ -188,20 +190,33 @@ class ClusterSizes(msgspec.Struct, frozen=True, eq=False):
         key = np.concatenate([rows.cluster * m + rows.first, rows.cluster * m + rows.second])
         order = order_of(key)
         key, weight = key[order], np.tile(rows.weight, 2)[order]
-        starts = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
-        battles, model = np.add.reduceat(weight, starts), key[starts] % m
+        ends = np.flatnonzero(np.append(key[1:] != key[:-1], True))
+        battles, model = np.diff(np.cumsum(weight)[ends], prepend=0.0), key[ends] % m
         sizes = sum_by(rows.cluster, rows.weight, rows.n_clusters)
-        return cls(rows.n_clusters, sum_by(model, battles * battles, m), float(sizes @ sizes), float(sizes.max()))
+        return cls(
+            rows.n_clusters, sum_by(model, battles * battles, m), float((sizes * sizes).sum()), float(sizes.max())
+        )
 
 
-def cut_between_clusters(cluster: Ints) -> Iterator[slice]:
-    """Sorted clusters in pieces of about ROWS_AT_ONCE, no cluster cut in two."""
-    start = 0
-    while start < len(cluster):
-        last = cluster[min(start + ROWS_AT_ONCE, len(cluster)) - 1]
-        end = int(np.searchsorted(cluster, last, side="right"))
-        yield slice(start, end)
-        start = end
+def by_cluster(cluster: Ints, row: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Clusters in order, each with its rows, in pieces of about ROWS_AT_ONCE; no cluster is cut in two.
+
+    The two numbers of a row are packed into one and sorted together, for which processors have instructions.
+    """
+    bits = int(row.max(initial=0)).bit_length()
+    packed = cluster << bits
+    packed |= row
+    del cluster, row  # large, and needed no more
+    packed.sort()
+    while len(packed):
+        last = int(packed[min(ROWS_AT_ONCE, len(packed)) - 1]) >> bits
+        piece, packed = np.split(packed, [np.searchsorted(packed, (last + 1) << bits)])
+        yield piece >> bits, piece & ((1 << bits) - 1)
+
+
+def number_sorted(cluster: Ints) -> Ints:
+    """Sorted clusters numbered 0, 1, 2, … without gaps."""
+    return np.cumsum(np.append(False, cluster[1:] != cluster[:-1])[: len(cluster)])
 
 
 def number_clusters(cluster: Ints) -> Ints:
@@ -262,7 +277,7 @@ class _Entries(msgspec.Struct, frozen=True, eq=False):
             place.append(k + q + np.where(has, rows.tie_at[chosen], 0))
             by_odds.append(none)
             by_tie.append(has.astype(np.float64))
-        return cls(np.column_stack(place), np.column_stack(by_odds), np.column_stack(by_tie), rows.bend[chosen])
+        return cls(np.column_stack(place), np.column_stack(by_odds), np.column_stack(by_tie), rows.bend(chosen))
 
     def bent(self, moved: Floats) -> tuple[Floats, Floats]:
         """The slopes that each row gains where its entries have moved so: (rows, entries)."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tiltyard.errors import BattleError, OptionValue, RatingError
-from tiltyard.types import Floats, Ints
+from tiltyard.types import Floats, Ints, order_of
 
 FIRST_WON, SECOND_WON, TIED = 0, 1, 2
 """The three results a row can have, and the columns of `PairCells.counts`."""
@@ -34,21 +34,6 @@ DENSE_KEYS = 4_000_000
 def sum_by(index: NDArray[np.integer[Any]], values: Floats, size: int) -> Floats:
     """The sum of the values that share an index, for indices 0 … size − 1."""
     return np.bincount(index, values, size).astype(np.float64, copy=False)
-
-
-def order_of(codes: Ints) -> Ints:
-    """The order in which whole numbers from 0 on rise, equal ones as they stand: `argsort`, in a third of the time.
-
-    Numbers and places are packed into one and sorted together, for which processors have instructions.
-    """
-    bits = len(codes).bit_length()
-    if not len(codes) or int(codes.max()) >> (62 - bits):
-        return np.argsort(codes, kind="stable")
-    packed = codes << bits
-    packed |= np.arange(len(codes))
-    packed.sort()
-    packed &= (1 << bits) - 1
-    return packed
 
 
 class Comparisons(msgspec.Struct, frozen=True, eq=False):

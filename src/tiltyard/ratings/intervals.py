@@ -39,17 +39,17 @@ from tiltyard.ratings.clusters import (
     BattleDerivatives,
     ClusteredRows,
     ClusterSizes,
-    cut_between_clusters,
+    by_cluster,
     leave_one_out,
-    number_clusters,
+    number_sorted,
     score_triples,
     sum_of_squares,
     tie_places,
 )
-from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, order_of, sum_by
+from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, sum_by
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.tie_models import Curvature, ResultScores
-from tiltyard.types import Floats, Ints
+from tiltyard.types import Floats, Ints, order_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
@@ -229,10 +229,9 @@ def one_way(
 ) -> Clustering:
     """The sandwich over one kind of clusters, or over single rows; `corrected`: with scores without their own."""
     own = independent_rows(rows, cluster)
-    shared = np.flatnonzero(~own)
     pieces: Iterable[ClusteredRows] = ()
-    if cluster is not None and len(shared):
-        pieces = clustered_rows(fit, derivatives, rows, counted, cluster, shared)
+    if cluster is not None and not own.all():
+        pieces = clustered_rows(fit, derivatives, rows, counted, cluster, own)
     return summed_way(fit, derivatives, rows, counted, own, pieces, corrected=corrected)
 
 
@@ -329,28 +328,41 @@ def clustered_rows(
     rows: Comparisons,
     counted: Counted,
     cluster: Ints,
-    shared: NDArray[np.intp],
+    own: NDArray[np.bool_],
 ) -> Iterator[ClusteredRows]:
-    """The rows that share their clusters, with their derivatives: cluster by cluster, in pieces."""
-    scores, place = derivatives.scores, tie_places(fit)
-    shared = shared[order_of(cluster[shared])]
-    for piece in cut_between_clusters(cluster[shared]):
-        chosen = shared[piece]
-        cell, weight = counted.cell[chosen], rows.weight[chosen]
-        yield ClusteredRows(
-            n_models=fit.cells.n_models,
-            n_ties=len(fit.tied_groups),
-            first=fit.cells.first[cell],
-            second=fit.cells.second[cell],
-            cluster=number_clusters(cluster[chosen]),
-            weight=weight,
-            pull=weight * row_scores(scores.delta, counted, chosen),
-            tied=weight * row_scores(scores.tie, counted, chosen),
-            bend=weight[:, None] * derivatives.bend[cell],
-            design=fit.cells.design[cell],
-            tie_at=place[fit.cells.group[cell]],
-            leverage=weight * derivatives.leverage[cell],
-        )
+    """The rows that are not their own cluster, with their derivatives: cluster by cluster, in pieces."""
+    n, shared = len(counted.cells), np.flatnonzero(~own) if own.any() else slice(None)
+    if 3 * n > len(rows) or counted.share is not None or not (rows.weight == 1.0).all():
+        for clusters, chosen in by_cluster(cluster[shared], np.arange(len(rows))[shared]):
+            yield _described(fit, derivatives, counted.take(chosen), rows.weight[chosen], number_sorted(clusters))
+        return
+    every = np.arange(3 * n)  # rows of one pair and result are alike: each kind is described once
+    kinds = Counted(counted.cells, every // 3, (every % 3).astype(np.int8), None)
+    alike = _described(fit, derivatives, kinds, np.ones(3 * n), every)
+    for clusters, kind in by_cluster(cluster[shared], 3 * counted.cell[shared] + counted.result[shared]):
+        yield alike.take(kind, clusters)
+
+
+def _described(
+    fit: BradleyTerryFit, derivatives: BattleDerivatives, counted: Counted, weight: Floats, cluster: Ints
+) -> ClusteredRows:
+    """Rows with the derivatives of their log-likelihood."""
+    scores, cell, every = derivatives.scores, counted.cell, np.arange(len(counted.cell))
+    return ClusteredRows(
+        n_models=fit.cells.n_models,
+        n_ties=len(fit.tied_groups),
+        bends=derivatives.bend,
+        cell=cell,
+        first=fit.cells.first[cell],
+        second=fit.cells.second[cell],
+        cluster=cluster,
+        weight=weight,
+        pull=weight * row_scores(scores.delta, counted, every),
+        tied=weight * row_scores(scores.tie, counted, every),
+        design=fit.cells.design[cell],
+        tie_at=tie_places(fit)[fit.cells.group[cell]],
+        leverage=weight * derivatives.leverage[cell],
+    )
 
 
 def cluster_moves(
@@ -365,7 +377,7 @@ def cluster_moves(
     m = fit.cells.n_models
     moves = np.zeros((n_clusters, m))
     used, done = np.unique(cluster), 0  # pieces hold whole clusters, in the order of their numbers
-    for piece in clustered_rows(fit, derivatives, rows, counted, cluster, np.arange(len(rows))):
+    for piece in clustered_rows(fit, derivatives, rows, counted, cluster, np.zeros(len(rows), dtype=bool)):
         part = leave_one_out(piece, derivatives.inverse) if corrected else piece
         moves[used[done : done + part.n_clusters]] = part.score_table() @ derivatives.inverse[:, :m]
         done += part.n_clusters
@@ -587,7 +599,7 @@ def _one_way(
     parts, columns = _root(fit, own_squares(fit, scores, rows, counted, own))
     sizes = ClusterSizes.alone(rows.take(own))
     if cluster is not None:
-        for shared in clustered_rows(fit, derivatives, rows, counted, cluster, np.flatnonzero(~own)):
+        for shared in clustered_rows(fit, derivatives, rows, counted, cluster, own):
             sizes += ClusterSizes.of(shared)
             kept = leave_one_out(shared, derivatives.inverse) if corrected else shared
             clusters, parameter, value = kept.scores()

@@ -36,7 +36,7 @@ from tiltyard.ratings.intervals import row_scores
 from tiltyard.ratings.tie_models import Curvature
 from tiltyard.types import Floats, Ints
 
-MOST_GROUPS = 1000
+MOST_GROUPS = 500
 """More clusters than this are put together at random: groups of independent clusters are independent too."""
 
 MOST_NUMBERS = 1_000_000
@@ -45,9 +45,15 @@ FEWEST_GROUPS = 200
 """... but no fewer than this."""
 
 DRAWS = 999
+FEW_DRAWS, ENOUGH = 199, 20
+"""Many parameters at once are tested with few draws first, which are enough where so many of them are as large as what
+was seen (Besag and Clifford 1991, Biometrika 78:301)."""
 
 PIECES = 64
 """A row that stands for many equal battles is spread over this many groups at most, and all rows over `MOST_ROWS`."""
+
+
+Singles = NDArray[np.float32]
 
 
 class Grouping(msgspec.Struct, frozen=True, eq=False):
@@ -101,14 +107,15 @@ def _grouping(cluster: Ints, weight: Floats, most: int, rng: np.random.Generator
 class Tested(msgspec.Struct, frozen=True, eq=False):
     """Scores of added parameters beside what chance makes of them.
 
-    `z` is each score in standard errors, `draws` the same with random signs (draws, parameters). `information` is what
-    the battles say about each parameter beyond the fit's own, `variance` that of its score.
+    `z` is each score in standard errors. `information` is what the battles say about each parameter beyond the fit's
+    own, `variance` that of its score. `tables` have the scores of the groups of each way, scaled, `signs` their signs.
     """
 
     score: Floats
     variance: Floats
     information: Floats
-    draws: Floats
+    tables: list[Singles]
+    signs: list[Singles]
 
     @property
     def z(self) -> Floats:
@@ -125,12 +132,18 @@ class Tested(msgspec.Struct, frozen=True, eq=False):
         """The standard error of each estimate."""
         return np.sqrt(self.variance) / self.information
 
+    def draws(self, count: int = DRAWS) -> Floats:
+        """What chance makes of each score in standard errors: (draws, parameters)."""
+        ways = zip(self.signs, self.tables, strict=True)
+        return np.asarray(sum(sign[:count] @ table for sign, table in ways), dtype=np.float64)
+
     def keep(self, chosen: NDArray[np.bool_]) -> Tested:
         """Only some of the parameters."""
-        return Tested(self.score[chosen], self.variance[chosen], self.information[chosen], self.draws[:, chosen])
+        parts = (self.score[chosen], self.variance[chosen], self.information[chosen])
+        return Tested(*parts, [table[:, chosen] for table in self.tables], self.signs)
 
 
-def draw_signs(ways: list[Grouping], rng: np.random.Generator, draws: int = DRAWS) -> list[NDArray[np.float32]]:
+def draw_signs(ways: list[Grouping], rng: np.random.Generator, draws: int = DRAWS) -> list[Singles]:
     """Random signs for the groups of each kind of clusters: (draws, groups)."""
     signs = []
     for way in ways:
@@ -140,15 +153,15 @@ def draw_signs(ways: list[Grouping], rng: np.random.Generator, draws: int = DRAW
     return signs
 
 
-def test_scores(score: Floats, by_group: list[Floats], model: Floats, signs: list[NDArray[np.float32]]) -> Tested:
+def test_scores(score: Floats, by_group: list[Floats], model: Floats, signs: list[Singles]) -> Tested:
     """Scores beside their draws; what the fit takes up is subtracted from both. `model` is the model's variance."""
     result = [(table * table).sum(axis=0) for table in by_group]
     variance = np.maximum(np.max(result, axis=0), model)
     if len(result) == 2:
         variance = np.maximum(variance, result[0] + result[1] - model)
     spread = np.sqrt(np.maximum(np.sum(result, axis=0), 1e-300))
-    draws = sum(sign @ (table / spread).astype(np.float32) for sign, table in zip(signs, by_group, strict=True))
-    return Tested(score, np.maximum(variance, 1e-300), model, np.asarray(draws, dtype=np.float64))
+    tables = [(table / spread).astype(np.float32) for table in by_group]
+    return Tested(score, np.maximum(variance, 1e-300), model, tables, signs)
 
 
 def p_value(seen: float, drawn: Floats) -> float:
@@ -468,7 +481,7 @@ def _schedule_test(
     family: Family,
     ways: list[Grouping],
     fitted: list[Floats],
-    signs: list[NDArray[np.float32]],
+    signs: list[Singles],
 ) -> Tested:
     """The moves of strengths, in one Newton step, when every pair weighs the same; `information` is their variance."""
     fit, m = battles.fit, battles.rows.n_models
@@ -501,22 +514,28 @@ def _pairs_and_schedule(
     if not free.any():
         return None, None
     tested = tested.keep(free)
-    z, drawn = tested.z, tested.draws
-    seen = [float((z * z).sum()), float(np.abs(z).max())]
-    chance = [(drawn * drawn).sum(axis=1), np.abs(drawn).max(axis=1)]
-    schedule = None
     movable = moves.information > LEAST_OWN * np.diag(battles.inverse)[: len(moves.score)]
+    moving = moves.keep(movable)
+    seen = [float(one[0]) for one in _statistics(tested.z[None], moving.z[None])]
+    chance: list[Floats] = []
+    for draws in (FEW_DRAWS, DRAWS):
+        chance = _statistics(tested.draws(draws), moving.draws(draws))
+        if min(map(p_value, seen, chance)) >= (1 + ENOUGH) / (1 + draws):
+            break
+    schedule = None
     if movable.any():
         fit = battles.fit
         even = fit.cells.with_counts(fit.cells.counts * _even_weights(battles)[:, None])
-        again = refit(even, fit.tie_model, start=fit.parameters)
-        moved, largest = np.where(movable, moves.z, 0.0), np.abs(moves.draws[:, movable]).max(axis=1)
-        seen.append(float(np.abs(moved).max()))
-        chance.append(largest)
-        move = again.parameters.strength - fit.parameters.strength
-        schedule = ScheduleMoves(p_value(seen[-1], largest), move, moved)
+        move = refit(even, fit.tie_model, start=fit.parameters).parameters.strength - fit.parameters.strength
+        schedule = ScheduleMoves(p_value(seen[2], chance[2]), move, np.where(movable, moves.z, 0.0))
     kept = battles.checked_pairs[free]
     return _pair_residuals(battles, tested, kept, smallest_p(seen, chance)), schedule
+
+
+def _statistics(pairs: Floats, moves: Floats) -> list[Floats]:
+    """How much the pairs deviate in all and at most, and how far a strength moves at most, in each line."""
+    deviations = [(pairs * pairs).sum(axis=1), np.abs(pairs).max(axis=1)]
+    return [*deviations, np.abs(moves).max(axis=1)] if moves.shape[1] else deviations
 
 
 def _pair_residuals(battles: ScoredBattles, tested: Tested, kept: Ints, p: float) -> PairResiduals:
@@ -565,7 +584,7 @@ def _tie_law(battles: ScoredBattles, own: Floats, tested: Tested) -> TieLaw | No
         return float(what[where].sum() / max(float(n[where].sum()), 1e-300))
 
     z = float(tested.z[0])
-    p = p_value(abs(z), np.abs(tested.draws[:, 0]))
+    p = p_value(abs(z), np.abs(tested.draws()[:, 0]))
     return TieLaw(p, z, share(tied, ~far), share(due, ~far), share(tied, far), share(due, far))
 
 
@@ -575,7 +594,7 @@ def _drift(own: Floats, tested: Tested) -> Drift | None:
     if not free.any():
         return None
     z = np.where(free, tested.z, 0.0)
-    largest = np.abs(tested.draws[:, free]).max(axis=1)
+    largest = np.abs(tested.draws()[:, free]).max(axis=1)
     safe = np.where(free, tested.information, np.inf)
     return Drift(
         p=p_value(float(np.abs(z).max()), largest),
@@ -595,7 +614,7 @@ def _slot_effect(own: Floats, tested: Tested) -> SlotEffect | None:
     """The advantage of the first side, unless the models' strengths explain who sat there."""
     if tested.information[0] <= LEAST_OWN * own[0]:
         return None
-    drawn = np.abs(tested.draws[:, 0])
+    drawn = np.abs(tested.draws()[:, 0])
     value, error = float(tested.estimate[0]), float(tested.error[0])
     half = error * max(_upper(drawn), 1.96)
     return SlotEffect(p_value(abs(float(tested.z[0])), drawn), value, value - half, value + half)
