@@ -90,10 +90,10 @@ class Alike:
 def alike(differences: Floats, spread: float, mean_size: float = 1.0) -> Alike:
     """How far two more prompts count (τ), and how large the difference on each would be (m²)."""
     rounded = np.round(differences / spread, DIGITS)
-    values, place, count = np.unique(rounded, return_inverse=True, return_counts=True)
+    values, count = np.unique(rounded, return_counts=True)
     most = np.flatnonzero(count == count.max())
     common = most[np.argmin(np.abs(values[most]))]
-    apart = differences[place != common] - values[common] * spread
+    apart = differences[rounded != values[common]] - values[common] * spread
     square = (spread * spread / mean_size + float(apart @ apart)) / (1 + len(apart))
     return Alike((int(count[common]) - 1) / (len(differences) - 1), square)
 

@@ -70,6 +70,7 @@ from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.errors import BattleError, OptionError, OptionValue, ScoreError
 from tiltyard.options import Help, ReadingOptions, ScoreOptions, takes
 from tiltyard.scores.table import ModelScores, ScoreTable
+from tiltyard.types import order_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -712,15 +713,16 @@ def _there(codes: Any) -> Any:
 
 def _first_seen(values: Any) -> tuple[Any, Any, Any]:
     """The distinct values in the order of their first rows, these rows, and the place of each row's value."""
-    order = np.argsort(values)
-    start = np.flatnonzero(np.append(True, values[order[1:]] != values[order[:-1]]))
-    first = np.minimum.reduceat(order, start)
-    by_row = np.argsort(first)
-    place = np.empty(len(start), dtype=np.int64)
-    place[by_row] = np.arange(len(start))
+    order = order_of(values)
+    ordered = values[order]
+    new = np.append(True, ordered[1:] != ordered[:-1])[: len(values)]
+    rows = order[new]
+    is_first = np.zeros(len(values), dtype=bool)
+    is_first[rows] = True
     codes = np.empty(len(values), dtype=np.int64)
-    codes[order] = np.repeat(place, np.diff(start, append=len(values)))
-    return values[first[by_row]], first[by_row], codes
+    codes[order] = (np.cumsum(is_first) - 1)[rows][np.cumsum(new) - 1]
+    first = np.flatnonzero(is_first)
+    return values[first], first, codes
 
 
 def _means(prompt: Any, score: Any) -> ModelScores:
@@ -730,12 +732,14 @@ def _means(prompt: Any, score: Any) -> ModelScores:
         prompt, score = prompt[order], score[order]
     start = np.flatnonzero(np.diff(prompt, prepend=-1))
     there = ~np.isnan(score)
-    count = np.add.reduceat(there.astype(np.int64), start)
     rows = np.diff(start, append=len(prompt))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.add.reduceat(np.where(there, score, 0.0), start) / count
-        away = np.where(there, score - np.repeat(mean, rows), 0.0)
-        variance = np.where(count > 1, np.add.reduceat(away * away, start) / (count - 1), np.nan)
+    mean, count, variance = score, there.astype(np.int64), np.full(len(score), np.nan)
+    if len(start) < len(score):
+        count = np.add.reduceat(count, start)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.add.reduceat(np.where(there, score, 0.0), start) / count
+            away = np.where(there, score - np.repeat(mean, rows), 0.0)
+            variance = np.where(count > 1, np.add.reduceat(away * away, start) / (count - 1), np.nan)
     known = score[there]
     low, high = (float(known.min()), float(known.max())) if len(known) else (np.nan, np.nan)
     return ModelScores(prompt[start].astype(np.int64), mean, count, variance, rows - count, low, high)
