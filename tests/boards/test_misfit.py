@@ -85,6 +85,13 @@ def test_the_p_value_of_several_statistics_is_the_rank_of_what_was_seen_among_al
         assert smallest_p([everything[0, 0]], [everything[1:, 0]]) == p_value(everything[0, 0], everything[1:, 0])
 
 
+@pytest.mark.parametrize(("world", "draws"), [(FITTING["independent"], 199), (FAILING["pairs"], 999)])
+def test_pairs_are_drawn_a_few_times_and_again_only_where_that_leaves_a_doubt(world: MisfitWorld, draws: int) -> None:
+    p = rate(world.draw(np.random.default_rng(5))).details["misfit"]["pairs"]["p"]
+    assert (p * (draws + 1)) == pytest.approx(round(p * (draws + 1)))
+    assert (p >= 0.105) is (draws == 199)
+
+
 def test_the_line_stands_under_the_board_and_the_record_in_its_file() -> None:
     table = replace(MisfitWorld(drift=250.0, models=6, battles=4000).draw(np.random.default_rng(1)))
     board = rate(table)

@@ -94,6 +94,17 @@ def test_the_sandwich_does_not_depend_on_the_way(options, monkeypatch):
     np.testing.assert_allclose(found[0], found[2], atol=1e-12)
 
 
+def test_rows_that_are_alike_are_described_once_or_one_by_one():
+    table = as_comparisons(some_rows(3, n=300, models=5, prompts=40, lone_share=0.2), 5)
+    counted = count_pairs(table)
+    result = fit(counted.cells, DAVIDSON)
+    nowhere_soft = replace(counted, share=np.full(len(table), np.nan))
+    once, one_by_one = (sandwich(result, table, each) for each in (counted, nowhere_soft))
+    assert 3 * len(counted.cells) <= len(table)
+    np.testing.assert_allclose(once.matrix, one_by_one.matrix, atol=1e-12)
+    assert once.degrees == pytest.approx(one_by_one.degrees)
+
+
 def test_no_rows_are_no_clusters():
     assert some_scores(1).n_clusters == 11
     assert replace(some_scores(1), cluster=np.array([], dtype=np.int64)).n_clusters == 0

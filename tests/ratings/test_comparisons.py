@@ -8,6 +8,7 @@ import pytest
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons, some_rows
 from tiltyard.ratings import comparisons
 from tiltyard.ratings.comparisons import count_pairs
+from tiltyard.types import order_of
 
 
 def test_a_pair_is_one_cell_whichever_side_it_is_written_from():
@@ -76,3 +77,28 @@ def test_some_rows_keep_everything_that_belongs_to_them():
     for name in ("first", "second", "result", "weight", "share", "group", "covariates"):
         np.testing.assert_array_equal(getattr(part, name), getattr(rows, name)[chosen])
     np.testing.assert_array_equal(part.clusters[0], rows.clusters[0][chosen])
+
+
+def _numbers(kind):
+    rng = np.random.default_rng(1)
+    hashes = rng.integers(2**64 - 1, size=300, dtype=np.uint64)
+    top = np.uint64(2**64 - 1)
+    return {
+        "none": np.array([], dtype=np.uint64),
+        "one": np.array([5]),
+        "few": rng.integers(50, size=999),
+        "all alike": np.zeros(9, dtype=np.uint64),
+        "hashes, each several times": hashes[rng.integers(300, size=2000)],
+        "equal but for their last bits": top - rng.integers(600, size=1000).astype(np.uint64),
+        "two such groups side by side": np.uint64(2**63) - rng.integers(-400, 400, size=1000).astype(np.uint64),
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["none", "one", "few", "all alike", "hashes, each several times", "equal but for their last bits"]
+    + ["two such groups side by side"],
+)
+def test_the_order_of_large_numbers_is_that_of_a_stable_sort(kind):
+    numbers = _numbers(kind)
+    assert order_of(numbers).tolist() == np.argsort(numbers, kind="stable").tolist()
