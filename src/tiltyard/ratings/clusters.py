@@ -188,10 +188,14 @@ class ClusterSizes(msgspec.Struct, frozen=True, eq=False):
         """The sizes of clusters of rows."""
         m = rows.n_models
         key = np.concatenate([rows.cluster * m + rows.first, rows.cluster * m + rows.second])
-        order = order_of(key)
-        key, weight = key[order], np.tile(rows.weight, 2)[order]
+        if (rows.weight == 1.0).all():
+            key.sort()
+            before = np.arange(1.0, len(key) + 1.0)
+        else:
+            order = order_of(key)
+            key, before = key[order], np.cumsum(np.tile(rows.weight, 2)[order])
         ends = np.flatnonzero(np.append(key[1:] != key[:-1], True))
-        battles, model = np.diff(np.cumsum(weight)[ends], prepend=0.0), key[ends] % m
+        battles, model = np.diff(before[ends], prepend=0.0), key[ends] % m
         sizes = sum_by(rows.cluster, rows.weight, rows.n_clusters)
         return cls(
             rows.n_clusters, sum_by(model, battles * battles, m), float((sizes * sizes).sum()), float(sizes.max())
