@@ -90,7 +90,7 @@ def _grouping(cluster: Ints, weight: Floats, most: int, rng: np.random.Generator
     if not own.any():
         return Grouping(group, n_groups)
     pieces = np.ones(len(cluster), dtype=np.int64)
-    pieces[own] = np.clip(np.rint(weight[own]), 1, np.clip(MOST_ROWS // int(own.sum()), 2, PIECES)).astype(np.int64)
+    pieces[own] = np.clip(np.rint(weight[own]), 1, np.clip(MOST_ROWS // int(own.sum()), 1, PIECES)).astype(np.int64)
     at = np.repeat(np.arange(len(cluster)), pieces)
     scale = np.where(own, np.sqrt(pieces / np.where(own, np.maximum(weight, 1e-300), 1.0)) / pieces, 1.0)
     alone = own[at]
