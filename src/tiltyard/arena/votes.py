@@ -10,7 +10,9 @@ import enum
 from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Any, NamedTuple, overload
 
 import msgspec
@@ -35,6 +37,8 @@ class VoteStanding(enum.StrEnum):
     COUNTED = "counted"
     UNDONE = "undone"
     EXCLUDED = "excluded"
+
+    __hash__ = str.__hash__  # as of `Choice`
 
 
 class CastVote(msgspec.Struct, frozen=True, gc=False):
@@ -142,43 +146,48 @@ _OUTCOMES = np.array([choice.outcome for choice in _CHOICES], dtype=np.int8)
 
 _STANDINGS = tuple(VoteStanding)
 _STANDING_NUMBERS = {standing: number for number, standing in enumerate(_STANDINGS)}
-_COUNTED = _STANDING_NUMBERS[VoteStanding.COUNTED]
+_COUNTED, _UNDONE = _STANDING_NUMBERS[VoteStanding.COUNTED], _STANDING_NUMBERS[VoteStanding.UNDONE]
 
 
-class NumberedTexts:
-    """Texts that recur, each kept once: their numbers in the order of their first use."""
+_FIELDS = {
+    **{"seq": "q", "at": "q", "voter": "I", "block": "I", "a": "I", "b": "I", "prompt": "I"},
+    **{"choice": "B", "standing": "B", "lane": "B", "unrendered": "B"},
+}
+"""The numbers that are kept of a vote, in the types of `struct`."""
+_ROW = Struct("<" + "".join(_FIELDS.values()))
+_ROWS = np.dtype([(name, f"<{code}") for name, code in _FIELDS.items()])
 
-    __slots__ = ("numbers", "texts")
+
+class NumberedTexts(dict[str, int]):
+    """The numbers of texts that recur, in the order of their first use; asking for a new one numbers it."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.numbers: dict[str, int] = {}
 
-    def number(self, text: str) -> int:
-        """The number of a text, which is new if the text is."""
-        result = self.numbers.get(text)
-        if result is None:
-            result = self.numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return result
+    def __missing__(self, text: str) -> int:
+        number = self[text] = len(self.texts)
+        self.texts.append(text)
+        return number
+
+    def __copy__(self) -> NumberedTexts:
+        made = NumberedTexts()
+        made.update(self)
+        made.texts = self.texts.copy()
+        return made
 
 
 class VoteColumns:
     """Votes in the order of the log, whether they count or not. Reading one by its place makes it an object again."""
 
     def __init__(self, votes: Iterable[CastVote] = ()) -> None:
-        self._seq, self._at = array("q"), array("q")
-        self._voter, self._block = array("I"), array("I")
-        self._a, self._b, self._prompt = array("I"), array("I"), array("I")
-        self._choice, self._standing = array("B"), array("B")
-        self._lane, self._unrendered = array("B"), array("B")
+        self._rows = bytearray()
         self._ids, self._id_ends = bytearray(), array("Q", [0])
         self._voters, self._blocks, self._words = NumberedTexts(), NumberedTexts(), NumberedTexts()
         for vote in votes:
             self.cast(vote)
 
     def __len__(self) -> int:
-        return len(self._seq)
+        return len(self._rows) // _ROW.size
 
     def __iter__(self) -> Iterator[CastVote]:
         return (self[place] for place in range(len(self)))
@@ -194,42 +203,50 @@ class VoteColumns:
             return [self[one] for one in range(*place.indices(len(self)))]
         if place < 0:
             place += len(self)
-        words = self._words.texts
+        row = _ROW.unpack_from(self._rows, place * _ROW.size)
+        seq, at, voter, block, a, b, prompt, choice, standing, lane, unrendered = row
         return CastVote(
-            self._seq[place],
-            self._at[place],
+            seq,
+            at,
             self._ids[self._id_ends[place] : self._id_ends[place + 1]].decode(),
-            self._voters.texts[self._voter[place]],
-            self._a[place],
-            self._b[place],
-            self._prompt[place],
-            _CHOICES[self._choice[place]],
-            _STANDINGS[self._standing[place]],
-            self._blocks.texts[self._block[place]],
-            words[self._lane[place]],
-            words[self._unrendered[place]],
+            self._voters.texts[voter],
+            a,
+            b,
+            prompt,
+            _CHOICES[choice],
+            _STANDINGS[standing],
+            self._blocks.texts[block],
+            self._words.texts[lane],
+            self._words.texts[unrendered],
         )
 
     def cast(self, vote: CastVote) -> None:
         """Add the next vote of the log."""
-        self._seq.append(vote.seq)
-        self._at.append(vote.at)
+        self._rows += _ROW.pack(
+            vote.seq,
+            vote.at,
+            self._voters[vote.voter],
+            self._blocks[vote.block],
+            vote.a,
+            vote.b,
+            vote.prompt,
+            _CHOICE_NUMBERS[vote.choice],
+            _STANDING_NUMBERS[vote.standing],
+            self._words[vote.lane],
+            self._words[vote.unrendered],
+        )
         self._ids += vote.matchup_id.encode()
         self._id_ends.append(len(self._ids))
-        self._voter.append(self._voters.number(vote.voter))
-        self._block.append(self._blocks.number(vote.block))
-        self._a.append(vote.a)
-        self._b.append(vote.b)
-        self._prompt.append(vote.prompt)
-        self._choice.append(_CHOICE_NUMBERS[vote.choice])
-        self._standing.append(_STANDING_NUMBERS[vote.standing])
-        self._lane.append(self._words.number(vote.lane))
-        self._unrendered.append(self._words.number(vote.unrendered))
+
+    def column(self, name: str) -> NDArray[Any]:
+        """A field of every vote, without a copy; no vote can be added until it is dropped."""
+        return np.frombuffer(self._rows, dtype=_ROWS)[name]
 
     def place(self, seq: int) -> int | None:
         """The place of the vote that is event `seq`; None if there is none."""
-        result = bisect_left(self._seq, seq)
-        return result if result < len(self._seq) and self._seq[result] == seq else None
+        seqs = self.column("seq")
+        result = bisect_left(seqs, seq)
+        return result if result < len(seqs) and seqs[result] == seq else None
 
     def find(self, matchup_ids: Collection[str]) -> list[CastVote]:
         """The votes on these matchups, in the order of the log. They are looked for from the end."""
@@ -248,31 +265,23 @@ class VoteColumns:
         """Change whether a vote counts."""
         place = self.place(vote.seq)
         assert place is not None, "the vote was found here"
-        self._standing[place] = _STANDING_NUMBERS[standing]
+        self.column("standing")[place] = _STANDING_NUMBERS[standing]
 
     def of_voter(self, voter: str) -> list[CastVote]:
         """One voter's votes."""
-        number = self._voters.numbers.get(voter)
-        if number is None:
-            return []
-        return [self[place] for place in np.flatnonzero(view_of(self._voter) == number).tolist()]
+        number = self._voters.get(voter, -1)
+        return [self[place] for place in np.flatnonzero(self.column("voter") == number).tolist()]
 
     def of_model(self, model: int, most: int) -> list[CastVote]:
         """The latest votes on one model, newest first, without undone ones."""
-        result: list[CastVote] = []
-        for place in range(len(self) - 1, -1, -1):
-            if model in (self._a[place], self._b[place]):
-                vote = self[place]
-                if vote.standing is not VoteStanding.UNDONE:
-                    result.append(vote)
-                    if len(result) == most:
-                        break
-        return result
+        on_model = (self.column("a") == model) | (self.column("b") == model)
+        places = np.flatnonzero(on_model & (self.column("standing") != _UNDONE))
+        return [self[place] for place in places[: -most - 1 : -1].tolist()]
 
     def standings(self) -> dict[str, dict[VoteStanding, int]]:
         """How many votes of each status every voter has; voters in the order of their first vote."""
         kinds = len(_STANDINGS)
-        cells = view_of(self._voter).astype(np.int64) * kinds + view_of(self._standing)
+        cells = self.column("voter").astype(np.int64) * kinds + self.column("standing")
         counts = np.bincount(cells, minlength=kinds * len(self._voters.texts)).reshape(-1, kinds).tolist()
         return {
             voter: dict(zip(_STANDINGS, row, strict=True))
@@ -281,46 +290,41 @@ class VoteColumns:
 
     def latest_before(self, at: int) -> int:
         """The largest number of a vote cast before a time; 0 if there is none."""
-        return int(view_of(self._seq)[view_of(self._at) < at].max(initial=0))
+        return int(self.column("seq")[self.column("at") < at].max(initial=0))
 
     def are_counted(self, seqs: Ints) -> NDArray[np.bool_]:
         """Which of these events, all of them votes, count now."""
-        places = np.searchsorted(view_of(self._seq), seqs)
-        return np.asarray(view_of(self._standing)[places] == _COUNTED)
+        places = np.searchsorted(self.column("seq"), seqs)
+        return np.asarray(self.column("standing")[places] == _COUNTED)
 
     def copy(self) -> VoteColumns:
         """The votes as they are now."""
         made = VoteColumns()
         for name, column in vars(self).items():
-            if isinstance(column, NumberedTexts):
-                names = NumberedTexts()
-                names.texts, names.numbers = column.texts.copy(), column.numbers.copy()
-                setattr(made, name, names)
-            else:
-                setattr(made, name, column[:])
+            setattr(made, name, copy(column))
         return made
 
     def table(self, catalog: Catalog | CatalogNames, *, with_ids: bool = False) -> VoteTable:
         """The counted votes; their ids only if asked for."""
-        counted = np.flatnonzero(view_of(self._standing) == _COUNTED)
-        voter, voters = _renumbered(view_of(self._voter)[counted], self._voters.texts)
-        block, blocks = _renumbered(view_of(self._block)[counted], self._blocks.texts, left_out="")
-        contender = self._words.numbers.get("contender", -1)
+        counted = np.flatnonzero(self.column("standing") == _COUNTED)
+        voter, voters = _renumbered(self.column("voter")[counted], self._voters.texts)
+        block, blocks = _renumbered(self.column("block")[counted], self._blocks.texts, left_out="")
+        contender = self._words.get("contender", -1)
         ids, ends = self._ids, self._id_ends
         return VoteTable(
             models=tuple(model.model for model in catalog.models),
             prompts=tuple(prompt.prompt_id for prompt in catalog.prompts),
-            at=view_of(self._at)[counted],
-            model_a=view_of(self._a)[counted].astype(np.int64),
-            model_b=view_of(self._b)[counted].astype(np.int64),
-            prompt=view_of(self._prompt)[counted].astype(np.int64),
+            at=self.column("at")[counted],
+            model_a=self.column("a")[counted].astype(np.int64),
+            model_b=self.column("b")[counted].astype(np.int64),
+            prompt=self.column("prompt")[counted].astype(np.int64),
             voter=voter,
-            outcome=_OUTCOMES[view_of(self._choice)[counted]],
+            outcome=_OUTCOMES[self.column("choice")[counted]],
             voters=voters,
             matchup_ids=tuple(ids[ends[n] : ends[n + 1]].decode() for n in counted.tolist()) if with_ids else (),
             block=block,
             blocks=blocks,
-            by_contender_lane=view_of(self._lane)[counted] == contender,
+            by_contender_lane=self.column("lane")[counted] == contender,
         )
 
 

@@ -57,8 +57,8 @@ class RecentEvents:
         inside = np.flatnonzero(view_of(self._served_at) >= since)
         inside = inside[votes.are_counted(view_of(self._vote)[inside])]
         lanes, at = view_of(self._lane)[inside], view_of(self._served_at)[inside]
-        known = np.isin(lanes, [self._words.numbers.get(lane, -1) for lane in e.LANES])
-        by_contender = at[lanes == self._words.numbers.get("contender", -1)]
+        known = np.isin(lanes, [self._words.get(lane, -1) for lane in e.LANES])
+        by_contender = at[lanes == self._words.get("contender", -1)]
         return ServedPairs(
             view_of(self._a)[inside].astype(np.int64),
             view_of(self._b)[inside].astype(np.int64),
@@ -79,10 +79,10 @@ class RecentEvents:
     def _take(self, seq: int, at: int, body: e.AnyBody, catalog: Catalog) -> None:
         kind = str(body.__struct_config__.tag)
         self._at.append(at)
-        self._kind.append(self._words.number(kind))
+        self._kind.append(self._words[kind])
         match body:
             case e.MatchupServed():
-                numbers = catalog.model(body.model_a), catalog.model(body.model_b), self._words.number(body.lane)
+                numbers = catalog.model(body.model_a), catalog.model(body.model_b), self._words[body.lane]
                 self._open[body.matchup_id] = _OpenMatchup(at, *numbers)
             case e.Voted():
                 served = self._open.pop(body.matchup_id, None)
