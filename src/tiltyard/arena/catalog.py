@@ -158,13 +158,12 @@ class Catalog:
             self.answers_off.add(response_id)
         self.revision += 1
 
-    def count_shown(self, a: int, b: int, prompt: int) -> int:
-        """Count a served matchup; returns how often the more often shown of its two answers was shown."""
+    def count_shown(self, a: int, b: int, prompt: int) -> None:
+        """Count a served matchup."""
         self.matchups += 1
         shown = self.shown.view
         shown[a, prompt] += 1
         shown[b, prompt] += 1
-        return int(max(shown[a, prompt], shown[b, prompt]))
 
     def was_shown(self, prompt: int) -> bool:
         """Whether a current answer to this prompt was ever shown."""

@@ -52,12 +52,10 @@ class Schedule:
         self.in_flight: dict[str, Reserved] = {}
         self.meetings: dict[Pair, deque[int]] = {}
         """The prompts of each pair's latest served meetings."""
-        self.in_window: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        """Exposures of each model in the window."""
-        self.by_contender_lane: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        """Those that the contender lane chose."""
         self.contender_revision = 0
-        """A number that grows whenever these change."""
+        """A number that grows whenever `by_contender_lane` changes."""
+        self._in_window: list[int] = []
+        self._by_contender_lane: list[int] = []
         self._revision = 0
         self._revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._in_flight_on, self._in_flight_pairs = Grid(), Grid()
@@ -66,6 +64,16 @@ class Schedule:
         self._recount = False
         self._last_meetings = last_meetings
         self._open_of: dict[str, list[str]] = {}
+
+    @property
+    def in_window(self) -> NDArray[np.int64]:
+        """Exposures of each model in the window."""
+        return np.array(self._in_window, dtype=np.int64)
+
+    @property
+    def by_contender_lane(self) -> NDArray[np.int64]:
+        """Those that the contender lane chose."""
+        return np.array(self._by_contender_lane, dtype=np.int64)
 
     @property
     def in_flight_on(self) -> Grid:
@@ -105,10 +113,8 @@ class Schedule:
         """Make room for more models and prompts."""
         missing = models - len(self.shown)
         if missing:
-            for counts in (self.shown, self.shown_as_a):
+            for counts in (self.shown, self.shown_as_a, self._in_window, self._by_contender_lane):
                 counts += [0] * missing
-            self.in_window = np.concatenate([self.in_window, np.zeros(missing, dtype=np.int64)])
-            self.by_contender_lane = np.concatenate([self.by_contender_lane, np.zeros(missing, dtype=np.int64)])
             self._revised = np.concatenate([self._revised, np.zeros(missing, dtype=np.int64)])
         self._in_flight_on.grow(models, prompts)
         self._in_flight_pairs.grow(models, models)
@@ -117,9 +123,10 @@ class Schedule:
         """Apply new lengths; what falls out of the window no longer counts as exposure."""
         kept = list(self.window)[-window:]
         self.window = deque(kept, maxlen=window)
-        self.in_window = self._exposures(kept)
-        self.by_contender_lane = self._exposures([served for served in kept if served[2] == CONTENDER])
+        self._in_window, self._by_contender_lane = [0] * len(self.shown), [0] * len(self.shown)
         self.contender_revision += 1
+        for served in kept:
+            self._expose(*served, 1)
         self._last_meetings = last_meetings
         self.meetings = {pair: deque(prompts, maxlen=last_meetings) for pair, prompts in self.meetings.items()}
 
@@ -127,9 +134,9 @@ class Schedule:
         """Count a matchup, and keep it open."""
         a, b, window = served.a, served.b, self.window
         if len(window) == window.maxlen:
-            self._expose(window[0], -1)
+            self._expose(*window[0], -1)
         window.append((a, b, served.lane))
-        self._expose(window[-1], 1)
+        self._expose(a, b, served.lane, 1)
         self.shown[a] += 1
         self.shown[b] += 1
         self.shown_as_a[a] += 1
@@ -161,18 +168,13 @@ class Schedule:
             self._open_of.setdefault(served.voter, []).append(served.matchup_id)
         self._recount = True
 
-    def _expose(self, served: tuple[int, int, str], sign: int) -> None:
-        a, b, lane = served
-        self.in_window[a] += sign
-        self.in_window[b] += sign
+    def _expose(self, a: int, b: int, lane: str, sign: int) -> None:
+        self._in_window[a] += sign
+        self._in_window[b] += sign
         if lane == CONTENDER:
-            self.by_contender_lane[a] += sign
-            self.by_contender_lane[b] += sign
+            self._by_contender_lane[a] += sign
+            self._by_contender_lane[b] += sign
             self.contender_revision += 1
-
-    def _exposures(self, window: Iterable[tuple[int, int, str]]) -> NDArray[np.int64]:
-        shown = [model for a, b, _ in window for model in (a, b)]
-        return np.bincount(np.array(shown, dtype=np.int64), minlength=len(self.shown))
 
     def _note_flight(self, served: Reserved, sign: int) -> None:
         """Queue a start or a landing. They are counted when read; in a replay most have landed by then."""

@@ -185,7 +185,9 @@ def _matchup_served(state: ArenaState, seq: int, event: e.Event) -> None:
             catalog.answers.get(body.response_b, 0),
         )
     )
-    if catalog.count_shown(a, b, prompt) == state.policy.bank.seen_at_most:
+    catalog.count_shown(a, b, prompt)
+    most, shown = state.policy.bank.seen_at_most, catalog.shown.view
+    if most and max(shown[a, prompt], shown[b, prompt]) == most:
         state.keep_bank_rules()
 
 
