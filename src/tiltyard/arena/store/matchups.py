@@ -34,7 +34,7 @@ COLUMNS = (
     *("vote_seq", "vote_at", "vote_block", "counts"),
 )
 
-_STATUS = COLUMNS.index("status")  # what comes after it is set by a vote, in this order
+STATUS = COLUMNS.index("status")  # what comes after it is set by a vote, in this order
 
 OPEN, VOTED, SKIPPED, EXPIRED, UNDONE = (status.value for status in MatchupStatus)
 
@@ -62,61 +62,62 @@ _CHOICES = {choice.value: choice for choice in Choice}
 _STATUSES = {status.value: status for status in MatchupStatus}
 
 
+Change = tuple[str, Row]
+"""A statement that changes a matchup, and its values; the last one is the id."""
+
+
 class NotedEvents:
     """What some events, in the order of the log, mean for the rows of matchups."""
 
     def __init__(self) -> None:
-        self.served: dict[str, Row] = {}
-        """The rows of new matchups."""
+        self.new: dict[str, Row] = {}
+        """The rows of the matchups that were served, as they are after these events."""
         self.changes: list[Change] = []
+        """Changes to the rows that were there before."""
 
     def apply(self, state: ArenaState, event: e.Event) -> None:
         """Apply the next event of the log to a state, and note what it means for the table."""
-        body = event.body
-        served = state.schedule.in_flight.get(body.matchup_id) if isinstance(body, e.Voted) else None
+        at, body, in_flight = event.at, event.body, state.schedule.in_flight
+        served = in_flight.get(body.matchup_id) if isinstance(body, e.Voted) else None
         state.apply(state.seq + 1, event)
-        if isinstance(body, e.MatchupServed):
-            served = state.schedule.in_flight[body.matchup_id]
-        self._note(state.seq, event, served)
-
-    def _note(self, seq: int, event: e.Event, served: Reserved | None) -> None:
-        at, body = event.at, event.body
         match body:
             case e.MatchupServed():
-                assert served is not None
-                self.served[body.matchup_id] = row_of(served)
+                self.new[body.matchup_id] = row_of(in_flight[body.matchup_id])
             case e.Voted():
                 block = body.block or ("" if served is None else served.block)
-                row = (body.choice.value, body.unrendered, at, body.undo_until, seq, at, block, body.matchup_id)
-                self.changes.append((_VOTE, row))
+                values = (body.choice.value, body.unrendered, at, body.undo_until, state.seq, at, block)
+                self._change(_VOTE, *values, body.matchup_id)
             case e.Skipped():
-                self.changes.append((_CLOSE, (SKIPPED, at, body.matchup_id)))
+                self._change(_CLOSE, SKIPPED, at, body.matchup_id)
             case e.Expired():
-                self.changes.append((_CLOSE, (EXPIRED, at, body.matchup_id)))
+                self._change(_CLOSE, EXPIRED, at, body.matchup_id)
             case e.Revealed():
-                self.changes.append((_REVEAL, (body.matchup_id,)))
+                self._change(_REVEAL, body.matchup_id)
             case e.Undone():
-                self.changes.append((_UNDO, (at, body.matchup_id)))
+                self._change(_UNDO, at, body.matchup_id)
             case e.Excluded() | e.Restored():
-                counts = int(isinstance(body, e.Restored))
-                self.changes += [(_COUNT, (counts, name)) for name in body.matchup_ids]
+                for name in body.matchup_ids:
+                    self._change(_COUNT, int(isinstance(body, e.Restored)), name)
+
+    def _change(self, sql: str, *values: Any) -> None:
+        row = self.new.get(values[-1])
+        if row is None:
+            self.changes.append((sql, values))
+        else:
+            self.new[values[-1]] = row_after(row, (sql, values))
 
     def write(self, connection: Connection) -> None:
         """Write the rows."""
-        connection.insert("matchups", COLUMNS, list(self.served.values()))
+        connection.insert("matchups", COLUMNS, list(self.new.values()))
         for wanted in _IN_ORDER if self.changes else ():
             connection.many(wanted, [row for sql, row in self.changes if sql is wanted])
-
-
-Change = tuple[str, Row]
-"""A statement that changes a matchup, and its values; the last one is the id."""
 
 
 def row_after(row: Row, change: Change) -> Row:
     """A row of the table after a change: what the statement does."""
     sql, values = change
     if sql is _VOTE:
-        return (*row[:_STATUS], VOTED, *values[:-1], 1)
+        return (*row[:STATUS], VOTED, *values[:-1], 1)
     now = dict(zip(COLUMNS, row, strict=True))
     if sql is _CLOSE:
         now |= {"status": values[0], "closed_at": values[1]}

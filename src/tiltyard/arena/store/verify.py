@@ -21,7 +21,7 @@ from tiltyard.arena.store.checkpoints import EVERY, decode_state, encode_state, 
 from tiltyard.arena.store.database import Connection, Row
 from tiltyard.arena.store.desk import changed_comments
 from tiltyard.arena.store.files import damaged_files
-from tiltyard.arena.store.matchups import COLUMNS, NotedEvents, TableVotes, row_after
+from tiltyard.arena.store.matchups import COLUMNS, OPEN, STATUS, NotedEvents, TableVotes, row_after
 from tiltyard.arena.votes import VoteColumns
 from tiltyard.arena.witness import RatedModel, differing, published_board
 from tiltyard.errors import ArenaError, StoreError
@@ -248,26 +248,25 @@ class _Check:
 
     def _compare(self, noted: NotedEvents) -> None:
         """Compare the rows that a page changed with those of the table; later pages may change them once more."""
-        self.served += len(noted.served)
-        self.open_rows.update(noted.served)
-        touched = {str(row[-1]) for _, row in noted.changes}
-        older = [name for name in touched if name not in self.open_rows and name not in self.differ]
-        there = self._rows([*(name for name in touched if name in self.open_rows), *older])
-        for name in older:
-            if name in there:
-                self.differ[name] = (there[name], there[name])  # they were equal so far
-        for name in touched:
-            fresh = self.open_rows.pop(name, None)
-            if fresh is not None:
-                self.differ[name] = (there.get(name), fresh)
+        self.served += len(noted.new)
+        rows: dict[str, Row] = {}
+        for name, row in noted.new.items():
+            (self.open_rows if row[STATUS] == OPEN else rows)[name] = row
+        changed = {str(values[-1]) for _, values in noted.changes}
+        there = self._rows([name for name in changed if name not in self.open_rows and name not in self.differ])
+        rows |= there  # they were equal so far
+        for name in changed:
+            if name in self.open_rows:
+                rows[name] = self.open_rows.pop(name)
+            elif name in self.differ:
+                rows[name] = self.differ.pop(name)[1]
         for change in noted.changes:
             name = change[1][-1]
-            if name in self.differ:
-                ours, fresh = self.differ[name]
-                self.differ[name] = (ours, row_after(fresh, change))
-        for name in touched:
-            if name in self.differ and self.differ[name][0] == self.differ[name][1]:
-                del self.differ[name]
+            if name in rows:
+                rows[name] = row_after(rows[name], change)
+        there |= self._rows([name for name in rows if name not in there])
+        if there != rows:
+            self.differ |= {name: (there.get(name), row) for name, row in rows.items() if there.get(name) != row}
         if len(self.differ) > KEPT_DIFFERENCES:
             self.broken = True
             self.find("matchups", f"beyond {KEPT_DIFFERENCES:,} rows", "further ones were not compared")
@@ -305,4 +304,4 @@ class _Check:
 
     def _rows(self, ids: Sequence[str]) -> dict[str, Row]:
         query = f"SELECT {', '.join(COLUMNS)} FROM matchups WHERE id IN ??"
-        return {row[0]: tuple(row) for row in self.connection.rows(query, list(ids))} if ids else {}
+        return {row[0]: row for row in self.connection.rows(query, list(ids))} if ids else {}
