@@ -21,22 +21,23 @@ RECOUNTED_AT = 256
 class Reserved(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A matchup that is open: numbers of its models by side and of its prompt, for whom, by which lane.
 
-    `asked`, `answer_a` and `answer_b` are the events with the texts that are shown.
+    `asked`, `answer_a` and `answer_b` are the events with the texts that are shown. The fields are in the order of the
+    table of matchups.
     """
 
     matchup_id: str
+    seq: int
     voter: str
+    block: str
     a: int
     b: int
     prompt: int
+    asked: int
+    answer_a: int
+    answer_b: int
     lane: str
+    served_at: int
     expires_at: int
-    block: str = ""
-    served_at: int = 0
-    seq: int = 0
-    asked: int = 0
-    answer_a: int = 0
-    answer_b: int = 0
 
 
 class Schedule:

@@ -171,18 +171,18 @@ def _matchup_served(state: ArenaState, seq: int, event: e.Event) -> None:
     state.schedule.serve(
         Reserved(
             body.matchup_id,
+            seq,
             body.voter,
+            body.block,
             a,
             b,
             prompt,
-            body.lane,
-            body.expires_at,
-            body.block,
-            event.at,
-            seq,
             catalog.prompt_seq[prompt],
             catalog.answers.get(body.response_a, 0),
             catalog.answers.get(body.response_b, 0),
+            body.lane,
+            event.at,
+            body.expires_at,
         )
     )
     catalog.count_shown(a, b, prompt)

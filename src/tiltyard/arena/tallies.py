@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable
 
@@ -66,7 +67,7 @@ class Tallies:
 
     `wins.view[i, j]` are the votes for i over j, `ties` and `both_bad` count by pair both ways. By prompt (model,
     prompt): `decisive_on`, `rated_on`, `both_bad_on`, and `half_points_on` (2 for a win, 1 for a tie).
-    `pair_prompts[pair]` counts decisive votes by prompt. Votes are queued in a list until a count is read: a replay
+    `pair_prompts[pair]` counts decisive votes by prompt. Votes are queued until a count is read: a replay
     then adds them thousands at a time.
     """
 
@@ -74,7 +75,7 @@ class Tallies:
         self._wins, self._ties, self._both_bad = Grid(), Grid(), Grid()
         self._decisive_on, self._rated_on, self._both_bad_on, self._half_points_on = Grid(), Grid(), Grid(), Grid()
         self._pair_prompts: dict[Pair, Counter[int]] = {}
-        self._waiting: list[tuple[int, int, int, int, int]] = []
+        self._waiting = array("i")
         self._revision = 0
         self._revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
@@ -89,8 +90,8 @@ class Tallies:
 
     def count(self, a: int, b: int, prompt: int, choice: Choice, *, sign: int = 1) -> None:
         """Count a vote, or remove one with sign −1."""
-        self._waiting.append((a, b, prompt, CODES[choice], sign))
-        if len(self._waiting) >= SETTLED_AT:
+        self._waiting.extend((a, b, prompt, CODES[choice], sign))
+        if len(self._waiting) >= 5 * SETTLED_AT:
             self._settle()
 
     @property
@@ -180,12 +181,12 @@ class Tallies:
     def _settle(self) -> None:
         if not self._waiting:
             return
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = np.frombuffer(self._waiting, dtype=np.intc).reshape(-1, 5), array("i")
         self._revision += len(waiting)
         if len(waiting) >= WORTH_ARRAYS:
-            self._count_arrays(np.array(waiting, dtype=np.int64))
+            self._count_arrays(waiting.astype(np.int64))
             return
-        for a, b, prompt, code, sign in waiting:
+        for a, b, prompt, code, sign in waiting.tolist():
             self._count_one(a, b, prompt, code, sign)
             self._revised[a] = self._revised[b] = self._revision
 

@@ -38,10 +38,7 @@ STATUS = COLUMNS.index("status")  # what comes after it is set by a vote, in thi
 
 OPEN, VOTED, SKIPPED, EXPIRED, UNDONE = (status.value for status in MatchupStatus)
 
-_VOTE = (
-    "UPDATE matchups SET status = 'voted', choice = ?, unrendered = ?, closed_at = ?, undo_until = ?, vote_seq = ?, "
-    "vote_at = ?, vote_block = ?, counts = 1 WHERE id = ?"
-)
+_VOTE = f"UPDATE matchups SET {', '.join(f'{column} = ?' for column in COLUMNS[STATUS:])} WHERE id = ?"
 _CLOSE = "UPDATE matchups SET status = ?, closed_at = ? WHERE id = ?"
 _REVEAL = "UPDATE matchups SET undo_until = NULL WHERE id = ?"
 _UNDO = "UPDATE matchups SET status = 'undone', closed_at = ?, counts = 0 WHERE id = ?"
@@ -78,28 +75,29 @@ class NotedEvents:
     def apply(self, state: ArenaState, event: e.Event) -> None:
         """Apply the next event of the log to a state, and note what it means for the table."""
         at, body, in_flight = event.at, event.body, state.schedule.in_flight
-        served = in_flight.get(body.matchup_id) if isinstance(body, e.Voted) else None
+        served = in_flight.get(body.matchup_id) if type(body) is e.Voted else None
         state.apply(state.seq + 1, event)
         match body:
             case e.MatchupServed():
                 self.new[body.matchup_id] = row_of(in_flight[body.matchup_id])
             case e.Voted():
-                block = body.block or ("" if served is None else served.block)
-                values = (body.choice.value, body.unrendered, at, body.undo_until, state.seq, at, block)
-                self._change(_VOTE, *values, body.matchup_id)
+                assert served is not None, "or the state refuses the vote"
+                block, choice, until = body.block or served.block, str(body.choice), body.undo_until
+                vote = (VOTED, choice, body.unrendered, at, until, state.seq, at, block, 1, body.matchup_id)
+                self._change(_VOTE, vote)
             case e.Skipped():
-                self._change(_CLOSE, SKIPPED, at, body.matchup_id)
+                self._change(_CLOSE, (SKIPPED, at, body.matchup_id))
             case e.Expired():
-                self._change(_CLOSE, EXPIRED, at, body.matchup_id)
+                self._change(_CLOSE, (EXPIRED, at, body.matchup_id))
             case e.Revealed():
-                self._change(_REVEAL, body.matchup_id)
+                self._change(_REVEAL, (body.matchup_id,))
             case e.Undone():
-                self._change(_UNDO, at, body.matchup_id)
+                self._change(_UNDO, (at, body.matchup_id))
             case e.Excluded() | e.Restored():
                 for name in body.matchup_ids:
-                    self._change(_COUNT, int(isinstance(body, e.Restored)), name)
+                    self._change(_COUNT, (int(isinstance(body, e.Restored)), name))
 
-    def _change(self, sql: str, *values: Any) -> None:
+    def _change(self, sql: str, values: Row) -> None:
         row = self.new.get(values[-1])
         if row is None:
             self.changes.append((sql, values))
@@ -117,7 +115,7 @@ def row_after(row: Row, change: Change) -> Row:
     """A row of the table after a change: what the statement does."""
     sql, values = change
     if sql is _VOTE:
-        return (*row[:STATUS], VOTED, *values[:-1], 1)
+        return row[:STATUS] + values[:-1]
     now = dict(zip(COLUMNS, row, strict=True))
     if sql is _CLOSE:
         now |= {"status": values[0], "closed_at": values[1]}
@@ -132,30 +130,10 @@ def row_after(row: Row, change: Change) -> Row:
 
 def row_of(served: Reserved) -> Row:
     """The row of a matchup that was just served."""
-    return (
-        served.matchup_id,
-        served.seq,
-        served.voter,
-        served.block,
-        served.a,
-        served.b,
-        served.prompt,
-        served.asked,
-        served.answer_a,
-        served.answer_b,
-        served.lane,
-        served.served_at,
-        served.expires_at,
-        OPEN,
-        None,
-        "",
-        None,
-        None,
-        None,
-        None,
-        None,
-        None,
-    )
+    return msgspec.structs.astuple(served) + _NOT_CLOSED
+
+
+_NOT_CLOSED = (OPEN, None, "", None, None, None, None, None, None)
 
 
 def ballot_of(served: Reserved) -> Ballot:
