@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Iterable
+from struct import Struct
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ Pair = tuple[int, int]
 CODES = {Choice.A: 0, Choice.B: 1, Choice.TIE: 2, Choice.BOTH_BAD: 3}
 
 WON_BY_A, WON_BY_B, TIED, FAILED_BOTH = range(4)
+
+_VOTE = Struct("5i")
+"""A vote that waits to be counted: both models, prompt, code and sign."""
 
 SETTLED_AT = 1 << 16
 """How many votes may be queued: enough to make array operations cheap, few enough to keep in memory."""
@@ -75,7 +78,7 @@ class Tallies:
         self._wins, self._ties, self._both_bad = Grid(), Grid(), Grid()
         self._decisive_on, self._rated_on, self._both_bad_on, self._half_points_on = Grid(), Grid(), Grid(), Grid()
         self._pair_prompts: dict[Pair, Counter[int]] = {}
-        self._waiting = array("i")
+        self._waiting = bytearray()
         self._revision = 0
         self._revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
@@ -90,8 +93,8 @@ class Tallies:
 
     def count(self, a: int, b: int, prompt: int, choice: Choice, *, sign: int = 1) -> None:
         """Count a vote, or remove one with sign −1."""
-        self._waiting.extend((a, b, prompt, CODES[choice], sign))
-        if len(self._waiting) >= 5 * SETTLED_AT:
+        self._waiting += _VOTE.pack(a, b, prompt, CODES[choice], sign)
+        if len(self._waiting) >= _VOTE.size * SETTLED_AT:
             self._settle()
 
     @property
@@ -181,7 +184,7 @@ class Tallies:
     def _settle(self) -> None:
         if not self._waiting:
             return
-        waiting, self._waiting = np.frombuffer(self._waiting, dtype=np.intc).reshape(-1, 5), array("i")
+        waiting, self._waiting = np.frombuffer(self._waiting, dtype=np.intc).reshape(-1, 5), bytearray()
         self._revision += len(waiting)
         if len(waiting) >= WORTH_ARRAYS:
             self._count_arrays(waiting.astype(np.int64))

@@ -1,4 +1,4 @@
-"""Votes as columns of numbers: every vote of an arena in the order of its log, some 80 bytes each.
+"""Votes as columns of numbers: every vote of an arena in the order of its log, some 65 bytes each.
 
 A vote is an object (`CastVote`) only while somebody looks at it. `VoteColumns` keeps them all, whether they count or
 not; `VoteTable` is what boards and weights are computed from: those that count.
@@ -150,8 +150,9 @@ _COUNTED, _UNDONE = _STANDING_NUMBERS[VoteStanding.COUNTED], _STANDING_NUMBERS[V
 
 
 _FIELDS = {
-    **{"seq": "q", "at": "q", "voter": "I", "block": "I", "a": "I", "b": "I", "prompt": "I"},
-    **{"choice": "B", "standing": "B", "lane": "B", "unrendered": "B"},
+    **dict.fromkeys(("seq", "at"), "q"),
+    **dict.fromkeys(("voter", "block", "a", "b", "prompt"), "I"),
+    **dict.fromkeys(("choice", "standing", "lane", "unrendered"), "B"),
 }
 """The numbers that are kept of a vote, in the types of `struct`."""
 _ROW = Struct("<" + "".join(_FIELDS.values()))

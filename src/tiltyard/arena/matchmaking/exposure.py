@@ -106,10 +106,6 @@ class TrafficCap:
         in_window = schedule.in_window
         over = in_window + 1 > self.share * length
         most = max(int(self.share * self.span), 1)
-        latest = [0] * len(in_window)
-        for a, b, _ in islice(reversed(schedule.window), self.span - 1):
-            latest[a] += 1
-            latest[b] += 1
-        if max(latest) >= most:
-            over |= np.array(latest) >= most
+        first, second, _ = zip(*islice(reversed(schedule.window), self.span - 1), strict=True)
+        over |= np.bincount(first + second, minlength=len(in_window)) >= most
         return over.nonzero()[0]

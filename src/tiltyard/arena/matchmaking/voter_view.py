@@ -170,10 +170,8 @@ class VoterView:
         pair, schedule = pair_of(first, second), self.state.schedule
         in_flight = np.zeros(len(self.state.catalog.prompts), dtype=np.int32)
         if schedule.in_flight_pairs.view[pair]:
-            for prompt in range(len(in_flight)):
-                count = schedule.in_flight_by_prompt.get((*pair, prompt))
-                if count:
-                    in_flight[prompt] = count
+            counts = schedule.in_flight_by_prompt
+            in_flight[:] = [counts.get((*pair, prompt), 0) for prompt in range(len(in_flight))]
         return in_flight
 
     def _who_may_meet(self, *, capped: bool) -> tuple[Bools, Bools]:
