@@ -25,7 +25,7 @@ from tiltyard.errors import OptionError
 
 
 def shown(a: int = 0, b: int = 1, prompt: int = 0) -> Reserved:
-    return Reserved("x", "v", a, b, prompt, "coverage", 0)
+    return Reserved("x", 1, "v", "", a, b, prompt, 0, 0, 0, "coverage", 0, 0)
 
 
 def world(gap: float, tie_rate: float = 0.0, both_bad_rate: float = 0.0) -> World:
