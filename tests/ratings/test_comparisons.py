@@ -79,26 +79,18 @@ def test_some_rows_keep_everything_that_belongs_to_them():
     np.testing.assert_array_equal(part.clusters[0], rows.clusters[0][chosen])
 
 
-def _numbers(kind):
-    rng = np.random.default_rng(1)
-    hashes = rng.integers(2**64 - 1, size=300, dtype=np.uint64)
-    top = np.uint64(2**64 - 1)
-    return {
-        "none": np.array([], dtype=np.uint64),
-        "one": np.array([5]),
-        "few": rng.integers(50, size=999),
-        "all alike": np.zeros(9, dtype=np.uint64),
-        "hashes, each several times": hashes[rng.integers(300, size=2000)],
-        "equal but for their last bits": top - rng.integers(600, size=1000).astype(np.uint64),
-        "two such groups side by side": np.uint64(2**63) - rng.integers(-400, 400, size=1000).astype(np.uint64),
-    }[kind]
+RNG = np.random.default_rng(1)
+NUMBERS = {
+    "none": np.array([], dtype=np.uint64),
+    "one": np.array([5]),
+    "few": RNG.integers(50, size=999),
+    "all alike": np.zeros(9, dtype=np.uint64),
+    "hashes, each several times": RNG.integers(2**64 - 1, size=300, dtype=np.uint64)[RNG.integers(300, size=2000)],
+    "equal but for their last bits": np.uint64(2**64 - 1) - RNG.integers(600, size=1000).astype(np.uint64),
+    "two such groups side by side": np.uint64(2**63 - 400) + RNG.integers(800, size=1000).astype(np.uint64),
+}
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["none", "one", "few", "all alike", "hashes, each several times", "equal but for their last bits"]
-    + ["two such groups side by side"],
-)
-def test_the_order_of_large_numbers_is_that_of_a_stable_sort(kind):
-    numbers = _numbers(kind)
+@pytest.mark.parametrize("numbers", NUMBERS.values(), ids=NUMBERS)
+def test_the_order_of_large_numbers_is_that_of_a_stable_sort(numbers):
     assert order_of(numbers).tolist() == np.argsort(numbers, kind="stable").tolist()
