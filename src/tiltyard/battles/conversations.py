@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -119,23 +119,29 @@ CONVERSATIONS = ("conversation_a", "conversation_b")
 FETCHED_ROWS = 500
 
 
-def _rows(part: Part, layout: Layout, texts: Sequence[str]) -> Iterator[RawRow]:
-    """The rows of a file; of a Parquet file by one thread and a few at a time, so that long texts do not pile up."""
+def _rows(part: Part, layout: Layout, texts: Sequence[str], only: Collection[int] | None = None) -> Iterator[RawRow]:
+    """The rows of a file, or some of them by their places, in order.
+
+    A Parquet file is read by one thread and a few rows at a time, so that long texts do not pile up.
+    """
     if part.kind is not FileKind.PARQUET:
-        yield from file_lines(part)
+        end = None if only is None else max(only) + 1
+        yield from (line for row, line in enumerate(islice(file_lines(part), end)) if only is None or row in only)
         return
     import duckdb
 
     names = list(dict.fromkeys((*(field.raw.top for field in layout.fields), *texts)))
     cells = ", ".join(f"to_json({identifier(name)})" if name in layout.header else "NULL" for name in names)
+    where = "" if only is None else f" WHERE file_row_number IN ({', '.join(map(str, sorted(only)))})"
+    rows = file_rows([part], layout.header, ())
     with session(large_limits=True) as connection:
         try:
             connection.execute("SET threads = 1")
-            answer = connection.execute(f"SELECT {cells} FROM {file_rows([part], layout.header, ())}")
-            number = 0
+            answer = connection.execute(f"SELECT file_row_number, {cells} FROM {rows}{where}")
             while fetched := answer.fetchmany(FETCHED_ROWS):
-                for number, row in enumerate(fetched, start=number + 1):  # noqa: B020 - counts on
-                    yield RawRow(f"{part.name}: row {number}", dict(zip(names, map(json_value, row), strict=True)))
+                for place, *row in fetched:
+                    values = dict(zip(names, map(json_value, row), strict=True))
+                    yield RawRow(f"{part.name}: row {place + 1}", values)
         except duckdb.Error as error:
             first = str(error).strip().splitlines()[0]
             raise BattleError(f"{part.name} cannot be read: {first}. Check what wrote the file.") from None
@@ -179,13 +185,12 @@ class BattleConversations:
         for file in self.passed:
             wanted = {row: start + at for at, row in enumerate(file.rows) if start + at in chosen}
             start += len(file.rows)
-            for row, line in enumerate(
-                islice(_rows(file.part, file.layout, self.columns), max(wanted, default=-1) + 1)
-            ):
-                if row in wanted:
-                    both = [read_dialogue(line.row.get(name), self.turns) for name in self.columns]
-                    side_a, side_b = (None if isinstance(one, MissingText) else one for one in both)
-                    dialogues[wanted[row]] = side_a, side_b
+            if not wanted:
+                continue
+            for battle, line in zip(wanted.values(), _rows(file.part, file.layout, self.columns, wanted), strict=False):
+                both = [read_dialogue(line.row.get(name), self.turns) for name in self.columns]
+                side_a, side_b = (None if isinstance(one, MissingText) else one for one in both)
+                dialogues[battle] = side_a, side_b
         return dialogues
 
 
