@@ -525,6 +525,11 @@ def test_the_traffic_cap_counts_the_latest_matchups_on_both_sides(late: int, rea
     assert [model for model in latest if model == 0] == reached
 
 
+def test_a_cap_that_holds_from_the_first_matchup_on_looks_at_the_window_alone() -> None:
+    schedule = SimpleNamespace(window=deque([(0, 1, "coverage")], maxlen=4), in_window=np.array([1, 1, 0, 0]))
+    assert TrafficCap(share=0.9, span=1).reached(schedule).tolist() == [0, 1]
+
+
 def test_of_what_was_seen_the_oldest_is_repeated() -> None:
     yard = Yard(2, 3)
     seen = {(0, 1, 2): 5, (0, 1, 0): 9, (0, 1, 1): 2}

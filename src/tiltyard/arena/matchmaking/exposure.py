@@ -106,6 +106,6 @@ class TrafficCap:
         in_window = schedule.in_window
         over = in_window + 1 > self.share * length
         most = max(int(self.share * self.span), 1)
-        first, second, _ = zip(*islice(reversed(schedule.window), self.span - 1), strict=True)
-        over |= np.bincount(first + second, minlength=len(in_window)) >= most
+        latest = [model for a, b, _ in islice(reversed(schedule.window), self.span - 1) for model in (a, b)]
+        over |= np.bincount(np.array(latest, dtype=np.intp), minlength=len(in_window)) >= most
         return over.nonzero()[0]
