@@ -5,7 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
+import time
+from hashlib import sha256
+from threading import Thread
 
 import pytest
 from board_rows import arena, battle
@@ -231,3 +235,21 @@ def test_several_judges_are_named_in_the_order_of_the_alphabet_and_only_those_th
     plain = ty.read_battles([{name: value for name, value in row.items() if name != "judge_model"} for row in rows])
     assert ty.rate(table).ratings == ty.rate(plain).ratings
     assert ty.EloReport.of(ty.rate(plain)).judge_model is None
+
+
+def test_battles_from_a_slow_pipe_are_those_of_the_file(tmp_path):
+    lines = [json.dumps(row).encode() + b"\n" for row in arena(2, n=120, prompts=20)]
+    file, pipe = tmp_path / "battles.jsonl", tmp_path / "pipe"
+    file.write_bytes(b"".join(lines))
+    os.mkfifo(pipe)
+
+    def write() -> None:
+        with pipe.open("wb", buffering=0) as stream:
+            for line in lines:
+                stream.write(line)
+                time.sleep(0.001)
+
+    Thread(target=write, daemon=True).start()
+    board = ty.rate(pipe)
+    assert as_csv(board) == as_csv(ty.rate(file))
+    assert board.settings["battles_sha256"] == sha256(file.read_bytes()).hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -12,7 +12,7 @@ from typing import Any
 from tiltyard.battles.battle import SOURCE_LABELS, Source
 from tiltyard.battles.fast import about_rows
 from tiltyard.battles.frames import is_spark_frame, rereadable
-from tiltyard.battles.inputs import find_parts
+from tiltyard.battles.inputs import Part, find_parts
 from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts
 from tiltyard.battles.reading import BattleData, Peek, peek, read_battles
 from tiltyard.battles.table import BattleTable
@@ -120,27 +120,20 @@ def with_missing_verdicts(board: Leaderboard, missing: MissingVerdicts, of: str 
 
 def origin(battles: BattleData, reading: InputOptions | None = None) -> dict[str, Any]:
     """Where battles came from, as written to a ratings file: the filter, the files' hash, our version."""
-    from tiltyard import __version__
-
-    reading = reading or InputOptions()
-    remote = is_remote(battles, reading)
-    return {
-        "where": reading.where,
-        "battles_sha256": None if remote else files_sha256(battles),
-        "tiltyard_version": __version__,
-        **({"map": dict(reading.map)} if reading.map else {}),
-        **({} if reading.tie_band is None else {"tie_band": reading.tie_band}),
-        **({"engine": "spark"} if remote else {}),
-    }
+    return origin_beside(battles, reading or InputOptions())()
 
 
 def origin_beside(battles: BattleData, reading: InputOptions) -> Callable[[], dict[str, Any]]:
     """`origin`, found while battles are read and rated, for which hashing a large file takes long enough."""
-    answers: list[dict[str, Any] | Exception] = []
+    from tiltyard import __version__
+
+    remote = is_remote(battles, reading)
+    parts = None if remote else _parts(battles)  # by the caller's thread: a pipe is read once, and can be interrupted
+    answers: list[str | Exception | None] = []
 
     def find() -> None:
         try:
-            answers.append(origin(battles, reading))
+            answers.append(None if parts is None else _sha256(parts))
         except Exception as error:
             answers.append(error)
 
@@ -151,22 +144,37 @@ def origin_beside(battles: BattleData, reading: InputOptions) -> Callable[[], di
         beside.join()
         if isinstance(answers[0], Exception):
             raise answers[0]
-        return answers[0]
+        return {
+            "where": reading.where,
+            "battles_sha256": answers[0],
+            "tiltyard_version": __version__,
+            **({"map": dict(reading.map)} if reading.map else {}),
+            **({} if reading.tie_band is None else {"tie_band": reading.tie_band}),
+            **({"engine": "spark"} if remote else {}),
+        }
 
     return wait
 
 
 def files_sha256(battles: BattleData) -> str | None:
     """The SHA-256 of the battle files' bytes, one after the other; None for battles that came from memory."""
-    paths = _paths(battles)
-    if paths is None:
-        return None
+    parts = _parts(battles)
+    return None if parts is None else _sha256(parts)
+
+
+def _sha256(parts: Iterable[Part]) -> str:
     digest = hashlib.sha256()
-    for part in find_parts(paths):
+    for part in parts:
         with part.path.open("rb") as file:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
     return digest.hexdigest()
+
+
+def _parts(battles: BattleData) -> list[Part] | None:
+    """The files of battles in files; None for battles that are in memory."""
+    paths = _paths(battles)
+    return None if paths is None else find_parts(paths)
 
 
 def _paths(battles: BattleData) -> Sequence[str | Path] | None:
