@@ -397,7 +397,10 @@ def repeated_rows(connection: DuckDBPyConnection, rows: str, layout: Layout) -> 
 
 
 def load(connection: DuckDBPyConnection, rows: str, layout: Layout) -> RawBatch:
-    """Every row of a source as raw columns, in the order of the source (unless equal rows are merged)."""
+    """Every row of a source as raw columns, in the order of the source (unless equal rows are merged).
+
+    TRY_CAST, which never fails, is computed once for each text in the dictionary of a Parquet file; CAST for every row.
+    """
     columns = [f"{_field_sql(field, layout)} AS {identifier(field.name)}" for field in layout.fields]
     select = f"SELECT {', '.join(columns)} FROM {filtered(rows, layout)}"
     connection.execute(f"SET preserve_insertion_order = {not layout.counted}")
@@ -416,7 +419,7 @@ def load(connection: DuckDBPyConnection, rows: str, layout: Layout) -> RawBatch:
             (texts,) = connection.execute(f"SELECT enum_range(CAST(NULL AS {kind}))").fetchone() or ([],)
             is_json = cells_of(field.raw, layout) != "text"
             values[field.name] = [json_value(text) for text in texts] if is_json else texts
-            column = f"coalesce(enum_code(CAST({column} AS {kind})), {len(texts)}) AS {column}"
+            column = f"coalesce(enum_code(TRY_CAST({column} AS {kind})), {len(texts)}) AS {column}"
         outputs.append(column)
     fetched = {
         name: np.asarray(array)
