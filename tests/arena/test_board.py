@@ -14,7 +14,8 @@ from tests.oracles.rating_paths import rating_path
 from tiltyard.arena import events as e
 from tiltyard.arena.board import Evidence, expected_by_prompt, live_board, official_order
 from tiltyard.arena.events import Choice
-from tiltyard.arena.model_detail import arena_calibration, both_bad_trend, model_detail, recent_form
+from tiltyard.arena.following.replay import replay
+from tiltyard.arena.model_detail import both_bad_trend, model_detail, recent_form
 from tiltyard.arena.policy import Policy, PublicationRules
 from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.votes import vote_table
@@ -301,11 +302,8 @@ def test_recent_form_reads_from_the_models_side_and_leaves_out_what_does_not_cou
     assert form.score == pytest.approx(3.5 / 4)
 
 
-def test_calibration_of_an_arena_and_of_one_model_seen_from_its_side(played: Log) -> None:
-    votes = vote_table(played.book, played.state.catalog)
-    whole = arena_calibration(votes, played.state.policy.rating)
-    assert whole.votes == int(votes.rated.sum())
-    best = arena_calibration(votes, played.state.policy.rating, model=0)
+def test_calibration_of_one_model_is_seen_from_its_side(played: Log) -> None:
+    best = replay(vote_table(played.book, played.state.catalog), played.state.policy).calibration(0)
     assert best.votes == int(played.state.tallies.rated[0])
     assert sum(row.votes * row.observed for row in best.bins) / best.votes > 0.7
 

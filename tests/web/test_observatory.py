@@ -22,7 +22,6 @@ from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.following.parts import VotePart, known_part, part_board
 from tiltyard.arena.following.replay import movements, period_of_log, published_ratings
 from tiltyard.arena.following.snapshots import swaps_of, with_swaps
-from tiltyard.arena.model_detail import arena_calibration
 from tiltyard.arena.offline import offline_board, on_scale
 from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
@@ -138,6 +137,8 @@ def test_followed_votes_are_those_of_a_reading_from_the_beginning_whatever_was_u
 def test_the_replay_ends_at_the_live_ratings_and_agrees_with_the_arena_on_every_model(seen: World) -> None:
     snapshot = seen.snapshot
     again, votes, rules = snapshot.study.replay, snapshot.study.votes, snapshot.policy.rating
+    columns = (votes.model_a, votes.model_b, votes.score_a())
+    rated = list(zip(*(column[votes.rated].tolist() for column in columns), strict=True))
     (look,) = again.looks([(seen.end + DAY, set(MODELS))])
     for row in snapshot.board.rows:
         assert look.standings[row.model].rating == pytest.approx(row.rating, abs=1e-9)
@@ -146,7 +147,11 @@ def test_the_replay_ends_at_the_live_ratings_and_agrees_with_the_arena_on_every_
         path, theirs = again.path(model), rating_path(votes, rules, model)
         assert np.array_equal(path.rating, theirs.rating)
         assert np.array_equal(path.deviation, theirs.deviation)
-        assert again.calibration(model) == arena_calibration(votes, rules, model)
+        curve = again.calibration(model)
+        assert curve.votes == len(theirs.rating)
+        assert sum(row.votes * row.observed for row in curve.bins) == pytest.approx(
+            sum(score if a == model else 1 - score for a, b, score in rated if model in (a, b))
+        )
 
 
 def test_the_week_is_the_one_that_the_whole_log_tells(seen: World) -> None:

@@ -20,7 +20,6 @@ from tiltyard.arena.board import (
     official_order,
 )
 from tiltyard.arena.events import Choice
-from tiltyard.arena.policy import RatingRules
 from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.votes import VoteTable
@@ -29,7 +28,6 @@ from tiltyard.errors import ArenaError
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.types import Floats, Ints
 from tiltyard.validity.agreement import wilson
-from tiltyard.validity.calibration import CalibrationCurve, calibration, predictions
 from tiltyard.validity.coverage import deficits, neighbours
 from tiltyard.validity.voters import expected_scores
 
@@ -337,18 +335,6 @@ def _letter(vote: CastVote, model: int) -> str:
     if vote.choice is Choice.TIE:
         return "D"
     return "W" if (vote.choice is Choice.A) == (vote.a == model) else "L"
-
-
-def arena_calibration(votes: VoteTable, rules: RatingRules, model: int | None = None) -> CalibrationCurve:
-    """Predicted against observed scores of all rated votes of an arena, or of one model's seen from its side."""
-    rated = votes.rated
-    a, b, score = votes.model_a[rated], votes.model_b[rated], votes.score_a()[rated]
-    predicted = predictions(a, b, score, len(votes.models), rules.glicko2())
-    if model is not None:
-        own, as_b = (a == model) | (b == model), b == model
-        predicted = np.where(as_b, 1.0 - predicted, predicted)[own]
-        score = np.where(as_b, 1.0 - score, score)[own]
-    return calibration(predicted, score)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
