@@ -224,6 +224,14 @@ def test_a_wrong_value_is_one_clear_line(tiltyard: Run, birds: str, arguments: t
     assert "Traceback" not in done.stderr
 
 
+def test_a_list_may_be_given_between_commas_or_one_by_one(tiltyard: Run, birds: str) -> None:
+    given = ("--k-sweep", "4,8,16"), ("--k-sweep", "4", "--k-sweep", "8, 16")
+    once, again = (tiltyard("rate", birds, "--method", "elo-perm", *one, "--format", "json").stdout for one in given)
+    assert set(json.loads(once)["k_sensitivity"]) == {"4", "8", "16"}
+    assert once == again
+    assert "'bold_a'" in tiltyard("rate", birds, "--control", "bold", "--control", "len").stderr
+
+
 def test_help_shows_what_is_used_daily_and_help_all_the_rest(tiltyard: Run) -> None:
     daily, every = (tiltyard("rate", option).stdout for option in ("--help", "--help-all"))
     assert "--method bt|elo" in daily

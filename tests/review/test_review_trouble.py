@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import within
+from tests.forked import Forked, command
 from tests.review.teams import new_review, open_site, visitor
 from tests.web.sites import form_in
 from tiltyard.errors import OptionError
@@ -114,3 +115,11 @@ def test_a_clock_that_was_put_back_gives_no_negative_pace(tmp_path: Path) -> Non
     turn.closed_at = turn.served_at - 3_600_000_000
     assert median_seconds([turn]) == 0.0
     assert summaries(log)[0].seconds == 0.0
+
+
+def test_several_people_leave_and_join_in_one_command(tmp_path: Path) -> None:
+    review = new_review(tmp_path, 2)
+    words = ("review", "people", str(review.folder), "--remove", "ann", "--remove", "bob", "--add", "dan,eve")
+    done = Forked(tmp_path, "people", command, *words).wait()
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["cyd", "dan", "eve"]

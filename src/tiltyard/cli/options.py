@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from types import UnionType
@@ -170,14 +170,14 @@ def _parameter(option: Option, daily: bool) -> inspect.Parameter:
     elif option.choices:
         words = tuple(one for one in option.choices if one is not None)
         accepted, shown["metavar"] = Literal[words], "|".join(words)
-    elif _is_repeated(option):
+    elif kind in (Mapping, Sequence):
         accepted = list[str]
     if kind is not bool and not option.choices:
         names = {int: "N", float: "N", Path: "FILE"}
         shown["metavar"] = option.help.metavar or names.get(kind, "TEXT")
     if option.help.least is not None:
         shown["min"] = option.help.least
-    again = " May be given again." if _is_repeated(option) else ""
+    again = " May be given again." if kind is Mapping or (kind is Sequence and not _has_commas(option)) else ""
     text = f"{option.help.text}{again}{option.notes}"
     annotation = Annotated[accepted | None, typer.Option(spelling, help=text, **shown)]
     return inspect.Parameter(_named(option.name), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
@@ -195,10 +195,9 @@ def _bare(kind: Any) -> Any:
     return get_origin(inner) or inner
 
 
-def _is_repeated(option: Option) -> bool:
-    """Whether an option is given once for each of its values; else its values stand between commas."""
-    kind = _bare(option.type)
-    return kind is Mapping or (kind is Sequence and "," not in option.help.metavar)
+def _has_commas(option: Option) -> bool:
+    """Whether several values of a list may stand between commas."""
+    return "," in option.help.metavar
 
 
 def _value(option: Option, word: Any) -> Any:
@@ -212,11 +211,16 @@ def _value(option: Option, word: Any) -> Any:
         return Path(word)
     if Path in get_args(option.type):
         return tuple(Path(one) for one in word)
-    if kind is Sequence and isinstance(word, str):
-        parts = [part.strip() for part in word.split(",") if part.strip()]
+    if kind is Sequence and _has_commas(option):
+        parts = split_names(word)
         numbers = float in get_args(next(part for part in get_args(option.type) if part is not type(None)))
-        return tuple(_number(part, option, word) for part in parts) if numbers else tuple(parts)
+        return tuple(_number(part, option, ",".join(word)) for part in parts) if numbers else tuple(parts)
     return word
+
+
+def split_names(given: Iterable[str] | None) -> list[str]:
+    """What was given between commas, or one by one."""
+    return [part.strip() for text in given or () for part in text.split(",") if part.strip()]
 
 
 def _number(part: str, option: Option, word: str) -> float:

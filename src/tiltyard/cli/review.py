@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tiltyard.cli.arena_options import need_arena
-from tiltyard.cli.options import App, daily_first, rare
+from tiltyard.cli.options import App, daily_first, rare, split_names
 from tiltyard.cli.output import note, say
 
 app = App(
@@ -18,10 +18,6 @@ app = App(
 )
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The review's folder, made by `review start`.")]
-
-
-def _names(text: str | None) -> list[str]:
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 @app.command("start")
@@ -34,12 +30,13 @@ def start_command(
         ),
     ],
     people: Annotated[
-        str, typer.Option(metavar="NAMES", help="Who reviews, separated by commas; the names stay in a private file.")
+        list[str],
+        typer.Option(metavar="NAMES", help="Who reviews, separated by commas; the names stay in a private file."),
     ],
     each: Annotated[int, typer.Option(min=1, max=50, help="How many people review every item.")] = 2,
     n: Annotated[int | None, typer.Option(help="How many matchups to draw at random; without it, all.")] = None,
     adjudicator: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Who decides where reviewers disagree.")
+        list[str] | None, typer.Option(metavar="NAMES", help="Who decides where reviewers disagree.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The review's folder; without it, the source's name and -review.")
@@ -76,9 +73,9 @@ def start_command(
     review, notes = start_review(
         read_source(source, dimension=dimension, prompts=prompts),
         folder,
-        _names(people),
+        split_names(people),
         places=source,
-        adjudicators=_names(adjudicator),
+        adjudicators=split_names(adjudicator),
         each=each,
         n=n,
         draw_method=draw,
@@ -90,7 +87,7 @@ def start_command(
     for line in notes:
         note(line)
     items, of = len(review.record.items), review.record.population
-    reviewers = len(_names(people))
+    reviewers = len(split_names(people))
     note(
         f"{items:,} of {of:,} matchups, {each} {'review' if each == 1 else 'reviews'} each: about "
         f"{items * each / reviewers:,.0f} for each of {reviewers} people. Open it: tiltyard review serve {folder}"
@@ -200,12 +197,13 @@ def status_text(result: Any) -> str:
 @app.command("people")
 def people_command(
     folder: FolderArgument,
-    add: Annotated[str | None, typer.Option(metavar="NAMES", help="Let these people join.")] = None,
+    add: Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Let these people join.")] = None,
     remove: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Let these leave: their links end, the rest goes to others.")
+        list[str] | None,
+        typer.Option(metavar="NAMES", help="Let these leave: their links end, the rest goes to others."),
     ] = None,
     new_link: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Give these a new link; the old one ends.")
+        list[str] | None, typer.Option(metavar="NAMES", help="Give these a new link; the old one ends.")
     ] = None,
 ) -> None:
     """Add or remove people, or replace a link, also while the review is served; prints all links."""
@@ -214,7 +212,7 @@ def people_command(
 
     review = open_review(folder)
     if add or remove or new_link:
-        review = change_people(review, add=_names(add), remove=_names(remove), new_link=_names(new_link))
+        review = change_people(review, add=split_names(add), remove=split_names(remove), new_link=split_names(new_link))
     say(_links(review))
 
 
