@@ -61,7 +61,7 @@ def models(plan: Plan) -> Row:
 def votes(plan: Plan) -> Row:
     """Votes in an arena's log: written, folded, made into tables, opened, verified; the CPU seconds are the total."""
     row = Row("growth-votes", "an arena's log in SQLite, 100 models: written, replayed, rebuilt, opened, verified")
-    for count in _tenfold(10**4, plan.size(10**7, 10**4)):
+    for count in _tenfold(10**4, plan.size(10**6, 10**4)):
         job = f"votes {count:,}"
         if not _room(plan, "vote", count):
             row.add(job, "sqlite", Answer(None, problem="not enough room on the disk"), ours=True)
