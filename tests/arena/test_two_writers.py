@@ -18,6 +18,7 @@ from tests.arena.engines import CHOICES, catalog, open_arena, play, sql
 from tests.arena.test_crash import Voters, check, seed
 from tiltyard.arena import events as e
 from tiltyard.arena.chain import FIRST_HASH, link_events
+from tiltyard.arena.commands import ServeMatchup
 from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
 from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
@@ -25,6 +26,7 @@ from tiltyard.arena.store import Store
 from tiltyard.arena.store.checkpoints import encode_state
 from tiltyard.arena.store.database import WRITER_LOCK
 from tiltyard.arena.store.verify import verify
+from tiltyard.arena.voting import TooBusy
 from tiltyard.errors import StoreError
 
 LOCK = "SELECT pg_advisory_xact_lock(%s)"
@@ -130,6 +132,30 @@ def test_a_holder_of_the_lock_that_is_at_work_is_waited_for(postgresql_url: str)
         working.join(60)
         assert busy.execute("SELECT 1").fetchone() == (1,)
     assert verify(postgresql_url).votes == 1
+
+
+def test_what_comes_while_the_lock_is_waited_for_joins_the_group_and_what_is_late_by_then_is_not_done(
+    arena_url: str,
+) -> None:
+    with open_arena(arena_url) as arena:
+        arena.append(catalog())
+        store = Store.open(arena_url)
+        late = ServeMatchup("late")
+        late.deadline = time.monotonic() + 0.2
+        with store.database.write(lock=True):
+            first = arena.submit(ServeMatchup("first"))
+            give_up = time.monotonic() + 60
+            while not arena.load().group_seconds and time.monotonic() < give_up:
+                time.sleep(0.01)
+            refused, second = arena.submit(late), arena.submit(ServeMatchup("second"))
+            time.sleep(max(0.0, late.deadline - time.monotonic()) + 0.05)
+        store.close()
+        assert first.result(60).matchup_id != second.result(60).matchup_id
+        with pytest.raises(TooBusy):
+            refused.result(60)
+    served = sql(arena_url, "SELECT voter, served_at FROM matchups ORDER BY seq")
+    assert [voter for voter, _ in served] == ["first", "second"]
+    assert served[0][1] == served[1][1], "one group has one time"
 
 
 def test_a_lock_of_another_number_is_left_alone(postgresql_url: str) -> None:

@@ -10,6 +10,7 @@ is read again from the database.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -117,6 +118,7 @@ class Writer:
         self._followed = self._tidied = self._forget_voters_at = time.monotonic()
         self._queue: queue.SimpleQueue[Command[Any] | None] = queue.SimpleQueue()
         self._closed = threading.Event()
+        self._open = True
         self._began: float | None = None
         self.failures = ThreadHealth("arena writer")
         self._thread = threading.Thread(target=self._work, name="arena writer", daemon=True)
@@ -144,15 +146,14 @@ class Writer:
     # --- The thread: groups, and what is done between them ---
 
     def _work(self) -> None:
-        open_ = True
-        while open_:
+        while self._open:
             try:
-                group, open_ = self._gather()
+                group = self._gather()
                 if group:
                     self._began = time.monotonic()
                     self._run(group)
                     self._began = None
-                if open_:
+                if self._open:
                     self._idle()
             except BaseException as error:  # only this thread writes, so it must not end
                 self._state = self._began = None
@@ -163,29 +164,29 @@ class Writer:
             if (command := self._queue.get()) is not None:
                 _fail([command], ArenaError("the arena was closed before this was done. Open it again."))
 
-    def _gather(self) -> tuple[list[Command[Any]], bool]:
-        """Wait for a command, then take all that are queued; also returns whether to continue."""
+    def _gather(self) -> list[Command[Any]]:
+        """Wait for a command, then take all that are queued."""
         group: list[Command[Any]] = []
-        try:
-            command = self._queue.get(timeout=self._idle_seconds)
-            while command is not None:
-                group.append(command)
-                if len(group) == LARGEST_GROUP:
-                    return group, True
-                command = self._queue.get_nowait()
-        except queue.Empty:
-            return group, True
-        return group, False
+        with contextlib.suppress(queue.Empty):
+            self._take(self._queue.get(timeout=self._idle_seconds), group)
+        return group
 
-    def _run(self, group: list[Command[Any]]) -> None:
-        """Run a group and deliver its answers. If one command raises, each is run by itself."""
-        now = time.monotonic()
-        late = [command for command in group if command.deadline is not None and command.deadline < now]
-        if late:
-            _fail(late, voting.TooBusy("the arena is too busy. Try again in a moment."))
-            group = [command for command in group if command not in late]
+    def _take(self, command: Command[Any] | None, group: list[Command[Any]]) -> None:
+        """Add a command to a group, and all that are queued; None is the last of the queue."""
+        while command is not None:
+            group.append(command)
+            if len(group) >= LARGEST_GROUP or self._queue.empty():
+                return
+            command = self._queue.get()
+        self._open = False
+
+    def _run(self, group: list[Command[Any]], *, joined: bool = True) -> None:
+        """Run a group and deliver its answers. Whatever is `joined` to it has come while it waited for the lock.
+
+        A `StoreError` refuses the whole group; after any other error each command is run by itself.
+        """
         try:
-            self._execute(group)
+            self._execute(group, joined=joined)
         except StoreError as error:
             self._state = None
             _fail(group, error)
@@ -196,7 +197,7 @@ class Writer:
                 return
             for command in group:
                 command.reset()
-                self._run([command])
+                self._run([command], joined=False)
         else:
             _deliver(group)
 
@@ -217,30 +218,36 @@ class Writer:
 
     # --- One group ---
 
-    def _execute(self, group: Sequence[Command[Any]]) -> None:
-        """Run commands in the order of their arrival, commit, and set every answer."""
-        reads = [command for command in group if isinstance(command, ReadState)]
-        writes = [command for command in group if not isinstance(command, ReadState)]
+    def _execute(self, group: list[Command[Any]], *, joined: bool = False) -> None:
+        """Run the writes in the order of their arrival and commit, then the reads. Every answer is set here.
+
+        What waited past its deadline is refused once the group has the lock.
+        """
         if self._state is None:
             self._load()
         elif time.monotonic() - self._followed >= FOLLOW_SECONDS:
             self._follow()
-        if writes:
+        if any(not isinstance(command, ReadState) for command in group):
             with self._store.database.write(lock=True) as connection:
+                if joined and not self._queue.empty() and len(group) < LARGEST_GROUP:
+                    self._take(self._queue.get(), group)
+                _refuse_late(group)
                 state = self._catch_up(connection)
                 self._state = None  # until the commit it may be ahead of the database
                 group_ = _Group(self, connection, state, self._now())
-                group_.run(writes)
+                group_.run([command for command in group if not isinstance(command, ReadState)])
                 digest = group_.finish()
             self._state, self._hash = state, digest
-        elif reads:
+        else:
+            _refuse_late(group)
             self._follow()
-        for command in reads:
-            assert self._state is not None
-            try:
-                command.answer(command.look(self._state))
-            except Exception as error:  # it comes from the caller's function, and goes back to the caller
-                command.refuse(error)
+        for command in group:
+            if isinstance(command, ReadState):
+                assert self._state is not None
+                try:
+                    command.answer(command.look(self._state))
+                except Exception as error:  # it comes from the caller's function, and goes back to the caller
+                    command.refuse(error)
 
     def _load(self) -> None:
         self._seen.clear()
@@ -489,6 +496,15 @@ class _Group:
         for block in {command.block_key for command in serves} - {""}:
             if not waiting.knows(block):
                 waiting.enter(block, rules, *matchups.past_of_block(connection, block))
+
+
+def _refuse_late(group: list[Command[Any]]) -> None:
+    """Take what waited past its deadline out of the group: nobody waits for its answer any more."""
+    now = time.monotonic()
+    late = [command for command in group if command.deadline is not None and command.deadline < now]
+    if late:
+        _fail(late, voting.TooBusy("the arena is too busy. Try again in a moment."))
+        group[:] = [command for command in group if command not in late]
 
 
 def _fail(group: list[Command[Any]], error: Exception) -> None:
