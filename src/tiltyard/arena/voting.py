@@ -1,8 +1,9 @@
 """The rules of voting as pure functions: from a matchup and a request to the changed matchup or a refusal.
 
-**A voter can never undo after learning the names.** A vote either shows the names and is final, or holds them back and
-can be undone until `undo_until`. Names are shown by a committed step (`vote` with `reveal`, or `reveal`), which clears
-`undo_until`, or once that time is over by `CLOCK_MARGIN` (`shows_names`). `undo` needs a time that is still to come.
+**A voter can never undo after learning the names**, as long as hosts' clocks differ by no more than `CLOCK_MARGIN`. A
+vote either shows the names and is final, or holds them back and can be undone until `undo_until`. Names are shown by a
+committed step (`vote` with `reveal`, or `reveal`), which clears `undo_until`, or once that time is over by
+`CLOCK_MARGIN` (`shows_names`). After `undo_until`, `undo` is refused. `now` is the time at which a group got the lock.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
     choice: e.Choice | None
     closed_at: int | None
     undo_until: int | None = None
-    """Until when the vote can be undone while its names are held back; None if they were shown."""
+    """Until when the vote can be undone while its names are held back; None: there is no vote, or it is final."""
     block: str = ""
     """The key of the block that it was served to."""
     prompt: int = 0
@@ -118,7 +119,9 @@ def vote(
     block: str = "",
     unrendered: str = "",
 ) -> Decision:
-    """Vote. Repeating the same vote changes nothing and is not an error: the first response may have been lost.
+    """Vote. Repeating the same vote makes no second one and is no error: the first response may have been lost.
+
+    A first vote that comes too late expires the matchup, and is refused.
 
     Without `reveal` the names are held back and the vote can be undone for `undo_seconds`; if that is 0, it is final at
     once. The same vote again with `reveal` shows the names. `block` is the key of the block that the vote comes from,
@@ -148,7 +151,7 @@ def choice_if_unrendered(unrendered: str, counts: UnrenderedCounts) -> e.Choice:
 
 
 def reveal(ballot: Ballot, now: int) -> Decision:
-    """Show the names, which ends the chance to undo. Repeated, or after the undo time, it changes nothing."""
+    """Show the names, which ends the chance to undo. Repeated, or once they show by themselves, it changes nothing."""
     if ballot.status is MatchupStatus.VOTED:
         return _show(ballot, now)
     if ballot.status is MatchupStatus.OPEN:
@@ -186,7 +189,7 @@ def undo(ballot: Ballot, now: int) -> Decision:
     if ballot.status is not MatchupStatus.VOTED:
         return Decision(ballot, refusal=TooLate(f"matchup {ballot.id} has no vote to take back. Ask for another."))
     if ballot.undo_until is None:
-        final = TooLate(f"the names of matchup {ballot.id} were shown, so its vote is final. Ask for another.")
+        final = TooLate(f"the vote on matchup {ballot.id} is final: its names may be seen. Ask for another.")
         return Decision(ballot, refusal=final)
     if now > ballot.undo_until:
         late = TooLate(f"the time to undo the vote on {ballot.id} is over; it is final. Ask for another.")

@@ -3,9 +3,10 @@
     queue ─▶ group ─▶ lock ─▶ catch up ─▶ limits ─▶ each command in turn: rules ─▶ events ─▶ state ─▶ commit ─▶ answers
 
 Whoever holds the lock is the only writer of the log, on all hosts: what the state says is exact, events get their
-numbers when they are written, and nobody is answered before the commit has returned. If the process dies before the
-commit, nothing of the group happened; after it, all of it did, whether or not an answer left. After any error the state
-is read again from the database.
+numbers when they are written, and nobody is told of success before the commit has returned. If the process dies before
+the commit, nothing of the group happened; after it, all of it did, whether or not an answer left. If the commit itself
+fails, everybody is told so, though it may have been written: a vote may safely be sent again. After any error but a
+refusal the state is read again from the database.
 """
 
 from __future__ import annotations
@@ -267,7 +268,11 @@ class Writer:
             self._catch_up(connection)
 
     def _catch_up(self, connection: Connection) -> ArenaState:
-        """Apply what others have written. Our own last event must still be in the log."""
+        """Apply what others have written.
+
+        If the last event we know is no longer in the log, somebody has put another database in place: this group
+        fails, and the next one reads what is there now.
+        """
         state = self._state
         assert state is not None
         assert isinstance(state.votes, matchups.TableVotes)

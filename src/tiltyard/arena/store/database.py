@@ -139,8 +139,10 @@ class Database:
     def write(self, *, lock: bool = False) -> Iterator[Connection]:
         """A transaction that writes. It is committed at the end of the block, and on the disk after it.
 
-        On SQLite it is the only one from its start. On PostgreSQL it is the only one with `lock`, which whoever appends
-        to the log takes; a statement after it sees all that was committed before it.
+        On SQLite it is the only one from its start. On PostgreSQL it is the only one with `lock` (an advisory lock of
+        the database), which whoever appends to the log takes; a statement after it sees all that was committed before
+        it. Either lock ends with the transaction, or when its process or connection dies. Any error in the block rolls
+        everything back, and one of the database becomes a `StoreError`.
         """
         with self._transaction("write to", "BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN") as connection:
             if lock and not self.is_sqlite:
