@@ -32,13 +32,13 @@ VERDICT_BYTES = 800
 STAGES = {
     "plan and quote": "manifest.json",
     "write matches": "matches/matches.jsonl",
-    "ask and collect": f"verdicts/{DIMENSION}.jsonl.part",
+    "ask and collect": "verdicts/*",
     "write verdicts": f"verdicts/{DIMENSION}.jsonl",
     "rate": "battles.jsonl",
     "usage": "usage.json",
     "report": "nothing ends it but the process",
 }
-"""Each stage, and the file whose appearance ends it."""
+"""Each stage, and the file whose appearance ends it. That of verdicts is first written under another name."""
 
 
 @dataclass
@@ -129,7 +129,7 @@ def watch(config: Path, pairs: int, *, stop_after: int | None = None) -> Watched
         cpu = wall = 0.0
         began = time.perf_counter()
         while process.poll() is None:
-            while (run / end).exists():
+            while any(run.glob(end)):
                 name, end = next(stages)
             looked = _looked(process.pid)
             if looked is None:
