@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from copy import deepcopy
 from math import ceil
 
 import numpy as np
@@ -31,13 +32,13 @@ def test_choosing_changes_nothing_in_the_state() -> None:
     schedule, tallies = yard.state.schedule, yard.state.tallies
     before = (
         schedule.in_window.tolist(),
-        dict(schedule.in_flight_by_prompt),
+        deepcopy(schedule.in_flight_by_prompt),
         tallies.wins.view.copy(),
         len(schedule.window),
     )
     yard.many(60)
     assert schedule.in_window.tolist() == before[0]
-    assert dict(schedule.in_flight_by_prompt) == before[1]
+    assert schedule.in_flight_by_prompt == before[1]
     assert (tallies.wins.view == before[2]).all()
     assert len(schedule.window) == before[3]
 

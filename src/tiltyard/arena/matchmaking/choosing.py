@@ -172,6 +172,6 @@ def _oldest(view: VoterView, shown: SeenMatchups) -> Pick:
     cells = view.servable.cells
     old = sorted((when, triple) for triple, when in shown.triples())
     left = [(a, b, prompt) for _, (a, b, prompt) in old if cells[a, prompt] and cells[b, prompt]]
-    diverse = (triple for triple in left if view.diverse_prompts(triple[:2])[triple[2]])
+    diverse = (triple for triple in left if triple[2] not in view.worn_prompts(triple[:2]))
     a, b, prompt = next(diverse, left[0])
     return Pick(a, b, prompt, 1.0, OLDEST_AGAIN)

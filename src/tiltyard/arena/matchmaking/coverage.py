@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.matchmaking.draws import LEVEL, draw_one, tied_best
 from tiltyard.arena.matchmaking.matchup import Pick
-from tiltyard.arena.matchmaking.voter_view import NEVER, VoterView, draw_prompt, most_lacking, servable_scores
+from tiltyard.arena.matchmaking.voter_view import NEVER, VoterView, draw_prompt, most_lacking, rule_out
 
 if TYPE_CHECKING:
     Floats = NDArray[np.float64]
@@ -60,29 +60,29 @@ def best_opponents(view: VoterView, anchor: int) -> Positions:
     own[~view.partners[anchor]] = NEVER
     models = _could_win(own)
     best, score = _best_of(view, anchor, own, models)
-    if score < own.max():
-        best, _ = _best_of(view, anchor, own, np.flatnonzero(view.partners[anchor]))
+    partners = view.partners[anchor].nonzero()[0]
+    if score < own.max() and len(models) < len(partners):
+        best, _ = _best_of(view, anchor, own, partners)
     return best
 
 
 def _best_of(view: VoterView, anchor: int, own: Floats, models: Positions) -> tuple[Positions, float]:
     """The models with the highest joint deficit, and its value; far below `own` if all are in flight.
 
-    The prompts on which a pair may not be shown are checked only for the top candidates, one after the other.
+    The prompts on which a pair may not be shown are ruled out only for the top candidates: first for a few, then for
+    ever more, until none of the others can be as good.
     """
     prompts = view.prompt_deficits(models) + view.prompt_deficit(anchor)
-    best = own[models] + prompts.max(axis=1)
-    sure: set[int] = set()
-    while True:
-        top = tied_best(best)
-        unsure = [place for place in top.tolist() if place not in sure]
-        for place in unsure:
-            opponent = int(models[place])
-            if not (view.servable.complete and view.is_plain(anchor, opponent)):
-                best[place] = own[opponent] + servable_scores(view, anchor, opponent, prompts[place]).max()
-            sure.add(place)
-        if not unsure:
-            return models[top], float(best[top[0]])
+    best = own[models] + np.maximum.reduce(prompts, axis=1)
+    order, sure = best.argsort()[::-1], 0
+    while sure < len(order) and best[order[sure]] >= best.max() - LEVEL:
+        places = order[sure : 2 * sure + 2]
+        for place in places.tolist():
+            rule_out(view, anchor, int(models[place]), prompts[place])
+        best[places] = own[models[places]] + np.maximum.reduce(prompts[places], axis=1)
+        sure += len(places)
+    top = tied_best(best)
+    return models[top], float(best[top[0]])
 
 
 def _could_win(scores: Floats, more: float = 2.0) -> Positions:
