@@ -77,6 +77,7 @@ class Tallies:
         self._wins, self._ties, self._both_bad = Grid(), Grid(), Grid()
         self._decisive_on, self._rated_on, self._both_bad_on, self._half_points_on = Grid(), Grid(), Grid(), Grid()
         self._pair_prompts: dict[Pair, Counter[int]] = {}
+        self._decisive_votes = 0
         self._waiting = bytearray()
         self._revision = 0
         self._revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -107,6 +108,16 @@ class Tallies:
         """By model: the revision at which its counts last changed."""
         self._settle()
         return self._revised
+
+    @property
+    def decisive_votes(self) -> int:
+        """Decisive votes of all models."""
+        self._settle()
+        return self._decisive_votes
+
+    def restored(self) -> None:
+        """Sum up what a saved state has put into the tables."""
+        self._decisive_votes = int(self._wins.view.sum())
 
     @property
     def wins(self) -> Grid:
@@ -206,6 +217,7 @@ class Tallies:
                 self._half_points_on.view[i, prompt] += sign
             return
         winner, loser = (a, b) if code == WON_BY_A else (b, a)
+        self._decisive_votes += sign
         self._wins.view[winner, loser] += sign
         self._half_points_on.view[winner, prompt] += 2 * sign
         self._decisive_on.view[a, prompt] += sign
@@ -224,6 +236,7 @@ class Tallies:
             self._rated_on.add(i[~bad], prompt[~bad], sign[~bad])
             self._decisive_on.add(i[decisive], prompt[decisive], sign[decisive])
         winner, loser = np.where(code == WON_BY_A, a, b)[decisive], np.where(code == WON_BY_A, b, a)[decisive]
+        self._decisive_votes += int(sign[decisive].sum())
         self._wins.add(winner, loser, sign[decisive])
         self._half_points_on.add(winner, prompt[decisive], 2 * sign[decisive])
         for counted in _summed(winner, loser, prompt[decisive], sign[decisive]):

@@ -198,7 +198,7 @@ def below_floor(view: VoterView, first: int, second: int) -> bool:
     met: Collection[int] = tallies.pair_prompts.get(pair, ())
     if len(met) >= enough or not in_flight:
         return len(met) < enough
-    return len(set(met) | set(view.in_flight(first, second))) < enough
+    return len(set(met) | set(view.in_flight(pair))) < enough
 
 
 def _one_of(places: Places, rng: np.random.Generator) -> int:

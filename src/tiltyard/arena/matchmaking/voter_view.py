@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +20,7 @@ Narrow = NDArray[np.float32]
 Numbers = NDArray[np.intp]
 
 NONE: Numbers = np.zeros(0, dtype=np.intp)
+NO_MATCHUPS: Mapping[int, int] = {}
 NEVER = -1e12
 """The score of what may not be served."""
 
@@ -90,7 +90,7 @@ class VoterView:
         """Decisive votes of a pair if all votes outside the contender lane were spread evenly, at least 1."""
         players = len(self.order)
         pairs = max(players * (players - 1) / 2, 1.0)
-        decisive = float(self.rank_order.decisive) + len(self.state.schedule.in_flight)
+        decisive = float(self.state.tallies.decisive_votes) + len(self.state.schedule.in_flight)
         contender = self.policy.lanes.contender if self.opened else 0.0
         return max(decisive * (1.0 - contender) / pairs, 1.0)
 
@@ -109,7 +109,7 @@ class VoterView:
     def open_prompts(self, first: int, second: int) -> Bools:
         """The prompts on which the pair may be shown to this voter now: answered, diverse, and not seen before."""
         allowed = self.answered(first, second)
-        allowed[self.closed_prompts(first, second)] = False
+        allowed[self.closed_prompts(pair_of(first, second))] = False
         return allowed
 
     def answered(self, first: int, second: int) -> Bools:
@@ -117,9 +117,8 @@ class VoterView:
         cells = self.servable.cells
         return np.asarray(cells[first] & cells[second])
 
-    def closed_prompts(self, first: int, second: int) -> list[int]:
+    def closed_prompts(self, pair: Pair) -> list[int]:
         """The prompts on which this voter saw the pair, or on which it met too often recently; mostly none."""
-        pair = pair_of(first, second)
         return [*self._seen.prompts(pair), *self.worn_prompts(pair)]
 
     def worn_prompts(self, pair: Pair) -> set[int]:
@@ -164,17 +163,17 @@ class VoterView:
     def free_prompts(self, first: int, second: int) -> Bools:
         """The open prompts on which the pair is not in flight."""
         allowed = self.open_prompts(first, second)
-        allowed[list(self.in_flight(first, second))] = False
+        allowed[list(self.in_flight(pair_of(first, second)))] = False
         return allowed
 
-    def in_flight(self, first: int, second: int) -> Counter[int]:
+    def in_flight(self, pair: Pair) -> Mapping[int, int]:
         """Matchups of the pair still in flight, by the prompts that have any."""
-        return self._in_flight.get(pair_of(first, second)) or Counter()
+        return self._in_flight.get(pair, NO_MATCHUPS)
 
     def _who_may_meet(self, *, capped: bool) -> tuple[Bools, Bools]:
         over = TrafficCap.of(self.policy, len(self.servable.numbers)).reached(self.state.schedule) if capped else ()
         used_up = self._used_up()
-        if not len(over) and not used_up:
+        if not over and not used_up:
             return self.servable.partners, self.servable.players
         partners = self.servable.partners.copy()
         for model in over:
@@ -206,14 +205,15 @@ def diversity_most(last: int, most: int, prompts: int) -> int:
 
 def rule_out(view: VoterView, first: int, second: int, scores: Floats, allowed: Bools | None = None) -> None:
     """Lower the scores of prompts on which the pair is in flight, and to `NEVER` where it may not be shown."""
-    for prompt, matchups in view.in_flight(first, second).items():
+    pair = pair_of(first, second)
+    for prompt, matchups in view.in_flight(pair).items():
         scores[prompt] -= IN_FLIGHT_COST * matchups
     if allowed is not None:
         scores[~allowed] = NEVER
         return
     if not view.servable.complete:
         scores[~view.answered(first, second)] = NEVER
-    for prompt in view.closed_prompts(first, second):
+    for prompt in view.closed_prompts(pair):
         scores[prompt] = NEVER
 
 
