@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from arena.matchmaking_arenas import Yard, assert_probabilities_are_frequencies, triple
 from tests.sizes import size
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import FALLS_TO, Matchmaker, SeenMatchups, next_matchup, prompt_for_pair
+from tiltyard.arena.matchmaking import REPEATS, Matchmaker, SeenMatchups, next_matchup, prompt_for_pair
 from tiltyard.arena.policy import LaneWeights, Policy
 from tiltyard.errors import ArenaError
 
@@ -94,7 +94,7 @@ def test_a_voter_sees_everything_once_before_the_oldest_comes_again(phase: int) 
     assert triple(again) == order[0]
     assert "oldest again" in again.reason
     assert again.probability == 1.0
-    assert again.lane == ("legacy" if phase == 1 else FALLS_TO[-1])
+    assert again.lane == ("legacy" if phase == 1 else REPEATS)
 
 
 def test_what_was_disabled_or_never_answered_is_not_served() -> None:

@@ -26,11 +26,6 @@ EXPOSURE_WEIGHT = 6.0
 with the others, since their own lane fills their share; with a smaller weight that would lift them out of tolerance."""
 
 
-def can_serve(view: VoterView) -> bool:
-    """Whether any pair can be shown."""
-    return view.has_pair
-
-
 def pick(view: VoterView, rng: np.random.Generator) -> Pick:
     """The pair and prompt with the highest joint deficit of the neediest model; ties are broken at random."""
     anchors = most_lacking_models(view)
@@ -47,22 +42,19 @@ def pick(view: VoterView, rng: np.random.Generator) -> Pick:
 
 def most_lacking_models(view: VoterView) -> Positions:
     """The models that lack most in exposure, prompts and opponents together."""
-    urgent = np.where(view.anchors, EXPOSURE_WEIGHT * view.urgency, NEVER)
-    models = _could_win(urgent)
-    scores = urgent[models] + view.mean_prompt_deficit()[models]
-    close = _could_win(scores, 1.001)
-    return models[close][tied_best(scores[close] + view.mean_pair_deficit(models[close]))]
+    scores = np.where(view.anchors, EXPOSURE_WEIGHT * view.urgency + view.mean_prompt_deficit(), NEVER)
+    models = _could_win(scores, 1.001)
+    return models[tied_best(scores[models] + view.mean_pair_deficit(models))]
 
 
 def best_opponents(view: VoterView, anchor: int) -> Positions:
     """The opponents with the highest joint deficit on their best prompt."""
-    own = EXPOSURE_WEIGHT * view.urgency + view.pair_deficit(anchor)
-    own[~view.partners[anchor]] = NEVER
-    models = _could_win(own)
+    partners = view.partners[anchor]
+    own = np.where(partners, EXPOSURE_WEIGHT * view.urgency + view.pair_deficit(anchor), NEVER)
+    models = _could_win(own, 2.0)
     best, score = _best_of(view, anchor, own, models)
-    partners = view.partners[anchor].nonzero()[0]
-    if score < own.max() and len(models) < len(partners):
-        best, _ = _best_of(view, anchor, own, partners)
+    if score < np.maximum.reduce(own) and len(models) < np.count_nonzero(partners):
+        best, _ = _best_of(view, anchor, own, partners.nonzero()[0])
     return best
 
 
@@ -75,8 +67,8 @@ def _best_of(view: VoterView, anchor: int, own: Floats, models: Positions) -> tu
     prompts = view.prompt_deficits(models) + view.prompt_deficit(anchor)
     best = own[models] + np.maximum.reduce(prompts, axis=1)
     order, sure = best.argsort()[::-1], 0
-    while sure < len(order) and best[order[sure]] >= best.max() - LEVEL:
-        places = order[sure : 2 * sure + 2]
+    while sure < len(order) and best[order[sure]] >= np.maximum.reduce(best) - LEVEL:
+        places = order[sure : 2 * sure + 1]
         for place in places.tolist():
             rule_out(view, anchor, int(models[place]), prompts[place])
         best[places] = own[models[places]] + np.maximum.reduce(prompts[places], axis=1)
@@ -85,7 +77,7 @@ def _best_of(view: VoterView, anchor: int, own: Floats, models: Positions) -> tu
     return models[top], float(best[top[0]])
 
 
-def _could_win(scores: Floats, more: float = 2.0) -> Positions:
-    """The models that can still be best when two more deficits between 0 and 1 are added, or as much as `more`."""
+def _could_win(scores: Floats, more: float) -> Positions:
+    """The models that can still be best when as much as `more` is added: 1 for each deficit that is to come."""
     best: float = np.maximum.reduce(scores)
     return (scores >= best - more - LEVEL).nonzero()[0]

@@ -145,9 +145,7 @@ class Deficits:
                 rows *= self.servable.cells[models]
         self.prompts[models] = rows
         wins = tallies.wins.view
-        met = wins[models] + wins[:, models].T + schedule.in_flight_pairs.view[models]
-        self.met[models] = met
-        self.met[:, models] = met.T
+        self.met[models] = wins[models] + wins[:, models].T + schedule.in_flight_pairs.view[models]
 
 
 class WorkingTables:
