@@ -124,12 +124,9 @@ class VoterView:
     def worn_prompts(self, pair: Pair) -> set[int]:
         """The prompts on which the pair has met too often recently."""
         policy, meetings = self.policy, self.state.schedule.meetings.get(pair, ())
-        if len(meetings) < policy.diversity_most:
+        if len(meetings) - len(set(meetings)) + 1 < policy.diversity_most:  # too few repeats
             return set()
         latest = list(meetings)[1 - policy.diversity_last :] if policy.diversity_last > 1 else []
-        repeats = len(latest) - len(set(latest))
-        if repeats + 1 < policy.diversity_most:
-            return set()
         most = diversity_most(policy.diversity_last, policy.diversity_most, int(self.servable.shared[pair]))
         return {prompt for prompt in latest if latest.count(prompt) >= most}
 
