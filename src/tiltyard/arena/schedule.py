@@ -53,12 +53,10 @@ class Schedule:
         self.in_flight: dict[str, Reserved] = {}
         self.meetings: dict[Pair, deque[int]] = {}
         """The prompts of each pair's latest served meetings."""
-        self.in_window: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        """Exposures of each model in the window."""
-        self.by_contender_lane: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        """Those that the contender lane chose."""
         self.contender_revision = 0
         """A number that grows whenever `by_contender_lane` changes."""
+        self._in_window: list[int] = []
+        self._by_contender_lane: list[int] = []
         self._revision = 0
         self._revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._in_flight_on, self._in_flight_pairs = Grid(), Grid()
@@ -67,6 +65,16 @@ class Schedule:
         self._recount = False
         self._last_meetings = last_meetings
         self._open_of: dict[str, list[str]] = {}
+
+    @property
+    def in_window(self) -> NDArray[np.int64]:
+        """Exposures of each model in the window."""
+        return np.array(self._in_window, dtype=np.int64)
+
+    @property
+    def by_contender_lane(self) -> NDArray[np.int64]:
+        """Those that the contender lane chose."""
+        return np.array(self._by_contender_lane, dtype=np.int64)
 
     @property
     def in_flight_on(self) -> Grid:
@@ -106,12 +114,9 @@ class Schedule:
         """Make room for more models and prompts."""
         missing = models - len(self.shown)
         if missing:
-            new = np.zeros(missing, dtype=np.int64)
-            self.shown += new.tolist()
-            self.shown_as_a += new.tolist()
-            self.in_window = np.concatenate([self.in_window, new])
-            self.by_contender_lane = np.concatenate([self.by_contender_lane, new])
-            self._revised = np.concatenate([self._revised, new])
+            for counts in (self.shown, self.shown_as_a, self._in_window, self._by_contender_lane):
+                counts += [0] * missing
+            self._revised = np.concatenate([self._revised, np.zeros(missing, dtype=np.int64)])
         self._in_flight_on.grow(models, prompts)
         self._in_flight_pairs.grow(models, models)
 
@@ -119,7 +124,7 @@ class Schedule:
         """Apply new lengths; what falls out of the window no longer counts as exposure."""
         kept = list(self.window)[-window:]
         self.window = deque(kept, maxlen=window)
-        self.in_window[:] = self.by_contender_lane[:] = 0
+        self._in_window, self._by_contender_lane = [0] * len(self.shown), [0] * len(self.shown)
         self.contender_revision += 1
         for served in kept:
             self._expose(*served, 1)
@@ -165,11 +170,11 @@ class Schedule:
         self._recount = True
 
     def _expose(self, a: int, b: int, lane: str, sign: int) -> None:
-        self.in_window[a] += sign
-        self.in_window[b] += sign
+        self._in_window[a] += sign
+        self._in_window[b] += sign
         if lane == CONTENDER:
-            self.by_contender_lane[a] += sign
-            self.by_contender_lane[b] += sign
+            self._by_contender_lane[a] += sign
+            self._by_contender_lane[b] += sign
             self.contender_revision += 1
 
     def _note_flight(self, served: Reserved, sign: int) -> None:

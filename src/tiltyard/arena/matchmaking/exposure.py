@@ -103,8 +103,9 @@ class TrafficCap:
         if self.share >= 1.0 or matchups < self.span:
             return set()
         length = min(matchups + 1, schedule.window.maxlen or matchups + 1)
-        over = set((schedule.in_window + 1 > self.share * length).nonzero()[0].tolist())
-        most, latest = max(int(self.share * self.span), 1), [0] * len(schedule.in_window)
+        in_window = schedule.in_window
+        over = set((in_window + 1 > self.share * length).nonzero()[0].tolist())
+        most, latest = max(int(self.share * self.span), 1), [0] * len(in_window)
         for a, b, _ in islice(reversed(schedule.window), self.span - 1):
             latest[a] += 1
             latest[b] += 1

@@ -405,7 +405,7 @@ def _exposure(state: ArenaState) -> ExposureFairness:
     """Exposures of the last window against both targets."""
     schedule, servable = state.schedule, np.asarray(state.catalog.servable().any(axis=1))
     given, tolerance = schedule.by_contender_lane, state.policy.exposure_tolerance
-    return exposure_fairness(schedule.in_window.copy(), given, servable, len(schedule.window), tolerance=tolerance)
+    return exposure_fairness(schedule.in_window, given, servable, len(schedule.window), tolerance=tolerance)
 
 
 def _shares(lanes: dict[str, int]) -> dict[str, float]:
