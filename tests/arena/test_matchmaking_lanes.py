@@ -107,7 +107,7 @@ def test_coverage_takes_the_highest_joint_deficit_of_opponent_and_prompt() -> No
     joint = {}
     for j in range(7):
         for p in np.flatnonzero(view.open_prompts(anchor, j)).tolist() if j != anchor else []:
-            if view.in_flight(anchor, j)[p]:
+            if p in view.in_flight(pair_of(anchor, j)):
                 continue
             lacks = _lacking(yard, view, anchor, p) + _lacking(yard, view, j, p)
             pair = max(0.0, 1 - _met(yard, anchor, j) / view.pair_aim)
@@ -501,7 +501,7 @@ def test_the_traffic_cap_counts_the_window_as_it_is_before_it_is_full(early: int
     window.extend((1 + n % 9, 1 + (n + 4) % 9, 0) for n in range(99 - early))
     in_window = np.bincount([model for a, b, _ in window for model in (a, b)], minlength=10)
     schedule = SimpleNamespace(window=window, in_window=in_window)
-    assert TrafficCap(share=0.25, span=40).reached(schedule).tolist() == reached
+    assert TrafficCap(share=0.25, span=40).reached(schedule) == set(reached)
 
 
 def test_a_full_window_loses_its_oldest_matchup_to_the_next() -> None:
@@ -510,9 +510,9 @@ def test_a_full_window_loses_its_oldest_matchup_to_the_next() -> None:
     window.extend((1 + n % 9, 1 + (n + 4) % 9, 0) for n in range(75))
     in_window = np.bincount([model for a, b, _ in window for model in (a, b)], minlength=10)
     schedule = SimpleNamespace(window=window, in_window=in_window)
-    assert 0 in TrafficCap(share=0.25, span=40).reached(schedule).tolist()
+    assert 0 in TrafficCap(share=0.25, span=40).reached(schedule)
     in_window[0] = 24
-    assert 0 not in TrafficCap(share=0.25, span=40).reached(schedule).tolist()
+    assert 0 not in TrafficCap(share=0.25, span=40).reached(schedule)
 
 
 @pytest.mark.parametrize(("late", "reached"), [(9, []), (10, [0])])
@@ -521,13 +521,13 @@ def test_the_traffic_cap_counts_the_latest_matchups_on_both_sides(late: int, rea
     window = deque([(1 + n % 9, 1 + (n + 4) % 9, 0) for n in range(100)], maxlen=2000)
     window.extend((1 + n % 9, 0, 0) for n in range(late))
     in_window = np.bincount([model for a, b, _ in window for model in (a, b)], minlength=10)
-    latest = TrafficCap(share=0.25, span=40).reached(SimpleNamespace(window=window, in_window=in_window)).tolist()
+    latest = TrafficCap(share=0.25, span=40).reached(SimpleNamespace(window=window, in_window=in_window))
     assert [model for model in latest if model == 0] == reached
 
 
 def test_a_cap_that_holds_from_the_first_matchup_on_looks_at_the_window_alone() -> None:
     schedule = SimpleNamespace(window=deque([(0, 1, "coverage")], maxlen=4), in_window=np.array([1, 1, 0, 0]))
-    assert TrafficCap(share=0.9, span=1).reached(schedule).tolist() == [0, 1]
+    assert TrafficCap(share=0.9, span=1).reached(schedule) == {0, 1}
 
 
 def test_of_what_was_seen_the_oldest_is_repeated() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from copy import deepcopy
 from math import ceil
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from arena.matchmaking_arenas import Yard, assert_probabilities_are_frequencies, triple
 from tests.sizes import size
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import FALLS_TO, Matchmaker, SeenMatchups, next_matchup, prompt_for_pair
+from tiltyard.arena.matchmaking import REPEATS, Matchmaker, SeenMatchups, next_matchup, prompt_for_pair
 from tiltyard.arena.policy import LaneWeights, Policy
 from tiltyard.errors import ArenaError
 
@@ -31,13 +32,13 @@ def test_choosing_changes_nothing_in_the_state() -> None:
     schedule, tallies = yard.state.schedule, yard.state.tallies
     before = (
         schedule.in_window.tolist(),
-        dict(schedule.in_flight_by_prompt),
+        deepcopy(schedule.in_flight_by_prompt),
         tallies.wins.view.copy(),
         len(schedule.window),
     )
     yard.many(60)
     assert schedule.in_window.tolist() == before[0]
-    assert dict(schedule.in_flight_by_prompt) == before[1]
+    assert schedule.in_flight_by_prompt == before[1]
     assert (tallies.wins.view == before[2]).all()
     assert len(schedule.window) == before[3]
 
@@ -93,7 +94,7 @@ def test_a_voter_sees_everything_once_before_the_oldest_comes_again(phase: int) 
     assert triple(again) == order[0]
     assert "oldest again" in again.reason
     assert again.probability == 1.0
-    assert again.lane == ("legacy" if phase == 1 else FALLS_TO[-1])
+    assert again.lane == ("legacy" if phase == 1 else REPEATS)
 
 
 def test_what_was_disabled_or_never_answered_is_not_served() -> None:

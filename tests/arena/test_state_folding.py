@@ -124,7 +124,7 @@ def facts(schedule: Schedule) -> tuple[object, ...]:
     return (
         *(schedule.shown, schedule.shown_as_a, schedule.lanes, list(schedule.window), schedule.in_window.tolist()),
         schedule.by_contender_lane.tolist(),
-        *(schedule.in_flight, list(schedule.in_flight), +schedule.in_flight_by_prompt, schedule.meetings),
+        *(schedule.in_flight, list(schedule.in_flight), schedule.in_flight_by_prompt, schedule.meetings),
         *(schedule.in_flight_on.view.tolist(), schedule.in_flight_pairs.view.tolist()),
     )
 
@@ -134,7 +134,9 @@ def test_what_flies_is_counted_the_same_after_thousands_of_landings() -> None:
     random_votes(state, 2000, seed=1)
     for number in range(5000, 5040):
         apply(state, served(number, number % 4, (number + 1) % 4, number % 3))
-    flying = Counter((min(r.a, r.b), max(r.a, r.b), r.prompt) for r in state.schedule.in_flight.values())
+    flying: dict[tuple[int, int], Counter[int]] = {}
+    for r in state.schedule.in_flight.values():
+        flying.setdefault((min(r.a, r.b), max(r.a, r.b)), Counter())[r.prompt] += 1
     assert state.schedule.in_flight_by_prompt == flying
     assert state.schedule.in_flight_on.view.sum() == 2 * 40
 

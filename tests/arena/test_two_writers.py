@@ -61,7 +61,7 @@ def first_free(state: ArenaState, rng: np.random.Generator, seen: SeenMatchups) 
     models, prompts = len(state.catalog.models), len(state.catalog.prompts)
     for a, b in combinations(range(models), 2):
         for prompt in range(prompts):
-            if not state.schedule.in_flight_by_prompt[a, b, prompt]:
+            if prompt not in state.schedule.in_flight_by_prompt.get((a, b), ()):
                 return ChosenMatchup(a, b, prompt, lane="exploration", reason="free", probability=1.0)
     raise AssertionError("there are more pairs on prompts than voters")
 

@@ -50,7 +50,7 @@ class Catalog:
         self.hide_telling = True
         """Whether answers that say who wrote them are not served: the policy's `bank.hide_self_naming`."""
         self.revision = 0
-        """A number that grows whenever it changes which answers are not served."""
+        """A number that grows with every event that may change what is served."""
         self._model_numbers: dict[str, int] = {}
         self._prompt_numbers: dict[str, int] = {}
 
@@ -114,7 +114,6 @@ class Catalog:
         cell = (self.model(added.model), self.prompt(added.prompt_id))
         if self.response_ids.get(cell) != added.response_id:
             self.shown.view[cell] = 0
-            self.revision += 1
         self.response_ids[cell] = added.response_id
         if added.file:
             self.kinds[cell[1]] = added.answer_kind
@@ -147,7 +146,6 @@ class Catalog:
     def tell_author(self, response_id: str) -> None:
         """Note that an answer says who wrote it."""
         self.telling.add(response_id)
-        self.revision += 1
 
     def switch_answer(self, response_id: str, *, on: bool) -> None:
         """Stop serving an answer, or serve it again: also one that was noted to say who wrote it."""
@@ -156,7 +154,6 @@ class Catalog:
             self.telling.discard(response_id)
         else:
             self.answers_off.add(response_id)
-        self.revision += 1
 
     def count_shown(self, a: int, b: int, prompt: int) -> None:
         """Count a served matchup."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -82,6 +83,7 @@ class ActLimit:
         return rate_limit(times, now, limit=self.limit, window=self.window)
 
 
+@lru_cache(maxsize=8)
 def limits_of(limits: Limits) -> tuple[ActLimit, ...]:
     """All limits of a policy."""
     growth = limits.network_growth

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.arena.events import Lane
-from tiltyard.arena.tallies import Grid, Pair, pair_of
+from tiltyard.arena.tallies import Grid, Pair, count_by_prompt, pair_of
 
 CONTENDER: Lane = "contender"
 
@@ -60,7 +60,7 @@ class Schedule:
         self._revision = 0
         self._revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._in_flight_on, self._in_flight_pairs = Grid(), Grid()
-        self._in_flight_by_prompt: Counter[tuple[int, int, int]] = Counter()
+        self._in_flight_by_prompt: dict[Pair, Counter[int]] = {}
         self._flights: list[tuple[Reserved, int]] = []
         self._recount = False
         self._last_meetings = last_meetings
@@ -89,8 +89,8 @@ class Schedule:
         return self._in_flight_pairs
 
     @property
-    def in_flight_by_prompt(self) -> Counter[tuple[int, int, int]]:
-        """In flight by pair and prompt."""
+    def in_flight_by_prompt(self) -> dict[Pair, Counter[int]]:
+        """In flight of each pair by prompt; prompts and pairs without any are left out."""
         self._settle()
         return self._in_flight_by_prompt
 
@@ -206,7 +206,4 @@ class Schedule:
             on[b, prompt] += sign
             pairs[a, b] += sign
             pairs[b, a] += sign
-            triple = (*pair_of(a, b), prompt)
-            by_prompt[triple] += sign
-            if not by_prompt[triple]:
-                del by_prompt[triple]
+            count_by_prompt(by_prompt, *pair_of(a, b), prompt, sign)

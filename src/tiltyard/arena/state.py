@@ -159,6 +159,9 @@ def _catalog_changed(state: ArenaState, seq: int, event: e.Event) -> None:
             catalog.switch_answer(body.response_id, on=isinstance(body, e.ResponseEnabled))
         case e.Flagged() if body.subject == "response" and body.flag == e.SELF_NAMING:
             catalog.tell_author(body.subject_id)
+        case e.Flagged():
+            return
+    catalog.revision += 1
     state.grow()
     if state.policy.bank.seen_at_most:
         state.keep_bank_rules()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from struct import Struct
 
 import numpy as np
@@ -78,6 +77,7 @@ class Tallies:
         self._wins, self._ties, self._both_bad = Grid(), Grid(), Grid()
         self._decisive_on, self._rated_on, self._both_bad_on, self._half_points_on = Grid(), Grid(), Grid(), Grid()
         self._pair_prompts: dict[Pair, Counter[int]] = {}
+        self._decisive_votes = 0
         self._waiting = bytearray()
         self._revision = 0
         self._revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -108,6 +108,16 @@ class Tallies:
         """By model: the revision at which its counts last changed."""
         self._settle()
         return self._revised
+
+    @property
+    def decisive_votes(self) -> int:
+        """Decisive votes of all models."""
+        self._settle()
+        return self._decisive_votes
+
+    def restored(self) -> None:
+        """Sum up what a saved state has put into the tables."""
+        self._decisive_votes = int(self._wins.view.sum())
 
     @property
     def wins(self) -> Grid:
@@ -207,11 +217,12 @@ class Tallies:
                 self._half_points_on.view[i, prompt] += sign
             return
         winner, loser = (a, b) if code == WON_BY_A else (b, a)
+        self._decisive_votes += sign
         self._wins.view[winner, loser] += sign
         self._half_points_on.view[winner, prompt] += 2 * sign
         self._decisive_on.view[a, prompt] += sign
         self._decisive_on.view[b, prompt] += sign
-        self._count_pairs([(*pair_of(a, b), prompt, sign)])
+        count_by_prompt(self._pair_prompts, *pair_of(a, b), prompt, sign)
 
     def _count_arrays(self, votes: NDArray[np.int64]) -> None:
         a, b, prompt, code, sign = (np.ascontiguousarray(column) for column in votes.T)
@@ -225,23 +236,25 @@ class Tallies:
             self._rated_on.add(i[~bad], prompt[~bad], sign[~bad])
             self._decisive_on.add(i[decisive], prompt[decisive], sign[decisive])
         winner, loser = np.where(code == WON_BY_A, a, b)[decisive], np.where(code == WON_BY_A, b, a)[decisive]
+        self._decisive_votes += int(sign[decisive].sum())
         self._wins.add(winner, loser, sign[decisive])
         self._half_points_on.add(winner, prompt[decisive], 2 * sign[decisive])
-        self._count_pairs(_summed(winner, loser, prompt[decisive], sign[decisive]))
+        for counted in _summed(winner, loser, prompt[decisive], sign[decisive]):
+            count_by_prompt(self._pair_prompts, *counted)
 
-    def _count_pairs(self, counts: Iterable[tuple[int, int, int, int]]) -> None:
-        by_pair = self._pair_prompts
-        for low, high, prompt, n in counts:
-            prompts = by_pair.get((low, high))
-            if prompts is None:
-                prompts = by_pair[low, high] = Counter()
-            result = prompts.get(prompt, 0) + n
-            if result:
-                prompts[prompt] = result
-                continue
-            prompts.pop(prompt, None)
-            if not prompts:
-                del by_pair[low, high]
+
+def count_by_prompt(by_pair: dict[Pair, Counter[int]], low: int, high: int, prompt: int, n: int) -> None:
+    """Add to the count of a pair on a prompt; prompts and pairs whose count is 0 are left out."""
+    prompts = by_pair.get((low, high))
+    if prompts is None:
+        prompts = by_pair[low, high] = Counter()
+    result = prompts.get(prompt, 0) + n
+    if result:
+        prompts[prompt] = result
+        return
+    prompts.pop(prompt, None)
+    if not prompts:
+        del by_pair[low, high]
 
 
 def _summed(

@@ -1,11 +1,11 @@
 """Matchmaking: four lanes over the state of an arena, one small file each, and the legacy algorithm of phase 1."""
 
-from tiltyard.arena.matchmaking.choosing import FALLS_TO, Matchmaker, next_matchup, prompt_for_pair
+from tiltyard.arena.matchmaking.choosing import REPEATS, Matchmaker, next_matchup, prompt_for_pair
 from tiltyard.arena.matchmaking.exposure import TrafficCap
 from tiltyard.arena.matchmaking.matchup import Chooser, ChosenMatchup, FollowsLog, Seen, SeenMatchups, served_event
 
 __all__ = [
-    "FALLS_TO",
+    "REPEATS",
     "Chooser",
     "ChosenMatchup",
     "FollowsLog",

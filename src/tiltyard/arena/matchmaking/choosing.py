@@ -1,9 +1,8 @@
-"""The next matchup: draw a lane, fall through to another if it cannot serve, draw the sides."""
+"""The next matchup: draw a lane, take another in its place if it cannot serve, draw the sides."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Protocol
+from collections.abc import Callable, Collection
 
 import msgspec
 import numpy as np
@@ -18,29 +17,19 @@ from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair, pair_of
 from tiltyard.errors import ArenaError
 
-
-class LaneRule(Protocol):
-    """One lane: whether it can serve from a view, and what it picks."""
-
-    def can_serve(self, view: VoterView) -> bool:
-        """Whether `pick` would find a pair."""
-        ...
-
-    def pick(self, view: VoterView, rng: np.random.Generator) -> Pick:
-        """A pair and prompt for this voter."""
-        ...
-
-
-RULES: dict[Lane, LaneRule] = {
-    "coverage": coverage,
-    "contender": contender,
-    "uncertainty": uncertainty,
-    "exploration": exploration,
+PICKS: dict[Lane, Callable[[VoterView, np.random.Generator], Pick]] = {
+    "coverage": coverage.pick,
+    "contender": contender.pick,
+    "uncertainty": uncertainty.pick,
+    "exploration": exploration.pick,
 }
+"""What each lane picks for a voter who may be shown any pair."""
 
-FALLS_TO: tuple[Lane, ...] = ("coverage", "uncertainty", "exploration")
-"""A lane that cannot serve falls through to the first of these that can. Coverage comes first because it does least
-harm."""
+INSTEAD: Lane = "coverage"
+"""Serves in place of the contender lane, the only one that may be unable to: it does least harm."""
+
+REPEATS: Lane = "exploration"
+"""The lane under which a voter who has seen everything is shown the oldest again."""
 
 OLDEST_AGAIN = "this voter has seen all there is; the oldest again"
 SAME_PAIR = "the same two models on another prompt"
@@ -56,7 +45,7 @@ def next_matchup(
 
     First the lane is drawn by the policy's weights, then the lane chooses, then a fair coin gives the sides. What the
     voter has seen is not repeated while anything else is left. If only models over the traffic cap are left for a
-    voter, the cap is ignored; once everything was seen, the oldest is repeated, under the last lane of `FALLS_TO`.
+    voter, the cap is ignored; once everything was seen, the oldest is repeated, under the lane `REPEATS`.
     """
     tables = tables or WorkingTables()
     servable = tables.servable(state)
@@ -75,7 +64,7 @@ def next_matchup(
         if view.has_pair:
             return _by_lane(view, rng)
     picked = _oldest(view, shown)
-    return _seated(picked, FALLS_TO[-1], picked.chance, rng)
+    return _seated(picked, REPEATS, picked.chance, rng)
 
 
 def prompt_for_pair(
@@ -150,14 +139,10 @@ class Matchmaker:
 def _by_lane(view: VoterView, rng: np.random.Generator) -> ChosenMatchup:
     weights: tuple[float, ...] = msgspec.structs.astuple(view.policy.lanes)
     drawn = LANES[draw_few(rng, weights)]
-    able = {lane: rule.can_serve(view) for lane, rule in RULES.items()}
-    instead = next(lane for lane in FALLS_TO if able[lane])
-    lane = drawn if able[drawn] else instead
-    share = 0.0
-    for asked, weight in zip(LANES, weights, strict=True):
-        if (asked if able[asked] else instead) == lane:
-            share += weight
-    picked = RULES[lane].pick(view, rng)
+    closed = drawn in (INSTEAD, "contender") and not contender.can_serve(view)
+    lane = INSTEAD if closed else drawn
+    share = weights[LANES.index(lane)] + (view.policy.lanes.contender if closed else 0.0)
+    picked = PICKS[lane](view, rng)
     note = "" if lane == drawn else f"in place of {drawn}: "
     return _seated(picked, lane, share * picked.chance, rng, note)
 
@@ -172,6 +157,6 @@ def _oldest(view: VoterView, shown: SeenMatchups) -> Pick:
     cells = view.servable.cells
     old = sorted((when, triple) for triple, when in shown.triples())
     left = [(a, b, prompt) for _, (a, b, prompt) in old if cells[a, prompt] and cells[b, prompt]]
-    diverse = (triple for triple in left if view.diverse_prompts(triple[:2])[triple[2]])
+    diverse = (triple for triple in left if triple[2] not in view.worn_prompts(triple[:2]))
     a, b, prompt = next(diverse, left[0])
     return Pick(a, b, prompt, 1.0, OLDEST_AGAIN)

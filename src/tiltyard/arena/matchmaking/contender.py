@@ -8,10 +8,10 @@ last place that the publication rules look at. Beyond the band that makes anchor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena.matchmaking.draws import LEVEL, draw_few
@@ -20,7 +20,7 @@ from tiltyard.arena.matchmaking.voter_view import VoterView, draw_prompt, least_
 from tiltyard.arena.tallies import pair_of
 
 if TYPE_CHECKING:
-    Places = list[int]
+    Places = Sequence[int]
 
 Kind = Literal["neighbour", "close", "challenger"]
 
@@ -34,8 +34,7 @@ SHORT = ", below their floor of votes"
 _REASON = re.compile(rf"(?:contender|rank) (\d+) ({'|'.join(REASONS.values())})(?: (\d+))?({SHORT})?")
 
 
-@dataclass(frozen=True, slots=True)
-class ContenderMeeting:
+class ContenderMeeting(msgspec.Struct, frozen=True):
     """Why the contender lane chose two models: ranks, from 1, and whether they were below their floor of votes."""
 
     kind: Kind
@@ -63,8 +62,7 @@ class ContenderMeeting:
         return cls("neighbour", anchor, anchor - 1 if text == REASONS["above"] else anchor + 1, short is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Meetings:
+class Meetings(msgspec.Struct, frozen=True):
     """One kind of meeting: its share of the lane, its anchors, all alike, and each anchor's opponents, all alike.
 
     Models are named by their place in the order, from 0.
@@ -117,12 +115,12 @@ class Contenders:
         self._band = range(min(policy.contender_band, len(self.models)))
         self._challengers = range(len(self._band), min(len(self._band) + policy.challenger_reach, len(self.models)))
         self._floors = range(min(max(policy.contender_band, policy.publication.top), len(self.models)))
-        self._view = view
-        self._partners = None if view.everybody else view.partners[np.ix_(self.models, self.models)].tolist()
+        self._view, self._everybody = view, view.everybody
+        self._ratings: list[float] = view.state.ratings.rating[self.models].tolist()
         self._known_short: dict[int, bool] = {}
-        mix = policy.opponents
+        mix, short_below = policy.opponents, [place for place in self._floors[len(self._band) :] if self._short(place)]
         kinds = (
-            Meetings("neighbour", mix.neighbour, self._with(self._beside) + self._short_below(), self.neighbours),
+            Meetings("neighbour", mix.neighbour, self._with(self._beside) + short_below, self.neighbours),
             Meetings("close", mix.close, self._with(self._others), self.closest),
             Meetings("challenger", mix.challenger, self._with(self.challengers), self.challengers),
         )
@@ -138,9 +136,8 @@ class Contenders:
 
     def closest(self, anchor: int) -> Places:
         """The contender with the nearest rating that is no neighbour; several where they are level."""
-        rating, others = self._view.state.ratings.rating, self._others(anchor)
-        own = rating[self.models[anchor]]
-        gaps = [abs(float(rating[self.models[place]] - own)) for place in others]
+        rating, others = self._ratings, self._others(anchor)
+        gaps = [abs(rating[place] - rating[anchor]) for place in others]
         nearest = min(gaps, default=0.0) + LEVEL
         return [place for place, gap in zip(others, gaps, strict=True) if gap <= nearest]
 
@@ -153,27 +150,22 @@ class Contenders:
         short = kind == "neighbour" and opponent in self._short(anchor)
         return ContenderMeeting(kind, anchor + 1, opponent + 1, short).reason(len(self._band))
 
-    def _with(self, opponents: Callable[[int], Places]) -> Places:
+    def _with(self, opponents: Callable[[int], Places]) -> list[int]:
         """The places of the band that have such opponents."""
         return [place for place in self._band if opponents(place)]
 
     def _beside(self, anchor: int) -> Places:
-        beside = (*range(max(anchor - 1, 0), anchor), *range(anchor + 1, min(anchor + 2, len(self.models))))
-        return self._partners_of(anchor, beside)
+        return self._partners_of(anchor, range(abs(anchor - 1), min(anchor + 2, len(self.models)), 2))
 
     def _others(self, anchor: int) -> Places:
         """The contenders that are no neighbours."""
         return self._partners_of(anchor, (*self._band[: max(anchor - 1, 0)], *self._band[anchor + 2 :]))
 
-    def _partners_of(self, anchor: int, places: Iterable[int]) -> Places:
-        if self._partners is None:
-            return list(places)
-        may_meet = self._partners[anchor]
-        return [place for place in places if may_meet[place]]
-
-    def _short_below(self) -> Places:
-        """The places below the band that are short of votes with a neighbour."""
-        return [place for place in self._floors[len(self._band) :] if self._short(place)]
+    def _partners_of(self, anchor: int, places: Places) -> Places:
+        if self._everybody:
+            return places
+        may_meet = self._view.partners[self.models[anchor]]
+        return [place for place in places if may_meet[self.models[place]]]
 
     def _short(self, anchor: int) -> Places:
         """The neighbours with which a model is below its floor, as far as floors reach."""
@@ -198,7 +190,7 @@ def below_floor(view: VoterView, first: int, second: int) -> bool:
     met: Collection[int] = tallies.pair_prompts.get(pair, ())
     if len(met) >= enough or not in_flight:
         return len(met) < enough
-    return len(set(met) | set(np.flatnonzero(view.in_flight(first, second)).tolist())) < enough
+    return len(set(met) | set(view.in_flight(pair))) < enough
 
 
 def _one_of(places: Places, rng: np.random.Generator) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.matchmaking.draws import LEVEL, draw_one, tied_best
 from tiltyard.arena.matchmaking.matchup import Pick
-from tiltyard.arena.matchmaking.voter_view import NEVER, VoterView, draw_prompt, most_lacking, servable_scores
+from tiltyard.arena.matchmaking.voter_view import NEVER, VoterView, draw_prompt, most_lacking, rule_out
 
 if TYPE_CHECKING:
     Floats = NDArray[np.float64]
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 EXPOSURE_WEIGHT = 6.0
 """The weight of one tolerance of missing exposure, against deficits between 0 and 1. Contenders always lack meetings
 with the others, since their own lane fills their share; with a smaller weight that would lift them out of tolerance."""
-
-
-def can_serve(view: VoterView) -> bool:
-    """Whether any pair can be shown."""
-    return view.has_pair
 
 
 def pick(view: VoterView, rng: np.random.Generator) -> Pick:
@@ -47,45 +42,42 @@ def pick(view: VoterView, rng: np.random.Generator) -> Pick:
 
 def most_lacking_models(view: VoterView) -> Positions:
     """The models that lack most in exposure, prompts and opponents together."""
-    urgent = np.where(view.anchors, EXPOSURE_WEIGHT * view.urgency, NEVER)
-    models = _could_win(urgent)
-    scores = urgent[models] + view.mean_prompt_deficit()[models]
-    close = _could_win(scores, 1.001)
-    return models[close][tied_best(scores[close] + view.mean_pair_deficit(models[close]))]
+    scores = np.where(view.anchors, EXPOSURE_WEIGHT * view.urgency + view.mean_prompt_deficit(), NEVER)
+    models = _could_win(scores, 1.001)
+    return models[tied_best(scores[models] + view.mean_pair_deficit(models))]
 
 
 def best_opponents(view: VoterView, anchor: int) -> Positions:
     """The opponents with the highest joint deficit on their best prompt."""
-    own = EXPOSURE_WEIGHT * view.urgency + view.pair_deficit(anchor)
-    own[~view.partners[anchor]] = NEVER
-    models = _could_win(own)
+    partners = view.partners[anchor]
+    own = np.where(partners, EXPOSURE_WEIGHT * view.urgency + view.pair_deficit(anchor), NEVER)
+    models = _could_win(own, 2.0)
     best, score = _best_of(view, anchor, own, models)
-    if score < own.max():
-        best, _ = _best_of(view, anchor, own, np.flatnonzero(view.partners[anchor]))
+    if score < np.maximum.reduce(own) and len(models) < np.count_nonzero(partners):
+        best, _ = _best_of(view, anchor, own, partners.nonzero()[0])
     return best
 
 
 def _best_of(view: VoterView, anchor: int, own: Floats, models: Positions) -> tuple[Positions, float]:
     """The models with the highest joint deficit, and its value; far below `own` if all are in flight.
 
-    The prompts on which a pair may not be shown are checked only for the top candidates, one after the other.
+    The prompts on which a pair may not be shown are ruled out only for the top candidates: first for a few, then for
+    ever more, until none of the others can be as good.
     """
     prompts = view.prompt_deficits(models) + view.prompt_deficit(anchor)
-    best = own[models] + prompts.max(axis=1)
-    sure: set[int] = set()
-    while True:
-        top = tied_best(best)
-        unsure = [place for place in top.tolist() if place not in sure]
-        for place in unsure:
-            opponent = int(models[place])
-            if not (view.servable.complete and view.is_plain(anchor, opponent)):
-                best[place] = own[opponent] + servable_scores(view, anchor, opponent, prompts[place]).max()
-            sure.add(place)
-        if not unsure:
-            return models[top], float(best[top[0]])
+    best = own[models] + np.maximum.reduce(prompts, axis=1)
+    order, sure = best.argsort()[::-1], 0
+    while sure < len(order) and best[order[sure]] >= np.maximum.reduce(best) - LEVEL:
+        places = order[sure : 2 * sure + 1]
+        for place in places.tolist():
+            rule_out(view, anchor, int(models[place]), prompts[place])
+        best[places] = own[models[places]] + np.maximum.reduce(prompts[places], axis=1)
+        sure += len(places)
+    top = tied_best(best)
+    return models[top], float(best[top[0]])
 
 
-def _could_win(scores: Floats, more: float = 2.0) -> Positions:
-    """The models that can still be best when two more deficits between 0 and 1 are added, or as much as `more`."""
+def _could_win(scores: Floats, more: float) -> Positions:
+    """The models that can still be best when as much as `more` is added: 1 for each deficit that is to come."""
     best: float = np.maximum.reduce(scores)
     return (scores >= best - more - LEVEL).nonzero()[0]

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 
-def can_serve(view: VoterView) -> bool:
-    """Whether any pair can be shown."""
-    return view.has_pair
-
-
 def pick(view: VoterView, rng: np.random.Generator) -> Pick:
     """Two models by inverse exposure, then a prompt below its floor, or any prompt if there is none."""
     weights = view.lean / (1.0 + view.state.schedule.in_window)

@@ -37,8 +37,8 @@ def conservative_order(state: ArenaState, numbers: Numbers) -> Numbers:
 def ready_contenders(state: ArenaState, order: Numbers) -> tuple[int, int]:
     """How many of the top K + 1 models have the rated votes that open the contender lane, and how many there are."""
     first = order[: state.policy.contender_band + 1]
-    rated = state.tallies.rated_on.view[first].sum(axis=1)
-    return int((rated >= state.policy.contender_opens_at).sum()), len(first)
+    rated = np.add.reduce(state.tallies.rated_on.view[first], axis=1)
+    return int(np.count_nonzero(rated >= state.policy.contender_opens_at)), len(first)
 
 
 def lane_opens(state: ArenaState, order: Numbers) -> bool:
@@ -97,15 +97,20 @@ class TrafficCap:
         share = max(policy.traffic_cap, policy.traffic_cap_even_shares * 2.0 / max(players, 1))
         return cls(share, policy.traffic_cap_from)
 
-    def reached(self, schedule: Schedule) -> Numbers:
+    def reached(self, schedule: Schedule) -> set[int]:
         """The models whose next exposure would exceed the cap."""
         matchups = len(schedule.window)
         if self.share >= 1.0 or matchups < self.span:
-            return np.empty(0, dtype=np.intp)
+            return set()
         length = min(matchups + 1, schedule.window.maxlen or matchups + 1)
         in_window = schedule.in_window
-        over = in_window + 1 > self.share * length
-        most = max(int(self.share * self.span), 1)
-        latest = [model for a, b, _ in islice(reversed(schedule.window), self.span - 1) for model in (a, b)]
-        over |= np.bincount(np.array(latest, dtype=np.intp), minlength=len(in_window)) >= most
-        return over.nonzero()[0]
+        over = set((in_window + 1 > self.share * length).nonzero()[0].tolist())
+        most, latest = max(int(self.share * self.span), 1), [0] * len(in_window)
+        for a, b, _ in islice(reversed(schedule.window), self.span - 1):
+            latest[a] += 1
+            latest[b] += 1
+            if latest[a] >= most:
+                over.add(a)
+            if latest[b] >= most:
+                over.add(b)
+        return over

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena.events import Event, Lane, MatchupServed
@@ -71,8 +71,7 @@ class SeenMatchups:
                 yield (*pair, prompt), at
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenMatchup:
+class ChosenMatchup(msgspec.Struct, frozen=True):
     """Two models by side and a prompt, all by number; why these, and how likely they were.
 
     `probability` is the chance, given the state and this voter, that `lane` served and chose this pair and prompt, in
@@ -88,8 +87,7 @@ class ChosenMatchup:
     probability: float
 
 
-@dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(msgspec.Struct, frozen=True):
     """What one lane chose, before sides are drawn; `chance` is that of the pair and prompt within the lane."""
 
     first: int

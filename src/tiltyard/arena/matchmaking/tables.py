@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.matchmaking.exposure import conservative_order, lane_opens, targets
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.state import ArenaState
 from tiltyard.types import Bools, Floats
 
@@ -22,9 +20,6 @@ Narrow = NDArray[np.float32]
 Counts = NDArray[np.int32]
 
 ONE, HALF, NOTHING = np.float32(1.0), np.float32(0.5), np.float32(0.0)
-
-WORTH_ARRAYS = 6
-"""From this many models on it is faster to compute their rows together than one by one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,21 +66,25 @@ class Servable:
 
 
 class RankOrder:
-    """The order of the models and what depends on it: it changes with votes, not with served matchups.
+    """The order of the models and what depends on it.
 
     `order` lists the models that can be served, best first; `opened`: the contender lane may serve. `floors` are the
-    decisive votes that each model should have on every prompt: more for contenders. `decisive` counts such votes of all
-    models.
+    decisive votes that each model should have on every prompt: more for contenders.
     """
 
     def __init__(self, state: ArenaState, servable: Servable) -> None:
+        self._servable, self._policy, self._ratings = servable, state.policy, state.ratings
         policy = state.policy
         self.order = conservative_order(state, servable.numbers)
         self.opened = lane_opens(state, self.order)
-        self.decisive = int(state.tallies.wins.view.sum())
         self.floors = np.full(len(servable.players), policy.prompt_floor, dtype=np.int32)
         if self.opened:
             self.floors[self.order[: policy.contender_band]] = max(policy.prompt_floor, policy.prompt_target_top)
+
+    def holds(self, state: ArenaState, servable: Servable) -> bool:
+        """Whether this is still the order: most votes change nothing until ratings are published again."""
+        kept = self._servable is servable and self._policy is state.policy and self._ratings is state.ratings
+        return kept and self.opened == lane_opens(state, self.order)
 
 
 class Deficits:
@@ -111,11 +110,8 @@ class Deficits:
     def follow(self, state: ArenaState, floors: Counts) -> None:
         """Update for what has happened since, and for changed floors."""
         stale = self._stale(state, floors)
-        if len(stale) < WORTH_ARRAYS:
-            for model in stale.tolist():
-                self._one(state, model)
-        else:
-            self._many(state, stale)
+        if len(stale):
+            self._follow(state, stale)
 
     def _stale(self, state: ArenaState, floors: Counts) -> NDArray[np.intp]:
         """The models whose votes, matchups in flight or floors have changed since the last call."""
@@ -131,51 +127,25 @@ class Deficits:
             self._prompt_floor = state.policy.prompt_floor
         return stale.nonzero()[0]
 
-    def _one(self, state: ArenaState, model: int) -> None:
-        """One model's rows: what `_many` does, to the last bit."""
-        tallies, schedule, floor = state.tallies, state.schedule, self._prompt_floor
-        have = tallies.decisive_on.view[model] + schedule.in_flight_on.view[model]
-        aim = max(np.add.reduce(have) / self.servable.prompts_of[model], self._floors[model])
-        row = self.prompts[model]
-        np.multiply(have, np.float32(-0.5 / aim), out=row, casting="unsafe", dtype=np.float32)
-        row += HALF
-        np.maximum(row, NOTHING, out=row)
-        if not self.servable.complete:
-            row *= self.servable.cells[model]
-        self.missing[model] = 2.0 * np.add.reduce(row)
-        if np.minimum.reduce(have) < floor:
-            begun = have < floor
-            row[begun] = self._near_floor(have[begun], floor)
-            if not self.servable.complete:
-                row *= self.servable.cells[model]
-        wins = tallies.wins.view
-        self.met[model] = self.met[:, model] = wins[model] + wins[:, model] + schedule.in_flight_pairs.view[model]
-
-    def _many(self, state: ArenaState, models: NDArray[np.intp]) -> None:
-        tallies, schedule, floor = state.tallies, state.schedule, self._prompt_floor
+    def _follow(self, state: ArenaState, models: NDArray[np.intp]) -> None:
+        tallies, schedule, floor, complete = state.tallies, state.schedule, self._prompt_floor, self.servable.complete
         have = tallies.decisive_on.view[models] + schedule.in_flight_on.view[models]
-        aim = np.maximum(have.sum(axis=-1) / self.servable.prompts_of[models], self._floors[models])
+        aim = np.maximum(np.add.reduce(have, axis=1) / self.servable.prompts_of[models], self._floors[models])
         rows = have.astype(np.float32)
         rows *= (-0.5 / aim).astype(np.float32)[:, None]
         rows += HALF
         np.maximum(rows, NOTHING, out=rows)
-        if not self.servable.complete:
+        if not complete:
             rows *= self.servable.cells[models]
-        self.missing[models] = 2.0 * rows.sum(axis=1)
+        self.missing[models] = 2.0 * np.add.reduce(rows, axis=1)
         begun = have < floor
-        rows[begun] = self._near_floor(have[begun], floor)
-        if not self.servable.complete:
-            rows *= self.servable.cells[models]
+        if begun.any():  # more than ½, and 1 where one vote is missing
+            rows[begun] = (have[begun] + ONE) * np.float32(0.5 / floor) + HALF
+            if not complete:
+                rows *= self.servable.cells[models]
         self.prompts[models] = rows
         wins = tallies.wins.view
-        met = wins[models] + wins[:, models].T + schedule.in_flight_pairs.view[models]
-        self.met[models] = met
-        self.met[:, models] = met.T
-
-    @staticmethod
-    def _near_floor(have: Counts, floor: int) -> Narrow:
-        """How much prompts below the floor need a vote: more than ½, and 1 where one vote is missing."""
-        return ((have + ONE) * np.float32(0.5 / floor) + HALF).astype(np.float32)
+        self.met[models] = wins[models] + wins[:, models].T + schedule.in_flight_pairs.view[models]
 
 
 class WorkingTables:
@@ -186,48 +156,26 @@ class WorkingTables:
 
     def __init__(self) -> None:
         self._state: ArenaState | None = None
-        self._servable: tuple[tuple[object, ...], Servable] | None = None
-        self._order: tuple[tuple[Servable, Policy, Ratings, int], RankOrder] | None = None
+        self._servable: tuple[int, Servable] | None = None
+        self._order: RankOrder | None = None
         self._deficits: Deficits | None = None
         self._targets: tuple[tuple[int, int, Servable], Floats] | None = None
 
     def servable(self, state: ArenaState) -> Servable:
-        """What the catalog allows.
-
-        Entries are only added or switched, so their counts and switches identify its version.
-        """
+        """What the catalog allows."""
         if self._state is not state:
             self._state, self._servable, self._order = state, None, None
             self._deficits = self._targets = None
         catalog = state.catalog
-        key = (
-            len(catalog.models),
-            len(catalog.prompts),
-            len(catalog.response_ids),
-            bytes(catalog.model_enabled),
-            bytes(catalog.prompt_enabled),
-            catalog.revision,
-        )
-        if self._servable is None or self._servable[0] != key:
-            self._servable = (key, Servable.of(catalog))
+        if self._servable is None or self._servable[0] != catalog.revision:
+            self._servable = (catalog.revision, Servable.of(catalog))
         return self._servable[1]
 
     def rank_order(self, state: ArenaState, servable: Servable) -> RankOrder:
-        """The order of the models, recomputed when ratings, counts, policy or catalog have changed."""
-        policy = state.policy
-        ratings, revision = state.ratings, state.tallies.revision
-        if self._order is not None:
-            (servable_then, policy_then, ratings_then, revision_then), order = self._order
-            if (
-                ratings_then is ratings
-                and revision_then == revision
-                and servable_then is servable
-                and policy_then is policy
-            ):
-                return order
-        order = RankOrder(state, servable)
-        self._order = ((servable, policy, ratings, revision), order)
-        return order
+        """The order of the models, recomputed when ratings, policy or catalog have changed, or the lane opens."""
+        if self._order is None or not self._order.holds(state, servable):
+            self._order = RankOrder(state, servable)
+        return self._order
 
     def exposure_targets(self, state: ArenaState, servable: Servable) -> Floats:
         """The exposures each model should have, recomputed when the contender lane's part of the window has changed."""

@@ -27,11 +27,6 @@ EXPOSURE_PUSH = 1.0
 """The value of one tolerance of missing exposure, on the same scale."""
 
 
-def can_serve(view: VoterView) -> bool:
-    """Whether any pair can be shown."""
-    return view.has_pair
-
-
 def pick(view: VoterView, rng: np.random.Generator) -> Pick:
     """An anchor by deviation and low coverage, the opponent with the highest expected information, ties drawn."""
     weights = anchor_weights(view)

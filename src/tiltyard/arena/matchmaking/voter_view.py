@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cached_property
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +17,10 @@ from tiltyard.arena.tallies import Pair, pair_of
 from tiltyard.types import Bools, Floats
 
 Narrow = NDArray[np.float32]
-Counts = NDArray[np.int32]
 Numbers = NDArray[np.intp]
 
 NONE: Numbers = np.zeros(0, dtype=np.intp)
+NO_MATCHUPS: Mapping[int, int] = {}
 NEVER = -1e12
 """The score of what may not be served."""
 
@@ -42,6 +41,7 @@ class VoterView:
         self.servable = servable = tables.servable(state)
         self._tables = tables
         self._seen = seen
+        self._in_flight = state.schedule.in_flight_by_prompt
         self.partners, self.anchors = self._who_may_meet(capped=capped)
         self.has_pair = self.partners is servable.partners or bool(self.anchors.any())
         self.rank_order = order = tables.rank_order(state, servable)
@@ -90,7 +90,7 @@ class VoterView:
         """Decisive votes of a pair if all votes outside the contender lane were spread evenly, at least 1."""
         players = len(self.order)
         pairs = max(players * (players - 1) / 2, 1.0)
-        decisive = float(self.rank_order.decisive) + len(self.state.schedule.in_flight)
+        decisive = float(self.state.tallies.decisive_votes) + len(self.state.schedule.in_flight)
         contender = self.policy.lanes.contender if self.opened else 0.0
         return max(decisive * (1.0 - contender) / pairs, 1.0)
 
@@ -106,26 +106,35 @@ class VoterView:
         of = self.servable.partners_of[models] if everybody else np.maximum(partners.sum(axis=1), 1)
         return np.asarray(np.add.reduce(missing, axis=1) / of)
 
-    def is_plain(self, first: int, second: int) -> bool:
-        """Whether the pair may meet on every prompt both answered: it never met, overall or for this voter."""
-        pair = pair_of(first, second)
-        return pair not in self.state.schedule.meetings and not self._seen.prompts(pair)
-
     def open_prompts(self, first: int, second: int) -> Bools:
         """The prompts on which the pair may be shown to this voter now: answered, diverse, and not seen before."""
-        pair = pair_of(first, second)
-        allowed = self.diverse_prompts(pair)
-        seen = self._seen.prompts(pair)
-        if seen:
-            allowed[seen] = False
+        allowed = self.answered(first, second)
+        allowed[self.closed_prompts(pair_of(first, second))] = False
         return allowed
+
+    def answered(self, first: int, second: int) -> Bools:
+        """The prompts that both have answered."""
+        cells = self.servable.cells
+        return np.asarray(cells[first] & cells[second])
+
+    def closed_prompts(self, pair: Pair) -> list[int]:
+        """The prompts on which this voter saw the pair, or on which it met too often recently; mostly none."""
+        return [*self._seen.prompts(pair), *self.worn_prompts(pair)]
+
+    def worn_prompts(self, pair: Pair) -> set[int]:
+        """The prompts on which the pair has met too often recently."""
+        policy, meetings = self.policy, self.state.schedule.meetings.get(pair, ())
+        if len(meetings) - len(set(meetings)) + 1 < policy.diversity_most:  # too few repeats
+            return set()
+        latest = list(meetings)[1 - policy.diversity_last :] if policy.diversity_last > 1 else []
+        most = diversity_most(policy.diversity_last, policy.diversity_most, int(self.servable.shared[pair]))
+        return {prompt for prompt in latest if latest.count(prompt) >= most}
 
     def again_prompts(self, first: int, second: int, among: Collection[int]) -> Bools:
         """Those of the given prompts that the pair has not been shown on to this voter; diversity does not matter."""
-        cells = self.servable.cells
-        allowed = np.zeros(cells.shape[1], dtype=bool)
+        allowed = np.zeros(len(self.state.catalog.prompts), dtype=bool)
         allowed[list(among)] = True
-        allowed &= cells[first] & cells[second]
+        allowed &= self.answered(first, second)
         allowed[list(self._seen.prompts(pair_of(first, second)))] = False
         return allowed
 
@@ -141,43 +150,27 @@ class VoterView:
         fresh = self._fresh
         if fresh is None:
             return NONE
-        return np.flatnonzero(fresh & self.open_prompts(first, second) & (self.in_flight(first, second) == 0))
+        return np.flatnonzero(fresh & self.free_prompts(first, second))
 
     @cached_property
     def _fresh(self) -> Bools | None:
         rules = self.policy.bank
         return self.state.catalog.fresh(rules.fresh_until) if rules.fresh_share > 0.0 else None
 
-    def diverse_prompts(self, pair: Pair) -> Bools:
-        """The prompts that both have answered and that the pair has not met on too often recently."""
-        cells = self.servable.cells
-        allowed = np.asarray(cells[pair[0]] & cells[pair[1]])
-        meetings = self.state.schedule.meetings.get(pair)
-        if meetings:
-            most = self.diversity_most(pair)
-            latest = list(islice(reversed(meetings), self.policy.diversity_last - 1))
-            for prompt in set(latest):
-                if latest.count(prompt) >= most:
-                    allowed[prompt] = False
+    def free_prompts(self, first: int, second: int) -> Bools:
+        """The open prompts on which the pair is not in flight."""
+        allowed = self.open_prompts(first, second)
+        allowed[list(self.in_flight(pair_of(first, second)))] = False
         return allowed
 
-    def diversity_most(self, pair: Pair) -> int:
-        """How many of the pair's last meetings may be on one prompt: more where they share few prompts."""
-        return diversity_most(self.policy.diversity_last, self.policy.diversity_most, int(self.servable.shared[pair]))
-
-    def in_flight(self, first: int, second: int) -> Counts:
-        """By prompt: matchups of the pair still in flight."""
-        pair, schedule = pair_of(first, second), self.state.schedule
-        in_flight = np.zeros(len(self.state.catalog.prompts), dtype=np.int32)
-        if schedule.in_flight_pairs.view[pair]:
-            counts = schedule.in_flight_by_prompt
-            in_flight[:] = [counts.get((*pair, prompt), 0) for prompt in range(len(in_flight))]
-        return in_flight
+    def in_flight(self, pair: Pair) -> Mapping[int, int]:
+        """Matchups of the pair still in flight, by the prompts that have any."""
+        return self._in_flight.get(pair, NO_MATCHUPS)
 
     def _who_may_meet(self, *, capped: bool) -> tuple[Bools, Bools]:
         over = TrafficCap.of(self.policy, len(self.servable.numbers)).reached(self.state.schedule) if capped else ()
         used_up = self._used_up()
-        if not len(over) and not used_up:
+        if not over and not used_up:
             return self.servable.partners, self.servable.players
         partners = self.servable.partners.copy()
         for model in over:
@@ -207,33 +200,41 @@ def diversity_most(last: int, most: int, prompts: int) -> int:
     return max(most, -(-last // max(prompts, 1)))
 
 
-def servable_scores(view: VoterView, first: int, second: int, base: Floats, allowed: Bools | None = None) -> Floats:
-    """By prompt: `base`, less what is in flight, and `NEVER` where the pair may not be shown, or is not `allowed`."""
-    scores = base - IN_FLIGHT_COST * view.in_flight(first, second)
-    scores[~(view.open_prompts(first, second) if allowed is None else allowed)] = NEVER
-    return np.asarray(scores)
+def rule_out(view: VoterView, first: int, second: int, scores: Floats, allowed: Bools | None = None) -> None:
+    """Lower the scores of prompts on which the pair is in flight, and to `NEVER` where it may not be shown."""
+    pair = pair_of(first, second)
+    for prompt, matchups in view.in_flight(pair).items():
+        scores[prompt] -= IN_FLIGHT_COST * matchups
+    if allowed is not None:
+        scores[~allowed] = NEVER
+        return
+    if not view.servable.complete:
+        scores[~view.answered(first, second)] = NEVER
+    for prompt in view.closed_prompts(pair):
+        scores[prompt] = NEVER
 
 
 def most_lacking(view: VoterView, first: int, second: int, allowed: Bools | None = None) -> Numbers:
     """The prompts on which the two models together lack most."""
-    base = view.prompt_deficit(first) + view.prompt_deficit(second)
-    return tied_best(servable_scores(view, first, second, base, allowed))
+    scores = view.prompt_deficit(first) + view.prompt_deficit(second)
+    rule_out(view, first, second, scores, allowed)
+    return tied_best(scores)
 
 
 def least_met(view: VoterView, first: int, second: int, allowed: Bools | None = None) -> Numbers:
     """The prompts with the fewest decisive votes of the pair; among those, where the two together lack most."""
-    base = 0.25 * (view.prompt_deficit(first) + view.prompt_deficit(second))
+    scores = 0.25 * (view.prompt_deficit(first) + view.prompt_deficit(second))
     for prompt, votes in view.state.tallies.pair_prompts.get(pair_of(first, second), {}).items():
-        base[prompt] -= votes
-    return tied_best(servable_scores(view, first, second, base, allowed))
+        scores[prompt] -= votes
+    rule_out(view, first, second, scores, allowed)
+    return tied_best(scores)
 
 
 def under_covered(view: VoterView, first: int, second: int) -> tuple[Numbers, bool]:
     """The prompts that one of the two still needs, and True; where there are none, all that are open, and False."""
-    allowed = view.open_prompts(first, second)
-    free = allowed & (view.in_flight(first, second) == 0)
-    if free.any():
-        allowed = free
+    allowed = view.free_prompts(first, second)
+    if not allowed.any():
+        allowed = view.open_prompts(first, second)
     needed = allowed & (view.under_floor(first) | view.under_floor(second))
     return (np.flatnonzero(needed), True) if needed.any() else (np.flatnonzero(allowed), False)
 

@@ -232,7 +232,7 @@ class Monitor:
         self.served += 1
         self.lanes[served.lane] += 1
         self.first_named_as_a += served.a < served.b
-        self.duplicates += state.schedule.in_flight_by_prompt[(*pair, served.prompt)] > 1
+        self.duplicates += state.schedule.in_flight_by_prompt[pair][served.prompt] > 1
         meetings = self._meetings.setdefault(pair, deque(maxlen=self._last))
         meetings.append(served.prompt)
         self.diversity_broken += meetings.count(served.prompt) > self._most

@@ -199,6 +199,7 @@ def _fill_tallies(tallies: Tallies, frozen: StoredState) -> None:
         grid.view[:] = np.frombuffer(data, dtype=np.int32).reshape(grid.view.shape)
     for low, high, prompt, n in frozen.pair_prompts:
         tallies.pair_prompts.setdefault((low, high), Counter())[prompt] = n
+    tallies.restored()
 
 
 def _fill_schedule(schedule: Schedule, frozen: StoredState) -> None:

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.units import DAY, SECOND
 
@@ -22,12 +24,14 @@ BLOCK_PERIOD = 30 * DAY
 BLOCKS_KEPT = 50_000
 """How many blocks' keys a process keeps in memory."""
 
+HASHES_KEPT = 50_000
+"""How many hashed addresses a process keeps in memory."""
+
 KEYS_KEPT = 3
 """For how many days, its own included, the key of a day is kept: the longest window is a day and a twelfth."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(msgspec.Struct, frozen=True):
     """At most `most` actions under one name, such as `votes:session:…`, in any `seconds`."""
 
     name: str
@@ -145,17 +149,18 @@ class QuotaCounter:
 
     def __init__(self) -> None:
         self._day_keys: dict[int, bytes] = {}
+        self._hashes: dict[tuple[int, str], str] = {}
 
     def used(self, connection: Connection, quotas: Iterable[Quota], now: int) -> Counter[str]:
         """How much of each quota was used in the window that ends now."""
         counts: Counter[str] = Counter()
         asked = {quota.name: quota for quota in quotas}
         if asked:
-            stored = {
-                name: (quota.name, now - quota.window)
-                for quota in asked.values()
-                for name in self._stored(connection, quota, now)
-            }
+            stored: dict[str, tuple[str, int]] = {}
+            for quota in asked.values():
+                since = now - quota.window
+                for name in self._stored(connection, quota, now, since):
+                    stored[name] = (quota.name, since)
             for key, slot, count in connection.rows(
                 "SELECT key, slot, count FROM counters WHERE key IN ??", list(stored)
             ):
@@ -166,7 +171,7 @@ class QuotaCounter:
 
     def free_in(self, connection: Connection, quota: Quota, now: int) -> int:
         """In how many seconds an exhausted quota allows another action."""
-        names = list(self._stored(connection, quota, now))
+        names = self._stored(connection, quota, now, now - quota.window)
         rows = connection.rows("SELECT slot, count FROM counters WHERE key IN ?? ORDER BY slot", names)
         rows = [row for row in rows if row[0] > now - quota.window]
         left = sum(count for _, count in rows)
@@ -178,10 +183,11 @@ class QuotaCounter:
 
     def note(self, connection: Connection, quotas: Iterable[Quota], now: int) -> None:
         """Count one action under each of these names."""
-        counts = Counter((quota, now - now % quota.slot_length) for quota in quotas)
+        counts = Counter(quotas)
+        slots = {quota: now - now % quota.slot_length for quota in counts}
         rows = [
-            (self._stored(connection, quota, now)[0], slot, n, slot + quota.window)
-            for (quota, slot), n in counts.items()
+            (self._stored(connection, quota, now, now)[0], slots[quota], n, slots[quota] + quota.window)
+            for quota, n in counts.items()
         ]
         connection.many(
             "INSERT INTO counters (key, slot, count, expires_at) VALUES (?, ?, ?, ?) "
@@ -192,24 +198,28 @@ class QuotaCounter:
     def forget(self) -> None:
         """Forget the keys of the days: the transaction that wrote one failed."""
         self._day_keys.clear()
+        self._hashes.clear()
 
-    def _stored(self, connection: Connection, quota: Quota, now: int) -> tuple[str, ...]:
-        """The name of a quota's rows; of a hidden one, also its name of the day before while its window reaches back.
-
-        The current name comes first.
-        """
+    def _stored(self, connection: Connection, quota: Quota, now: int, since: int) -> list[str]:
+        """The name of a quota's rows; of a hidden one its names of every day since a time, the current one first."""
         if not quota.hidden:
-            return (quota.name,)
+            return [quota.name]
         what, _, address = quota.name.rpartition(":")
-        today, first = now // DAY, (now - quota.window) // DAY
-        return tuple(
-            f"{what}:{hmac.digest(self._day_key(connection, day), address.encode(), 'sha256').hex()[:32]}"
-            for day in range(today, first - 1, -1)
-        )
+        return [f"{what}:{self._hash(connection, day, address)}" for day in range(now // DAY, since // DAY - 1, -1)]
+
+    def _hash(self, connection: Connection, day: int, address: str) -> str:
+        result = self._hashes.get((day, address))
+        if result is None:
+            if len(self._hashes) > HASHES_KEPT:
+                self._hashes.clear()
+            digest = hmac.digest(self._day_key(connection, day), address.encode(), "sha256")
+            result = self._hashes[day, address] = digest.hex()[:32]
+        return result
 
     def _day_key(self, connection: Connection, day: int) -> bytes:
         key = self._day_keys.get(day)
         if key is None:
+            self._hashes.clear()
             if len(self._day_keys) > KEYS_KEPT:
                 self._day_keys.clear()
             key = self._day_keys[day] = address_key(connection, "limits", day, (day + KEYS_KEPT) * DAY)
