@@ -309,7 +309,7 @@ def served_pair(arena: Arena, voter: str, block: str = "home") -> tuple[str, tup
 
 
 def open_real_arena(url: str, clock: Clock | None = None) -> Arena:
-    return Arena(Store.open(url), now=clock or Clock(START), idle_seconds=3600)
+    return Arena(Store.open(url), now=clock or Clock(START), rng=np.random.default_rng(1), idle_seconds=3600)
 
 
 @rule_above_the_store
