@@ -34,7 +34,7 @@ def arena(plan: Plan) -> Row:
         _engine(row, plan, kind)
     for models, prompts in SIZES[:3] if plan.quick else SIZES:
         _choosing(row, plan, models, prompts)
-    for votes in (20_000,) if plan.quick else (1_000_000, 10_000_000):
+    for votes in (plan.size(1_000_000, 20_000),):
         _long_log(row, plan, votes)
     return row
 
