@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,7 +18,7 @@ from tiltyard.battles.formats import OWN_WINNERS, ZEROS, is_numeral, side_of
 from tiltyard.battles.layout import CORE, WRONG, CellText, Field, FieldKind, Layout, read_label
 from tiltyard.battles.table import MISSING, BattleTable, Codes, Column, HashedLabels, Int8s, dense_codes
 from tiltyard.errors import BattleError, OptionValue
-from tiltyard.types import Bools, Floats, Int32s
+from tiltyard.types import AnyInts, Bools, Floats, Int32s, looked_up, occurring
 
 WRONG_CODE = -2
 """The code of a value whose type does not fit its field."""
@@ -89,7 +88,7 @@ class LabelColumn(msgspec.Struct, frozen=True):
     Row i holds `values[codes[i]]`, or nothing where the code is `MISSING` or `len(values)`.
     """
 
-    codes: NDArray[np.integer[Any]]
+    codes: AnyInts
     values: Sequence[object]
 
 
@@ -117,8 +116,9 @@ class Settled(msgspec.Struct, frozen=True):
 
     def counts(self) -> dict[Reason, int]:
         """How many rows of the source are bad, by reason."""
-        weights = self.count if self.count is not None else np.ones(len(self.reasons))
-        sums = np.bincount(self.reasons, weights=weights, minlength=len(Reason))
+        bad = np.flatnonzero(self.reasons)
+        weights = np.ones(len(bad)) if self.count is None else self.count[bad]
+        sums = np.bincount(self.reasons[bad], weights=weights, minlength=len(Reason))
         return {reason: int(sums[reason]) for reason in Reason if reason and sums[reason]}
 
     @property
@@ -197,8 +197,7 @@ def _rules(
         yield Reason.INCONSISTENT_WINNER, _flag_is_on(flags, texts) & (row.outcome != Outcome.TIE)
 
 
-AnyCodes = NDArray[np.integer[Any]]
-Readings = tuple[AnyCodes, tuple[str, ...]]
+Readings = tuple[AnyInts, tuple[str, ...]]
 
 
 def _read_column(column: LabelColumn, field: Field) -> Readings:
@@ -206,11 +205,11 @@ def _read_column(column: LabelColumn, field: Field) -> Readings:
     read: list[CellText] = [read_label(value, field.kind) for value in column.values]
     texts = tuple(sorted({text for text in read if isinstance(text, str)}))
     place = {text: code for code, text in enumerate(texts)}
-    recode = np.empty(len(read) + 1, dtype=np.int8 if len(texts) < 100 else np.int32)
+    recode: AnyInts = np.empty(len(read) + 1, dtype=np.int8 if len(texts) < 100 else np.int32)
     recode[-1] = MISSING
     for at, text in enumerate(read):
         recode[at] = place[text] if isinstance(text, str) else WRONG_CODE if text is WRONG else MISSING
-    return recode[column.codes], texts
+    return looked_up(recode, column.codes), texts
 
 
 def _models(readings: Mapping[str, Readings]) -> tuple[tuple[str, ...], Int32s, Int32s]:
@@ -222,16 +221,24 @@ def _models(readings: Mapping[str, Readings]) -> tuple[tuple[str, ...], Int32s, 
     return models, _recoded(codes_a, texts_a, place), _recoded(codes_b, texts_b, place)
 
 
-def _recoded(codes: AnyCodes, texts: Sequence[str], place: Mapping[str, int]) -> Int32s:
+def _recoded(codes: AnyInts, texts: Sequence[str], place: Mapping[str, int]) -> Int32s:
     """Codes over `texts` turned into codes over `place`, with `UNKNOWN_CODE` for texts that have no place."""
-    new = np.array([place.get(text, UNKNOWN_CODE) for text in texts] + [WRONG_CODE, MISSING], dtype=np.int32)
-    recoded: Int32s = new[codes]
-    return recoded
+    return looked_up(_recoding(texts, place), codes)
+
+
+def _few_recoded(codes: AnyInts, texts: Sequence[str], place: Mapping[str, int]) -> Int8s:
+    """The same over so few places that a byte holds one."""
+    return looked_up(_recoding(texts, place).astype(np.int8), codes)
+
+
+def _recoding(texts: Sequence[str], place: Mapping[str, int]) -> Int32s:
+    return np.array([place.get(text, UNKNOWN_CODE) for text in texts] + [WRONG_CODE, MISSING], dtype=np.int32)
 
 
 def _weight(batch: RawBatch) -> Floats:
+    """The weight of every row; one number for all where the source gives none."""
     given = batch.numbers.get("weight")
-    return np.ones(batch.n_rows) if given is None else np.where(np.isnan(given), 1.0, given)
+    return np.broadcast_to(1.0, batch.n_rows) if given is None else np.where(np.isnan(given), 1.0, given)
 
 
 def _total(batch: RawBatch, weight: Floats) -> Floats:
@@ -244,7 +251,7 @@ def _source(reading: Readings | None, layout: Layout, n_rows: int) -> Int8s:
     default = MISSING if layout.default_source is None else layout.default_source
     if reading is None:
         return np.full(n_rows, default, dtype=np.int8)
-    codes = _recoded(*reading, {source.label: source for source in Source}).astype(np.int8)
+    codes = _few_recoded(*reading, {source.label: source for source in Source})
     codes[codes == MISSING] = default
     return codes
 
@@ -263,7 +270,7 @@ def _score_and_outcome(
         return score, by_score
     if layout.format.always is not None or winner is None:
         return score, np.full(batch.n_rows, layout.format.always or Outcome.A, dtype=np.int8)
-    return score, _recoded(*winner, layout.format.winners).astype(np.int8)
+    return score, _few_recoded(*winner, layout.format.winners)
 
 
 def _beside_score(outcome: Int8s, winner: Readings, source: Int8s) -> None:
@@ -295,7 +302,7 @@ def _outcome_by_name(
 
 
 def _outcome_in_any_spelling(
-    codes: AnyCodes, texts: Sequence[str], sides: tuple[Sequence[str], Int32s, Int32s], layout: Layout
+    codes: AnyInts, texts: Sequence[str], sides: tuple[Sequence[str], Int32s, Int32s], layout: Layout
 ) -> Int8s:
     """The outcome where the winner is a side in any usual spelling, or the name of one of the row's two models.
 
@@ -309,7 +316,7 @@ def _outcome_in_any_spelling(
     place = {
         text: Outcome(side) for text, side in spelled.items() if side is not None and _is_read(text, known, explained)
     }
-    outcome = _recoded(codes, texts, place).astype(np.int8)
+    outcome = _few_recoded(codes, texts, place)
     certain = set(known) if layout.format.default_source is None else {*known} - {*OWN_WINNERS}
     names = {name: code for code, name in enumerate(models) if name not in certain}
     if names.keys() & set(texts):
@@ -332,7 +339,7 @@ def _is_read(text: str, known: Mapping[str, Outcome], explained: bool) -> bool:
     return text in known or not (explained and is_numeral(text))
 
 
-def _refuse_zeros(codes: AnyCodes, texts: Sequence[str], outcome: Int8s, layout: Layout) -> None:
+def _refuse_zeros(codes: AnyInts, texts: Sequence[str], outcome: Int8s, layout: Layout) -> None:
     """Refuse a column in which a 0 says who won: then a 1 may be either side as well."""
     zeros = [code for code, text in enumerate(texts) if text.strip() in ZEROS]
     if zeros and (np.isin(codes, zeros) & (outcome == UNKNOWN_CODE)).any():
@@ -364,10 +371,9 @@ def _contradictions(score: Floats, outcome: Int8s) -> Bools:
     return contradicting
 
 
-def _flag_is_on(flags: AnyCodes, texts: Sequence[str]) -> Bools:
+def _flag_is_on(flags: AnyInts, texts: Sequence[str]) -> Bools:
     is_on = np.array([text == "true" for text in texts] + [False, False], dtype=np.bool_)
-    on: Bools = is_on[flags]
-    return on
+    return looked_up(is_on, flags)
 
 
 def _soft(score: Floats) -> Floats | None:
@@ -405,13 +411,12 @@ def _columns(
     return columns
 
 
-def _used_codes(every: AnyCodes, texts: tuple[str, ...], good: Bools | slice) -> Codes:
+def _used_codes(every: AnyInts, texts: tuple[str, ...], good: Bools | slice) -> Codes:
     codes = every[good].astype(np.int32, copy=False)
     if isinstance(good, slice):
         return Codes(codes, texts)
-    used = np.zeros(len(texts) + 1, dtype=bool)
-    used[codes] = True
+    used = occurring(codes, len(texts) + 1)
     used[-1] = False
     new = np.cumsum(used, dtype=np.int32) - np.int32(1)
     new[-1] = MISSING
-    return Codes(new[codes], tuple(text for text, keep in zip(texts, used, strict=False) if keep))
+    return Codes(looked_up(new, codes), tuple(text for text, keep in zip(texts, used, strict=False) if keep))
