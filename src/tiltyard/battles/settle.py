@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.formats import OWN_WINNERS, ZEROS, is_numeral, side_of
 from tiltyard.battles.layout import CORE, WRONG, CellText, Field, FieldKind, Layout, read_label
-from tiltyard.battles.table import MISSING, BattleTable, Codes, Column, HashedLabels, Int8s, dense_codes
+from tiltyard.battles.table import MISSING, BattleTable, Codes, Column, HashedLabels, Int8s
 from tiltyard.errors import BattleError, OptionValue
 from tiltyard.types import AnyInts, Bools, Floats, Int32s, looked_up, occurring
 
@@ -95,14 +95,15 @@ class LabelColumn(msgspec.Struct, frozen=True):
 class RawBatch(msgspec.Struct, frozen=True):
     """Rows of a source, column by column, before any rule was applied.
 
-    `labels`, `numbers` (NaN = missing, infinite = no number) and `hashes` (0 = missing) are keyed by field name.
+    `labels`, `numbers` (NaN = missing, infinite = no number) and `hashed` (texts of which only hashes are known) are
+    keyed by field name.
     `count` says how many equal rows each row stands for, and `total` what their weights add up to, where they differ.
     """
 
     n_rows: int
     labels: Mapping[str, LabelColumn]
     numbers: Mapping[str, Floats]
-    hashes: Mapping[str, NDArray[np.uint64]] = msgspec.field(default_factory=dict)
+    hashed: Mapping[str, Codes] = msgspec.field(default_factory=dict)
     count: Floats | None = None
     total: Floats | None = None
 
@@ -390,10 +391,10 @@ def _columns(
     for item in layout.fields:
         if item.name in CORE:
             continue
-        if item.hashed and item.name in batch.hashes:
-            codes, hashes = dense_codes(batch.hashes[item.name][good])
-            if len(hashes):
-                columns[item.name] = Codes(codes, HashedLabels(hashes))
+        if item.name in batch.hashed:
+            column = _used_codes(batch.hashed[item.name], good)
+            if len(column.labels):
+                columns[item.name] = column
         elif item.name in batch.numbers:
             numbers = batch.numbers[item.name][good]
             if not np.isnan(numbers).all():
@@ -403,7 +404,8 @@ def _columns(
             if on.any():
                 columns[item.name] = on.astype(np.float64)
         else:
-            column = _used_codes(*readings[item.name], good)
+            codes, texts = readings[item.name]
+            column = _used_codes(Codes(codes.astype(np.int32, copy=False), texts), good)
             if column.labels:
                 columns[item.name] = column
     if layout.format.always is not None:
@@ -411,12 +413,19 @@ def _columns(
     return columns
 
 
-def _used_codes(every: AnyInts, texts: tuple[str, ...], good: Bools | slice) -> Codes:
-    codes = every[good].astype(np.int32, copy=False)
+def _used_codes(column: Codes, good: Bools | slice) -> Codes:
+    """The column of the good rows, over only the labels that appear in them."""
     if isinstance(good, slice):
-        return Codes(codes, texts)
-    used = occurring(codes, len(texts) + 1)
+        return column
+    codes = column.codes[good]
+    used = occurring(codes, len(column.labels) + 1)
     used[-1] = False
     new = np.cumsum(used, dtype=np.int32) - np.int32(1)
     new[-1] = MISSING
-    return Codes(looked_up(new, codes), tuple(text for text, keep in zip(texts, used, strict=False) if keep))
+    labels, kept = column.labels, np.flatnonzero(used)
+    some = (
+        HashedLabels(labels.hashes[kept])
+        if isinstance(labels, HashedLabels)
+        else tuple(labels[at] for at in kept.tolist())
+    )
+    return Codes(looked_up(new, codes), some)

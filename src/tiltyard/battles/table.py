@@ -43,6 +43,12 @@ class Codes(msgspec.Struct, frozen=True, eq=False):
         place = {text: code for code, text in enumerate(dict.fromkeys(texts))}
         return cls(np.array([place[text] for text in texts], dtype=np.int32), tuple(place))
 
+    @classmethod
+    def of_hashes(cls, hashes: Hashes) -> Codes:
+        """The column of texts with these hashes (0 where there is none)."""
+        codes, distinct = dense_codes(hashes)
+        return cls(codes, HashedLabels(distinct))
+
     def __getitem__(self, rows: Bools | NDArray[np.intp]) -> Codes:
         return Codes(self.codes[rows], self.labels)
 
