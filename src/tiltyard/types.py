@@ -72,6 +72,19 @@ def in_order(codes: NDArray[Whole]) -> Iterator[tuple[Ints, NDArray[Whole]]]:
         start = end
 
 
+def numbered(values: NDArray[Whole]) -> tuple[Int32s, NDArray[Whole]]:
+    """Codes 0, 1, … of values in the order of the values, −1 for a value of 0; and the distinct values above 0."""
+    codes = np.empty(len(values), dtype=np.int32)
+    distinct, last, code = [values[:0]], values.dtype.type(0), -1
+    for at, ordered in in_order(values):
+        new = np.append(last, ordered[:-1]) != ordered
+        distinct.append(ordered[new])
+        number = np.cumsum(new, dtype=np.int32) + np.int32(code)
+        codes[at] = number
+        last, code = ordered[-1], int(number[-1])
+    return codes, np.concatenate(distinct)
+
+
 def occurring(codes: AnyInts, size: int) -> Bools:
     """Which of the codes 0 … size − 1 occur; a negative one counts from the end."""
     result = np.zeros(size, dtype=bool)

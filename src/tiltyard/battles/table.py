@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.battle import FLAGS, TEXT_FIELDS, Battle, Outcome, Source, is_pair
 from tiltyard.errors import BattleError
-from tiltyard.types import Bools, Floats, Int32s, in_order, looked_up, occurring, pieces
+from tiltyard.types import Bools, Floats, Int32s, looked_up, numbered, occurring, pieces
 
 Int8s = NDArray[np.int8]
 
@@ -46,7 +46,7 @@ class Codes(msgspec.Struct, frozen=True, eq=False):
     @classmethod
     def of_hashes(cls, hashes: Hashes) -> Codes:
         """The column of texts with these hashes (0 where there is none)."""
-        codes, distinct = dense_codes(hashes)
+        codes, distinct = numbered(hashes)
         return cls(codes, HashedLabels(distinct))
 
     def __getitem__(self, rows: Bools | NDArray[np.intp]) -> Codes:
@@ -379,16 +379,3 @@ def hash_text(text: str) -> int:
     for _ in range(2):
         value = (value ^ value >> 32) * _BY_WORD & _ALL_BITS
     return value ^ value >> 32
-
-
-def dense_codes(hashes: Hashes) -> tuple[Int32s, Hashes]:
-    """Codes 0, 1, … of hash values (0 stands for missing), and the distinct hashes in order."""
-    codes = np.empty(len(hashes), dtype=np.int32)
-    distinct, last, code = [], np.uint64(0), MISSING
-    for at, ordered in in_order(hashes):
-        new = np.append(last, ordered[:-1]) != ordered
-        distinct.append(ordered[new])
-        number = np.cumsum(new, dtype=np.int32) + np.int32(code)
-        codes[at] = number
-        last, code = ordered[-1], int(number[-1])
-    return codes, np.concatenate([*distinct, np.empty(0, dtype=np.uint64)])

@@ -220,14 +220,14 @@ class ClusterSizes(msgspec.Struct, frozen=True, eq=False):
         if rows.n_clusters * m < 2**31:
             start = start.astype(np.int32)  # sorted in half of the time
         key = np.concatenate([start + rows.first, start + rows.second])
-        if (rows.weight == 1.0).all():
+        order = None if (rows.weight == 1.0).all() else order_of(key)
+        if order is None:
             key.sort()
-            before = np.arange(1.0, len(key) + 1.0)
         else:
-            order = order_of(key)
-            key, before = key[order], np.cumsum(np.tile(rows.weight, 2)[order])
+            key = key[order]
         ends = np.flatnonzero(np.append(key[1:] != key[:-1], True))
-        battles, model = np.diff(before[ends], prepend=0.0), key[ends] % m
+        before = ends + 1.0 if order is None else np.cumsum(np.tile(rows.weight, 2)[order])[ends]
+        battles, model = np.diff(before, prepend=0.0), key[ends] % m
         sizes = sum_by(rows.cluster, rows.weight, rows.n_clusters)
         return cls(
             rows.n_clusters, sum_by(model, battles * battles, m), float((sizes * sizes).sum()), float(sizes.max())

@@ -49,7 +49,7 @@ from tiltyard.ratings.clusters import (
 from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, sum_by, sum_by_both
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.tie_models import Curvature, ResultScores
-from tiltyard.types import AnyInts, Floats, Int32s, Ints, order_of, pieces
+from tiltyard.types import AnyInts, Floats, Int32s, Ints, numbered, pieces
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
@@ -280,15 +280,12 @@ def independent_rows(rows: Comparisons, cluster: AnyInts | None) -> NDArray[np.b
 
 def in_both(one: AnyInts, other: AnyInts) -> Int32s:
     """Clusters of the rows that agree in both; a row without one of the two is its own cluster."""
-    named = np.flatnonzero((one != OWN_CLUSTER) & (other != OWN_CLUSTER))
-    code = np.full(len(one), OWN_CLUSTER, dtype=np.int32)
-    key = one[named].astype(np.int64)
-    key *= int(other.max(initial=0)) + 1
-    key += other[named]
-    order = order_of(key)
-    key = key[order]
-    code[named[order]] = np.cumsum(np.append(False, key[1:] != key[:-1])[: len(key)])
-    return code
+    width = int(other.max(initial=0)) + 1
+    key = np.empty(len(one), dtype=np.int64)
+    for piece in pieces(len(one)):
+        named = (one[piece] != OWN_CLUSTER) & (other[piece] != OWN_CLUSTER)
+        key[piece] = np.where(named, one[piece].astype(np.int64) * width + other[piece] + 1, 0)
+    return numbered(key)[0]
 
 
 def own_counts(fit: BradleyTerryFit, rows: Comparisons, counted: Counted, own: NDArray[np.bool_]) -> Floats:
