@@ -18,7 +18,7 @@ from tiltyard.battles.formats import OWN_WINNERS, ZEROS, is_numeral, side_of
 from tiltyard.battles.layout import CORE, WRONG, CellText, Field, FieldKind, Layout, read_label
 from tiltyard.battles.table import MISSING, BattleTable, Codes, Column, HashedLabels, Int8s
 from tiltyard.errors import BattleError, OptionValue
-from tiltyard.types import AnyInts, Bools, Floats, Int32s, looked_up, occurring
+from tiltyard.types import AnyInts, Bools, Floats, Int32s, looked_up, occurring, pieces
 
 WRONG_CODE = -2
 """The code of a value whose type does not fit its field."""
@@ -144,9 +144,14 @@ def settle(batch: RawBatch, layout: Layout) -> Settled:
         outcome = _outcome_in_any_spelling(*readings["winner"], (models, model_a, model_b), layout)
     weight = _weight(batch)
     reasons = np.zeros(batch.n_rows, dtype=np.int8)
-    for reason, rows in _rules(readings, batch, layout, RowCodes(model_a, model_b, outcome, source, weight, score)):
-        if rows.any():
-            reasons[rows & (reasons == Reason.FINE)] = reason
+    every = RowCodes(model_a, model_b, outcome, source, weight, score)
+    for piece in pieces(batch.n_rows):
+        read = {name: (codes[piece], texts) for name, (codes, texts) in readings.items()}
+        numbers = [batch.numbers[field.name][piece] for field in layout.numbers]
+        found = reasons[piece]
+        for reason, rows in _rules(read, numbers, layout, every.rows(piece)):
+            if rows.any():
+                found[rows & (found == Reason.FINE)] = reason
 
     good: Bools | slice = slice(None) if not reasons.any() else reasons == Reason.FINE
     table = BattleTable(
@@ -173,12 +178,17 @@ class RowCodes(msgspec.Struct, frozen=True):
     weight: Floats
     score: Floats | None
 
+    def rows(self, piece: slice) -> RowCodes:
+        """The same of some rows."""
+        codes = (self.model_a[piece], self.model_b[piece], self.outcome[piece], self.source[piece])
+        return RowCodes(*codes, self.weight[piece], None if self.score is None else self.score[piece])
+
 
 def _rules(
-    readings: Mapping[str, Readings], batch: RawBatch, layout: Layout, row: RowCodes
+    readings: Mapping[str, Readings], numbers: Sequence[Floats], layout: Layout, row: RowCodes
 ) -> Iterator[tuple[Reason, Bools]]:
     """Each reason with the rows it holds for, the first to count first."""
-    yield Reason.WRONG_TYPE, _wrong_types(readings, batch, layout)
+    yield Reason.WRONG_TYPE, _wrong_types(readings, numbers, len(row.weight))
     yield Reason.MISSING_MODEL, (row.model_a == MISSING) | (row.model_b == MISSING)
     yield Reason.SELF_BATTLE, row.model_a == row.model_b
     yield Reason.MISSING_WINNER, row.outcome == MISSING
@@ -354,12 +364,12 @@ def _refuse_zeros(codes: AnyInts, texts: Sequence[str], outcome: Int8s, layout: 
         )
 
 
-def _wrong_types(readings: Mapping[str, Readings], batch: RawBatch, layout: Layout) -> Bools:
-    wrong = np.zeros(batch.n_rows, dtype=bool)
+def _wrong_types(readings: Mapping[str, Readings], numbers: Sequence[Floats], n_rows: int) -> Bools:
+    wrong = np.zeros(n_rows, dtype=bool)
     for codes, _ in readings.values():
         wrong |= codes == WRONG_CODE
-    for item in layout.numbers:
-        wrong |= np.isinf(batch.numbers[item.name])
+    for column in numbers:
+        wrong |= np.isinf(column)
     return wrong
 
 

@@ -86,7 +86,8 @@ def select(table: BattleTable, selection: Selection) -> Selected:
     if not len(rated) or rated.n_battles == 0:
         why = "; ".join(f"{count:,.0f} left out: {reason}" for reason, count in left_out.items())
         raise NoBattles(f"no battle is left to rate{' (' + why + ')' if why else ''}.")
-    return only_rated_models(rated, table.take(is_both_bad), left_out)
+    both_bad = table.take(is_both_bad)
+    return Selected(table, both_bad, left_out) if rated is table else only_rated_models(rated, both_bad, left_out)
 
 
 def only_rated_models(rated: BattleTable, both_bad: BattleTable, left_out: dict[str, float]) -> Selected:

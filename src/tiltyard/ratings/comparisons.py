@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tiltyard.errors import BattleError, OptionValue, RatingError
-from tiltyard.types import ROWS_AT_ONCE, AnyInts, Floats, Ints, looked_up, order_of, pieces
+from tiltyard.types import ROWS_AT_ONCE, AnyInts, Floats, Ints, looked_up, occurring, order_of, pieces
 
 FIRST_WON, SECOND_WON, TIED = 0, 1, 2
 """The three results a row can have, and the columns of `PairCells.counts`."""
@@ -201,10 +201,7 @@ def _number_keys(key: AnyInts, n_possible: int) -> tuple[Ints, AnyInts]:
         cell = np.empty(len(key), dtype=np.int64)
         cell[order] = np.cumsum(starts) - 1
         return ordered[starts].astype(np.int64), cell
-    seen = np.zeros(n_possible, dtype=bool)
-    for piece in pieces(len(key)):
-        seen[key[piece]] = True
-    distinct = np.flatnonzero(seen)
+    distinct = np.flatnonzero(occurring(key, n_possible))
     place = np.zeros(n_possible, dtype=np.int32)
     place[distinct] = np.arange(len(distinct))
     return distinct, looked_up(place, key)

@@ -49,7 +49,7 @@ from tiltyard.ratings.clusters import (
 from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, sum_by, sum_by_both
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.tie_models import Curvature, ResultScores
-from tiltyard.types import AnyInts, Floats, Int32s, Ints, numbered, pieces
+from tiltyard.types import AnyInts, Floats, Int32s, Ints, looked_up, numbered, pieces
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
@@ -268,14 +268,13 @@ def independent_rows(rows: Comparisons, cluster: AnyInts | None) -> NDArray[np.b
     """Which rows share their cluster with no other row: those can be summed by pair."""
     if cluster is None:
         return np.ones(len(rows), dtype=bool)
-    sizes = np.zeros(int(cluster.max(initial=OWN_CLUSTER)) + 2)
+    sizes = np.zeros(int(cluster.max(initial=OWN_CLUSTER)) + 2, dtype=np.int32)
     for piece in pieces(len(rows)):
-        np.add.at(sizes, cluster[piece], np.ones(piece.stop - piece.start))  # rows without a cluster come last
-    result = np.empty(len(rows), dtype=bool)
-    for piece in pieces(len(rows)):
-        named = cluster[piece]
-        result[piece] = (sizes[named] == 1) & (rows.weight[piece] == 1.0) | (named == OWN_CLUSTER)
-    return result
+        np.add.at(sizes, cluster[piece], np.ones(piece.stop - piece.start, dtype=np.int32))
+    alone = looked_up(sizes == 1, cluster)
+    alone &= rows.weight == 1.0
+    alone |= cluster == OWN_CLUSTER  # counted last among the sizes
+    return alone
 
 
 def in_both(one: AnyInts, other: AnyInts) -> Int32s:
