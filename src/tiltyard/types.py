@@ -1,8 +1,9 @@
-"""Names of the arrays that most modules pass around, and the order of large ones."""
+"""Names of the arrays that most modules pass around; large ones in pieces, and their order."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,27 +12,82 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Int32s = NDArray[np.int32]
+Scalar = TypeVar("Scalar", bound=np.generic)
+Whole = TypeVar("Whole", bound=np.integer[Any])
+AnyInts = NDArray[np.integer[Any]]
+"""Whole numbers of any width: those of a column with a number for every battle are no wider than they must be."""
+
+ROWS_AT_ONCE = 1 << 16
+"""Rows that are looked at together where there are very many: what is made of them stays in the processor's cache."""
 
 
-def order_of(codes: NDArray[np.integer[Any]]) -> Ints:
-    """The order in which whole numbers from 0 on rise, equal ones as they stand: `argsort`, in a third of the time.
+def pieces(n: int) -> Iterator[slice]:
+    """Slices of at most ROWS_AT_ONCE that together are the rows 0 … n − 1."""
+    return (slice(start, min(start + ROWS_AT_ONCE, n)) for start in range(0, n, ROWS_AT_ONCE))
+
+
+def looked_up(table: NDArray[Scalar], codes: AnyInts) -> NDArray[Scalar]:
+    """`table[codes]`, without a wide copy of all codes at once."""
+    result = np.empty(len(codes), dtype=table.dtype)
+    for piece in pieces(len(codes)):
+        result[piece] = table[codes[piece]]
+    return result
+
+
+def order_of(codes: AnyInts) -> Ints:
+    """The order in which whole numbers from 0 on rise, equal ones as they stand: `argsort`, in a third of the time."""
+    order = np.empty(len(codes), dtype=np.int64)
+    done = 0
+    for at, _ in in_order(codes):
+        order[done : done + len(at)] = at
+        done += len(at)
+    return order
+
+
+def in_order(codes: NDArray[Whole]) -> Iterator[tuple[Ints, NDArray[Whole]]]:
+    """The same in pieces: places of rising numbers, and the numbers.
 
     Numbers and places are packed into one and sorted together, for which processors have instructions. Large numbers
-    lose their last bits to that; the few that are equal but for these bits are sorted again.
+    lose their last bits to that; pieces in which this shows are sorted again.
     """
     bits = len(codes).bit_length()
+    place = (1 << bits) - 1
     lost = max(int(codes.max(initial=0)).bit_length() + bits - 63, 0)
-    packed = (codes >> lost).astype(np.int64, copy=False) << bits
-    packed |= np.arange(len(codes))
+    packed = np.empty(len(codes), dtype=np.int64)
+    for piece in pieces(len(codes)):
+        packed[piece] = (codes[piece] >> lost).astype(np.int64, copy=False) << bits
+        packed[piece] |= np.arange(piece.start, piece.stop)
     packed.sort()
-    order = packed & ((1 << bits) - 1)
-    if lost:
-        packed >>= bits
-        ordered = codes[order]
-        mixed = packed[1:][(packed[1:] == packed[:-1]) & (ordered[1:] != ordered[:-1])]
-        inside = np.zeros(len(codes) + 1, dtype=np.int8)
-        inside[np.searchsorted(packed, mixed)] = 1
-        inside[np.searchsorted(packed, mixed, side="right")] -= 1
-        at = np.flatnonzero(np.cumsum(inside, dtype=np.int8))
-        order[at] = order[at][np.argsort(ordered[at], kind="stable")]
-    return order
+    start = 0
+    while start < len(codes):
+        end = min(start + ROWS_AT_ONCE, len(codes))
+        if lost:  # what looks equal stays together
+            end = int(np.searchsorted(packed, packed[end - 1] | place, side="right"))
+        at = packed[start:end] & place
+        ordered = codes[at]
+        if lost and (ordered[1:] < ordered[:-1]).any():
+            again = np.argsort(ordered, kind="stable")
+            at, ordered = at[again], ordered[again]
+        yield at, ordered
+        start = end
+
+
+def numbered(values: NDArray[Whole]) -> tuple[Int32s, NDArray[Whole]]:
+    """Codes 0, 1, … of values in the order of the values, −1 for a value of 0; and the distinct values above 0."""
+    codes = np.empty(len(values), dtype=np.int32)
+    distinct, last, code = [values[:0]], values.dtype.type(0), -1
+    for at, ordered in in_order(values):
+        new = np.append(last, ordered[:-1]) != ordered
+        distinct.append(ordered[new])
+        number = np.cumsum(new, dtype=np.int32) + np.int32(code)
+        codes[at] = number
+        last, code = ordered[-1], int(number[-1])
+    return codes, np.concatenate(distinct)
+
+
+def occurring(codes: AnyInts, size: int) -> Bools:
+    """Which of the codes 0 … size − 1 occur; a negative one counts from the end."""
+    result = np.zeros(size, dtype=bool)
+    for piece in pieces(len(codes)):
+        result[codes[piece]] = True
+    return result

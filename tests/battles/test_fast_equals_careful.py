@@ -19,7 +19,8 @@ from tiltyard.battles.careful import BadRows
 from tiltyard.battles.fast import session
 from tiltyard.battles.layout import ReadBattlesOptions
 from tiltyard.battles.reading import find_sources
-from tiltyard.battles.table import dense_codes, hash_text
+from tiltyard.battles.table import hash_text
+from tiltyard.types import numbered
 
 # Text that every kind of file can carry: anything but lone surrogates, which are not UTF-8, and NUL, which is not text.
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00", exclude_categories=["Cs"]), max_size=8)
@@ -120,7 +121,7 @@ def test_what_is_written_is_read_back(kind: str, rows: list[dict[str, Any]]) -> 
 def test_codes_of_hashes_are_dense_and_tell_values_apart(values: list[int]) -> None:
     hashes = np.array(values, dtype=np.uint64)
 
-    codes, distinct = dense_codes(hashes)
+    codes, distinct = numbered(hashes)
 
     assert sorted(set(codes.tolist()) - {-1}) == list(range(len(distinct)))
     assert [0 if code < 0 else int(distinct[code]) for code in codes] == values

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from oracles.plain_bradley_terry import as_comparisons, some_rows
 from tiltyard.ratings import clusters
 from tiltyard.ratings.bradley_terry import fit
-from tiltyard.ratings.clusters import ClusteredRows, ClusterSizes, sum_of_squares
+from tiltyard.ratings.clusters import ClusteredRows, ClusterSizes, SumOfSquares
 from tiltyard.ratings.comparisons import count_pairs
 from tiltyard.ratings.intervals import sandwich
 from tiltyard.ratings.tie_models import DAVIDSON
@@ -64,7 +64,17 @@ def written_out(rows):
 @pytest.mark.parametrize("n_clusters", [1, 2, 11, 80])
 def test_every_way_is_the_sum_written_out(way, extra, n_clusters):
     rows = some_scores(1, n_clusters=n_clusters, extra=extra)
-    np.testing.assert_allclose(sum_of_squares(rows), written_out(rows), atol=1e-10)
+    squares = SumOfSquares(rows.n_parameters)
+    squares.add(rows)
+    np.testing.assert_allclose(squares.total, written_out(rows), atol=1e-10)
+
+
+def test_pieces_add_up_to_the_sum_of_all():
+    pieces = [some_scores(seed) for seed in (1, 2)]
+    squares = SumOfSquares(pieces[0].n_parameters)
+    for piece in pieces:
+        squares.add(piece)
+    np.testing.assert_allclose(squares.total, sum(map(written_out, pieces)), atol=1e-10)
 
 
 def test_clusters_and_battles_are_counted_per_model():

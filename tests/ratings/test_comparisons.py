@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons, some_rows
+from tiltyard import types
 from tiltyard.ratings import comparisons
-from tiltyard.ratings.comparisons import count_pairs
-from tiltyard.types import order_of
+from tiltyard.ratings.bradley_terry import fit
+from tiltyard.ratings.comparisons import OWN_CLUSTER, count_pairs, sum_by
+from tiltyard.ratings.intervals import in_both, sandwich
+from tiltyard.ratings.tie_models import DAVIDSON
+from tiltyard.types import looked_up, numbered, occurring, order_of
+
+SEVEN = 7
+"""So few rows at once that small arrays come in many pieces."""
+
+
+@pytest.fixture
+def in_pieces(monkeypatch):
+    for module in (types, comparisons):
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", SEVEN)
 
 
 def test_a_pair_is_one_cell_whichever_side_it_is_written_from():
@@ -94,3 +108,48 @@ NUMBERS = {
 @pytest.mark.parametrize("numbers", NUMBERS.values(), ids=NUMBERS)
 def test_the_order_of_large_numbers_is_that_of_a_stable_sort(numbers):
     assert order_of(numbers).tolist() == np.argsort(numbers, kind="stable").tolist()
+
+
+@pytest.mark.parametrize("numbers", NUMBERS.values(), ids=NUMBERS)
+def test_numbers_in_pieces_are_ordered_and_numbered_like_all_at_once(numbers, in_pieces):
+    assert order_of(numbers).tolist() == np.argsort(numbers, kind="stable").tolist()
+    codes, distinct = numbered(numbers)
+    assert distinct.tolist() == sorted(set(numbers.tolist()) - {0})
+    assert [0 if code < 0 else int(distinct[code]) for code in codes] == numbers.tolist()
+
+
+def test_sums_and_lookups_in_pieces_are_those_of_all_at_once(in_pieces):
+    codes, values = RNG.integers(-1, 5, size=40), RNG.normal(size=40)
+    table = RNG.normal(size=6)
+    assert looked_up(table, codes).tolist() == table[codes].tolist()
+    assert np.flatnonzero(occurring(codes, 9)).tolist() == sorted({code % 9 for code in codes.tolist()})
+    assert sum_by(codes + 1, values, 6).tolist() == np.bincount(codes + 1, values, 6).tolist()
+
+
+@pytest.mark.parametrize("slot", [False, True])
+@pytest.mark.parametrize("options", [{}, {"groups": 2}, {"soft_share": 0.3}])
+def test_pairs_in_pieces_are_counted_like_all_at_once(options, slot, request):
+    rows = as_comparisons(some_rows(5, n=90, models=6, **options), 6)
+    once = count_pairs(rows, slot=slot)
+    request.getfixturevalue("in_pieces")
+    parts = count_pairs(rows, slot=slot)
+    for name in ("cell", "result", "share"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(once, name))
+    for name in ("first", "second", "counts", "group"):
+        np.testing.assert_array_equal(getattr(parts.cells, name), getattr(once.cells, name))
+
+
+@pytest.mark.parametrize("options", [{}, {"lone_share": 0.3, "weighted": True}])
+def test_intervals_in_pieces_are_those_of_all_at_once(options, request):
+    rows = as_comparisons(some_rows(6, n=200, models=6, prompts=30, **options), 6)
+    voter = np.where(RNG.random(200) < 0.1, OWN_CLUSTER, RNG.integers(20, size=200))
+    rows = replace(rows, clusters=(rows.clusters[0], voter))
+    counted = count_pairs(rows)
+    fitted = fit(counted.cells, DAVIDSON)
+    both, once = in_both(*rows.clusters), sandwich(fitted, rows, counted)
+    request.getfixturevalue("in_pieces")
+    assert in_both(*rows.clusters).tolist() == both.tolist()
+    parts = sandwich(fitted, rows, counted)
+    assert parts.degrees == pytest.approx(once.degrees)
+    for one, other in zip(parts.matrices, once.matrices, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-13)

@@ -301,7 +301,8 @@ def test_rows_are_cut_into_pieces_between_clusters_and_never_inside_one(monkeypa
     monkeypatch.setattr(clusters, "ROWS_AT_ONCE", 3)
     cluster = np.repeat([0, 1, 2, 3], [2, 5, 1, 4])
     backwards = np.arange(12)[::-1]
-    pieces = [(found.tolist(), rows.tolist()) for found, rows in clusters.by_cluster(cluster[backwards], backwards)]
+    parts = [(cluster[some], some) for some in np.split(backwards, [5])]
+    pieces = [(found.tolist(), rows.tolist()) for found, rows in clusters.by_cluster(12, 11, parts)]
     assert pieces == [([0] * 2 + [1] * 5, list(range(7))), ([2] + [3] * 4, list(range(7, 12)))]
 
 

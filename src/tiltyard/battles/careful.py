@@ -25,7 +25,7 @@ from tiltyard.battles.formats import side_of
 from tiltyard.battles.inputs import DAMAGED, UTF_8_MARK, FileKind, Part, delimiter, is_text, to_utf_8
 from tiltyard.battles.layout import STRICT_NUMBERS, WRONG, Field, FieldKind, Layout, read_label, read_number, read_time
 from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, settle
-from tiltyard.battles.table import MISSING, BattleTable, concat, hash_text
+from tiltyard.battles.table import MISSING, BattleTable, Codes, concat, hash_text
 from tiltyard.errors import BadRow, OptionValue
 
 if TYPE_CHECKING:
@@ -233,13 +233,14 @@ def raw_batch(rows: list[Mapping[str, Any]], layout: Layout) -> RawBatch:
         item.name: np.array([_read_number(value_of(row, item), item, layout) for row in rows], dtype=np.float64)
         for item in layout.numbers
     }
-    hashes = {}
+    hashed = {}
     for item in layout.labels:
         if item.hashed:
             texts = [read_label(value, item.kind) for value in labels[item.name].values]
             known = [hash_text(text) if isinstance(text, str) else 0 for text in texts]
-            hashes[item.name] = np.array([*known, 0], dtype=np.uint64)[labels[item.name].codes]
-    return RawBatch(len(rows), labels, numbers, hashes)
+            hashes = np.array([*known, 0], dtype=np.uint64)[labels[item.name].codes]
+            hashed[item.name] = Codes.of_hashes(hashes)
+    return RawBatch(len(rows), labels, numbers, hashed)
 
 
 def _label_column(rows: list[Mapping[str, Any]], item: Field) -> LabelColumn:

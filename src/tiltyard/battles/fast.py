@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.inputs import FileKind, Header, Part, RawColumn, delimiter
 from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, WHOLE, Field, FieldKind, Layout
 from tiltyard.battles.settle import LabelColumn, RawBatch
+from tiltyard.battles.table import Codes
 from tiltyard.errors import OptionError, OptionValue
 
 if TYPE_CHECKING:
@@ -410,7 +412,7 @@ def load(connection: DuckDBPyConnection, rows: str, layout: Layout) -> RawBatch:
     connection.execute(f"CREATE TEMP {'TABLE' if is_table else 'VIEW'} stage AS {select}")
     values: dict[str, list[object]] = {}
     outputs = [identifier(COUNT)] if layout.counted else []
-    for field in layout.fields:
+    for field in sorted(layout.fields, key=lambda field: not field.hashed):  # numbering hashes takes memory: first
         column = identifier(field.name)
         if field.kind.is_label and not field.hashed:
             kind = identifier(f"texts of {field.name}")
@@ -421,15 +423,22 @@ def load(connection: DuckDBPyConnection, rows: str, layout: Layout) -> RawBatch:
             values[field.name] = [json_value(text) for text in texts] if is_json else texts
             column = f"coalesce(enum_code(TRY_CAST({column} AS {kind})), {len(texts)}) AS {column}"
         outputs.append(column)
-    fetched = {
-        name: np.asarray(array)
-        for name, array in connection.execute(f"SELECT {', '.join(outputs)} FROM stage").fetchnumpy().items()
-    }
+    by_column = not layout.counted and (is_table or layout.where is None)  # then all have their rows in the same order
+    fetched: dict[str, NDArray[Any]] = {}
+    hashed: dict[str, Codes] = {}
+    hashed_names = {field.name for field in layout.fields if field.hashed}
+    for some in [[column] for column in outputs] if by_column else [outputs]:
+        for name, array in connection.execute(f"SELECT {', '.join(some)} FROM stage").fetchnumpy().items():
+            if name in hashed_names:
+                hashed[name] = Codes.of_hashes(np.asarray(array))
+            else:
+                fetched[name] = np.asarray(array)
+        del array  # not held while the next one is read
     return RawBatch(
         n_rows=len(fetched["model_a"]),
         labels={name: LabelColumn(fetched[name], texts) for name, texts in values.items()},
         numbers={field.name: fetched[field.name] for field in layout.numbers},
-        hashes={field.name: fetched[field.name] for field in layout.fields if field.hashed},
+        hashed=hashed,
         count=fetched.get(COUNT),
     )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,9 +16,9 @@ from numpy.typing import NDArray
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.formats import OWN_WINNERS, ZEROS, is_numeral, side_of
 from tiltyard.battles.layout import CORE, WRONG, CellText, Field, FieldKind, Layout, read_label
-from tiltyard.battles.table import MISSING, BattleTable, Codes, Column, HashedLabels, Int8s, dense_codes
+from tiltyard.battles.table import MISSING, BattleTable, Codes, Column, HashedLabels, Int8s
 from tiltyard.errors import BattleError, OptionValue
-from tiltyard.types import Bools, Floats, Int32s
+from tiltyard.types import AnyInts, Bools, Floats, Int32s, looked_up, occurring, pieces
 
 WRONG_CODE = -2
 """The code of a value whose type does not fit its field."""
@@ -89,21 +88,22 @@ class LabelColumn(msgspec.Struct, frozen=True):
     Row i holds `values[codes[i]]`, or nothing where the code is `MISSING` or `len(values)`.
     """
 
-    codes: NDArray[np.integer[Any]]
+    codes: AnyInts
     values: Sequence[object]
 
 
 class RawBatch(msgspec.Struct, frozen=True):
     """Rows of a source, column by column, before any rule was applied.
 
-    `labels`, `numbers` (NaN = missing, infinite = no number) and `hashes` (0 = missing) are keyed by field name.
+    `labels`, `numbers` (NaN = missing, infinite = no number) and `hashed` (texts of which only hashes are known) are
+    keyed by field name.
     `count` says how many equal rows each row stands for, and `total` what their weights add up to, where they differ.
     """
 
     n_rows: int
     labels: Mapping[str, LabelColumn]
     numbers: Mapping[str, Floats]
-    hashes: Mapping[str, NDArray[np.uint64]] = msgspec.field(default_factory=dict)
+    hashed: Mapping[str, Codes] = msgspec.field(default_factory=dict)
     count: Floats | None = None
     total: Floats | None = None
 
@@ -117,8 +117,9 @@ class Settled(msgspec.Struct, frozen=True):
 
     def counts(self) -> dict[Reason, int]:
         """How many rows of the source are bad, by reason."""
-        weights = self.count if self.count is not None else np.ones(len(self.reasons))
-        sums = np.bincount(self.reasons, weights=weights, minlength=len(Reason))
+        bad = np.flatnonzero(self.reasons)
+        weights = np.ones(len(bad)) if self.count is None else self.count[bad]
+        sums = np.bincount(self.reasons[bad], weights=weights, minlength=len(Reason))
         return {reason: int(sums[reason]) for reason in Reason if reason and sums[reason]}
 
     @property
@@ -143,9 +144,14 @@ def settle(batch: RawBatch, layout: Layout) -> Settled:
         outcome = _outcome_in_any_spelling(*readings["winner"], (models, model_a, model_b), layout)
     weight = _weight(batch)
     reasons = np.zeros(batch.n_rows, dtype=np.int8)
-    for reason, rows in _rules(readings, batch, layout, RowCodes(model_a, model_b, outcome, source, weight, score)):
-        if rows.any():
-            reasons[rows & (reasons == Reason.FINE)] = reason
+    every = RowCodes(model_a, model_b, outcome, source, weight, score)
+    for piece in pieces(batch.n_rows):
+        read = {name: (codes[piece], texts) for name, (codes, texts) in readings.items()}
+        numbers = [batch.numbers[field.name][piece] for field in layout.numbers]
+        found = reasons[piece]
+        for reason, rows in _rules(read, numbers, layout, every.rows(piece)):
+            if rows.any():
+                found[rows & (found == Reason.FINE)] = reason
 
     good: Bools | slice = slice(None) if not reasons.any() else reasons == Reason.FINE
     table = BattleTable(
@@ -172,12 +178,17 @@ class RowCodes(msgspec.Struct, frozen=True):
     weight: Floats
     score: Floats | None
 
+    def rows(self, piece: slice) -> RowCodes:
+        """The same of some rows."""
+        codes = (self.model_a[piece], self.model_b[piece], self.outcome[piece], self.source[piece])
+        return RowCodes(*codes, self.weight[piece], None if self.score is None else self.score[piece])
+
 
 def _rules(
-    readings: Mapping[str, Readings], batch: RawBatch, layout: Layout, row: RowCodes
+    readings: Mapping[str, Readings], numbers: Sequence[Floats], layout: Layout, row: RowCodes
 ) -> Iterator[tuple[Reason, Bools]]:
     """Each reason with the rows it holds for, the first to count first."""
-    yield Reason.WRONG_TYPE, _wrong_types(readings, batch, layout)
+    yield Reason.WRONG_TYPE, _wrong_types(readings, numbers, len(row.weight))
     yield Reason.MISSING_MODEL, (row.model_a == MISSING) | (row.model_b == MISSING)
     yield Reason.SELF_BATTLE, row.model_a == row.model_b
     yield Reason.MISSING_WINNER, row.outcome == MISSING
@@ -197,8 +208,7 @@ def _rules(
         yield Reason.INCONSISTENT_WINNER, _flag_is_on(flags, texts) & (row.outcome != Outcome.TIE)
 
 
-AnyCodes = NDArray[np.integer[Any]]
-Readings = tuple[AnyCodes, tuple[str, ...]]
+Readings = tuple[AnyInts, tuple[str, ...]]
 
 
 def _read_column(column: LabelColumn, field: Field) -> Readings:
@@ -206,11 +216,11 @@ def _read_column(column: LabelColumn, field: Field) -> Readings:
     read: list[CellText] = [read_label(value, field.kind) for value in column.values]
     texts = tuple(sorted({text for text in read if isinstance(text, str)}))
     place = {text: code for code, text in enumerate(texts)}
-    recode = np.empty(len(read) + 1, dtype=np.int8 if len(texts) < 100 else np.int32)
+    recode: AnyInts = np.empty(len(read) + 1, dtype=np.int8 if len(texts) < 100 else np.int32)
     recode[-1] = MISSING
     for at, text in enumerate(read):
         recode[at] = place[text] if isinstance(text, str) else WRONG_CODE if text is WRONG else MISSING
-    return recode[column.codes], texts
+    return looked_up(recode, column.codes), texts
 
 
 def _models(readings: Mapping[str, Readings]) -> tuple[tuple[str, ...], Int32s, Int32s]:
@@ -222,16 +232,24 @@ def _models(readings: Mapping[str, Readings]) -> tuple[tuple[str, ...], Int32s, 
     return models, _recoded(codes_a, texts_a, place), _recoded(codes_b, texts_b, place)
 
 
-def _recoded(codes: AnyCodes, texts: Sequence[str], place: Mapping[str, int]) -> Int32s:
+def _recoded(codes: AnyInts, texts: Sequence[str], place: Mapping[str, int]) -> Int32s:
     """Codes over `texts` turned into codes over `place`, with `UNKNOWN_CODE` for texts that have no place."""
-    new = np.array([place.get(text, UNKNOWN_CODE) for text in texts] + [WRONG_CODE, MISSING], dtype=np.int32)
-    recoded: Int32s = new[codes]
-    return recoded
+    return looked_up(_recoding(texts, place), codes)
+
+
+def _few_recoded(codes: AnyInts, texts: Sequence[str], place: Mapping[str, int]) -> Int8s:
+    """The same over so few places that a byte holds one."""
+    return looked_up(_recoding(texts, place).astype(np.int8), codes)
+
+
+def _recoding(texts: Sequence[str], place: Mapping[str, int]) -> Int32s:
+    return np.array([place.get(text, UNKNOWN_CODE) for text in texts] + [WRONG_CODE, MISSING], dtype=np.int32)
 
 
 def _weight(batch: RawBatch) -> Floats:
+    """The weight of every row; one number for all where the source gives none."""
     given = batch.numbers.get("weight")
-    return np.ones(batch.n_rows) if given is None else np.where(np.isnan(given), 1.0, given)
+    return np.broadcast_to(1.0, batch.n_rows) if given is None else np.where(np.isnan(given), 1.0, given)
 
 
 def _total(batch: RawBatch, weight: Floats) -> Floats:
@@ -244,7 +262,7 @@ def _source(reading: Readings | None, layout: Layout, n_rows: int) -> Int8s:
     default = MISSING if layout.default_source is None else layout.default_source
     if reading is None:
         return np.full(n_rows, default, dtype=np.int8)
-    codes = _recoded(*reading, {source.label: source for source in Source}).astype(np.int8)
+    codes = _few_recoded(*reading, {source.label: source for source in Source})
     codes[codes == MISSING] = default
     return codes
 
@@ -263,7 +281,7 @@ def _score_and_outcome(
         return score, by_score
     if layout.format.always is not None or winner is None:
         return score, np.full(batch.n_rows, layout.format.always or Outcome.A, dtype=np.int8)
-    return score, _recoded(*winner, layout.format.winners).astype(np.int8)
+    return score, _few_recoded(*winner, layout.format.winners)
 
 
 def _beside_score(outcome: Int8s, winner: Readings, source: Int8s) -> None:
@@ -295,7 +313,7 @@ def _outcome_by_name(
 
 
 def _outcome_in_any_spelling(
-    codes: AnyCodes, texts: Sequence[str], sides: tuple[Sequence[str], Int32s, Int32s], layout: Layout
+    codes: AnyInts, texts: Sequence[str], sides: tuple[Sequence[str], Int32s, Int32s], layout: Layout
 ) -> Int8s:
     """The outcome where the winner is a side in any usual spelling, or the name of one of the row's two models.
 
@@ -309,7 +327,7 @@ def _outcome_in_any_spelling(
     place = {
         text: Outcome(side) for text, side in spelled.items() if side is not None and _is_read(text, known, explained)
     }
-    outcome = _recoded(codes, texts, place).astype(np.int8)
+    outcome = _few_recoded(codes, texts, place)
     certain = set(known) if layout.format.default_source is None else {*known} - {*OWN_WINNERS}
     names = {name: code for code, name in enumerate(models) if name not in certain}
     if names.keys() & set(texts):
@@ -332,7 +350,7 @@ def _is_read(text: str, known: Mapping[str, Outcome], explained: bool) -> bool:
     return text in known or not (explained and is_numeral(text))
 
 
-def _refuse_zeros(codes: AnyCodes, texts: Sequence[str], outcome: Int8s, layout: Layout) -> None:
+def _refuse_zeros(codes: AnyInts, texts: Sequence[str], outcome: Int8s, layout: Layout) -> None:
     """Refuse a column in which a 0 says who won: then a 1 may be either side as well."""
     zeros = [code for code, text in enumerate(texts) if text.strip() in ZEROS]
     if zeros and (np.isin(codes, zeros) & (outcome == UNKNOWN_CODE)).any():
@@ -346,12 +364,12 @@ def _refuse_zeros(codes: AnyCodes, texts: Sequence[str], outcome: Int8s, layout:
         )
 
 
-def _wrong_types(readings: Mapping[str, Readings], batch: RawBatch, layout: Layout) -> Bools:
-    wrong = np.zeros(batch.n_rows, dtype=bool)
+def _wrong_types(readings: Mapping[str, Readings], numbers: Sequence[Floats], n_rows: int) -> Bools:
+    wrong = np.zeros(n_rows, dtype=bool)
     for codes, _ in readings.values():
         wrong |= codes == WRONG_CODE
-    for item in layout.numbers:
-        wrong |= np.isinf(batch.numbers[item.name])
+    for column in numbers:
+        wrong |= np.isinf(column)
     return wrong
 
 
@@ -364,10 +382,9 @@ def _contradictions(score: Floats, outcome: Int8s) -> Bools:
     return contradicting
 
 
-def _flag_is_on(flags: AnyCodes, texts: Sequence[str]) -> Bools:
+def _flag_is_on(flags: AnyInts, texts: Sequence[str]) -> Bools:
     is_on = np.array([text == "true" for text in texts] + [False, False], dtype=np.bool_)
-    on: Bools = is_on[flags]
-    return on
+    return looked_up(is_on, flags)
 
 
 def _soft(score: Floats) -> Floats | None:
@@ -384,10 +401,10 @@ def _columns(
     for item in layout.fields:
         if item.name in CORE:
             continue
-        if item.hashed and item.name in batch.hashes:
-            codes, hashes = dense_codes(batch.hashes[item.name][good])
-            if len(hashes):
-                columns[item.name] = Codes(codes, HashedLabels(hashes))
+        if item.name in batch.hashed:
+            column = _used_codes(batch.hashed[item.name], good)
+            if len(column.labels):
+                columns[item.name] = column
         elif item.name in batch.numbers:
             numbers = batch.numbers[item.name][good]
             if not np.isnan(numbers).all():
@@ -397,7 +414,8 @@ def _columns(
             if on.any():
                 columns[item.name] = on.astype(np.float64)
         else:
-            column = _used_codes(*readings[item.name], good)
+            codes, texts = readings[item.name]
+            column = _used_codes(Codes(codes.astype(np.int32, copy=False), texts), good)
             if column.labels:
                 columns[item.name] = column
     if layout.format.always is not None:
@@ -405,13 +423,19 @@ def _columns(
     return columns
 
 
-def _used_codes(every: AnyCodes, texts: tuple[str, ...], good: Bools | slice) -> Codes:
-    codes = every[good].astype(np.int32, copy=False)
+def _used_codes(column: Codes, good: Bools | slice) -> Codes:
+    """The column of the good rows, over only the labels that appear in them."""
     if isinstance(good, slice):
-        return Codes(codes, texts)
-    used = np.zeros(len(texts) + 1, dtype=bool)
-    used[codes] = True
+        return column
+    codes = column.codes[good]
+    used = occurring(codes, len(column.labels) + 1)
     used[-1] = False
     new = np.cumsum(used, dtype=np.int32) - np.int32(1)
     new[-1] = MISSING
-    return Codes(new[codes], tuple(text for text, keep in zip(texts, used, strict=False) if keep))
+    labels, kept = column.labels, np.flatnonzero(used)
+    some = (
+        HashedLabels(labels.hashes[kept])
+        if isinstance(labels, HashedLabels)
+        else tuple(labels[at] for at in kept.tolist())
+    )
+    return Codes(looked_up(new, codes), some)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.battle import FLAGS, TEXT_FIELDS, Battle, Outcome, Source, is_pair
 from tiltyard.errors import BattleError
-from tiltyard.types import Bools, Floats, Int32s, order_of
+from tiltyard.types import Bools, Floats, Int32s, looked_up, numbered, occurring, pieces
 
 Int8s = NDArray[np.int8]
 
@@ -42,6 +42,12 @@ class Codes(msgspec.Struct, frozen=True, eq=False):
         """A column of these texts."""
         place = {text: code for code, text in enumerate(dict.fromkeys(texts))}
         return cls(np.array([place[text] for text in texts], dtype=np.int32), tuple(place))
+
+    @classmethod
+    def of_hashes(cls, hashes: Hashes) -> Codes:
+        """The column of texts with these hashes (0 where there is none)."""
+        codes, distinct = numbered(hashes)
+        return cls(codes, HashedLabels(distinct))
 
     def __getitem__(self, rows: Bools | NDArray[np.intp]) -> Codes:
         return Codes(self.codes[rows], self.labels)
@@ -137,6 +143,11 @@ class BattleTable:
         absent = self.weight == 0.0
         return int(absent.sum() if self.rows is None else self.rows[absent].sum())
 
+    @property
+    def used(self) -> Bools:
+        """Which of the models appear in a battle."""
+        return occurring(self.model_a, len(self.models)) | occurring(self.model_b, len(self.models))
+
     def take(self, rows: Bools | NDArray[np.intp]) -> BattleTable:
         """The table of some rows, over the same models."""
         return replace(
@@ -153,17 +164,15 @@ class BattleTable:
 
     def compact(self) -> BattleTable:
         """The same battles over only the models that appear in them."""
-        used = np.zeros(len(self.models), dtype=bool)
-        used[self.model_a] = True
-        used[self.model_b] = True
+        used = self.used
         if used.all():
             return self
         code = np.cumsum(used, dtype=np.int32) - np.int32(1)
         return replace(
             self,
             models=tuple(name for name, keep in zip(self.models, used, strict=True) if keep),
-            model_a=code[self.model_a],
-            model_b=code[self.model_b],
+            model_a=looked_up(code, self.model_a),
+            model_b=looked_up(code, self.model_b),
         )
 
     def split(self, column: str) -> Iterator[tuple[str, BattleTable]]:
@@ -297,11 +306,14 @@ def has_equal_rows(table: BattleTable) -> bool:
     """Whether two rows are equal in every column, or seem so by their hashes."""
     hashes = np.zeros(len(table), dtype=np.uint64)
     numbers = [table.weight, *([] if table.score_a is None else [table.score_a])]
-    for column in (table.model_a, table.model_b, table.outcome, table.source, *numbers, *table.columns.values()):
-        key = column.codes if isinstance(column, Codes) else column
-        hashes ^= key.view(np.uint64) if key.dtype == np.float64 else key.astype(np.uint64)
-        hashes *= np.uint64(0x9E3779B97F4A7C15)
-        hashes ^= hashes >> np.uint64(29)
+    columns = (table.model_a, table.model_b, table.outcome, table.source, *numbers, *table.columns.values())
+    keys = [column.codes if isinstance(column, Codes) else column for column in columns]
+    for piece in pieces(len(table)):
+        mixed = hashes[piece]
+        for key in keys:
+            mixed ^= key[piece].view(np.uint64) if key.dtype == np.float64 else key[piece].astype(np.uint64)
+            mixed *= np.uint64(0x9E3779B97F4A7C15)
+            mixed ^= mixed >> np.uint64(29)
     hashes.sort()
     return bool((hashes[1:] == hashes[:-1]).any())
 
@@ -367,15 +379,3 @@ def hash_text(text: str) -> int:
     for _ in range(2):
         value = (value ^ value >> 32) * _BY_WORD & _ALL_BITS
     return value ^ value >> 32
-
-
-def dense_codes(hashes: Hashes) -> tuple[Int32s, Hashes]:
-    """Codes 0, 1, … of hash values (0 stands for missing), and the distinct hashes in order."""
-    order = order_of(hashes)
-    ordered = hashes[order]
-    new = np.append(True, ordered[1:] != ordered[:-1])[: len(hashes)]
-    distinct = ordered[new]
-    has_missing = int(len(distinct) > 0 and distinct[0] == 0)
-    codes = np.empty(len(hashes), dtype=np.int32)
-    codes[order] = np.cumsum(new, dtype=np.int32) - (1 + has_missing)
-    return codes, distinct[has_missing:]

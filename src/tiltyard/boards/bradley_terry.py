@@ -257,7 +257,7 @@ class BradleyTerry(EstimatorParameters):
         tie_model = choose_tie_model(table, self.ties, remarks, controlled=bool(self.control))
         rows = comparisons(table)
         if tie_model.has_parameter and table.source.min() != table.source.max():
-            rows = msgspec.structs.replace(rows, group=table.source.astype(np.int64))
+            rows = msgspec.structs.replace(rows, group=table.source)
         columns: tuple[str, ...] = ()
         if clusters is not None:
             shared = clusters.shared(table)

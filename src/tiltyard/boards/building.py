@@ -19,7 +19,7 @@ from tiltyard.boards.preparation import comparisons
 from tiltyard.boards.selection import Selected, Selection, known_models, per_model, select
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import explains
-from tiltyard.ratings.comparisons import WinRates, count_pairs, sum_by, win_rates
+from tiltyard.ratings.comparisons import WinRates, count_pairs, sum_by_both, win_rates
 from tiltyard.ratings.ranks import RankIntervals, ranks
 from tiltyard.types import Floats
 
@@ -94,11 +94,12 @@ class ModelCounts(msgspec.Struct, frozen=True, eq=False):
 def count_by_model(selected: Selected) -> ModelCounts:
     """Count by model."""
     table, m = selected.table, len(selected.table.models)
-    a_won, b_won = table.weight * (table.outcome == Outcome.A), table.weight * (table.outcome == Outcome.B)
+    shape = m, len(Outcome)
+    in_a, in_b = (sum_by_both(side, table.outcome, table.weight, shape).T for side in (table.model_a, table.model_b))
     return ModelCounts(
-        wins=sum_by(table.model_a, a_won, m) + sum_by(table.model_b, b_won, m),
-        losses=sum_by(table.model_a, b_won, m) + sum_by(table.model_b, a_won, m),
-        ties=per_model(table, table.weight * (table.outcome == Outcome.TIE)),
+        wins=in_a[Outcome.A] + in_b[Outcome.B],
+        losses=in_a[Outcome.B] + in_b[Outcome.A],
+        ties=in_a[Outcome.TIE] + in_b[Outcome.TIE],
         both_bad=per_model(selected.both_bad, selected.both_bad.weight),
     )
 
@@ -109,8 +110,9 @@ def _sources(table: BattleTable, evaluated: str | None) -> list[str]:
     Where no model is named, those that no person ever judged are the evaluated ones: in a file of judged battles, all.
     """
     if evaluated is None:
-        human = per_model(table, table.weight * (table.source == Source.HUMAN))
-        return ["human" if count > 0 else "evaluated" for count in human]
+        shape = len(table.models), len(Source)
+        in_a, in_b = (sum_by_both(side, table.source, table.weight, shape) for side in (table.model_a, table.model_b))
+        return ["human" if count > 0 else "evaluated" for count in (in_a + in_b)[:, Source.HUMAN]]
     if evaluated not in table.models:
         raise OptionError(f"the evaluated model {evaluated!r} is in none of the rated battles. {known_models(table)}")
     return ["evaluated" if name == evaluated else "human" for name in table.models]

@@ -229,7 +229,7 @@ def _match(judged: BattleTable, people: BattleTable, selection: Selection, clust
     said = _shares(labels, (a > b)[known], both_bad_is_tie=selection.both_bad == "half")
     remarks: list[str] = []
     columns = choose_clusters(labels, cluster, remarks, unit="labels")
-    voter = cluster_codes(labels, "voter") if "voter" in labels.columns else None
+    voter = cluster_codes(labels, "voter").astype(np.int64) if "voter" in labels.columns else None
     on, said, weight, voter, repeated = _once_each(on, said, labels.weight, voter)
     if repeated:
         left_out["label repeated by the same voter (averaged)"] = float(repeated)

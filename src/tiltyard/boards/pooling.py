@@ -37,7 +37,7 @@ from tiltyard.ratings.graph import Reach, islands, reach, ties_bounded
 from tiltyard.ratings.intervals import Clustering
 from tiltyard.ratings.shrinkage import PooledFit, covariance_within, fit_of_category, fit_pooled
 from tiltyard.ratings.tie_models import TieModel
-from tiltyard.types import Floats, Ints
+from tiltyard.types import AnyInts, Floats, Ints
 
 MOST_STRENGTHS = 4000
 """Above so many pairs of a category and a model a joint fit would take many minutes."""
@@ -281,7 +281,7 @@ def _board(category: _Category, fit_input: FitInput, pooled: PooledFit, estimato
     return replace(board, entries=entries)
 
 
-def _clusters_within(codes: Ints, weight: Floats, effective: Floats) -> Clustering:
+def _clusters_within(codes: AnyInts, weight: Floats, effective: Floats) -> Clustering:
     """How many clusters a category's battles have, and what they are worth; `effective` is that of each model's."""
     named = codes != OWN_CLUSTER
     size = sum_by(codes[named], weight[named], int(codes.max(initial=-1)) + 1)

@@ -23,7 +23,7 @@ from tiltyard.ratings.comparisons import (
 )
 from tiltyard.ratings.graph import islands, ties_bounded
 from tiltyard.ratings.tie_models import TIE_MODELS, TieModel
-from tiltyard.types import Floats
+from tiltyard.types import Floats, occurring
 
 KINDS = {"question_id": "prompt"}
 """What people call the columns that make battles dependent."""
@@ -50,8 +50,8 @@ def comparisons(table: BattleTable) -> Comparisons:
     """Battles as the arithmetic sees them; the table holds no both-bad rows."""
     return Comparisons(
         n_models=len(table.models),
-        first=table.model_a.astype(np.int64),
-        second=table.model_b.astype(np.int64),
+        first=table.model_a,
+        second=table.model_b,
         result=table.outcome,
         weight=table.weight,
         share=table.score_a,
@@ -117,7 +117,7 @@ def choose_tie_model(table: BattleTable, ties: Ties, remarks: list[str], *, cont
         return TIE_MODELS["half"]
     for source in Source:
         rows = table.source == source
-        if rows.any() and not decided[rows].any():
+        if rows.any() and not (decided & rows).any():
             raise RatingError(
                 f"all {table.weight[rows].sum():,.0f} battles of source {source.label} are ties, so how often it ties "
                 "has no answer. Use ",
@@ -201,8 +201,8 @@ def count_nameless(
     """The same where it is known which battles name theirs."""
     should = table.source == Source.HUMAN if column == "voter" else np.ones(len(table), dtype=bool)
     counted = should if rows is None else should & rows
-    without = float(table.weight[counted & ~named].sum()) if named[should].any() else 0.0
-    return without, float(table.weight[counted].sum())
+    without = float(table.weight.sum(where=counted & ~named)) if (named & should).any() else 0.0
+    return without, float(table.weight.sum(where=counted))
 
 
 def nameless_remark(column: str, without: float, of: float, unit: str = "battles") -> list[str]:
@@ -214,9 +214,9 @@ def nameless_remark(column: str, without: float, of: float, unit: str = "battles
 
 def _count_clusters(table: BattleTable, column: str) -> int:
     """How many clusters a column makes: rows without a value are one each."""
-    alone, *sizes = np.split(np.bincount(cluster_codes(table, column) - OWN_CLUSTER, minlength=1), [1])
-    named = int(np.count_nonzero(sizes))
-    return named + int(alone[0]) if named else 0
+    codes = cluster_codes(table, column)
+    named = int(np.count_nonzero(occurring(codes, int(codes.max(initial=OWN_CLUSTER)) + 2)[:-1]))
+    return named + int(np.count_nonzero(codes == OWN_CLUSTER)) if named else 0
 
 
 def one_cluster(column: str, unit: str = "battles") -> str:

@@ -14,8 +14,8 @@ from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.estimator import check_number
 from tiltyard.errors import NoBattles
 from tiltyard.options import MinBattles, SelectionOptions, explains
-from tiltyard.ratings.comparisons import sum_by
-from tiltyard.types import Floats
+from tiltyard.ratings.comparisons import OWN_CLUSTER, sum_by
+from tiltyard.types import Floats, Int32s
 
 WEIGHT_ZERO = "row of weight 0"
 
@@ -86,13 +86,13 @@ def select(table: BattleTable, selection: Selection) -> Selected:
     if not len(rated) or rated.n_battles == 0:
         why = "; ".join(f"{count:,.0f} left out: {reason}" for reason, count in left_out.items())
         raise NoBattles(f"no battle is left to rate{' (' + why + ')' if why else ''}.")
-    return only_rated_models(rated, table.take(is_both_bad), left_out)
+    both_bad = table.take(is_both_bad)
+    return Selected(table, both_bad, left_out) if rated is table else only_rated_models(rated, both_bad, left_out)
 
 
 def only_rated_models(rated: BattleTable, both_bad: BattleTable, left_out: dict[str, float]) -> Selected:
     """Leave out, and name, models that have no rated battle: only both-bad ones, or ties where ties do not count."""
-    has_battle = np.zeros(len(rated.models), dtype=bool)
-    has_battle[rated.model_a] = has_battle[rated.model_b] = True
+    has_battle = rated.used
     without = [name for name, has in zip(rated.models, has_battle, strict=True) if not has]
     return restrict(Selected(rated, both_bad, left_out), has_battle, f"no rated battle: {', '.join(without)}")
 
@@ -126,8 +126,7 @@ def known_models(table: BattleTable) -> str:
     return f"The models are {shown}{', …' if len(table.models) > 8 else ''}."
 
 
-def cluster_codes(table: BattleTable, column: str) -> NDArray[np.int64]:
+def cluster_codes(table: BattleTable, column: str) -> Int32s:
     """The cluster of every row; a row without a value is its own."""
-    codes = table.text_column(column).codes.astype(np.int64)
-    assert MISSING == -1
-    return codes
+    assert MISSING == OWN_CLUSTER
+    return table.text_column(column).codes

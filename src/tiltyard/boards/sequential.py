@@ -30,7 +30,7 @@ from tiltyard.options import check_choice, explains
 from tiltyard.ratings import elo
 from tiltyard.ratings.glicko2 import DEFAULT_SETTINGS, Glicko2Settings, rate_battles
 from tiltyard.ratings.quantiles import normal_quantile
-from tiltyard.types import Floats, Int32s, Ints
+from tiltyard.types import Floats, Int32s
 
 SCORE_A = np.array([1.0, 0.0, 0.5, np.nan])
 """The first model's score for each `Outcome`; both-bad has none."""
@@ -249,7 +249,7 @@ class PermutationElo(EstimatorParameters):
         self, table: BattleTable, battles: OrderedBattles, clusters: tuple[str, ...], trace: elo.EloTraces
     ) -> tuple[Column, Column]:
         """The ends of the sampling intervals, the widest of all clusterings; None for a model that has none."""
-        ways: list[Ints | None] = [cluster_codes(table, column)[battles.row] for column in clusters]
+        ways: list[Int32s | None] = [cluster_codes(table, column)[battles.row] for column in clusters]
         result = [
             elo.sampling_interval(
                 battles.a,

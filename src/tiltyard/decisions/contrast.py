@@ -38,7 +38,7 @@ from tiltyard.ratings.intervals import cluster_moves, in_both
 from tiltyard.ratings.quantiles import normal_quantile, t_below, t_quantile
 from tiltyard.ratings.ranks import FIRST_LOOK, anytime_half_width
 from tiltyard.ratings.score_differences import ScoreEstimate
-from tiltyard.types import Floats, Ints
+from tiltyard.types import AnyInts, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +358,7 @@ def _paired_variances(new: Solved, old: Solved, zero: Floats) -> Floats | None:
         return None
     both_runs = concat([solved.fit_input.selected.table for solved in (new, old)])
     n = len(new.fit_input.rows)
-    numbered = [_own_where_missing(both_runs.text_column(column).codes.astype(np.int64)) for column in columns]
+    numbered = [_own_where_missing(both_runs.text_column(column).codes) for column in columns]
     codes = [(one[:n], one[n:]) for one in numbered]
     result = [_variance_of_moves(new, old, one, other, zero, corrected=True) for one, other in codes]
     if len(codes) == 2:
@@ -368,13 +368,15 @@ def _paired_variances(new: Solved, old: Solved, zero: Floats) -> Floats | None:
     return np.asarray(np.max(result, axis=0))
 
 
-def _own_where_missing(codes: Ints) -> Ints:
+def _own_where_missing(codes: AnyInts) -> AnyInts:
     full, missing = codes.copy(), codes == OWN_CLUSTER
     full[missing] = int(codes.max(initial=-1)) + 1 + np.arange(int(missing.sum()))
     return full
 
 
-def _variance_of_moves(new: Solved, old: Solved, one: Ints, other: Ints, zero: Floats, *, corrected: bool) -> Floats:
+def _variance_of_moves(
+    new: Solved, old: Solved, one: AnyInts, other: AnyInts, zero: Floats, *, corrected: bool
+) -> Floats:
     """Σ over clusters of the squared difference of the two fits' moves when it is left out."""
     used, numbered = np.unique(np.concatenate([one, other]), return_inverse=True)
     count = len(used)

@@ -23,7 +23,7 @@ from tiltyard.ratings.clusters import number_clusters
 from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, sum_by
 from tiltyard.ratings.intervals import independent_rows
 from tiltyard.ratings.tie_models import CellSums
-from tiltyard.types import Floats, Ints
+from tiltyard.types import AnyInts, Floats
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -96,7 +96,7 @@ def resampling_units(fitted: BradleyTerryFit, rows: Comparisons, counted: Counte
 
 
 def _cluster_counts(
-    rows: Comparisons, counted: Counted, named: Ints | None, chosen: np.ndarray, soft: np.ndarray, n_cells: int
+    rows: Comparisons, counted: Counted, named: AnyInts | None, chosen: np.ndarray, soft: np.ndarray, n_cells: int
 ) -> csr_array[np.float64]:
     """A sparse matrix with one row per cluster: what it adds to each (cell, result)."""
     from scipy.sparse import csr_array

@@ -15,7 +15,7 @@ nearly the same (for strengths alone to one more), so the correction is as large
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -25,16 +25,19 @@ from numpy.typing import NDArray
 from tiltyard.ratings.bradley_terry import BradleyTerryFit
 from tiltyard.ratings.comparisons import Comparisons, sum_by
 from tiltyard.ratings.tie_models import ResultScores
-from tiltyard.types import Floats, Ints, order_of
+from tiltyard.types import AnyInts, Floats, Ints, order_of
 
-ROWS_AT_ONCE = 1 << 17
-"""Clustered rows are summed in pieces of about this size, so that they need little memory."""
+ROWS_AT_ONCE = 1 << 15
+"""Clustered rows are summed in pieces of about this size, which stay in the processor's cache."""
 
 DENSE_NUMBERS = 1_000_000
 """Scores of clusters are spread out as tables of this many numbers."""
 
 FEW_OF = 16
 """A cluster with fewer rows than one for so many parameters is sooner summed by pairs of rows than spread out."""
+
+COLUMNS = ("cell", "first", "second", "weight", "pull", "tied", "design", "tie_at", "leverage")
+"""What `ClusteredRows` have for every row, apart from its cluster."""
 
 
 class ClusteredRows(msgspec.Struct, frozen=True, eq=False):
@@ -49,9 +52,9 @@ class ClusteredRows(msgspec.Struct, frozen=True, eq=False):
     n_models: int
     n_ties: int
     bends: Floats
-    cell: Ints
-    first: Ints
-    second: Ints
+    cell: AnyInts
+    first: AnyInts
+    second: AnyInts
     cluster: Ints
     weight: Floats
     pull: Floats
@@ -72,9 +75,20 @@ class ClusteredRows(msgspec.Struct, frozen=True, eq=False):
 
     def take(self, chosen: NDArray[np.intp], cluster: Ints) -> ClusteredRows:
         """Some of the rows, sorted by these clusters."""
-        names = ("cell", "first", "second", "weight", "pull", "tied", "design", "tie_at", "leverage")
-        rows: dict[str, Any] = {name: getattr(self, name)[chosen] for name in names}
-        return msgspec.structs.replace(self, cluster=number_sorted(cluster), **rows)
+        return self.read(cluster, lambda name: getattr(self, name)[chosen])
+
+    def records(self) -> NDArray[np.void]:
+        """The rows as records: many are taken from them sooner than from columns."""
+        columns = {name: getattr(self, name) for name in COLUMNS}
+        kinds = {name: np.int32 if column.dtype == np.int64 else column.dtype for name, column in columns.items()}
+        records = np.empty(len(self.cell), dtype=[(name, kinds[name], columns[name].shape[1:]) for name in COLUMNS])
+        for name, column in columns.items():
+            records[name] = column
+        return records
+
+    def read(self, cluster: Ints, column: Callable[[str], NDArray[Any]]) -> ClusteredRows:
+        """Rows of the same kind with these columns, sorted by these clusters."""
+        return msgspec.structs.replace(self, cluster=number_sorted(cluster), **{name: column(name) for name in COLUMNS})
 
     def bend(self, chosen: NDArray[np.intp]) -> Floats:
         """The curvature of some rows."""
@@ -101,7 +115,14 @@ class ClusteredRows(msgspec.Struct, frozen=True, eq=False):
 
 
 def score_triples(
-    cluster: Ints, first: Ints, second: Ints, design: Floats, n_models: int, pull: Floats, tie_at: Ints, tied: Floats
+    cluster: Ints,
+    first: AnyInts,
+    second: AnyInts,
+    design: Floats,
+    n_models: int,
+    pull: Floats,
+    tie_at: Ints,
+    tied: Floats,
 ) -> tuple[Ints, Ints, Floats]:
     """Slopes by log-odds and by tie as entries of a matrix: cluster, parameter, value."""
     q = design.shape[1]
@@ -111,50 +132,58 @@ def score_triples(
     return np.concatenate([cluster] * (2 + q) + [cluster[has]]), np.concatenate(parameter), np.concatenate(value)
 
 
-def sum_of_squares(rows: ClusteredRows) -> Floats:
-    """Σ_p s_p s_pᵀ over all clusters, in the order models, then the other parameters."""
-    p = rows.n_parameters
-    few = (np.bincount(rows.cluster) * FEW_OF <= p)[rows.cluster]
-    if few.all():
-        return _by_pairs_of_rows(rows)
-    total = np.zeros((p, p))
-    if few.any():
-        total += _by_pairs_of_rows(rows.take(np.flatnonzero(few), rows.cluster[few]))
-        rows = rows.take(np.flatnonzero(~few), rows.cluster[~few])
-    for table in rows.score_tables():
-        total += table.T @ table
-    return total
+class SumOfSquares:
+    """Σ_p s_p s_pᵀ over clusters that come in pieces, in the order models, then the other parameters."""
 
+    def __init__(self, n_parameters: int) -> None:
+        self._half = np.zeros((n_parameters, n_parameters))
 
-def _by_pairs_of_rows(rows: ClusteredRows) -> Floats:
-    """The same where clusters have few rows: each row by itself, and each two rows of a cluster."""
-    m, p, first, second, pull = rows.n_models, rows.n_parameters, rows.first, rows.second, rows.pull
-    alone = sum_by(first * m + second, pull * pull, m * m).reshape(m, m)
-    alone += alone.T
-    both, apart = np.zeros(m * m), 1
-    line, other_line = first * m, second * m
-    at = np.flatnonzero(rows.cluster[1:] == rows.cluster[:-1])
-    while len(at):
-        to = at + apart
-        product = pull[at] * pull[to]
-        minus = -product
-        for here, sign, against in ((line[at], product, minus), (other_line[at], minus, product)):
-            np.add.at(both, here + first[to], sign)
-            np.add.at(both, here + second[to], against)
-        apart += 1
-        at = at[: np.searchsorted(at, len(pull) - apart)]
-        at = at[rows.cluster[at] == rows.cluster[at + apart]]
-    total = np.zeros((p, p))
-    total[:m, :m] = np.diag(alone.sum(axis=1)) - alone + both.reshape(m, m) + both.reshape(m, m).T
-    if p > m:
-        columns = [sum_by(rows.cluster, pull * z, rows.n_clusters) for z in rows.design.T]
-        columns += [sum_by(rows.cluster, rows.tied * (rows.tie_at == k), rows.n_clusters) for k in range(rows.n_ties)]
-        side = np.column_stack(columns)
-        total[m:, m:] = np.einsum("ci,cj->ij", side, side)
-        for k in range(p - m):
-            value = pull * side[rows.cluster, k]
-            total[:m, m + k] = total[m + k, :m] = sum_by(first, value, m) - sum_by(second, value, m)
-    return total
+    @property
+    def total(self) -> Floats:
+        """The sum: what was added up is one half of it, and its mirror image is the other."""
+        return self._half + self._half.T
+
+    def add(self, rows: ClusteredRows) -> None:
+        """Add the clusters of some rows."""
+        few = (np.bincount(rows.cluster) * FEW_OF <= rows.n_parameters)[rows.cluster]
+        if few.all():
+            self._add_by_pairs(rows)
+            return
+        if few.any():
+            self._add_by_pairs(rows.take(np.flatnonzero(few), rows.cluster[few]))
+            rows = rows.take(np.flatnonzero(~few), rows.cluster[~few])
+        for table in rows.score_tables():
+            self._half += 0.5 * (table.T @ table)
+
+    def _add_by_pairs(self, rows: ClusteredRows) -> None:
+        """Add clusters that have few rows: each row by itself, and each two rows of a cluster."""
+        m, p, cluster = rows.n_models, rows.n_parameters, rows.cluster
+        first, second = rows.first.astype(np.int64), rows.second.astype(np.int64)
+        pull, cells = np.ascontiguousarray(rows.pull), self._half.ravel()
+        square = pull * pull
+        np.add.at(cells, first * (p + 1), 0.5 * square)
+        np.add.at(cells, second * (p + 1), 0.5 * square)
+        np.add.at(cells, first * p + second, -square)
+        apart = 1
+        at = np.flatnonzero(cluster[1:] == cluster[:-1])
+        while len(at):
+            to = at + apart
+            product = pull[at] * pull[to]
+            minus, others = -product, (first[to], second[to])
+            for line, signs in ((first[at] * p, (product, minus)), (second[at] * p, (minus, product))):
+                for other, sign in zip(others, signs, strict=True):
+                    np.add.at(cells, line + other, sign)
+            apart += 1
+            at = at[: np.searchsorted(at, len(pull) - apart)]
+            at = at[cluster[at] == cluster[at + apart]]
+        if p > m:
+            columns = [sum_by(cluster, pull * z, rows.n_clusters) for z in rows.design.T]
+            columns += [sum_by(cluster, rows.tied * (rows.tie_at == k), rows.n_clusters) for k in range(rows.n_ties)]
+            side = np.column_stack(columns)
+            self._half[m:, m:] += 0.5 * np.einsum("ci,cj->ij", side, side)
+            for k in range(p - m):
+                value = pull * side[cluster, k]
+                self._half[:m, m + k] += sum_by(first, value, m) - sum_by(second, value, m)
 
 
 class ClusterSizes(msgspec.Struct, frozen=True, eq=False):
@@ -187,30 +216,35 @@ class ClusterSizes(msgspec.Struct, frozen=True, eq=False):
     def of(cls, rows: ClusteredRows) -> ClusterSizes:
         """The sizes of clusters of rows."""
         m = rows.n_models
-        key = np.concatenate([rows.cluster * m + rows.first, rows.cluster * m + rows.second])
-        if (rows.weight == 1.0).all():
+        start: AnyInts = rows.cluster * m
+        if rows.n_clusters * m < 2**31:
+            start = start.astype(np.int32)  # sorted in half of the time
+        key = np.concatenate([start + rows.first, start + rows.second])
+        order = None if (rows.weight == 1.0).all() else order_of(key)
+        if order is None:
             key.sort()
-            before = np.arange(1.0, len(key) + 1.0)
         else:
-            order = order_of(key)
-            key, before = key[order], np.cumsum(np.tile(rows.weight, 2)[order])
+            key = key[order]
         ends = np.flatnonzero(np.append(key[1:] != key[:-1], True))
-        battles, model = np.diff(before[ends], prepend=0.0), key[ends] % m
+        before = ends + 1.0 if order is None else np.cumsum(np.tile(rows.weight, 2)[order])[ends]
+        battles, model = np.diff(before, prepend=0.0), key[ends] % m
         sizes = sum_by(rows.cluster, rows.weight, rows.n_clusters)
         return cls(
             rows.n_clusters, sum_by(model, battles * battles, m), float((sizes * sizes).sum()), float(sizes.max())
         )
 
 
-def by_cluster(cluster: Ints, row: Ints) -> Iterator[tuple[Ints, Ints]]:
+def by_cluster(n: int, most: int, parts: Iterable[tuple[AnyInts, AnyInts]]) -> Iterator[tuple[Ints, Ints]]:
     """Clusters in order, each with its rows, in pieces of about ROWS_AT_ONCE; no cluster is cut in two.
 
-    The two numbers of a row are packed into one and sorted together, for which processors have instructions.
+    `parts` are the clusters and the numbers of the `n` rows, part by part; no number is larger than `most`. The two of
+    a row are packed into one and sorted together, for which processors have instructions.
     """
-    bits = int(row.max(initial=0)).bit_length()
-    packed = cluster << bits
-    packed |= row
-    del cluster, row  # large, and needed no more
+    bits, done = most.bit_length(), 0
+    packed = np.empty(n, dtype=np.int64)
+    for cluster, row in parts:
+        packed[done : done + len(row)] = (cluster.astype(np.int64) << bits) | row
+        done += len(row)
     packed.sort()
     while len(packed):
         last = int(packed[min(ROWS_AT_ONCE, len(packed)) - 1]) >> bits
@@ -223,7 +257,7 @@ def number_sorted(cluster: Ints) -> Ints:
     return np.cumsum(np.append(False, cluster[1:] != cluster[:-1])[: len(cluster)])
 
 
-def number_clusters(cluster: Ints) -> Ints:
+def number_clusters(cluster: AnyInts) -> Ints:
     """The same clusters numbered 0, 1, 2, … without gaps."""
     used = np.zeros(int(cluster.max(initial=-1)) + 1, dtype=bool)
     used[cluster] = True
@@ -269,7 +303,7 @@ class _Entries(msgspec.Struct, frozen=True, eq=False):
     bend: Floats
 
     @classmethod
-    def of(cls, rows: ClusteredRows, chosen: NDArray[np.intp], first: Ints, second: Ints, k: int) -> _Entries:
+    def of(cls, rows: ClusteredRows, chosen: NDArray[np.intp], first: AnyInts, second: AnyInts, k: int) -> _Entries:
         """Entries in vectors of k models, then coefficients and tie parameters."""
         n, q = len(chosen), rows.design.shape[1]
         one, none = np.ones(n), np.zeros(n)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tiltyard.errors import BattleError, OptionValue, RatingError
-from tiltyard.types import Floats, Ints, order_of
+from tiltyard.types import ROWS_AT_ONCE, AnyInts, Floats, Ints, looked_up, occurring, order_of, pieces
 
 FIRST_WON, SECOND_WON, TIED = 0, 1, 2
 """The three results a row can have, and the columns of `PairCells.counts`."""
@@ -33,7 +33,20 @@ DENSE_KEYS = 4_000_000
 
 def sum_by(index: NDArray[np.integer[Any]], values: Floats, size: int) -> Floats:
     """The sum of the values that share an index, for indices 0 … size − 1."""
-    return np.bincount(index, values, size).astype(np.float64, copy=False)
+    if len(index) <= ROWS_AT_ONCE:
+        return np.bincount(index, values, size).astype(np.float64, copy=False)
+    total = np.zeros(size)
+    for piece in pieces(len(index)):
+        np.add.at(total, index[piece], values[piece])
+    return total
+
+
+def sum_by_both(line: AnyInts, column: AnyInts, values: Floats, shape: tuple[int, int]) -> Floats:
+    """The sums of the values that share a line and a column, as a table of this shape."""
+    total = np.zeros(shape[0] * shape[1])
+    for piece in pieces(len(line)):
+        np.add.at(total, line[piece] * shape[1] + column[piece], values[piece])
+    return total.reshape(shape)
 
 
 class Comparisons(msgspec.Struct, frozen=True, eq=False):
@@ -47,13 +60,13 @@ class Comparisons(msgspec.Struct, frozen=True, eq=False):
     """
 
     n_models: int
-    first: Ints
-    second: Ints
+    first: AnyInts
+    second: AnyInts
     result: NDArray[np.int8]
     weight: Floats
     share: Floats | None = None
-    group: Ints | None = None
-    clusters: tuple[Ints, ...] = ()
+    group: AnyInts | None = None
+    clusters: tuple[AnyInts, ...] = ()
     covariates: Floats | None = None
 
     def __len__(self) -> int:
@@ -125,7 +138,7 @@ class Counted(msgspec.Struct, frozen=True, eq=False):
     """Pair cells together with where each row went: its cell, and its result as the cell sees it."""
 
     cells: PairCells
-    cell: Ints
+    cell: AnyInts
     result: NDArray[np.int8]
     share: Floats | None
 
@@ -141,37 +154,45 @@ def count_pairs(rows: Comparisons, *, slot: bool = False) -> Counted:
     Without covariates (a, b) and (b, a) are one pair. With `slot` the two stay apart and a covariate that is always 1
     stands for the advantage of coming first. With covariates every row is its own cell.
     """
+    m, n = rows.n_models, len(rows)
     n_groups = 1 if rows.group is None else int(rows.group.max(initial=0)) + 1
     if rows.covariates is not None:
-        n = len(rows)
-        group = np.zeros(n, dtype=np.int64) if rows.group is None else rows.group
+        group = np.zeros(n, dtype=np.int64) if rows.group is None else rows.group.astype(np.int64)
         design = np.asfortranarray(np.column_stack([np.ones(n), rows.covariates]) if slot else rows.covariates)
         counts = _sum_results(np.arange(n), rows.result, rows.share, rows.weight, n)
-        cells = PairCells(rows.n_models, rows.first, rows.second, counts, group, n_groups, design)
+        first, second = rows.first.astype(np.int64), rows.second.astype(np.int64)
+        cells = PairCells(m, first, second, counts, group, n_groups, design)
         return Counted(cells, np.arange(n), rows.result, rows.share)
-    flip = np.zeros(len(rows), dtype=bool) if slot else rows.first > rows.second
-    result = np.where(flip & (rows.result != TIED), 1 - rows.result, rows.result).astype(np.int8)
-    share = None if rows.share is None else np.where(flip, 1.0 - rows.share, rows.share)
-    key = np.array(rows.first) if slot else np.minimum(rows.first, rows.second)
-    if rows.group is not None:
-        key += rows.group * rows.n_models
-    key *= rows.n_models
-    key += rows.second if slot else np.maximum(rows.first, rows.second)
-    distinct, cell = _number_keys(key, n_groups * rows.n_models**2)
-    pair = distinct % rows.n_models**2
+    result = np.array(rows.result, dtype=np.int8)
+    share = None if rows.share is None else np.array(rows.share)
+    n_possible = n_groups * m**2
+    key: AnyInts = np.empty(n, dtype=np.int32 if n_possible < 2**31 else np.int64)
+    for piece in pieces(n):
+        first, second = rows.first[piece].astype(key.dtype), rows.second[piece].astype(key.dtype)
+        if not slot:
+            turned = first > second
+            first, second = np.minimum(first, second), np.maximum(first, second)
+            result[piece] ^= turned & (result[piece] != TIED)
+            if share is not None:
+                share[piece] = np.where(turned, 1.0 - share[piece], share[piece])
+        if rows.group is not None:
+            first += rows.group[piece].astype(key.dtype) * m
+        key[piece] = first * m + second
+    distinct, cell = _number_keys(key, n_possible)
+    pair = distinct % m**2
     cells = PairCells(
-        n_models=rows.n_models,
-        first=pair // rows.n_models,
-        second=pair % rows.n_models,
+        n_models=m,
+        first=pair // m,
+        second=pair % m,
         counts=_sum_results(cell, result, share, rows.weight, len(distinct)),
-        group=distinct // rows.n_models**2,
+        group=distinct // m**2,
         n_groups=n_groups,
         design=np.ones((len(distinct), 1)) if slot else np.empty((len(distinct), 0)),
     )
     return Counted(cells, cell, result, share)
 
 
-def _number_keys(key: Ints, n_possible: int) -> tuple[Ints, Ints]:
+def _number_keys(key: AnyInts, n_possible: int) -> tuple[Ints, AnyInts]:
     """The distinct keys in order, and for every row the position of its key among them."""
     if n_possible > max(DENSE_KEYS, 8 * len(key)):
         order = order_of(key)
@@ -179,22 +200,20 @@ def _number_keys(key: Ints, n_possible: int) -> tuple[Ints, Ints]:
         starts = np.append(True, ordered[1:] != ordered[:-1])[: len(key)]
         cell = np.empty(len(key), dtype=np.int64)
         cell[order] = np.cumsum(starts) - 1
-        return ordered[starts], cell
-    seen = np.zeros(n_possible, dtype=bool)
-    seen[key] = True
-    distinct = np.flatnonzero(seen)
+        return ordered[starts].astype(np.int64), cell
+    distinct = np.flatnonzero(occurring(key, n_possible))
     place = np.zeros(n_possible, dtype=np.int32)
     place[distinct] = np.arange(len(distinct))
-    return distinct, place[key].astype(np.int64)
+    return distinct, looked_up(place, key)
 
 
-def _sum_results(cell: Ints, result: NDArray[np.int8], share: Floats | None, weight: Floats, n_cells: int) -> Floats:
+def _sum_results(cell: AnyInts, result: NDArray[np.int8], share: Floats | None, weight: Floats, n_cells: int) -> Floats:
     """(won, lost, tied) per cell; a soft outcome is divided between the first two."""
     if share is None:
-        return sum_by(cell * 3 + result, weight, 3 * n_cells).reshape(n_cells, 3)
+        return sum_by_both(cell, result, weight, (n_cells, 3))
     soft = ~np.isnan(share)
     hard = ~soft
-    counts = sum_by(cell[hard] * 3 + result[hard], weight[hard], 3 * n_cells).reshape(n_cells, 3)
+    counts = sum_by_both(cell[hard], result[hard], weight[hard], (n_cells, 3))
     counts[:, FIRST_WON] += sum_by(cell[soft], weight[soft] * share[soft], n_cells)
     counts[:, SECOND_WON] += sum_by(cell[soft], weight[soft] * (1.0 - share[soft]), n_cells)
     return counts

@@ -39,17 +39,17 @@ from tiltyard.ratings.clusters import (
     BattleDerivatives,
     ClusteredRows,
     ClusterSizes,
+    SumOfSquares,
     by_cluster,
     leave_one_out,
     number_sorted,
     score_triples,
-    sum_of_squares,
     tie_places,
 )
-from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, sum_by
+from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, Counted, sum_by, sum_by_both
 from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.tie_models import Curvature, ResultScores
-from tiltyard.types import Floats, Ints, order_of
+from tiltyard.types import AnyInts, Floats, Int32s, Ints, looked_up, numbered, pieces
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
@@ -223,16 +223,16 @@ def one_way(
     derivatives: BattleDerivatives,
     rows: Comparisons,
     counted: Counted,
-    cluster: Ints | None,
+    cluster: AnyInts | None,
     *,
     corrected: bool,
 ) -> Clustering:
     """The sandwich over one kind of clusters, or over single rows; `corrected`: with scores without their own."""
     own = independent_rows(rows, cluster)
-    pieces: Iterable[ClusteredRows] = ()
+    parts: Iterable[ClusteredRows] = ()
     if cluster is not None and not own.all():
-        pieces = clustered_rows(fit, derivatives, rows, counted, cluster, own)
-    return summed_way(fit, derivatives, rows, counted, own, pieces, corrected=corrected)
+        parts = clustered_rows(fit, derivatives, rows, counted, cluster, own)
+    return summed_way(fit, derivatives, rows, counted, own, parts, corrected=corrected)
 
 
 def summed_way(
@@ -241,18 +241,20 @@ def summed_way(
     rows: Comparisons,
     counted: Counted,
     own: NDArray[np.bool_],
-    pieces: Iterable[ClusteredRows],
+    parts: Iterable[ClusteredRows],
     *,
     corrected: bool,
     elsewhere: tuple[Floats, ClusterSizes] | None = None,
 ) -> Clustering:
-    """The sandwich of rows that are their `own` cluster, of clusters in `pieces`, and of those summed `elsewhere`."""
+    """The sandwich of rows that are their `own` cluster, of clusters in `parts`, and of those summed `elsewhere`."""
     scores = derivatives.scores_without if corrected else derivatives.scores
     middle = assemble(fit.cells, own_squares(fit, scores, rows, counted, own), fit.tied_groups)
-    sizes = ClusterSizes.alone(rows if own.all() else rows.take(own))
-    for shared in pieces:
+    sizes = ClusterSizes.alone(rows if own.all() else rows.take(np.flatnonzero(own)))
+    squares = SumOfSquares(fit.n_parameters)
+    for shared in parts:
         sizes += ClusterSizes.of(shared)
-        middle += sum_of_squares(leave_one_out(shared, derivatives.inverse) if corrected else shared)
+        squares.add(leave_one_out(shared, derivatives.inverse) if corrected else shared)
+    middle += squares.total
     if elsewhere is not None:
         middle += elsewhere[0]
         sizes += elsewhere[1]
@@ -262,35 +264,36 @@ def summed_way(
     return Clustering.of(matrix, sizes, rows)
 
 
-def independent_rows(rows: Comparisons, cluster: Ints | None) -> NDArray[np.bool_]:
+def independent_rows(rows: Comparisons, cluster: AnyInts | None) -> NDArray[np.bool_]:
     """Which rows share their cluster with no other row: those can be summed by pair."""
     if cluster is None:
         return np.ones(len(rows), dtype=bool)
-    place = cluster - OWN_CLUSTER  # rows without a cluster come first
-    is_alone = np.bincount(place, minlength=1) == 1
-    return np.asarray((is_alone[place] & (rows.weight == 1.0)) | (place == 0))
+    sizes = np.zeros(int(cluster.max(initial=OWN_CLUSTER)) + 2, dtype=np.int32)
+    for piece in pieces(len(rows)):
+        np.add.at(sizes, cluster[piece], np.ones(piece.stop - piece.start, dtype=np.int32))
+    alone = looked_up(sizes == 1, cluster)
+    alone &= rows.weight == 1.0
+    alone |= cluster == OWN_CLUSTER  # counted last among the sizes
+    return alone
 
 
-def in_both(one: Ints, other: Ints) -> Ints:
+def in_both(one: AnyInts, other: AnyInts) -> Int32s:
     """Clusters of the rows that agree in both; a row without one of the two is its own cluster."""
-    named = (one != OWN_CLUSTER) & (other != OWN_CLUSTER)
-    code = np.full(len(one), OWN_CLUSTER, dtype=np.int64)
-    key = one[named] * (int(other.max(initial=0)) + 1) + other[named]
-    order = order_of(key)
-    key = key[order]
-    place = np.flatnonzero(named)[order]
-    code[place] = np.cumsum(np.append(False, key[1:] != key[:-1])[: len(key)])
-    return code
+    width = int(other.max(initial=0)) + 1
+    key = np.empty(len(one), dtype=np.int64)
+    for piece in pieces(len(one)):
+        named = (one[piece] != OWN_CLUSTER) & (other[piece] != OWN_CLUSTER)
+        key[piece] = np.where(named, one[piece].astype(np.int64) * width + other[piece] + 1, 0)
+    return numbered(key)[0]
 
 
 def own_counts(fit: BradleyTerryFit, rows: Comparisons, counted: Counted, own: NDArray[np.bool_]) -> Floats:
     """Results (won, lost, tied) by cell of the rows that are their own cluster, soft ones apart; the prior's too."""
     counts = fit.cells.counts.copy()
     if not own.all() or counted.share is not None:
-        hard = own if counted.share is None else own & np.isnan(counted.share)
-        key = counted.cell[hard] * 3 + counted.result[hard]
+        hard = np.flatnonzero(own if counted.share is None else own & np.isnan(counted.share))
         real = len(counted.cells)
-        counts[:real] = sum_by(key, rows.weight[hard], 3 * real).reshape(real, 3)
+        counts[:real] = sum_by_both(counted.cell[hard], counted.result[hard], rows.weight[hard], (real, 3))
     return counts
 
 
@@ -327,20 +330,23 @@ def clustered_rows(
     derivatives: BattleDerivatives,
     rows: Comparisons,
     counted: Counted,
-    cluster: Ints,
+    cluster: AnyInts,
     own: NDArray[np.bool_],
 ) -> Iterator[ClusteredRows]:
     """The rows that are not their own cluster, with their derivatives: cluster by cluster, in pieces."""
-    n, shared = len(counted.cells), np.flatnonzero(~own) if own.any() else slice(None)
+    n, n_shared = len(counted.cells), len(rows) - int(np.count_nonzero(own))
+    shared = (piece.start + np.flatnonzero(~own[piece]) for piece in pieces(len(rows)))
     if 3 * n > len(rows) or counted.share is not None or not (rows.weight == 1.0).all():
-        for clusters, chosen in by_cluster(cluster[shared], np.arange(len(rows))[shared]):
+        for clusters, chosen in by_cluster(n_shared, len(rows), ((cluster[at], at) for at in shared)):
             yield _described(fit, derivatives, counted.take(chosen), rows.weight[chosen], number_sorted(clusters))
         return
     every = np.arange(3 * n)  # rows of one pair and result are alike: each kind is described once
     kinds = Counted(counted.cells, every // 3, (every % 3).astype(np.int8), None)
     alike = _described(fit, derivatives, kinds, np.ones(3 * n), every)
-    for clusters, kind in by_cluster(cluster[shared], 3 * counted.cell[shared] + counted.result[shared]):
-        yield alike.take(kind, clusters)
+    records = alike.records()
+    parts = ((cluster[at], 3 * counted.cell[at] + counted.result[at]) for at in shared)
+    for clusters, kind in by_cluster(n_shared, 3 * n, parts):
+        yield alike.read(clusters, records.take(kind).__getitem__)
 
 
 def _described(
@@ -366,7 +372,7 @@ def _described(
 
 
 def cluster_moves(
-    fit: BradleyTerryFit, rows: Comparisons, counted: Counted, cluster: Ints, n_clusters: int, *, corrected: bool
+    fit: BradleyTerryFit, rows: Comparisons, counted: Counted, cluster: AnyInts, n_clusters: int, *, corrected: bool
 ) -> Floats:
     """How far leaving each cluster out moves every strength, in one step: (clusters, models).
 
@@ -589,7 +595,7 @@ def _one_way(
     derivatives: BattleDerivatives,
     rows: Comparisons,
     counted: Counted,
-    cluster: Ints | None,
+    cluster: AnyInts | None,
     *,
     corrected: bool,
 ) -> tuple[csc_array[np.float64], Clustering]:
@@ -597,7 +603,7 @@ def _one_way(
     own = independent_rows(rows, cluster)
     scores = derivatives.scores_without if corrected else derivatives.scores
     parts, columns = _root(fit, own_squares(fit, scores, rows, counted, own))
-    sizes = ClusterSizes.alone(rows.take(own))
+    sizes = ClusterSizes.alone(rows.take(np.flatnonzero(own)))
     if cluster is not None:
         for shared in clustered_rows(fit, derivatives, rows, counted, cluster, own):
             sizes += ClusterSizes.of(shared)

@@ -34,7 +34,7 @@ from tiltyard.ratings.clusters import number_clusters, tie_places
 from tiltyard.ratings.comparisons import FIRST_WON, OWN_CLUSTER, TIED, Comparisons, Counted, sum_by
 from tiltyard.ratings.intervals import row_scores
 from tiltyard.ratings.tie_models import Curvature
-from tiltyard.types import Floats, Ints
+from tiltyard.types import AnyInts, Floats, Ints
 
 MOST_GROUPS = 500
 """More clusters than this are put together at random: groups of independent clusters are independent too."""
@@ -76,7 +76,7 @@ def groupings(rows: Comparisons, n_columns: int, rng: np.random.Generator) -> li
     return [_grouping(cluster, rows.weight, most, rng) for cluster in ways]
 
 
-def _grouping(cluster: Ints, weight: Floats, most: int, rng: np.random.Generator) -> Grouping:
+def _grouping(cluster: AnyInts, weight: Floats, most: int, rng: np.random.Generator) -> Grouping:
     own = cluster == OWN_CLUSTER
     group = np.empty(len(cluster), dtype=np.int64)
     named = ~own

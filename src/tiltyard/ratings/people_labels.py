@@ -28,7 +28,7 @@ from tiltyard.ratings.comparisons import OWN_CLUSTER, TIED, PairCells, sum_by
 from tiltyard.ratings.graph import ties_bounded
 from tiltyard.ratings.intervals import Clustering, Covariance, combine, in_both
 from tiltyard.ratings.tie_models import HALF, CellSums, TieModel
-from tiltyard.types import Floats, Ints
+from tiltyard.types import AnyInts, Floats, Ints
 
 ROUNDING = 1e-16
 """A judge whose squared scores beyond the labels are below this part of people's says nothing beyond them."""
@@ -344,7 +344,7 @@ class _Rows:
         return self.sums(cluster, n) - share[:, None] * self.sums(None, 1)
 
 
-def _own_numbers(cluster: Ints) -> Ints:
+def _own_numbers(cluster: AnyInts) -> Ints:
     """Clusters numbered without gaps; a row without one gets a number of its own."""
     own = cluster == OWN_CLUSTER
     code = cluster.copy()
