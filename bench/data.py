@@ -195,7 +195,7 @@ def write_file(path: Path, n: int, n_models: int, seed: int = SEED) -> None:
 ROWS = """
     SELECT left_name.name AS model_a, right_name.name AS model_b,
         ['model_a', 'model_b', 'tie'][result + 1] AS winner, 'human' AS source, md5('prompt ' || prompt) AS question_id,
-        NULL AS judge_model, 1735689600 + 7 * id + prompt % 7 AS timestamp,
+        NULL AS judge_model, 1735689600 + 7::BIGINT * id + prompt % 7 AS timestamp,
         ['en', 'en', 'zh', 'de', 'ru', 'ja'][prompt % 6 + 1] AS language,
         ['writing', 'coding', 'maths'][prompt % 3 + 1] AS category
     FROM codes JOIN names AS left_name ON left_name.rowid = a JOIN names AS right_name ON right_name.rowid = b
