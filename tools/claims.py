@@ -28,8 +28,8 @@ PEERS = ROOT / ".venv-bench" / "bin" / "python"
 PROMISING = ("## Why trust the numbers", "## Compared with the alternatives")
 """The sections of README in which every line is a claim."""
 
-RUNS = 16
-"""Simulated worlds of a row of coverage: half a minute, nearly all of it for FastChat's bootstrap."""
+RUNS = 32
+"""Simulated worlds of a row of coverage: a minute, nearly all of it for FastChat's bootstrap."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def _rounds_to(kept: float, stated: float) -> bool:
 def covered(text: str, world: str) -> Claim:
     """The shares of a row of README's table of coverage, counted again in a smaller simulation.
 
-    All libraries see the same battles. A share holds if it is within three Monte-Carlo standard errors of the new
-    one, rounding included.
+    All libraries see the same battles. A share holds if it is within four Monte-Carlo standard errors of the new
+    one, rounding included: with three, one of a hundred right tables would fail.
     """
 
     def measure() -> Measured:
@@ -117,7 +117,7 @@ def covered(text: str, world: str) -> Claim:
         stated = stated_shares(text)
         found = [(share, error) for share, error, *_ in shares.values()]
         holds = len(stated) == len(found) and all(
-            abs(claim - share) <= 3 * max(error, 0.005) + 0.005
+            abs(claim - share) <= 4 * max(error, 0.005) + 0.005
             for claim, (share, error) in zip(stated, found, strict=True)
         )
         said = ", ".join(f"{100 * share:.0f} ± {100 * error:.0f} %" for share, error in found)
