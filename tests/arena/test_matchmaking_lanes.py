@@ -119,6 +119,21 @@ def test_coverage_takes_the_highest_joint_deficit_of_opponent_and_prompt() -> No
     assert served == {(min(anchor, best[0]), max(anchor, best[0]), best[1])}
 
 
+def test_matchups_that_are_open_count_as_votes_for_the_aim_of_a_pair_and_the_floor_of_a_prompt() -> None:
+    yard = Yard(4, 2)
+    for _ in range(10):
+        yard.play(0, 1, 0)
+    for _ in range(8):
+        yard.serve(2, 3, 1)
+    view = view_of(yard)
+    assert view.pair_aim == (10 + 8) / 6, "six pairs, and the contender lane is closed"
+    floor = int(view.rank_order.floors[2])
+    assert view.under_floor(2).tolist() == [True, floor > 8]
+    for _ in range(floor - 8):
+        yard.serve(2, 3, 1)
+    assert view_of(yard).under_floor(2).tolist() == [True, False]
+
+
 def _lacking(yard: Yard, view: VoterView, model: int, prompt: int) -> float:
     have = yard.state.tallies.decisive_on.view[model] + yard.state.schedule.in_flight_on.view[model]
     return max(0.0, 1 - have[prompt] / max(have.sum() / 4, int(view.rank_order.floors[model])))
