@@ -45,7 +45,7 @@ def order_of(codes: AnyInts) -> Ints:
 
 
 def in_order(codes: NDArray[Whole]) -> Iterator[tuple[Ints, NDArray[Whole]]]:
-    """The same in pieces: places of rising numbers, and the numbers.
+    """Whole numbers from 0 on as they rise, in pieces: their places, and the numbers.
 
     Numbers and places are packed into one and sorted together, for which processors have instructions. Large numbers
     lose their last bits to that; pieces in which this shows are sorted again.

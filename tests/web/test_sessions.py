@@ -164,6 +164,9 @@ def test_keys_of_different_purposes_and_secrets_have_nothing_in_common() -> None
     assert len(keys) == 9
     assert {len(key) for key in keys} == {32}
     assert not OURS.is_ours(Cookies(SECRET + "x").issue())
+    fresh = Cookies(SECRET)
+    assert not any(fresh.is_ours("A" * length) for length in (0, 63, 65, 60_000))
+    assert fresh._is_signed.cache_info().currsize == 0, "what strangers send does not fill the memory"
     assert len({OURS.issue() for _ in range(100)}) == 100
 
 

@@ -182,7 +182,7 @@ class Writer:
         self._open = False
 
     def _run(self, group: list[Command[Any]], *, joined: bool = True) -> None:
-        """Run a group and deliver its answers. Whatever is `joined` to it has come while it waited for the lock.
+        """Run a group and deliver its answers. With `joined`, what comes while it waits for the lock is run with it.
 
         A `StoreError` refuses the whole group; after any other error each command is run by itself.
         """
@@ -504,7 +504,7 @@ class _Group:
 
 
 def _refuse_late(group: list[Command[Any]]) -> None:
-    """Take what waited past its deadline out of the group: nobody waits for its answer any more."""
+    """Take what waited past its deadline out of the group: its senders are told to come back."""
     now = time.monotonic()
     late = [command for command in group if command.deadline is not None and command.deadline < now]
     if late:

@@ -60,8 +60,7 @@ class Cookies:
 
     def __init__(self, secret: str) -> None:
         self._key = derived_key(secret, "voter cookie")
-        self.is_ours = lru_cache(KNOWN_VISITORS)(self._has_our_signature)
-        """Whether we signed this."""
+        self._is_signed = lru_cache(KNOWN_VISITORS)(self._has_our_signature)
 
     def issue(self) -> str:
         """A new cookie."""
@@ -72,9 +71,11 @@ class Cookies:
         pairs = (pair.strip().partition("=") for header in headers for pair in header.split(";"))
         return next((value for name, _, value in pairs if name == COOKIE and self.is_ours(value)), None)
 
+    def is_ours(self, value: str) -> bool:
+        """Whether we signed this. Only what is as long as a cookie is remembered."""
+        return SIGNED.match(value) is not None and self._is_signed(value)
+
     def _has_our_signature(self, value: str) -> bool:
-        if not SIGNED.match(value):
-            return False
         return hmac.compare_digest(self._signed(urlsafe_b64decode(value)[:NAME_BYTES]), value)
 
     def _signed(self, name: bytes) -> str:
