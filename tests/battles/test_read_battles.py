@@ -45,6 +45,17 @@ def battle_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return write_raw(tmp_path / f"battles.{request.param}", rows())
 
 
+def test_a_frame_saved_with_its_index_is_read_and_a_file_without_headings_is_named(tmp_path: Path) -> None:
+    lines = [",model_a,model_b,winner,source,", "0,otter,heron,model_a,human,x", "1,heron,otter,tie,human,y"]
+    (tmp_path / "b.csv").write_text("\n".join(lines) + "\n")
+    table = read_battles(tmp_path / "b.csv")
+    assert (table.n_battles, table.outcome.tolist()) == (2, [Outcome.A, Outcome.TIE])
+    assert "unnamed" not in " ".join(map(str, available_columns(tmp_path / "b.csv")))
+    (tmp_path / "none.csv").write_text(", ,\notter,heron,tie\n")
+    with pytest.raises(BattleError, match=r"none.csv: no column of its first line has a heading"):
+        read_battles(tmp_path / "none.csv")
+
+
 def test_every_column_of_every_kind_of_file_is_read_without_the_careful_reader(
     battle_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

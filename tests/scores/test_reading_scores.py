@@ -49,6 +49,16 @@ def test_a_file_is_a_model_and_a_model_column_is_several(write: Any) -> None:
     assert only([new, old]).sources == (("v2",), ("v1",))
 
 
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_column_without_a_heading_is_left_out(write: Any, at: int) -> None:
+    rows = [["id", "score"], ["q1", "0"], ["q2", "1"]]
+    index = [" ", "7", "8"]
+    lines = [",".join([*row[:at], number, *row[at:]]) for row, number in zip(rows, index, strict=True)]
+    assert means(only(write("v1.csv", *lines))) == {"v1": {"q1": 0.0, "q2": 1.0}}
+    where = means(only(write("v1.csv", *lines), where="score > 0"))
+    assert where == {"v1": {"q2": 1.0}}
+
+
 def test_csv_json_lines_parquet_frames_and_rows_give_the_same(write: Any, tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     rows = [{"model": name, "question_id": n, "score": n / 4} for name in ("a", "b") for n in range(4)]

@@ -172,7 +172,7 @@ def file_rows(
             f"read_json({files}, format = '{layout}', records = true, columns = {{{declared}}}, "
             f"compression = '{packed}', maximum_object_size = {8 * longest})"
         )
-    declared = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.top_names)
+    declared = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.places)
     return (
         f"read_csv({files}, auto_detect = false, header = true, delim = {literal(delimiter(kind))}, quote = '\"', "
         f"escape = '\"', columns = {{{declared}}}, compression = '{packed}', max_line_size = {longest})"

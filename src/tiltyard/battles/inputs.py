@@ -270,10 +270,14 @@ class RawColumn(msgspec.Struct, frozen=True):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """The columns of a source. `cells` says how its values are written: as JSON, as CSV text, or as typed values."""
+    """The columns of a source. `cells` says how its values are written: as JSON, as CSV text, or as typed values.
+
+    `places` names every column of a CSV file in its place, also those without a heading, which are left out elsewhere.
+    """
 
     columns: Mapping[str, RawColumn]
     cells: Literal["json", "text", "typed"]
+    places: tuple[str, ...] = ()
 
     def __contains__(self, name: object) -> bool:
         return name in self.columns
@@ -305,8 +309,11 @@ def file_header(part: Part) -> Header:
     columns = {
         name: RawColumn(name, text_holds([row[at] for row in rows if at < len(row)]), top=name)
         for at, name in enumerate(names)
+        if name.strip()
     }
-    return Header(columns, "text")
+    return Header(
+        columns, "text", tuple(name if name.strip() else f"unnamed column {at + 1}" for at, name in enumerate(names))
+    )
 
 
 def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "text"]) -> Header:
@@ -362,7 +369,7 @@ def merged_header(headers: Iterable[Header]) -> Header:
             known = columns.get(name, column)
             holds = _wider(known.holds, column.holds) or "text"
             columns[name] = msgspec.structs.replace(column, holds=holds)
-    return Header(columns, first.cells)
+    return Header(columns, first.cells, first.places)
 
 
 def _holds(value: object) -> CellType | None:
@@ -458,7 +465,9 @@ def _csv_sample(part: Part) -> tuple[list[str], list[list[str]]]:
         raise BattleError(f"{part.name} is empty. Remove it, or check what wrote it.")
     if not is_text("".join(names)):
         raise _not_utf_8(part)
-    twice = sorted({name for name in names if names.count(name) > 1})
+    if not "".join(names).strip():
+        raise BattleError(f"{part.name}: no column of its first line has a heading. Name the columns there.")
+    twice = sorted({name for name in names if name.strip() and names.count(name) > 1})
     if twice:
         raise BattleError(f"{part.name}: the header has {', '.join(map(repr, twice))} more than once. Rename one.")
     return names, rows

