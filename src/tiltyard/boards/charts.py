@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tiltyard.boards.text import headline, rank_text
 from tiltyard.errors import MissingExtra, OptionError
 from tiltyard.files import whole_file
+from tiltyard.pages.escaping import CONTROLS, Html
+from tiltyard.pages.html import page
 
 if TYPE_CHECKING:
     from tiltyard.boards.leaderboard import Leaderboard
@@ -20,6 +23,9 @@ EVALUATED = "#c2410c"
 ROW_HEIGHT = 18
 WIDTH = 460
 SUFFIXES = (".svg", ".png", ".pdf", ".html")
+SEPARATORS = dict.fromkeys(map(ord, "\t\n\r\u2028\u2029"), " ")
+"""Vega takes no name with these, or with a control character."""
+STYLE = "body { margin: 2rem; background: white } svg { display: block; max-width: 100%; height: auto; margin: auto }"
 
 
 def interval_chart(board: Leaderboard) -> Any:
@@ -62,7 +68,9 @@ def interval_chart(board: Leaderboard) -> Any:
     place = base.mark_text(align="left", fontSize=10, color=GREY).encode(
         x=alt.value(WIDTH + 8), text="rank:N", color=alt.value(GREY)
     )
-    title = alt.Title(_title(board), subtitle=headline(board), anchor="start", color=INK, subtitleColor=GREY, offset=12)
+    title = alt.Title(
+        _title(board), subtitle=_one_line(headline(board)), anchor="start", color=INK, subtitleColor=GREY, offset=12
+    )
     chart = alt.layer(line, dot, below, above, place, title=title)
     return _in_house_style(chart.properties(width=WIDTH, height=alt.Step(ROW_HEIGHT)))
 
@@ -78,12 +86,17 @@ def _in_house_style(chart: Any) -> Any:
 
 
 def save_chart(chart: Any, path: Path) -> None:
-    """Save as SVG, PDF, PNG (twice the size, for print) or one self-contained HTML page, by the file's suffix."""
+    """Save as SVG, PDF, PNG (twice the size, for print) or one HTML page without a script, by the file's suffix."""
     check_path(path)
     kind = path.suffix.lower().removeprefix(".")
-    options: dict[str, dict[str, Any]] = {"png": {"scale_factor": 2}, "html": {"inline": True}}
     with whole_file(path) as part:
-        chart.save(str(part), format=kind, **options.get(kind, {}))
+        if kind == "html":
+            drawn = io.StringIO()
+            chart.save(drawn, format="svg")
+            text = page("pages/chart.html", title=path.stem, style=STYLE, drawing=Html(drawn.getvalue()))
+            part.write_text(text, encoding="utf-8")
+        else:
+            chart.save(str(part), format=kind, **({"scale_factor": 2} if kind == "png" else {}))
 
 
 def check_path(path: Path) -> None:
@@ -101,6 +114,11 @@ def _altair() -> Any:
     except ImportError:
         raise MissingExtra("a plot", "plot") from None
     return altair
+
+
+def _one_line(text: str) -> str:
+    """A name for a chart. Altair writes it into a script of its own pages, which `</script>` would end."""
+    return text.translate({**CONTROLS, **SEPARATORS}).replace("</", "<\u2215")
 
 
 def _title(board: Leaderboard) -> str:
@@ -125,7 +143,7 @@ def _rows(board: Leaderboard) -> list[dict[str, Any]]:
         high = entry.ci_high if entry.ci_high is not None else (most if open_high else entry.rating)
         rows.append(
             {
-                "model": entry.model,
+                "model": _one_line(entry.model),
                 "rank": rank_text(entry),
                 "rating": entry.rating,
                 "low": low,
