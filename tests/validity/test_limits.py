@@ -92,7 +92,7 @@ def test_whatever_a_visitor_writes_the_proxys_word_on_it_is_the_answer(forged: l
 
 
 def test_an_ipv6_visitor_is_counted_by_its_network() -> None:
-    assert limit_key("2001:db8:1:2:3:4:5:6") == limit_key("2001:db8:1:2::9") == "2001:db8:1:2::/64"
+    assert limit_key("2001:db8:1:2:3:4:5:6") == limit_key("2001:db8:1:3::9") == "2001:db8:1::/48"
     assert limit_key("203.0.113.9") == "203.0.113.9"
     assert limit_key("::ffff:203.0.113.9") == "203.0.113.9"
     assert limit_key("unix:") == "unix:"

@@ -61,7 +61,12 @@ MODELS = (
     ("command-r-plus", ("Command R", "command-r+")),
     ("o3-mini", ("o3-mini", "OpenAI")),
     ("our-blue-otter_7b", ("our blue otter", "Our-Blue-Otter 7B")),
-    ("otter", ("Otter", "Otters")),
+    ("otter", ("Otter", "Otters", "Öttér", "O\u0336t\u0336ter")),
+    (
+        "kestrel",
+        ("Kes**trel**", "kes-trel", "kes.trel", "Kes trel", "K.e.s.t.r.e.l", "K e s t r e l", "kes_trel"),
+    ),
+    ("gpt-9", ("G-P-T-9", "G**PT**-9", "gpt\u20dd9")),
     ("mistral-large", ("Mistral℠",)),
     ("deepseek-r1", ("DeepSeek", "Deep Seek", "deep-seek R1")),
     ("BlueOtter-7B", ("blueotter", "Blue Otter")),
@@ -101,6 +106,8 @@ def test_a_word_that_may_mean_something_else_is_flagged_and_does_not_hold(model:
     ("model", "text"),
     [
         ("otter", "An otterhound barks."),
+        ("abc", "Let a, b, c be sides."),
+        ("kestrel", "Kes. Trellis."),
         ("claude-3-opus-20240229", "Claudette and Claudel sing."),
         ("gpt-4-turbo", "A turbo engine with 4 cylinders."),
         ("my-new-otter", "My new book."),

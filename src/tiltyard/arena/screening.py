@@ -37,7 +37,7 @@ from tiltyard.arena.store.checkpoints import decode_state, encode_state, load_vo
 from tiltyard.arena.votes import CastVote, CatalogNames, VoteColumns, VoteStanding
 from tiltyard.arena.weights import ContestedModel, contested_models
 
-SCREENED_AS = 3
+SCREENED_AS = 4
 """Incremented when more answers are found to say who wrote them: a site then reads all answers again at its start."""
 
 

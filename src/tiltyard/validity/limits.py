@@ -81,8 +81,9 @@ def client_address(peer: str, forwarded_for: Sequence[str], trusted: Sequence[IP
 
 
 def limit_key(address: str) -> str:
-    """What a limit counts by: the address, or for IPv6 its /64 network, of which one visitor has all."""
-    return networks_of(address)[0]
+    """What guesses are counted by: the address, or for IPv6 its /48 network, which providers give to one customer."""
+    read = _read(address)
+    return address_block(address) if read is not None and read.version == 6 else networks_of(address)[0]
 
 
 def networks_of(address: str) -> tuple[str, ...]:

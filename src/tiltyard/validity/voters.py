@@ -309,7 +309,10 @@ _INVISIBLE = re.compile(
 )
 _TRADE_MARK = re.compile("[™®℠©]")
 _INNER_CAPITAL = re.compile("(?<=[A-Za-z][a-z])(?=[A-Z][A-Za-z])")
-_BETWEEN, _NO_DIGIT = r"[\W_]{0,3}", r"(?!\d)"
+_BETWEEN, _INSIDE, _NO_DIGIT = r"[\W_]{0,4}", r"(?:[^\w\s]|_){0,4}", r"(?!\d)"
+LONG_NAME = 5
+"""Letters from which a name is found with blanks between them too; shorter ones are lists of single letters."""
+_SEPARATOR = re.compile(r"[\W_]+")
 AROUND = 30
 """Characters shown before and after a name."""
 
@@ -336,7 +339,8 @@ def _readable(text: str) -> str:
         text = html.unescape(text)
     if text.isascii():
         return text
-    text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", _TRADE_MARK.sub(" ", text)))
+    text = unicodedata.normalize("NFKD", _INVISIBLE.sub("", _TRADE_MARK.sub(" ", text)))
+    text = "".join(char for char in text if unicodedata.category(char) not in ("Mn", "Me"))
     if len(text.casefold()) != len(text):  # ß is ss
         text = "".join(char if len(char.casefold()) == 1 else char.casefold() for char in text)
     return text
@@ -398,20 +402,32 @@ def find_name(text: str, prompt: str, names: AuthorNames) -> Naming | None:
     """The first name in an answer that tells its author; without one, the first that may; None without either."""
     seen = _readable(text)
     lowered = seen.casefold()
+    letters = _letters(lowered)
     for wanted, telling in ((names.telling, True), (names.doubtful, False)):
-        present = tuple(name for name in wanted if name.split()[0] in lowered)
+        present = {one: name for name in wanted if (one := _letters(name)) in letters}
         asked = f" {plain(prompt)} " if present else ""
-        for result in _pattern(present).finditer(lowered) if present else ():
-            name = plain(result[1])
+        for result in _pattern(tuple(present.values()), telling).finditer(lowered) if present else ():
+            name = present[_letters(result[1])]
             if f" {name} " not in asked and f" {name}s " not in asked:
                 start, end = max(result.start() - AROUND, 0), result.end() + AROUND
-                return Naming(seen[result.start(1) : result.end(1)], " ".join(seen[start:end].split()), telling)
+                name, phrase = seen[result.start(1) : result.end(1)], " ".join(seen[start:end].split())
+                return Naming(unicodedata.normalize("NFC", name), unicodedata.normalize("NFC", phrase), telling)
     return None
 
 
+def _letters(text: str) -> str:
+    return _SEPARATOR.sub("", text)
+
+
 @lru_cache(maxsize=1024)
-def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+def _pattern(names: tuple[str, ...], telling: bool) -> re.Pattern[str]:
     """Any of these names as a whole word, with an s or without. Scripts without spaces have no whole words."""
     longest_first = sorted(names, key=lambda name: (-len(name), name))
-    options = [_BETWEEN.join(map(re.escape, name.split())) + _NO_DIGIT * name[-1].isdigit() for name in longest_first]
+    options = [_spread(name, telling) + _NO_DIGIT * name[-1].isdigit() for name in longest_first]
     return re.compile(rf"(?<![{_LATIN}])({'|'.join(options)})s?(?![{_LATIN}])")
+
+
+def _spread(name: str, telling: bool) -> str:
+    """A name with anything that is no letter between its words, and marks within those that tell: `kes**trel`."""
+    inside = "" if not telling else _BETWEEN if len(_letters(name)) >= LONG_NAME else _INSIDE
+    return _BETWEEN.join(inside.join(word) for word in name.split())
