@@ -89,7 +89,7 @@ def test_an_unknown_dimension_lets_nothing_pass_and_is_named() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (judged(None, 54), "no dimension"),  # beside rows that name one
+        (judged(None, 54), "in an unnamed dimension (−100 points"),  # beside rows that name one
         ([battle("v1", "base", "model_a", f"q{i}", dimension="safety") for i in range(40)], "safety"),
         (judged("safety", 1, 3), "these 3 prompts cannot stand for others"),
     ],
@@ -258,3 +258,10 @@ def test_boards_of_several_dimensions_pass_no_gate(tmp_path: Path) -> None:
     assert result.verdict == "unknown"
     assert "cannot tell: 2 dimensions are pooled, and each must pass" in result.sentence
     assert compare_ratings(*reports)["v2"].gate(pool_dimensions=True).verdict == "better"
+
+
+def test_scores_by_category_keep_their_means() -> None:
+    rows = [{**row, "category": "ab"[int(row["id"][1:]) % 2]} for row in scored({"right": (180, 130)})]
+    (found,) = by_metric([{name: value for name, value in row.items() if name != "metric"} for row in rows])
+    assert all(part.means is not None and part.obstacles == () for part in found.parts)
+    assert {part.value: part.verdict for part in found.gate(by="category").parts} == {"a": "better", "b": "better"}

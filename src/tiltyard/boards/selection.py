@@ -20,7 +20,7 @@ from tiltyard.types import Floats, Int32s
 
 WEIGHT_ZERO = "row of weight 0"
 DIMENSION = "dimension"
-NO_DIMENSION = "no dimension"
+NO_DIMENSION = "an unnamed dimension"
 """What battles are called that name no dimension, though others do."""
 
 

@@ -96,8 +96,8 @@ class PartDifference:
         contrast: The same in logits.
         reason: Why there is none.
         missing: Matchups without a verdict that may belong to it; None where there are none.
-        obstacles: Why no gate may decide on it, whatever the interval says; usually none.
         means: The mean scores of both, where the difference is one of scores.
+        obstacles: Why no gate may decide on it, whatever the interval says; usually none.
     """
 
     column: str
@@ -106,8 +106,8 @@ class PartDifference:
     contrast: AnyContrast | None = None
     reason: str | None = None
     missing: Missing | MissingScores | None = None
-    obstacles: tuple[str, ...] = ()
     means: tuple[float, float] | None = None
+    obstacles: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The part as plain values."""
