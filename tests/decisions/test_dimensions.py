@@ -117,7 +117,10 @@ def test_rows_that_do_not_count_make_no_dimension() -> None:
     assert ty.difference([*STYLE, *join, *others, *back], "v2", "v1").dimensions == ()
     weightless = [{**row, "weight": 0} for row in SAFETY]
     assert ty.difference([*STYLE, *weightless], "v2", "v1").gate().verdict == "better"
+    assert ty.rate([*STYLE, *weightless]).settings.get("dimensions") is None
     people = [{**row, "source": "human"} for row in SAFETY]
+    assert ty.rate([*STYLE, *people], source="llm-judge").settings.get("dimensions") is None
+    assert ty.rate([*STYLE, *people]).settings["dimensions"] == ["safety", "style"]
     assert ty.difference([*STYLE, *people], "v2", "v1", source="llm-judge").gate().verdict == "better"
 
 
