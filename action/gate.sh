@@ -1,22 +1,40 @@
 #!/usr/bin/env bash
 # Runs `tiltyard gate` with the inputs of action.yml, given as variables; nothing of them is ever read as shell code.
+# An input without a value is left to the gate, whose defaults depend on what it judges.
 # The exit code is the gate's: 0 passes, 3 fails, 1 and 2 are errors.
 set -uo pipefail
 
 folder="${RUNNER_TEMP:-$(mktemp -d)}/tiltyard-gate"
 mkdir -p "$folder"
 
-options=(--margin "$MARGIN" --alpha "$ALPHA")
-while IFS= read -r place; do
-    if [ -n "$place" ]; then options+=(--in "$place"); fi
-done <<<"${BATTLES:-}"
-if [ -n "${MODEL:-}" ]; then options+=(--model "$MODEL"); fi
-if [ -n "${BY:-}" ]; then options+=(--by "$BY"); fi
-if [ "${ANYTIME:-false}" = true ]; then options+=(--anytime); fi
-if [ "${ALLOW_UNKNOWN:-false}" = true ]; then options+=(--allow-unknown); fi
+options=()
+value() { if [ -n "${2//[[:space:]]/}" ]; then options+=("$1" "$2"); fi; }
+flag() {
+    case "$2" in
+    true) options+=("$1") ;;
+    false | "") ;;
+    *)
+        echo "${1#--} is '$2': expected true or false." >&2
+        exit 2
+        ;;
+    esac
+}
+lines() { while IFS= read -r one; do value "$1" "$one"; done <<<"$2"; }
 
-tiltyard gate "${options[@]}" --markdown "$folder/gate.md" --junit "$folder/gate.xml" --json "$folder/gate.json" \
-    -- "$NEW" "$OLD"
+lines --in "${BATTLES:-}"
+lines --score "${SCORE:-}"
+value --model "${MODEL:-}"
+value --margin "${MARGIN:-}"
+value --alpha "${ALPHA:-}"
+value --by "${BY:-}"
+value --dimension "${DIMENSION:-}"
+value --picked-from "${PICKED_FROM:-}"
+flag --pool-dimensions "${POOL_DIMENSIONS:-}"
+flag --anytime "${ANYTIME:-}"
+flag --allow-unknown "${ALLOW_UNKNOWN:-}"
+
+tiltyard gate ${options[@]+"${options[@]}"} --markdown "$folder/gate.md" --junit "$folder/gate.xml" \
+    --json "$folder/gate.json" -- "$NEW" "$OLD"
 code=$?
 
 if [ -f "$folder/gate.json" ]; then

@@ -315,6 +315,8 @@ class RatingsDetails(TypedDict, total=False):
     """Shuffles of elo-perm."""
     n_battles: float
     """Battles counted."""
+    dimensions: list[str]
+    """Dimensions whose battles are taken together, where there are several."""
     left_out: dict[str, float]
     """Battles that were not rated, by reason."""
     remarks: list[str]

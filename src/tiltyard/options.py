@@ -453,6 +453,17 @@ class ScoreOptions(Options):
 class ComparisonOptions(BattleOptions, LevelOptions, ScoreOptions):
     """What comparing two models and comparing two runs have in common."""
 
+    picked_from: Annotated[
+        int | None,
+        Help(
+            "How many candidates the new one was picked from because it was the best of them: what is claimed then "
+            "holds for the best of so many.",
+            default="1, picked for another reason",
+            group=INTERVALS,
+            metavar="K",
+            least=1,
+        ),
+    ] = None
     anytime: Annotated[
         bool, Help("Intervals that hold however often you look while battles come in; wider.", group=INTERVALS)
     ] = False

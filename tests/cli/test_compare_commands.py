@@ -191,6 +191,36 @@ def test_the_gate_answers_by_its_exit_code(
         assert tiltyard("gate", "v2", "v1", "--in", file, "--allow-unknown").returncode == 0
 
 
+def in_two_dimensions(folder: Path) -> str:
+    """82 % of the battles on style won, 36 % of those on safety."""
+    path = folder / "battles.jsonl"
+    rows = []
+    for name, wins in (("style", 123), ("safety", 54)):
+        lines = Path(write(path, wins, 150 - wins)).read_text(encoding="utf-8").splitlines()
+        rows += [{**json.loads(line), "dimension": name} for line in lines]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def test_a_regression_in_one_dimension_exits_with_3(tiltyard: Run, tmp_path: Path) -> None:
+    file = in_two_dimensions(tmp_path)
+    done = tiltyard("gate", "v2", "v1", "--in", file, "--junit", "gate.xml")
+    assert done.returncode == 3
+    assert done.stdout.startswith("fail: v2 is worse than v1 in safety (−100 points, ")
+    cases = ElementTree.parse(tmp_path / "gate.xml").getroot().findall("testcase")
+    assert [(case.get("name"), case.find("failure") is not None) for case in cases] == [
+        ("gate", True),
+        ("dimension safety", True),
+        ("dimension style", False),
+    ]
+    assert tiltyard("gate", "v2", "v1", "--in", file, "--pool-dimensions").returncode == 0
+    assert tiltyard("gate", "v2", "v1", "--in", file, "--dimension", "style").returncode == 0
+    both = tiltyard("gate", "v2", "v1", "--in", file, "--dimension", "style", "--pool-dimensions")
+    assert "leave out --dimension" in both.stderr
+    assert "2 dimensions are pooled: safety, style" in tiltyard("rate", file).stdout
+    assert "2 dimensions are pooled" not in tiltyard("rate", file, "--by", "dimension").stdout
+
+
 def test_the_gate_writes_a_summary_junit_and_json(tiltyard: Run, tmp_path: Path) -> None:
     file = write(tmp_path / "battles.jsonl", 30, 70)
     paths = {name: tmp_path / f"gate.{name}" for name in ("md", "xml", "json")}

@@ -235,3 +235,31 @@ def test_a_root_that_is_no_folder_is_one_line(tiltyard: Run, home: Path) -> None
     assert (
         done.stderr == f"tiltyard: --root {home / BIRDS} is not a folder. Name the folder with your battles and runs.\n"
     )
+
+
+def test_the_gate_of_agents_judges_each_dimension_and_each_metric(tmp_path: Path) -> None:
+    battles = [
+        {"model_a": "v2", "model_b": "v1", "source": "llm-judge", "question_id": f"q{i}", "dimension": dimension}
+        | {"winner": "model_a" if i < wins else "model_b"}
+        for dimension, wins in (("style", 123), ("safety", 54))
+        for i in range(150)
+    ]
+    scores = [
+        {"model": model, "id": f"q{i}", "metric": metric, "score": int(i < right)}
+        for metric, both in (("style", (180, 100)), ("safety", (80, 130)))
+        for model, right in zip(("v2", "v1"), both, strict=True)
+        for i in range(200)
+    ]
+    for name, rows in (("battles.jsonl", battles), ("scores.jsonl", scores)):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    root, gate = FileRoot.at(tmp_path), TOOLS["gate"]
+    asked = {"new": "v2", "old": "v1", "battles": ["battles.jsonl"]}
+    answer = gate.answer(root, asked)
+    assert (answer.values["verdict"], answer.values["by_dimension"]) == ("worse", True)
+    assert "worse than v1 in safety" in answer.text
+    assert gate.answer(root, {**asked, "pool_dimensions": True}).values["verdict"] == "better"
+    assert gate.answer(root, {**asked, "dimension": "style", "picked_from": 9}).values["comparison"]["picked_from"] == 9
+    by_score = gate.answer(root, {"new": "v2", "old": "v1", "battles": ["scores.jsonl"], "margin": 0.02})
+    assert by_score.values["metrics"]["safety"]["verdict"] == by_score.values["verdict"] == "worse"
+    one = gate.answer(root, {"new": "v2", "old": "v1", "battles": ["scores.jsonl"], "margin": 0.02, "score": ["style"]})
+    assert one.values["verdict"] == "better"

@@ -33,9 +33,15 @@ def test_two_files_are_answered_in_one_sentence(tiltyard: Run) -> None:
 def test_several_metrics_are_several_answers(tiltyard: Run) -> None:
     done = tiltyard("compare", "v2.csv", "v1.csv", "--score", "correct", "--score", "f1", "--format", "json")
     assert [one["metric"] for one in json.loads(done.stdout)["metrics"]] == ["correct", "f1"]
-    done = tiltyard("gate", "v2.csv", "v1.csv", "--score", "correct", "--score", "f1")
-    assert done.returncode == 1
-    assert "name one with --score" in done.stderr
+    asked = tiltyard("gate", "v2.csv", "v1.csv", "--score", "correct", "--score", "f1")
+    assert asked.returncode == 1
+    assert "f1: by how much may the new one be worse?" in asked.stderr
+    assert "One metric alone: --score f1." in asked.stderr
+    gate = ("gate", "--score", "correct", "--score", "f1", "--margin", "0.001", "--format", "json")
+    there, back = (json.loads(tiltyard(*gate, *files).stdout) for files in (("v2.csv", "v1.csv"), ("v1.csv", "v2.csv")))
+    assert there["metrics"]["correct"]["verdict"] == "better"
+    assert (back["verdict"], back["metrics"]["correct"]["verdict"]) == ("worse", "worse")
+    assert tiltyard("gate", "v2.csv", "v1.csv", "--score", "correct", "--pool-dimensions").returncode == 1
 
 
 def test_the_gate_exits_with_0_and_3_and_writes_junit(tiltyard: Run, tmp_path: Path) -> None:

@@ -152,9 +152,9 @@ def test_a_part_that_is_worse_unless_the_missing_are_won_lets_nothing_pass(tmp_p
     worse = [(f"p{i}", "v2", "v1", ("v1", "v1", "v2", None)[i % 4]) for i in range(100)]
     run = run_folder(tmp_path / "run", clear, dimension="clear")
     found = ty.difference(run_folder(run, worse, dimension="dim"), "v2", "v1")
-    assert found.gate().verdict == "better"
-    result = found.gate(by="dimension", alpha=0.1)
-    assert result.verdict == "unknown"
+    assert found.gate(pool_dimensions=True).verdict == "better"
+    result = found.gate(alpha=0.1)
+    assert result.verdict == found.gate(by="dimension", alpha=0.1).verdict == "unknown"
     assert "v2 may be worse than v1 in dim, where matchups have no verdict; ask them" in result.sentence
     assert "25 of 400 matchups have no verdict" in result.sentence
     assert found.gate(by="dimension", alpha=0.1, missing="ignore").verdict == "worse"

@@ -82,6 +82,59 @@ def test_unknown_fails_unless_it_is_allowed(action, tmp_path, program):
     assert run_gate(action, tmp_path, program, {**inputs, "allow-unknown": "true"})[0] == 0
 
 
+def test_a_margin_that_nobody_gave_is_the_gates_own(action, tmp_path, program):
+    """Of scores from 0 to 10 a margin of 30 would let everything pass: 3.5 against 9.5 is no pass, but a question."""
+    rows = [f"{model},q{i},{score + i % 2}" for model, score in (("v2", 3), ("v1", 9)) for i in range(60)]
+    file = tmp_path / "scores.csv"
+    file.write_text("\n".join(["model,id,score", *rows]) + "\n", encoding="utf-8")
+    inputs = {"new": "v2", "old": "v1", "battles": str(file)}
+    assert run_gate(action, tmp_path, program, inputs)[:2] == (1, {})
+    assert run_gate(action, tmp_path, program, {**inputs, "margin": "  "})[:2] == (1, {})
+    assert run_gate(action, tmp_path, program, {**inputs, "margin": "1"})[0] == 3
+
+
+def test_an_input_without_a_value_gives_the_gate_nothing(action, tmp_path):
+    """What the step runs where only the two models are given; every other input keeps its default."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "tiltyard").write_text('#!/bin/sh\nprintf "%s\\n" "$@" >"$RUNNER_TEMP/given"\n', encoding="utf-8")
+    (folder / "tiltyard").chmod(0o755)
+    empty = {name: "" for name in action["inputs"] if name not in ("new", "old")}
+    for inputs in ({}, empty):
+        run_gate(action, tmp_path, folder, {"new": "v2", "old": "v1", **inputs})
+        given = (tmp_path / "given").read_text(encoding="utf-8").split()
+        assert given[::2] == [
+            "gate",
+            *[str(tmp_path / f"tiltyard-gate/gate.{end}") for end in ("md", "xml", "json")],
+            "v2",
+        ]
+        assert given[1::2] == ["--markdown", "--junit", "--json", "--", "v1"]
+
+
+@pytest.mark.parametrize("name", ["anytime", "allow-unknown", "pool-dimensions"])
+def test_a_switch_is_true_or_false(action, tmp_path, program, name):
+    file = battles(tmp_path / "battles.jsonl", 30, 70)
+    assert run_gate(action, tmp_path, program, {"new": "v2", "old": "v1", "battles": file, name: "True"})[:2] == (2, {})
+
+
+def test_a_dimension_that_is_worse_fails_the_step(action, tmp_path, program):
+    file = tmp_path / "battles.jsonl"
+    style, safety = (Path(battles(tmp_path / name, *won)) for name, won in (("a", (123, 27)), ("b", (54, 96))))
+    rows = [
+        {**json.loads(line), "dimension": part.name}
+        for part in (style, safety)
+        for line in part.read_text().splitlines()
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    inputs = {"new": "v2", "old": "v1", "battles": str(file)}
+    code, outputs, _ = run_gate(action, tmp_path, program, inputs)
+    assert (code, outputs["verdict"]) == (3, "worse")
+    assert "worse than v1 in b (" in outputs["sentence"]
+    assert "in 2 dimensions" in outputs["sentence"]
+    assert run_gate(action, tmp_path, program, {**inputs, "pool-dimensions": "true"})[0] == 0
+    assert run_gate(action, tmp_path, program, {**inputs, "dimension": "a"})[0] == 0
+
+
 def test_a_hostile_name_is_a_name_and_not_shell_code(action, tmp_path, program):
     name = '--help $(touch owned) `touch owned` "; touch owned; \nverdict=better'
     file = battles(tmp_path / "battles.jsonl", 30, 70, new=name)

@@ -21,7 +21,7 @@ from tiltyard.boards.building import WinRate
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.misfit import MOST_TIMES
 from tiltyard.boards.preparation import SIDE_FLAGS, asked_clusters, known_clusters
-from tiltyard.boards.selection import Selection
+from tiltyard.boards.selection import DIMENSION, Selection, dimensions_of, pooled_remark
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.errors import OptionError
 from tiltyard.options import InputOptions
@@ -83,7 +83,7 @@ def is_remote(battles: BattleData, reading: InputOptions) -> bool:
 def columns_for(estimator: Estimator, seen: Peek, also: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The cluster columns, and all columns to read; a column that is wanted but not there is an error."""
     columns = [name for name in estimator.selection.columns() if name != "inconsistent" or name in seen.columns]
-    columns += [name for name in ("judge_model", *SIDE_FLAGS) if name in seen.columns]
+    columns += [name for name in ("judge_model", DIMENSION, *SIDE_FLAGS) if name in seen.columns]
     clusters: tuple[str, ...] = ()
     if isinstance(estimator, BradleyTerry | PermutationElo) and estimator.ci != "none":
         asked = asked_clusters(estimator.cluster)
@@ -108,6 +108,15 @@ def lacking(battles: BattleData, selection: Selection) -> MissingVerdicts:
         return MissingVerdicts()
     result = missing_verdicts(battles)
     return result if selection.dimension is None else result.only(dimensions={selection.dimension})
+
+
+def with_dimensions(board: Leaderboard, table: BattleTable, selection: Selection) -> Leaderboard:
+    """The board with the dimensions whose battles it takes together, where there are several."""
+    names = dimensions_of(table, selection)
+    if not names:
+        return board
+    settings = {**board.settings, "dimensions": list(names)}
+    return replace(board, settings=settings, remarks=(*pooled_remark(names), *board.remarks))
 
 
 def with_missing_verdicts(board: Leaderboard, missing: MissingVerdicts, of: str = "") -> Leaderboard:

@@ -26,7 +26,7 @@ from tiltyard.boards.certainty import (
     share_remarks,
     zero_weights,
 )
-from tiltyard.boards.inputs import AS_IT_IS, Estimator, files_sha256, is_remote, origin, read_for
+from tiltyard.boards.inputs import AS_IT_IS, Estimator, files_sha256, is_remote, origin, read_for, with_dimensions
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry, whole
 from tiltyard.boards.preparation import asked_clusters, choose_clusters
 from tiltyard.boards.selection import WEIGHT_ZERO, Selection, cluster_codes, select
@@ -97,6 +97,7 @@ def rate_with_people(
     judged = read_for(_by_judge(estimator), data, reading, also=[name for name in MATCHED_BY if name in seen])
     board = _corrected_board(judged, _read_labels(people, judged, battles, reading), estimator)
     came_from = {**origin(battles, reading), "people_sha256": files_sha256(people)}
+    board = with_dimensions(board, judged, estimator.selection)
     return replace(board, settings={**board.settings, **came_from})
 
 

@@ -21,10 +21,11 @@ from tiltyard.boards.inputs import (
     lacking,
     origin_beside,
     read_for,
+    with_dimensions,
     with_missing_verdicts,
 )
 from tiltyard.boards.leaderboard import Leaderboard
-from tiltyard.boards.selection import Selection
+from tiltyard.boards.selection import DIMENSION, Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError, TooLarge
 from tiltyard.options import BattleOptions, InputOptions, RateOptions, check_choice, options_of, takes
@@ -95,6 +96,7 @@ def rate_with(
         if before is not None:
             before(table)
     board = _fit(estimator, table, clusters)
+    board = with_dimensions(board, table, estimator.selection)
     return replace(board, settings={**board.settings, **came_from()})
 
 
@@ -155,9 +157,11 @@ def rate_by(
             failed(RatingError(f"{column} {value}: ", *error.args))
     settings = came_from()
     boards = {value: replace(board, settings={**board.settings, **settings}) for value, board in boards.items()}
+    if column != DIMENSION:
+        boards = {value: with_dimensions(board, table, estimator.selection) for value, board in boards.items()}
     if not remote:
         missing = lacking(battles, estimator.selection)
-        by_board = column == "dimension" and {one.dimension for one in missing.matchups} <= boards.keys()
+        by_board = column == DIMENSION and {one.dimension for one in missing.matchups} <= boards.keys()
         for value, board in boards.items():
             part_of = missing.only(dimensions={value}) if by_board else missing
             boards[value] = with_missing_verdicts(board, part_of, "" if by_board else "of the whole run, ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,9 @@ from tiltyard.ratings.comparisons import OWN_CLUSTER, sum_by
 from tiltyard.types import Floats, Int32s
 
 WEIGHT_ZERO = "row of weight 0"
+DIMENSION = "dimension"
+NO_DIMENSION = "an unnamed dimension"
+"""What battles are called that name no dimension, though others do."""
 
 
 @explains()
@@ -124,6 +128,28 @@ def known_models(table: BattleTable) -> str:
     """A hint that lists the models there are."""
     shown = ", ".join(table.models[:8])
     return f"The models are {shown}{', …' if len(table.models) > 8 else ''}."
+
+
+def dimensions_of(table: BattleTable, selection: Selection, more: Collection[str] = ()) -> tuple[str, ...]:
+    """The dimensions that are taken together, where there are several; `NO_DIMENSION` is one beside others.
+
+    `more` are dimensions of which there may be no battle; an empty text is no dimension.
+    """
+    if selection.dimension is not None:
+        return ()
+    names = set(more)
+    if DIMENSION in table.columns:
+        texts, counts = table.text_column(DIMENSION), table.weight > 0.0
+        if selection.source is not None:
+            counts = counts & (table.source == Source.from_label(selection.source))
+        names |= {"" if code == MISSING else texts.labels[code] for code in np.unique(texts.codes[counts])}
+    named = sorted(names - {""})
+    return () if len(names) < 2 else (*named, NO_DIMENSION) if "" in names else tuple(named)
+
+
+def pooled_remark(names: Collection[str]) -> list[str]:
+    """A sentence where battles of several dimensions are taken together."""
+    return [f"{len(names)} dimensions are pooled: {', '.join(names)}"] if names else []
 
 
 def cluster_codes(table: BattleTable, column: str) -> Int32s:

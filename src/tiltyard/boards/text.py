@@ -215,6 +215,9 @@ def _strips(board: Leaderboard) -> list[str]:
     return strips
 
 
+NOT_FOR_PICKED = "the interval of the best is not for a model picked because it is the best"
+
+
 def footnotes(board: Leaderboard) -> list[str]:
     """What a reader has to know to understand the table."""
     notes = []
@@ -228,6 +231,8 @@ def footnotes(board: Leaderboard) -> list[str]:
         else:
             assumed = "assumes that results did not decide who met whom"
             notes.append(f"rank: {sure}range of places, adjusted for all comparisons; {assumed}")
+    if sum(entry.ci_low is not None and entry.ci_high is not None for entry in board) > 2:
+        notes.append(NOT_FOR_PICKED)
     if any("battles_to_swap_with_next" in entry.extra for entry in board):
         notes.append("to swap: removing as few as this many battles puts the next model level or ahead")
     notes += [f"{mark.strip()} {note}" for note, mark in _marks(board).items()]

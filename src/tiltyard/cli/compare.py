@@ -120,6 +120,10 @@ def gate_command(
         str | None,
         typer.Option(metavar="COLUMN", help="Judge each value of this column too: one that is worse fails."),
     ] = None,
+    pool_dimensions: Annotated[
+        bool,
+        typer.Option("--pool-dimensions", help="One verdict on all dimensions together, in place of one on each."),
+    ] = False,
     *,
     given: dict[str, Any],
     allow_unknown: Annotated[
@@ -143,30 +147,31 @@ def gate_command(
 ) -> None:
     """May NEW replace OLD: better, not worse than the margin, worse, or cannot tell.
 
+    Where battles have several dimensions, or answers several scores, each is judged, and one that is worse fails.
     Exit code 0: better, or not worse. 3: worse, or cannot tell. `tiltyard gate v2 v1 --in battles.jsonl`, two files of
     scores: `tiltyard gate v2.csv v1.csv --margin 2pp`, or two run folders: `tiltyard gate runs/today runs/last-week`.
     """
-    from tiltyard.decisions import GateResult
     from tiltyard.decisions import gate as words
 
     check_trackers(to)
     where = (*(places or ()), *(more or ()))
     missing = given.pop("missing", "worst")
+    if pool_dimensions and "dimension" in given:
+        raise OptionError("--pool-dimensions is about several: leave it out, or leave out --dimension.")
     if 0.0 < alpha < 0.5:
         given["level"] = 1.0 - alpha
     if by is not None and where:
         given["by"] = [by]
     scored = score_answers(new, old, where, {**given, **({} if by is None else {"by": [by]})})
-    if scored is not None and len(scored) > 1:
-        metrics = [one.scores.metric for one in scored if one.scores is not None]
-        raise OptionError(f"a gate is about one metric, and there are {', '.join(metrics)}: name one with --score.")
-    answer = scored[0] if scored is not None else _about(_answer(new, old, where, given), model)
-    result = answer.gate(margin=margin, alpha=alpha, by=by, missing=missing)
-    render = {"table": words.as_table, "md": words.as_markdown, "json": GateResult.to_json}
-    for path, text in ((markdown, words.as_markdown), (junit, words.as_junit), (json, GateResult.to_json)):
+    answers = scored if scored is not None else [_about(_answer(new, old, where, given), model)]
+    result = words.judge_metrics(
+        answers, margin=margin, alpha=alpha, by=by, missing=missing, pool_dimensions=pool_dimensions
+    )
+    for path, render in ((markdown, words.as_markdown), (junit, words.as_junit), (json, words.as_json)):
         if path is not None:
-            deliver(text(result), path)
-    deliver(render[format](result), None, exact=format == "md")
+            deliver(render(result), path)
+    shown = {"table": words.as_table, "md": words.as_markdown, "json": words.as_json}[format]
+    deliver(shown(result), None, exact=format == "md")
     send(to, lambda: figures_of_gate(result))
     if not result.passed and not (result.verdict == "unknown" and allow_unknown):
         raise typer.Exit(THE_ANSWER_IS_NO)
@@ -211,10 +216,9 @@ def two_runs(new: str, old: str, given: dict[str, Any], names: tuple[str, str] |
         for path in (Path(new), Path(old))
     ):
         return compare_runs(new, old, **given)
-    if given.keys() - {"level"}:
+    if given.keys() - {"level", "picked_from"}:
         raise OptionError("two ratings files have no battles: leave out what is about reading or choosing them.")
-    level = given.get("level", 0.95)
-    return compare_ratings(EloReport.read(new), EloReport.read(old), names=names or (new, old), level=level)
+    return compare_ratings(EloReport.read(new), EloReport.read(old), names=names or (new, old), **given)
 
 
 def choose_shape(asked: Shape | None, out: Path | None) -> Shape:

@@ -133,6 +133,9 @@ class GateArguments(TwoArguments, kw_only=True):
     ] = 30.0
     alpha: Annotated[float, Meta(gt=0, lt=0.5, description="Error rate.")] = 0.05
     by: Annotated[str | None, Meta(description="Judge each value of this column too: one that is worse fails.")] = None
+    pool_dimensions: Annotated[
+        bool, Meta(description="One verdict on all dimensions together; otherwise each is judged, and must pass.")
+    ] = False
 
 
 class PlanArguments(msgspec.Struct, kw_only=True):
@@ -203,15 +206,23 @@ def compare_tool(root: FileRoot, asked: CompareArguments, given: dict[str, Any])
 
 def gate_tool(root: FileRoot, asked: GateArguments, given: dict[str, Any]) -> ToolAnswer:
     """The verdict of a gate."""
+    from tiltyard.cli.scores import score_answers
     from tiltyard.decisions import RunComparison
-    from tiltyard.decisions.gate import as_table
+    from tiltyard.decisions.gate import as_table, judge_metrics
 
-    by = {"by": [asked.by]} if asked.by is not None and asked.battles else {}
-    answer = _difference(root, asked, {"level": 1.0 - asked.alpha, **by, **given})
-    subject = answer.subject if isinstance(answer, RunComparison) else answer
-    result = subject.gate(margin=asked.margin, alpha=asked.alpha, by=asked.by)
-    values = result.to_dict()
-    return ToolAnswer(as_table(result), {**values, "comparison": _fewer_prompts(values["comparison"], SHOWN_PROMPTS)})
+    options = {"level": 1.0 - asked.alpha, **given}
+    if asked.by is not None and asked.battles:
+        options["by"] = [asked.by]
+    scored = None
+    if asked.battles is not None:
+        scored = score_answers(asked.new, asked.old, tuple(root.files(asked.battles)), options)
+    if scored is None:
+        answer = _difference(root, asked, options)
+        scored = [answer.subject if isinstance(answer, RunComparison) else answer]
+    result = judge_metrics(
+        scored, margin=asked.margin, alpha=asked.alpha, by=asked.by, pool_dimensions=asked.pool_dimensions
+    )
+    return ToolAnswer(as_table(result), _fewer_prompts(result.to_dict(), SHOWN_PROMPTS))
 
 
 def plan_tool(root: FileRoot, asked: PlanArguments, given: dict[str, Any]) -> ToolAnswer:
@@ -340,6 +351,10 @@ def _difference(root: FileRoot, asked: TwoArguments, given: dict[str, Any]) -> D
 def _fewer_prompts(values: dict[str, Any], n: int) -> dict[str, Any]:
     """A comparison with only the prompts that changed most, in both directions: an agent pays for every word."""
     short = dict(values)
+    if isinstance(short.get("comparison"), dict):
+        short["comparison"] = _fewer_prompts(short["comparison"], n)
+    if isinstance(short.get("metrics"), dict):
+        short["metrics"] = {name: _fewer_prompts(one, n) for name, one in short["metrics"].items()}
     if isinstance(short.get("changes"), list):
         short["changes"] = [_fewer_prompts(change, n) for change in short["changes"]]
     if isinstance(short.get("prompts"), list):
@@ -417,7 +432,7 @@ TOOLS = {
             "prompts. Two models: give `battles`. Two run folders or ratings files: give their paths as new and old.",
             CompareArguments,
             compare_tool,
-            _offered(DifferenceOptions, RunsOptions, names=("level", "anyway")),
+            _offered(DifferenceOptions, RunsOptions, names=("level", "anyway", "picked_from")),
         ),
         ToolSpec(
             "gate",
@@ -426,7 +441,7 @@ TOOLS = {
             "(more prompts are needed). Report `unknown` as such, never as a pass.",
             GateArguments,
             gate_tool,
-            _offered(RunsOptions, names=("anyway",)),
+            _offered(RunsOptions, names=("anyway", "picked_from", "score")),
         ),
         ToolSpec(
             "plan",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tiltyard.boards import Leaderboard
     from tiltyard.boards.leaderboard import EloReport
     from tiltyard.decisions import Difference, GateResult, RunComparison
+    from tiltyard.decisions.gate import MetricsGate
     from tiltyard.decisions.scores import ScoreBoard
 
 ToOption = Annotated[
@@ -76,10 +77,18 @@ def figures_of_runs(answer: RunComparison) -> Figures:
     return Figures(f"{answer.new} against {answer.old}", numbers, labels)
 
 
-def figures_of_gate(result: GateResult) -> Figures:
-    """Those of `gate`: the difference, and whether it passed."""
-    one = figures_of_differences([result.difference])
-    gate = _known({"passed": float(result.passed), "margin": result.margin, "bound": result.bound})
+def figures_of_gate(result: GateResult | MetricsGate) -> Figures:
+    """Those of `gate`: each difference, and whether it passed."""
+    from tiltyard.decisions.gate import MetricsGate
+
+    metrics = result.metrics if isinstance(result, MetricsGate) else {"": result}
+    one = figures_of_differences([each.difference for each in metrics.values()])
+    gate = _known({"passed": float(result.passed)})
+    for metric, each in metrics.items():
+        within = f"{metric}/" if metric else ""
+        gate |= _known({"margin": each.margin, "bound": each.bound}, within)
+        for part in each.dimensions:
+            gate |= _known({"difference": part.difference, "low": part.low, "high": part.high}, f"{part.value}/")
     return Figures(one.title, {**one.numbers, **gate}, {**one.labels, "verdict": result.verdict})
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -23,13 +23,13 @@ from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.missing_verdicts import MissingMatchup, MissingVerdicts
 from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
 from tiltyard.boards.estimator import check_number
-from tiltyard.boards.selection import Selection
+from tiltyard.boards.selection import DIMENSION, NO_DIMENSION, Selection
 from tiltyard.boards.text import percent
 from tiltyard.decisions.contrast import AnyContrast
 from tiltyard.decisions.prompts import PROMPT
 from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.decisions.words import as_markdown as difference_markdown
-from tiltyard.decisions.words import footnotes, plain, sample, share, size_of
+from tiltyard.decisions.words import footnotes, if_picked, plain, sample, share, size_of
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.options import MissingRule, check_choice
 from tiltyard.pages.tables import markdown_text
@@ -38,7 +38,6 @@ from tiltyard.ratings import POINTS_PER_LOGIT
 if TYPE_CHECKING:
     from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
     from tiltyard.decisions.score_facts import MissingScores
-DIMENSION = "dimension"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,15 +207,18 @@ def values_by_prompt(table: BattleTable, column: str) -> dict[str, str]:
 
 def part_of(table: BattleTable, column: str, value: str) -> BattleTable:
     """The battles of one value of a column; none where no battle has it."""
+    if column not in table.columns:
+        return table.take(np.full(len(table), value == NO_DIMENSION)).compact()
     codes = table.text_column(column)
-    place = codes.labels.index(value) if value in codes.labels else None
+    unnamed = MISSING if (column, value) == (DIMENSION, NO_DIMENSION) else None
+    place = codes.labels.index(value) if value in codes.labels else unnamed
     return table.take(codes.codes == place if place is not None else np.zeros(len(table), dtype=bool)).compact()
 
 
 def in_part(missing: MissingVerdicts, table: BattleTable, column: str, value: str) -> MissingVerdicts:
     """Those that may belong to one value of a column: where a matchup's own value is not known, it may."""
     if column == DIMENSION:
-        return missing.only(dimensions={value})
+        return missing.only(dimensions={"" if value == NO_DIMENSION else value})
     known = values_by_prompt(table, column)
 
     def may_be(one: MissingMatchup) -> bool:
@@ -301,16 +303,20 @@ PASSES: tuple[Decision, ...] = ("better", "not_worse")
 
 @dataclass(frozen=True, slots=True)
 class PartVerdict:
-    """The verdict on one category.
+    """The verdict on one dimension or category.
 
     Parameters:
         column: The column.
         value: Its value.
-        verdict: What its battles say, with the error rate shared among all parts and the whole.
+        verdict: What its battles say, with the error rate shared among all verdicts.
         difference: The difference there; None where the battles do not allow one.
-        reason: Why there is none.
+        reason: Why there is none, or why nothing can be decided.
         missing: Matchups without a verdict that may belong to it.
         doubtful: Whether it may be worse: it is, unless they count for the new model, or if they count against it.
+        low: Lower end of its interval at the shared level; None where nothing bounds it, or where there is none.
+        high: Upper end.
+        bound: The one-sided lower bound that is compared with the margin.
+        if_ignored: What the verdict would be if matchups without a verdict were left out.
     """
 
     column: str
@@ -320,6 +326,10 @@ class PartVerdict:
     reason: str | None = None
     missing: int = 0
     doubtful: bool = False
+    low: float | None = None
+    high: float | None = None
+    bound: float | None = None
+    if_ignored: Decision = "unknown"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -336,11 +346,15 @@ class GateResult:
         low: Lower end of that interval; None where nothing bounds it, or where there is none.
         high: Upper end of that interval.
         bound: The one-sided lower bound that is compared with the margin; None: there is none.
-        parts: Verdicts on the values of a column, where they were asked for.
+        parts: Verdicts on each dimension where there are several, and on the values of a column that was asked for.
         needed: How many times as much data lets equal models pass with chance 0.8; None where that is unknown.
         missing: Whether its claim holds with every matchup without a verdict counted against it (`worst`), or they
             are left out (`ignore`).
         if_ignored: What the verdict on the whole would be if they were left out.
+        by_dimension: Whether each dimension has a verdict in place of the whole, so that `low`, `high` and `bound` are
+            None.
+        if_picked: What a pass would be if the new one had been picked as the best of those that are here; None where
+            it is not the best of several.
     """
 
     verdict: Decision
@@ -356,6 +370,13 @@ class GateResult:
     needed: float | None
     missing: MissingRule = "worst"
     if_ignored: Decision = "unknown"
+    by_dimension: bool = False
+    if_picked: Decision | None = None
+
+    @property
+    def dimensions(self) -> tuple[PartVerdict, ...]:
+        """The verdicts that stand in place of one on the whole: those on each dimension."""
+        return tuple(part for part in self.parts if part.column == DIMENSION) if self.by_dimension else ()
 
     @property
     def passed(self) -> bool:
@@ -376,6 +397,8 @@ class GateResult:
         return {
             "verdict": self.verdict,
             "passed": self.passed,
+            "verdict_if_picked": self.if_picked,
+            "by_dimension": self.by_dimension,
             "sentence": self.sentence,
             "margin": self.margin,
             "unit": self.difference.unit.name,
@@ -408,11 +431,13 @@ def judge_difference(
     alpha: float = ALPHA,
     by: str | None = None,
     missing: MissingRule = "worst",
+    pool_dimensions: bool = False,
 ) -> GateResult:
     """The verdict on a difference.
 
-    With `by` the error rate is shared: every value of the column, and the whole, is judged at α/(number of values + 1),
-    and one value that is worse makes the verdict worse.
+    Where it is about several dimensions, each has its own verdict, in place of one on all together. With `by` every
+    value of the column has one too. The error rate is shared: each is judged at α/(number of verdicts), and any that is
+    worse makes the verdict worse. Of dimensions, all must pass: any that is unknown makes the verdict unknown.
 
     Parameters:
         result: The difference.
@@ -420,28 +445,134 @@ def judge_difference(
         alpha: The error rate: how often equal models may be called better or worse.
         by: A column whose values are judged too; None: only the whole.
         missing: Whether matchups without a verdict count against each claim (`worst`), or not at all (`ignore`).
+        pool_dimensions: One verdict on all dimensions together, in place of one on each.
     """
     check_choice("missing", missing, get_args(MissingRule))
-    margin = _margin(result, margin)
+    amount = _margin(result, margin)
     if not SMALLEST_ALPHA <= alpha < 0.5:
         raise OptionError(f"alpha is {alpha:g}: expected an error rate from {SMALLEST_ALPHA:g} to 0.5, such as 0.05.")
-    parts = [part for part in result.parts if part.column == by]
-    if by is not None and not parts:
+    if by is not None and all(part.column != by for part in result.parts):
         what = "battles" if result.scores is None else "scores"
         raise OptionError(f"the {what} have no column {by!r} with two values or more to judge apart.")
-    each = alpha / (len(parts) + 1)
-    worst = result.missing.worst() if result.missing is not None and missing == "worst" else None
-    verdict, bound = decide(result.contrast, margin, each, anytime=result.anytime, worst=worst)
-    if_ignored = verdict if worst is None else decide(result.contrast, margin, each, anytime=result.anytime)[0]
+    if pool_dimensions and result.scores is not None:
+        raise OptionError("metrics of scores are never pooled: leave out ", OptionValue("pool_dimensions", True), ".")
+    own = {by} if pool_dimensions else {by, DIMENSION}
+    parts = [part for part in result.parts if part.column in own]
+    by_dimension = not pool_dimensions and (bool(result.dimensions) or any(part.column == DIMENSION for part in parts))
+
+    def judged(shared: float) -> GateResult:
+        return replace(_judge(result, parts, amount, shared, missing, by_dimension=by_dimension), alpha=alpha)
+
+    found = judged(alpha / result.picked_from)
+    if not found.passed or result.best_of is None:
+        return found
+    return replace(found, if_picked=judged(alpha / result.best_of).verdict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MetricsGate:
+    """The verdicts of a gate on several metrics, which share an error rate, and what they make together.
+
+    Parameters:
+        metrics: The verdict on each metric. All must pass: one that is worse, or else unknown, decides.
+        alpha: The error rate of all of them together.
+    """
+
+    metrics: Mapping[str, GateResult]
+    alpha: float
+
+    @property
+    def verdict(self) -> Decision:
+        """`worse` if any is, else `unknown` if any is, else `better` if all are, else `not_worse`."""
+        return all_together([one.verdict for one in self.metrics.values()])
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate is passed by every metric."""
+        return self.verdict in PASSES
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence, with the metrics that decide it."""
+        return metrics_sentence(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdicts as plain values."""
+        return {
+            "verdict": self.verdict,
+            "passed": self.passed,
+            "sentence": self.sentence,
+            "alpha": self.alpha,
+            "metrics": {name: one.to_dict() for name, one in self.metrics.items()},
+        }
+
+    def to_json(self) -> str:
+        """The verdicts as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def __repr__(self) -> str:
+        return f"<MetricsGate: {self.sentence}>"
+
+
+def judge_metrics(
+    answers: Sequence[Difference], *, margin: float | str | None = None, alpha: float = ALPHA, **more: Any
+) -> GateResult | MetricsGate:
+    """The verdict on one difference, or those on several metrics, each judged at α/(number of metrics).
+
+    Parameters:
+        answers: A difference by each metric.
+        margin: By how much the new one may be worse, in a unit that all of them have; None: the default of each.
+        alpha: The error rate: how often equal models may be called better or worse by any of them.
+        more: As for `judge_difference`.
+    """
+    if len(answers) == 1:
+        return judge_difference(answers[0], margin=margin, alpha=alpha, **more)
+    judged = {}
+    for one in answers:
+        metric = one.scores.metric if one.scores is not None else ""
+        try:
+            judged[metric] = judge_difference(one, margin=margin, alpha=alpha / len(answers), **more)
+        except OptionError as error:
+            raise OptionError(
+                f"{metric}: ", *error.args, " One metric alone: ", OptionValue("score", metric), "."
+            ) from None
+    return MetricsGate(judged, alpha)
+
+
+def _judge(
+    result: Difference,
+    parts: Sequence[PartDifference],
+    margin: float,
+    alpha: float,
+    missing: MissingRule,
+    *,
+    by_dimension: bool,
+) -> GateResult:
+    """The verdict with an error rate that parts, and the whole where it has a verdict, share."""
+    each = alpha / max(len(parts) + (not by_dimension), 1)
+    judged = [_judge_part(part, result, margin, each, missing) for part in parts]
+    verdict: Decision
+    if_ignored: Decision
+    low = high = bound = None
+    if by_dimension:
+        about = [part for part in parts if part.column == DIMENSION]
+        own = [part for part in judged if part.column == DIMENSION]
+        verdict, if_ignored = all_together([one.verdict for one in own]), all_together([one.if_ignored for one in own])
+        contrasts, power = [one.contrast for one in about] or [None], POWER ** (1.0 / max(len(about), 1))
+    else:
+        worst = result.missing.worst() if result.missing is not None and missing == "worst" else None
+        verdict, bound = decide(result.contrast, margin, each, anytime=result.anytime, worst=worst)
+        if_ignored = verdict if worst is None else decide(result.contrast, margin, each, anytime=result.anytime)[0]
+        low, high = result.contrast.ends(1.0 - each, anytime=result.anytime)
+        contrasts, power = [result.contrast], POWER
     if result.obstacles:
         verdict = if_ignored = "unknown"
-    judged = [_judge_part(part, result, margin, each, missing) for part in parts]
     if any(part.verdict == "worse" for part in judged):
         verdict = "worse"
     elif verdict in PASSES and any(part.doubtful for part in judged):
         verdict = "unknown"
-    needed = None if result.obstacles else times_needed(result.contrast, margin, each)
-    low, high = result.contrast.ends(1.0 - each, anytime=result.anytime)
+    sizes = [None if one is None else times_needed(one, margin, each, power) for one in contrasts]
+    known = [size for size in sizes if size is not None]
     return GateResult(
         verdict=verdict,
         difference=result,
@@ -453,10 +584,21 @@ def judge_difference(
         high=high,
         bound=bound,
         parts=tuple(judged),
-        needed=needed,
+        needed=None if result.obstacles or len(known) < len(sizes) else max(known),
         missing=missing,
         if_ignored=if_ignored,
+        by_dimension=by_dimension,
     )
+
+
+def all_together(verdicts: Sequence[Decision]) -> Decision:
+    """One verdict of several that must all pass: any that is worse makes it worse, any unknown one unknown."""
+    if not verdicts:
+        return "unknown"
+    for verdict in ("worse", "unknown", "not_worse"):
+        if verdict in verdicts:
+            return verdict
+    return "better"
 
 
 def _margin(result: Difference, given: float | str | None) -> float:
@@ -482,16 +624,21 @@ def _judge_part(
     count = 0 if lost is None else len(lost)
     points = None if one is None else one.points
     worst = lost.worst() if lost is not None and missing == "worst" else None
-    if one is None or result.obstacles:
-        return PartVerdict(part.column, part.value, "unknown", points, part.reason, count, worst is not None)
-    verdict, _ = decide(one, margin, alpha, anytime=result.anytime, worst=worst)
+    reason = part.reason or "; ".join(part.obstacles) or None
+    if one is None or result.obstacles or part.obstacles:
+        return PartVerdict(part.column, part.value, "unknown", points, reason, count, worst is not None)
+    verdict, bound = decide(one, margin, alpha, anytime=result.anytime, worst=worst)
+    if_ignored = verdict if worst is None else decide(one, margin, alpha, anytime=result.anytime)[0]
+    low, high = one.ends(1.0 - alpha, anytime=result.anytime)
     doubtful = False
     if worst is not None and verdict != "worse":
         cases = (one, worst.against)
         doubtful = any(
             case is None or decide(case, margin, alpha, anytime=result.anytime)[0] == "worse" for case in cases
         )
-    return PartVerdict(part.column, part.value, verdict, points, part.reason, count, doubtful)
+    return PartVerdict(
+        part.column, part.value, verdict, points, None, count, doubtful, low, high, bound, if_ignored=if_ignored
+    )
 
 
 def decide(
@@ -513,13 +660,13 @@ def decide(
     return "unknown", bound
 
 
-def times_needed(one: AnyContrast, margin: float, alpha: float) -> float | None:
-    """How many times as much data lets equal models pass the margin with chance 0.8."""
+def times_needed(one: AnyContrast, margin: float, alpha: float, power: float = POWER) -> float | None:
+    """How many times as much data lets equal models pass the margin with chance 0.8, or another one."""
     from scipy.special import ndtri
 
     if not one.known or margin <= 0.0 or one.error == 0.0:
         return None
-    wanted = margin / (one.cut(1.0 - 2.0 * alpha) + float(ndtri(POWER)))
+    wanted = margin / (one.cut(1.0 - 2.0 * alpha) + float(ndtri(power)))
     return (one.error / wanted) ** 2
 
 
@@ -534,7 +681,9 @@ def gate_sentence(result: GateResult) -> str:
     margin, size = unit.named(unit.plain(result.margin)), size_of(found, result.low, result.high)
     new, old = found.new, found.old
     worse = [part.value for part in result.parts if part.verdict == "worse"]
-    if result.verdict == "better":
+    if result.by_dimension:
+        text = _of_dimensions(result, margin)
+    elif result.verdict == "better":
         text = f"pass: {new} is better than {old}: {size}"
     elif result.verdict == "not_worse":
         text = f"pass: {new} is not worse than {old} by more than {margin}: {size}"
@@ -551,7 +700,72 @@ def gate_sentence(result: GateResult) -> str:
         text = f"cannot tell: {_turned(result)}; without them {new} is at {size} against {old}"
     else:
         text = f"cannot tell whether {new} is worse than {old} by more than {margin}: {size}"
-    return f"{text}; {sample(found)}{_of_missing(result)}."
+    if result.if_picked not in (None, result.verdict):
+        text += if_picked(found, {"not_worse": "not worse", "unknown": "cannot tell"}[str(result.if_picked)])
+    return f"{text}; {sample(found, pooled=not result.by_dimension)}{_of_missing(result)}."
+
+
+def _of_dimensions(result: GateResult, margin: str) -> str:
+    """What the verdicts on each dimension say together."""
+    found, own = result.difference, result.dimensions
+    new, old = found.new, found.old
+    worse = [part for part in result.parts if part.verdict == "worse"]
+    unknown = [part for part in own if part.verdict == "unknown"]
+    unsure = [part.value for part in unknown if part.if_ignored != "unknown"] or [
+        part.value for part in result.parts if part.doubtful and part not in own
+    ]
+    if worse:
+        return f"fail: {new} is worse than {old} in {_listed(worse, found.unit)}"
+    if found.obstacles:
+        return f"cannot tell: {'; '.join(found.obstacles)}; here {new} is at {_listed(own, found.unit)} against {old}"
+    if not own:
+        what = f"{len(found.dimensions)} dimensions are pooled, and each must pass"
+        return f"cannot tell: {what}; compare the runs, or boards of one dimension each"
+    if unsure and found.missing is not None:
+        text = f"cannot tell: {new} may be worse than {old} in {', '.join(unsure)}, where {found.missing.what}; "
+        return f"{text}{found.missing.advice}, or pass --missing ignore"
+    if unknown:
+        where = _listed(unknown, found.unit)
+        return f"cannot tell whether {new} is worse than {old} by more than {margin} in {where}"
+    if result.verdict == "better":
+        return f"pass: {new} is better than {old} in each of {len(own)} dimensions: {_listed(own, found.unit)}"
+    text = f"pass: {new} is not worse than {old} by more than {margin} in any of {len(own)} dimensions: "
+    return text + _listed(own, found.unit)
+
+
+def metrics_sentence(result: MetricsGate) -> str:
+    """The verdict on several metrics in one sentence."""
+    every = result.metrics
+    first, verdict = next(iter(every.values())).difference, result.verdict
+    new, old = first.new, first.old
+    text = {
+        "better": f"pass: {new} is better than {old} by each of {len(every)} metrics",
+        "not_worse": f"pass: {new} is not worse than {old} by more than the margin by any of {len(every)} metrics",
+        "worse": f"fail: {new} is worse than {old}",
+        "unknown": f"cannot tell whether {new} is worse than {old} by more than the margin",
+    }[verdict]
+    deciding = [(name, one) for name, one in every.items() if verdict in PASSES or one.verdict == verdict]
+    sizes = [f"{name} {size_of(one.difference, one.low, one.high)}" for name, one in deciding[:SHOWN_PARTS]]
+    more = [f"and {len(deciding) - SHOWN_PARTS} more"] if len(deciding) > SHOWN_PARTS else []
+    text = f"{text}: {'; '.join([*sizes, *more])}"
+    picked = [one for one in every.values() if one.if_picked not in (None, one.verdict)]
+    return f"{text}{if_picked(picked[0].difference, 'cannot tell') if picked else ''}; {sample(first)}."
+
+
+SHOWN_PARTS = 4
+
+
+def _listed(parts: Sequence[PartVerdict], unit: Unit) -> str:
+    """Some parts with their differences, the lowest first: `safety (−100 points, −158 to −42)`."""
+
+    def about(one: PartVerdict) -> str:
+        if one.reason is not None or one.difference is None:
+            return (one.reason or "no difference").rstrip(".")
+        return f"{unit.named(unit.signed(one.difference))}, {unit.between(one.low, one.high)}"
+
+    order = sorted(parts, key=lambda one: -math.inf if one.difference is None else one.difference)
+    more = [f"and {len(order) - SHOWN_PARTS} more"] if len(order) > SHOWN_PARTS else []
+    return ", ".join([*(f"{one.value} ({about(one)})" for one in order[:SHOWN_PARTS]), *more])
 
 
 def _turned(result: GateResult) -> str:
@@ -584,32 +798,48 @@ def _of_missing(result: GateResult) -> str:
         return ""
     if result.missing == "ignore":
         return f"; {missing.sentence}, ignored"
-    if result.verdict == "unknown" or result.difference.obstacles:
+    if result.verdict == "unknown" or result.difference.obstacles or result.by_dimension:
         return f"; {missing.sentence}"
     way, case = _counted_against(missing, result, for_new=result.verdict == "worse")
     return f"; {missing.sentence}" + ("" if case is None else f": {case} with all of them counted {way} it")
 
 
-def as_table(result: GateResult) -> str:
+def as_table(result: GateResult | MetricsGate) -> str:
     """The verdict for a terminal: the sentence, the difference, categories, and how much data the margin needs."""
+    if isinstance(result, MetricsGate):
+        return "\n\n".join([result.sentence, *(f"{name}\n{as_table(one)}" for name, one in result.metrics.items())])
     lines = [result.sentence, "", *_part_lines(result), *advice(result)]
     return "\n".join([*lines, *footnotes(result.difference, missing=False)])
 
 
-def as_markdown(result: GateResult) -> str:
+def as_json(result: GateResult | MetricsGate) -> str:
+    """The verdict as JSON."""
+    return result.to_json()
+
+
+def as_markdown(result: GateResult | MetricsGate) -> str:
     """The verdict for a pull request or a step summary: sentence, numbers, and the prompts that decide it."""
     mark = {"better": "✅", "not_worse": "✅", "worse": "❌", "unknown": "❔"}[result.verdict]
-    head = markdown_text(f"## {mark} {result.difference.new} against {result.difference.old}")
+    if isinstance(result, MetricsGate):
+        first = f"## {mark} {len(result.metrics)} metrics\n\n**{markdown_text(result.sentence)}**\n"
+        return "\n".join([first, *(as_markdown(one) for one in result.metrics.values())])
+    by = "" if result.difference.scores is None else f" by {result.difference.scores.metric}"
+    head = markdown_text(f"## {mark} {result.difference.new} against {result.difference.old}{by}")
     parts = [f"- {markdown_text(line)}" for line in _part_lines(result) if line.strip()]
     notes = [f"- {line}" for line in advice(result)]
     return "\n".join([head, "", difference_markdown(result.difference, first=result.sentence), *parts, *notes]) + "\n"
 
 
-def as_junit(result: GateResult) -> str:
-    """The verdict as JUnit XML: one test case for the whole and one for each category."""
+def as_junit(result: GateResult | MetricsGate) -> str:
+    """The verdict as JUnit XML: one test case for the whole and one for each metric, dimension and category."""
     cases = [("gate", result.verdict, result.sentence)]
-    unit = result.difference.unit
-    cases += [(f"{one.column} {one.value}", one.verdict, one.reason or _part_line(one, unit)) for one in result.parts]
+    metrics = result.metrics if isinstance(result, MetricsGate) else {"": result}
+    for metric, each in metrics.items():
+        cases += [(f"metric {metric}", each.verdict, each.sentence)] if each is not result else []
+        for one in each.parts:
+            title = f"{metric} {one.column} {one.value}".strip()
+            cases.append((title, one.verdict, one.reason or _part_line(one, each.difference.unit)))
+    about = next(iter(metrics.values())).difference
     suite = ElementTree.Element(
         "testsuite",
         name="tiltyard gate",
@@ -617,7 +847,7 @@ def as_junit(result: GateResult) -> str:
         failures=str(sum(verdict == "worse" for _, verdict, _ in cases) + (result.verdict == "unknown")),
         skipped=str(sum(verdict == "unknown" for _, verdict, _ in cases[1:])),
     )
-    name = f"{result.difference.new} against {result.difference.old}"
+    name = f"{about.new} against {about.old}"
     for place, (title, verdict, text) in enumerate(cases):
         case = ElementTree.SubElement(suite, "testcase", classname=_printable(name), name=_printable(title))
         if verdict == "worse" or (verdict == "unknown" and place == 0):
@@ -643,10 +873,12 @@ def _part_lines(result: GateResult) -> list[str]:
 def _part_line(one: PartVerdict, unit: Unit) -> str:
     if one.difference is None:
         return one.reason or "cannot tell"
+    why = "" if one.reason is None else f": {one.reason}"
     what = ("matchup", "a verdict") if unit is POINTS else ("prompt", "a score of both")
     lost = f"; {one.missing:,} {what[0]}{'s' if one.missing != 1 else ''} without {what[1]}" if one.missing else ""
-    size = unit.named(unit.signed(one.difference))
-    return f"{one.verdict.replace('_', ' ').replace('unknown', 'cannot tell')}, {size}{lost}"
+    ends = f" ({unit.between(one.low, one.high)})" if one.column == DIMENSION and not why else ""
+    size = f"{unit.named(unit.signed(one.difference))}{ends}"
+    return f"{one.verdict.replace('_', ' ').replace('unknown', 'cannot tell')}, {size}{why}{lost}"
 
 
 def advice(result: GateResult) -> list[str]:
@@ -654,10 +886,10 @@ def advice(result: GateResult) -> list[str]:
     unit = result.difference.unit
     lines = []
     if abs(result.level - result.difference.level) >= 1e-9:
-        why = f", because α is shared among {len(result.parts) + 1} verdicts" if result.parts else ""
-        lines.append(
-            f"the gate looks at the {percent(result.level)} interval, {unit.between(result.low, result.high)}{why}"
-        )
+        verdicts = len(result.parts) + (not result.by_dimension)
+        why = f", because α is shared among {verdicts} verdicts" if result.parts else ""
+        ends = "" if result.by_dimension else f", {unit.between(result.low, result.high)}"
+        lines.append(f"the gate looks at the {percent(result.level)} interval{'s' if not ends else ''}{ends}{why}")
     if result.difference.scores is None:
         wins = share(1.0 - even_odds(result.margin))
         lines.append(

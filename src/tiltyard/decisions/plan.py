@@ -29,6 +29,7 @@ from tiltyard.boards.certainty import Solved, apart, apart_at_any_time
 from tiltyard.boards.estimator import check_number, check_whole
 from tiltyard.boards.inputs import lacking
 from tiltyard.boards.preparation import kind_of
+from tiltyard.boards.selection import dimensions_of, pooled_remark
 from tiltyard.decisions.contrast import Contrast, contrast, fit_sides
 from tiltyard.decisions.obstacles import obstacles
 from tiltyard.decisions.plan_words import board_sentence, board_table, plan_sentence, plan_table
@@ -350,7 +351,10 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PairPlan
         rows.insert(0, row(abs(result.points), present=True))
     unit = next(iter(have.clusters.values()), have.battles)
     lost = lacking(open_source(battles).battles, estimator.selection).only(entrants={new, old})
-    notes = [f"{lost.sentence}: they are not counted"] if lost else []
+    notes = [
+        *pooled_remark(dimensions_of(table, estimator.selection)),
+        *([f"{lost.sentence}: they are not counted"] if lost else []),
+    ]
     against = (*sides.obstacles, *obstacles(solved, (new, old), estimator))
     notes += [f"a gate would not decide on these: {clause}" for clause in against]
     remarks = (*notes, *dict.fromkeys(solved.fit_input.remarks), *sides.remarks, *_caveats(pilot, goal))
@@ -633,7 +637,10 @@ def plan_top(battles: BattleData, top: int, options: TopPlanOptions) -> BoardPla
     more = None if needed is None else needed.beyond(have)
     direct, batch = (None, None) if price is None else price.of(more)
     lost = lacking(open_source(battles).battles, estimator.selection)
-    notes = [f"{lost.sentence}: they are not counted"] if lost else []
+    notes = [
+        *pooled_remark(dimensions_of(table, estimator.selection)),
+        *([f"{lost.sentence}: they are not counted"] if lost else []),
+    ]
     remarks = [*notes, *dict.fromkeys(solved.fit_input.remarks), *remarks, *_noise(pairs, future, names)]
     return BoardPlan(
         top, len(names), goal, tuple(pairs), factor, needed, more, have, price, direct, batch, tuple(remarks)

@@ -16,6 +16,7 @@ from tiltyard.battles.reading import BattleData
 from tiltyard.boards.leaderboard import whole
 from tiltyard.decisions.contrast import AnyContrast
 from tiltyard.decisions.gate import ALPHA, GateResult, Missing, judge_difference
+from tiltyard.decisions.picked import picking
 from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.score_facts import MissingScores, ScoreFacts
 from tiltyard.decisions.units import POINTS, Unit
@@ -96,6 +97,7 @@ class PartDifference:
         reason: Why there is none.
         missing: Matchups without a verdict that may belong to it; None where there are none.
         means: The mean scores of both, where the difference is one of scores.
+        obstacles: Why no gate may decide on it, whatever the interval says; usually none.
     """
 
     column: str
@@ -105,6 +107,7 @@ class PartDifference:
     reason: str | None = None
     missing: Missing | MissingScores | None = None
     means: tuple[float, float] | None = None
+    obstacles: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The part as plain values."""
@@ -155,6 +158,9 @@ class Difference:
         missing: Matchups without a verdict; None where there are none, or where the battles come from no run folder.
         first_side: What being shown first is worth in points, where it was fitted; the difference is without it.
         scores: What is known only of scores: their unit and means; None where the difference is one of ratings.
+        dimensions: The dimensions whose battles are taken together, where there are several.
+        picked_from: Of how many candidates the new one was picked as the best, so that `level` is higher.
+        best_of: How many candidates are here, where the new one has the best estimate of several; else None.
     """
 
     new: str
@@ -178,6 +184,9 @@ class Difference:
     missing: Missing | MissingScores | None = None
     first_side: float | None = None
     scores: ScoreFacts | None = None
+    dimensions: tuple[str, ...] = ()
+    picked_from: int = 1
+    best_of: int | None = None
 
     @property
     def unit(self) -> Unit:
@@ -216,6 +225,7 @@ class Difference:
         alpha: float = ALPHA,
         by: str | None = None,
         missing: MissingRule = "worst",
+        pool_dimensions: bool = False,
     ) -> GateResult:
         """Whether the new model is better, not worse than a margin, worse, or none of these for sure.
 
@@ -226,8 +236,12 @@ class Difference:
             by: A column whose values are judged too: one that is worse makes the verdict worse.
             missing: `worst`: the verdict holds with every matchup without a verdict counted against it, or it is
                 `unknown`. `ignore`: they are left out, as if they had been lost at random.
+            pool_dimensions: One verdict on all dimensions together; otherwise each has its own where there are
+                several, and one that is worse makes the verdict worse.
         """
-        return judge_difference(self, margin=margin, alpha=alpha, by=by, missing=missing)
+        return judge_difference(
+            self, margin=margin, alpha=alpha, by=by, missing=missing, pool_dimensions=pool_dimensions
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The difference as plain values: what `--format json` prints."""
@@ -250,6 +264,8 @@ class Difference:
             "n_battles": whole(self.n_battles),
             "n_prompts": self.n_prompts,
             "n_voters": self.n_voters,
+            "dimensions": list(self.dimensions),
+            **picking(self),
             "clusters": list(self.interval.get("clusters", ())),
             "interval": dict(self.interval),
             "only_for": None if self.only_for is None else str(self.only_for),
@@ -281,6 +297,7 @@ class Difference:
 
 
 BATTLES, MANIFEST, MATCHES = "battles.jsonl", "manifest.json", Path("matches") / "matches.jsonl"
+SCORES = "scores.jsonl"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tiltyard.decisions.picked import picking
 from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.units import Unit
 from tiltyard.options import MissingRule
@@ -83,6 +84,7 @@ class ScoreFacts:
             "old_mean": self.old_mean,
             "n_prompts": self.n_prompts,
             "n_answers": self.n_answers,
+            **picking(difference),
             "repeats": list(self.repeats),
             "clusters": list(difference.interval.get("clusters", ())),
             "interval": dict(difference.interval),

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from tiltyard.boards.estimator import check_level
-from tiltyard.boards.text import percent
+from tiltyard.boards.text import NOT_FOR_PICKED, percent
 from tiltyard.decisions.gate import covering, worst_case
+from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
 from tiltyard.decisions.score_facts import MissingScores, ScoreFacts
@@ -141,6 +142,26 @@ def check_no_battles(options: DifferenceOptions) -> None:
 
 def difference_of_scores(table: ScoreTable, new: str, old: str, options: DifferenceOptions) -> Difference:
     """How the mean score of a new model differs from that of an old one, and how sure that is."""
+    result = _of_two(table, new, old, replace(options, level=level_for(options)))
+    return for_picked(replace(result, best_of=_best_of(table, new, old)), options.picked_from)
+
+
+def _best_of(table: ScoreTable, new: str, old: str) -> int | None:
+    """Among how many models the new one is furthest above the old one, each on the prompts that both have."""
+    names = [name for name, one in table.models.items() if name != old and (one.count > 0).any()]
+    gains = np.full(len(names), np.nan)
+    for place, name in enumerate(names if len(names) > 1 else ()):
+        if table.prompts:
+            differences = PairedScores.of(table, table[name], table[old]).both.differences
+        else:
+            mean = table[name].mean[table[name].count > 0]
+            differences = -mean if table.lower_is_better else mean
+        gains[place] = differences.mean() if len(differences) else np.nan
+    return candidates(gains, names.index(new), None)
+
+
+def _of_two(table: ScoreTable, new: str, old: str, options: DifferenceOptions) -> Difference:
+    """The difference, whyever the new one was picked."""
     if new == old:
         raise OptionError(f"{new!r} is compared with itself: give two different models, the new one first.")
     check_no_battles(options)
@@ -536,6 +557,7 @@ def score_board(table: ScoreTable, level: float = 0.95) -> ScoreBoard:
         for i, name in enumerate(names)
     ]
     notes = [f"{percent(level)} intervals by prompt; “could be”: range of places, adjusted for all comparisons"]
+    notes += [NOT_FOR_PICKED] if len(names) > 2 else []
     asked = {entry.n_prompts for entry in entries}
     if len(asked) > 1:
         notes.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,9 +11,11 @@ from tiltyard.boards.bradley_terry import CENTRE
 from tiltyard.boards.leaderboard import EloReport, RatingEntry
 from tiltyard.decisions.contrast import Contrast
 from tiltyard.decisions.gate import even_odds
+from tiltyard.decisions.picked import LEVEL, candidates, for_picked, level_for
 from tiltyard.decisions.records import Difference, EstimatedDifference
 from tiltyard.decisions.two_runs import FEWEST_SHARED, EntrantChange, RunComparison, beyond_noise
 from tiltyard.errors import OptionError, OptionValue
+from tiltyard.options import ComparisonOptions
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.ratings.ranks import ranks
@@ -22,10 +25,16 @@ WELL_KNOWN = 1e6
 
 
 def compare_ratings(
-    new: EloReport, old: EloReport, names: tuple[str, str] = ("new board", "old board"), *, level: float = 0.95
+    new: EloReport,
+    old: EloReport,
+    names: tuple[str, str] = ("new board", "old board"),
+    *,
+    level: float = LEVEL,
+    picked_from: int | None = None,
 ) -> RunComparison:
     """What moved between two ratings files. Their errors are counted as independent, which is wider than paired."""
     _check_alike(new, old)
+    level = level_for(ComparisonOptions(level=level, picked_from=picked_from))
     now, then = ({entry.model: entry for entry in report.ratings} for report in (new, old))
     shared = [name for name in now if name in then]
     if len(shared) < FEWEST_SHARED:
@@ -36,9 +45,13 @@ def compare_ratings(
     centred = [rating - rating.mean() + CENTRE for rating in both]
     places = [ranks(rating) for rating in centred]
     changes = []
+    moves = centred[0] - centred[1]
+    pooled = tuple(dict.fromkeys([*(new.details.get("dimensions") or ()), *(old.details.get("dimensions") or ())]))
     for i, name in enumerate(shared):
-        one = _change(now[name], then[name], (new, old), float(centred[0][i] - centred[1][i]))
+        one = _change(now[name], then[name], (new, old), float(moves[i]))
         result = _difference(name, one, names, level, now[name].n_battles + then[name].n_battles)
+        result = replace(result, best_of=candidates(moves, i, None), dimensions=pooled)
+        result = for_picked(result, picked_from)
         changes.append(
             EntrantChange(
                 name,

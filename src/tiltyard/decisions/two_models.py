@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.certainty import Solved, cluster_notes, interval_settings
 from tiltyard.boards.inputs import read_for
 from tiltyard.boards.rating import make_estimator
-from tiltyard.boards.selection import Selection, known_models
+from tiltyard.boards.selection import DIMENSION, Selection, dimensions_of, known_models
 from tiltyard.decisions.contrast import Contrast, contrast, fit_sides
 from tiltyard.decisions.gate import (
     Missing,
@@ -31,14 +32,15 @@ from tiltyard.decisions.gate import (
     worst_case,
 )
 from tiltyard.decisions.obstacles import distinct, obstacles, only_for
+from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores
-from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, PartDifference, open_source
+from tiltyard.decisions.records import SCORES, Difference, EstimatedDifference, HeadToHead, PartDifference, open_source
 from tiltyard.decisions.scores import difference_of_scores, one_metric, read_to_compare_scores
-from tiltyard.decisions.words import signed
-from tiltyard.errors import BattleError, NotConnected, OptionError, RatingError
+from tiltyard.decisions.words import side, signed, size_of
+from tiltyard.errors import BattleError, NotConnected, OptionError, RatingError, ScoreError
 from tiltyard.options import DifferenceOptions, FitOptions, InputOptions, MissingRule, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.scores import ReadScoresOptions, holds_scores
+from tiltyard.scores import ReadScoresOptions, holds_scores, read_scores
 
 VOTER = "voter"
 EVERYTHING = ("", "")
@@ -70,14 +72,38 @@ def difference(battles: BattleData, new: str, old: str, options: DifferenceOptio
         return difference_of_scores(one_metric(read_to_compare_scores(battles, options)), new, old, options)
     selection, by = options.part(Selection), options.by
     estimator = make_bradley_terry(
-        options, level=options.level, control=tuple(options.control or ()), slot=options.slot
+        options, level=level_for(options), control=tuple(options.control or ()), slot=options.slot
     )
     where_from = open_source(battles)
     table = read_to_compare(where_from.battles, estimator, options.part(InputOptions), by)
     known = where_from.prompt_texts() if options.texts is None else options.texts
-    result = compare_in(table, new, old, estimator, by=by, texts=known, anytime=options.anytime)
     lost = missing_among(where_from.missing_verdicts(), table, selection, filtered=options.where is not None)
-    return _with_missing(result, table, lost.only(entrants={new, old}), estimator, options.missing)
+    lost = lost.only(entrants={new, old})
+    missing = {one.dimension for one in lost.matchups}
+    result = compare_in(table, new, old, estimator, by=by, texts=known, anytime=options.anytime, dimensions=missing)
+    result = _with_missing(result, table, lost, estimator, options.missing)
+    if where_from.folder is not None and (where_from.folder / SCORES).is_file() and selection.dimension is None:
+        worse = _worse_by_scores(where_from.folder / SCORES, new, old, options)
+        result = replace(result, obstacles=(*result.obstacles, *worse))
+    return for_picked(result, options.picked_from)
+
+
+def _worse_by_scores(path: Path, new: str, old: str, options: DifferenceOptions) -> list[str]:
+    """A clause for each metric by which the scores of the same run say that the new one is worse, all at once."""
+    try:
+        tables = [table for table in read_scores(path) if {new, old} <= table.models.keys()]
+    except ScoreError:  # no answer has a score
+        return []
+    worse = []
+    for table in tables:
+        level = 1.0 - (1.0 - level_for(options)) / len(tables)
+        try:
+            found = difference_of_scores(table, new, old, DifferenceOptions(level=level, anytime=options.anytime))
+        except ScoreError:  # no prompt has a score of both
+            continue
+        if side(found.low, found.high) == "worse":
+            worse.append(f"{new} is worse by {table.metric} in {path.name}, {size_of(found, found.low, found.high)}")
+    return worse
 
 
 def make_bradley_terry(options: FitOptions, **more: Any) -> BradleyTerry:
@@ -139,8 +165,12 @@ def compare_in(
     anytime: bool = False,
     level: float | None = None,
     solved_before: SolvedBefore | None = None,
+    dimensions: Collection[str] = (),
 ) -> Difference:
-    """The difference of two models in a table of battles, with an estimator that is built already."""
+    """The difference of two models in a table of battles, with an estimator that is built already.
+
+    `dimensions` are those of matchups without a verdict, of which there may be no battle.
+    """
     level = estimator.level if level is None else level
     before = {} if solved_before is None else solved_before
     _check_names(table, new, old)
@@ -165,6 +195,9 @@ def compare_in(
         remarks.append("no interval: the battles of one of the two come from too few prompts or voters")
     remarks += few_clusters(solved, (new, old))
     only = only_for(solved, estimator)
+    counted = concat([ours, _of_either(selected.both_bad, new, old)])
+    pooled = dimensions_of(counted, estimator.selection, dimensions)
+    models = selected.table.models
     return Difference(
         new=new,
         old=old,
@@ -172,7 +205,7 @@ def compare_in(
         contrast=result,
         level=level,
         direct=direct,
-        parts=_parts(table, new, old, estimator, by, level, before, anytime=anytime),
+        parts=_parts(table, new, old, estimator, pooled, by, level, before, anytime=anytime),
         prompts=prompt_scores(concat([selected.table, selected.both_bad]), new, old, texts),
         n_battles=ours.n_battles,
         n_prompts=distinct(ours, PROMPT),
@@ -184,6 +217,8 @@ def compare_in(
         only_for=only,
         obstacles=(*sides.obstacles, *obstacles(solved, (new, old), estimator)),
         first_side=sides.advantage,
+        dimensions=pooled,
+        best_of=candidates(solved.fit.parameters.strength, models.index(new), models.index(old)),
     )
 
 
@@ -363,6 +398,7 @@ def _parts(
     new: str,
     old: str,
     estimator: BradleyTerry,
+    dimensions: Sequence[str],
     by: Sequence[str] | None,
     level: float,
     before: SolvedBefore,
@@ -371,15 +407,17 @@ def _parts(
 ) -> tuple[PartDifference, ...]:
     """The difference for each value of each column, with intervals that hold for all values of a column at once."""
     parts: list[PartDifference] = []
-    for column in PARTS if by is None else by:
-        if column not in table.columns or (column == "dimension" and estimator.selection.dimension is not None):
-            continue
-        values = dict(table.split(column))
-        if len(values) < 2 or (by is None and len(values) > MANY_VALUES):
+    for column in dict.fromkeys((DIMENSION, *(PARTS if by is None else by))):
+        if column == DIMENSION:
+            values = {value: part_of(table, DIMENSION, value) for value in dimensions}
+        else:
+            values = dict(table.split(column)) if column in table.columns else {}
+        if len(values) < 2 or (by is None and column != DIMENSION and len(values) > MANY_VALUES):
             continue
         inside = 1.0 - (1.0 - level) / len(values)
         for value, battles in values.items():
             estimate, result, reason = None, None, None
+            against: tuple[str, ...] = ()
             try:
                 _check_names(battles, new, old)
                 joined = replace(estimator, only_connected=True)
@@ -391,7 +429,8 @@ def _parts(
                 result = contrast(solved, new, old)
                 ours = _of_either(solved.fit_input.selected.table, new, old)
                 estimate = estimate_of(result, solved, inside, ours.n_battles, anytime=anytime, bounded=True)
+                against = obstacles(solved, (new, old), joined)
             except (BattleError, RatingError, OptionError) as error:
                 reason = str(error)
-            parts.append(PartDifference(column, value, estimate, result, reason))
+            parts.append(PartDifference(column, value, estimate, result, reason, obstacles=against))
     return tuple(parts)

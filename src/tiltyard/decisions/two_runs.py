@@ -7,7 +7,7 @@ whose answers are the same in both runs, where that is known, and from the mean 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from tiltyard.battles.reading import BattleData
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
 from tiltyard.boards.preparation import first_share, nameless, with_sides
-from tiltyard.boards.selection import Selection
+from tiltyard.boards.selection import DIMENSION, Selection, dimensions_of
 from tiltyard.decisions.contrast import Contrast, TwoFits, is_balanced, is_identified, side_lean, side_remark
 from tiltyard.decisions.gate import (
     Missing,
@@ -31,6 +31,7 @@ from tiltyard.decisions.gate import (
     worst_case,
 )
 from tiltyard.decisions.obstacles import distinct, obstacles, only_for, unnamed_clause
+from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.prompts import PROMPT, prompt_changes
 from tiltyard.decisions.records import BattleSource, Difference, PartDifference, open_source
 from tiltyard.decisions.two_models import (
@@ -176,20 +177,31 @@ def compare_runs(new: BattleData, old: BattleData, options: RunsOptions) -> RunC
         new: The newer run: a run folder, or battles as `read_battles` takes them.
         old: The older run.
     """
-    estimator, reading = make_bradley_terry(options, level=options.level, slot=options.slot), options.part(InputOptions)
+    estimator = make_bradley_terry(options, level=level_for(options), slot=options.slot)
+    reading = options.part(InputOptions)
     runs = (open_source(new, unnamed="new run"), open_source(old, unnamed="old run"))
     if runs[0].name == runs[1].name:
         runs = (replace(runs[0], name=f"new {runs[0].name}"), replace(runs[1], name=f"old {runs[1].name}"))
     tables = tuple(read_to_compare(run.battles, estimator, reading) for run in runs)
     notes = _unlike(runs, tables, anyway=options.anyway)
-    result = _compare((tables[0], tables[1]), runs, estimator, notes, options.unchanged or (), anytime=options.anytime)
     lost = [
         missing_among(run.missing_verdicts(), table, options.part(Selection), filtered=options.where is not None)
         for run, table in zip(runs, tables, strict=True)
     ]
-    if not any(lost):
-        return result
-    return _with_missing(result, (tables[0], tables[1]), (lost[0], lost[1]), estimator, options.missing)
+    missing = {one.dimension for some in lost for one in some.matchups}
+    result = _compare(
+        (tables[0], tables[1]),
+        runs,
+        estimator,
+        notes,
+        options.unchanged or (),
+        dimensions=missing,
+        anytime=options.anytime,
+    )
+    if any(lost):
+        result = _with_missing(result, (tables[0], tables[1]), (lost[0], lost[1]), estimator, options.missing)
+    changes = (replace(one, difference=for_picked(one.difference, options.picked_from)) for one in result.changes)
+    return replace(result, changes=tuple(changes))
 
 
 def _with_missing(
@@ -302,25 +314,38 @@ def _compare(
     notes: list[str],
     unchanged: Sequence[str],
     *,
+    dimensions: Collection[str],
     anytime: bool,
 ) -> RunComparison:
     whole = tables
-    tables = _shared_only(tables, notes)
+    several = any(dimensions_of(table, estimator.selection, dimensions) for table in tables)
+    if several or all(DIMENSION in table.columns for table in tables):
+        dimensions = dimensions_of(concat(list(tables)), estimator.selection, dimensions)
+    else:
+        dimensions = ()  # one run does not say what it was about
+    tables = _shared_only(_of_shared_dimensions(tables, dimensions, notes), notes)
+    pooled = dimensions_of(concat(list(tables)), estimator.selection)
     same = _same_answers(tables[0].models, runs, unchanged)
     fits = TwoFits.of(tables, estimator, [name for name in tables[0].models if same.get(name)])
+    parts = _parts(tables, estimator, fits.zero_names, dimensions)
     fits, blocked = _fit_sides(fits, tables, estimator)
     estimator = replace(estimator, slot=fits.new.fit_input.slot)
-    parts = _parts(tables, estimator, fits.zero_names)
     texts = {**runs[1].prompt_texts(), **runs[0].prompt_texts()}
     ratings = [CENTRE + POINTS_PER_LOGIT * fits.from_zero(run) for run in (0, 1)]
     places = [ranks(rating) for rating in ratings]
+    moves = np.array([np.nan if same.get(name) else fits.contrast(i).points for i, name in enumerate(fits.models)])
     changes = []
     for i, name in enumerate(fits.models):
         one = fits.contrast(i)
         result = _difference(name, one, fits, tables, runs, estimator, parts.get(name, ()), texts, anytime=anytime)
         unnamed = (unnamed_clause(table, PROMPT, (name,)) for table in whole if PROMPT in table.columns)
         against = [*filter(None, unnamed), *blocked.get(name, ()), *result.obstacles]
-        result = replace(result, obstacles=tuple(dict.fromkeys(against)))
+        result = replace(
+            result,
+            obstacles=tuple(dict.fromkeys(against)),
+            dimensions=pooled,
+            best_of=None if same.get(name) else candidates(moves, i, None),
+        )
         changes.append(
             EntrantChange(
                 entrant=name,
@@ -435,23 +460,46 @@ def _on(table: BattleTable, prompts: set[str]) -> BattleTable:
     return table.take(keep[column.codes]).compact()
 
 
+def _of_shared_dimensions(
+    tables: tuple[BattleTable, BattleTable], dimensions: Collection[str], notes: list[str]
+) -> tuple[BattleTable, BattleTable]:
+    """The battles in dimensions that both runs have: one that only one of them has says nothing of what moved."""
+    new, old = ([part_of(table, DIMENSION, value) for value in dimensions] for table in tables)
+    shared = [value for value, now, then in zip(dimensions, new, old, strict=True) if len(now) and len(then)]
+    for run, some in (("new", new), ("old", old)):
+        only = [value for value, part in zip(dimensions, some, strict=True) if len(part) and value not in shared]
+        if only:
+            notes.append(f"only in the {run} run, and left out: {', '.join(only)}")
+    if len(shared) == len(dimensions):
+        return tables
+    if not shared:
+        raise OptionError("the runs share no dimension: there is nothing to compare.")
+    both = (
+        concat([part for value, part in zip(dimensions, some, strict=True) if value in shared]) for some in (new, old)
+    )
+    return next(both), next(both)
+
+
 def _parts(
-    tables: tuple[BattleTable, BattleTable], estimator: BradleyTerry, zero: Sequence[str]
+    tables: tuple[BattleTable, BattleTable], estimator: BradleyTerry, zero: Sequence[str], dimensions: Collection[str]
 ) -> dict[str, tuple[PartDifference, ...]]:
     """For each entrant what changed in each dimension and category; intervals hold for all values of a column."""
     result: dict[str, list[PartDifference]] = {}
     for column in PARTS:
-        if any(column not in table.columns for table in tables):
-            continue
-        values = [dict(table.split(column)) for table in tables]
+        if column == DIMENSION:
+            values = [{value: part_of(table, column, value) for value in dimensions} for table in tables]
+        else:
+            values = [dict(table.split(column)) if column in table.columns else {} for table in tables]
         shared = sorted(values[0].keys() & values[1].keys())
-        if not 2 <= len(shared) <= MANY_VALUES:
+        if len(shared) < 2 or (column != DIMENSION and len(shared) > MANY_VALUES):
             continue
         level = 1.0 - (1.0 - estimator.level) / len(shared)
         for value in shared:
             try:
+                if not all(len(some[value]) for some in values):
+                    raise RatingError("one of the runs has no battle of it")
                 pair = _shared_only((values[0][value], values[1][value]), [])
-                fits = TwoFits.of(pair, estimator, zero)
+                fits, blocked = _fit_sides(TwoFits.of(pair, estimator, zero), pair, estimator)
             except (BattleError, RatingError, OptionError) as error:
                 for name in tables[0].models:
                     result.setdefault(name, []).append(PartDifference(column, value, None, None, str(error)))
@@ -459,7 +507,16 @@ def _parts(
             for i, name in enumerate(fits.models):
                 one = fits.contrast(i)
                 estimate = estimate_of(one, fits.new, level, _battles(pair, name))
-                result.setdefault(name, []).append(PartDifference(column, value, estimate, one))
+                clauses = (
+                    *blocked.get(name, ()),
+                    *(c for run in (fits.new, fits.old) for c in obstacles(run, (name,), estimator)),
+                )
+                result.setdefault(name, []).append(
+                    PartDifference(column, value, estimate, one, obstacles=tuple(dict.fromkeys(clauses)))
+                )
+            for name in set(tables[0].models) - set(fits.models):
+                why = f"one of the runs has no battle of {name}"
+                result.setdefault(name, []).append(PartDifference(column, value, None, None, why))
     return {name: tuple(parts) for name, parts in result.items()}
 
 

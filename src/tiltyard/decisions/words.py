@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from tiltyard.boards.text import CLUSTER_NAMES, percent
+from tiltyard.decisions.picked import ends_if_picked, ends_with_missing
 from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.units import POINTS
 from tiltyard.pages.tables import Table, TableColumn, markdown_text
@@ -67,8 +68,38 @@ def sentence(difference: Difference) -> str:
         text = f"cannot tell {new} from {old}: {size}, {sureness(chance)} sure that {new} is better"
     if difference.only_for is not None:
         text = f"for {difference.only_for}, {text}"
+    text += otherwise(difference)
+    if which == "better" and difference.best_of is not None and side(*ends_if_picked(difference)) != which:
+        text += if_picked(difference, "cannot tell")
     lost = "" if difference.missing is None else f"; {difference.missing.counted}{difference.missing.done}"
     return f"{text}; {sample(difference)}{lost}."
+
+
+def otherwise(difference: Difference, among: int = 1) -> str:
+    """The parts in which the difference is surely of the other sign, as the end of a clause; usually nothing.
+
+    Sure is what holds for all values of the column, and for so many differences that are looked at together.
+    """
+    unit, parts = difference.unit, []
+    for part in difference.parts:
+        if part.contrast is None or part.estimate is None or part.obstacles:
+            continue
+        values = sum(one.column == part.column for one in difference.parts)
+        level = 1.0 - (1.0 - difference.level) / (values * among)
+        low, high = ends_with_missing(part.contrast, part.missing, level, anytime=difference.anytime)
+        which = side(low, high)
+        if (which == "worse" and difference.difference >= 0.0) or (which == "better" and difference.difference <= 0.0):
+            size = unit.named(unit.signed(part.estimate.difference))
+            parts.append(f"{which} in {part.value} ({size}, {unit.between(low, high)})")
+    return f", but {' and '.join(parts)}" if parts else ""
+
+
+def if_picked(difference: Difference, verdict: str) -> str:
+    """That the new model is the best of several, and what holds of it if it was picked for that."""
+    return (
+        f"; it is the best of {difference.best_of} here: if it was picked for that, this does not show it "
+        f"(`--picked-from {difference.best_of}`: {verdict})"
+    )
 
 
 def size_of(difference: Difference, low: float | None, high: float | None) -> str:
@@ -83,8 +114,8 @@ def size_of(difference: Difference, low: float | None, high: float | None) -> st
     return f"{means}, {size} ({unit.between(low, high)})"
 
 
-def sample(difference: Difference) -> str:
-    """How much data: battles, prompts, voters, and how many of the battles are between the two."""
+def sample(difference: Difference, *, pooled: bool = True) -> str:
+    """How much data: battles, prompts, voters, dimensions, and how many of the battles are between the two."""
     if difference.scores is not None:
         return difference.scores.sample
     text = f"{difference.n_battles:,.0f} battle{'s' if difference.n_battles != 1 else ''}"
@@ -93,6 +124,8 @@ def sample(difference: Difference) -> str:
         places.append(f"on {difference.n_prompts:,} prompt{'s' if difference.n_prompts != 1 else ''}")
     if difference.n_voters is not None:
         places.append(f"by {difference.n_voters:,} voter{'s' if difference.n_voters != 1 else ''}")
+    if difference.dimensions:
+        places.append(f"in {len(difference.dimensions)} {'pooled ' if pooled else ''}dimensions")
     text = " ".join([text, *places])
     if difference.then_and_now:
         return text
@@ -171,6 +204,9 @@ def footnotes(difference: Difference, *, missing: bool = True) -> list[str]:
     names = [CLUSTER_NAMES.get(way["column"], way["column"]) for way in difference.interval.get("clusters", ())]
     single = "battle" if difference.scores is None else "answer"
     how = f"{percent(difference.level)} intervals by {' and '.join(names) if names else single}"
+    if difference.picked_from > 1:
+        how += f": {percent(1.0 - (1.0 - difference.level) * difference.picked_from)} for the best of "
+        how += f"{difference.picked_from:,} candidates"
     if difference.anytime:
         how += ", valid however often you look"
     left = [f"left out: {count:,.0f} × {reason}" for reason, count in difference.left_out.items() if count]
@@ -304,13 +340,17 @@ def run_sentence(runs: RunComparison) -> str:
         return sentence(runs.changed[0].difference)
     moved = sorted((one for one in runs.changes if one.beyond_noise), key=lambda one: -abs(one.difference.difference))
     on = "" if runs.n_prompts is None else f" on {runs.n_prompts:,} shared prompt{'s' if runs.n_prompts != 1 else ''}"
-    if not moved:
-        return f"no entrant of {len(runs.changes)} moved by more than noise between {runs.old} and {runs.new}{on}."
+    apart = {one.entrant: otherwise(one.difference, len(runs.changes)) for one in runs.changes}
     some = ", ".join(
         f"{one.entrant} {signed(one.difference.difference)} ({between(one.difference.low, one.difference.high)})"
+        f"{apart.pop(one.entrant)}"
         for one in moved[:5]
     )
-    return f"{len(moved)} of {len(runs.changes)} entrants moved by more than noise{on}: {some}."
+    rest = "".join(f"; {name}: {text.removeprefix(', but ')}" for name, text in apart.items() if text)
+    if not moved:
+        text = f"no entrant of {len(runs.changes)} moved by more than noise between {runs.old} and {runs.new}{on}"
+        return f"{text}{rest}."
+    return f"{len(moved)} of {len(runs.changes)} entrants moved by more than noise{on}: {some}{rest}."
 
 
 def changes_table(runs: RunComparison, shape: Shape, shown: int = SHOWN) -> str:

@@ -91,7 +91,8 @@ ID_COLUMNS = (
 MODEL_COLUMNS = ("model", "model_name", "model_id", "system", "entrant", "entrant_id")
 REPEAT_COLUMNS = ("epoch", "repeat", "repetition", "trial", "attempt", "run", "seed")
 """Columns that number repeats: never scores."""
-METRIC_COLUMNS = ("metric", "metric_name", "scorer")
+METRIC_COLUMNS = ("metric", "metric_name", "scorer", "dimension")
+"""Columns that say what a score is about; scores by different ones are never averaged."""
 SCORE_COLUMNS = (
     *("score", "correct", "is_correct", "passed", "pass", "success", "accuracy", "acc", "exact_match", "value"),
     *("grade", "rating", "reward"),

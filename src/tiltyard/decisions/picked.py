@@ -1,0 +1,87 @@
+"""What changes where the new model was picked because it is the best of several candidates.
+
+The best of K equal candidates is better than an old model in nearly K times as many cases as any one of them. So what
+is claimed of it is decided by α/K: the interval stands at the level 1 − (1 − level)/K (Bonferroni). Nobody but the user
+knows why a model was picked; where it is the best of several in the same data, both answers are given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tiltyard.boards.estimator import check_level
+from tiltyard.options import ComparisonOptions
+from tiltyard.types import Floats
+
+if TYPE_CHECKING:
+    from tiltyard.decisions.contrast import AnyContrast
+    from tiltyard.decisions.gate import Missing
+    from tiltyard.decisions.records import Difference, EstimatedDifference
+    from tiltyard.decisions.score_facts import MissingScores
+
+LEVEL = 0.95
+
+
+def level_for(options: ComparisonOptions) -> float:
+    """The level of an interval that holds for the best of so many candidates."""
+    level = LEVEL if options.level is None else options.level
+    check_level(level)
+    return 1.0 - (1.0 - level) / (options.picked_from or 1)
+
+
+def candidates(estimates: Floats, new: int, old: int | None) -> int | None:
+    """Among how many models, the old one left out, the new one has the best estimate; None where it is not the best."""
+    others = np.delete(estimates, [place for place in (new, old) if place is not None])
+    others = others[~np.isnan(others)]
+    return 1 + len(others) if len(others) and bool((estimates[new] >= others).all()) else None
+
+
+def for_picked(result: Difference, picked_from: int | None) -> Difference:
+    """The difference, whose intervals have the level for the best of so many, with the certainty for it."""
+    if picked_from is None or picked_from == 1:
+        return result
+
+    def shared(one: EstimatedDifference) -> EstimatedDifference:
+        chance = one.probability_better
+        if chance is None:
+            return one
+        doubt = min(0.5, picked_from * min(chance, 1.0 - chance))
+        return replace(one, probability_better=doubt if chance < 0.5 else 1.0 - doubt)
+
+    direct = result.direct
+    if direct is not None and direct.estimate is not None:
+        direct = replace(direct, estimate=shared(direct.estimate))
+    parts = (one if one.estimate is None else replace(one, estimate=shared(one.estimate)) for one in result.parts)
+    return replace(
+        result,
+        estimate=shared(result.estimate),
+        direct=direct,
+        parts=tuple(parts),
+        picked_from=picked_from,
+        best_of=None,
+    )
+
+
+def ends_if_picked(result: Difference) -> tuple[float | None, float | None]:
+    """The ends of the interval if the new model was picked as the best of those that are here."""
+    level = 1.0 - (1.0 - result.level) / (result.best_of or 1)
+    return ends_with_missing(result.contrast, result.missing, level, anytime=result.anytime)
+
+
+def ends_with_missing(
+    one: AnyContrast, lost: Missing | MissingScores | None, level: float, *, anytime: bool
+) -> tuple[float | None, float | None]:
+    """The ends of an interval, which holds in the worst case too where the rule is that."""
+    if lost is None or lost.rule == "ignore":
+        return one.ends(level, anytime=anytime)
+    return lost.worst().ends(one, level, anytime=anytime)
+
+
+def picking(result: Difference) -> dict[str, Any]:
+    """Of how many the new model was picked, and of how many it is the best and whether it then is still better."""
+    low = None if result.best_of is None else ends_if_picked(result)[0]
+    holds = None if result.best_of is None else low is not None and low > 0.0
+    return {"picked_from": result.picked_from, "best_of": result.best_of, "better_if_picked": holds}
