@@ -433,11 +433,19 @@ class ScoreOptions(Options):
         Sequence[float] | None,
         Help(
             "The lowest and the highest possible score.",
-            default="0,1 where every score is 0 or 1; else unknown",
+            default="0,1 where every score is 0 or 1; 0,100 of a metric called percent; else unknown",
             group=SCORES,
             metavar="LOW,HIGH",
         ),
     ] = None
+    scale: Annotated[
+        Literal["linear", "log"],
+        Help(
+            "Compare means, or with log typical ratios: geometric means of scores above 0, and margins such as 1.1x, a "
+            "tenth more or less.",
+            group=SCORES,
+        ),
+    ] = "linear"
 
     def __post_init__(self) -> None:
         super().__post_init__()
