@@ -20,7 +20,7 @@ from xml.etree import ElementTree  # written only, never read
 import numpy as np
 
 from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.missing_verdicts import MissingMatchup, MissingVerdicts
+from tiltyard.battles.missing_verdicts import NO_ANSWER, MissingMatchup, MissingVerdicts
 from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
 from tiltyard.boards.estimator import check_number
 from tiltyard.boards.selection import Selection
@@ -130,7 +130,9 @@ class Missing:
     @property
     def advice(self) -> str:
         """What to do about them."""
-        return ASK_AGAIN
+        reasons = self.verdicts.by_reason
+        some = [ASK_AGAIN] if reasons.keys() - {NO_ANSWER} else []
+        return " and ".join([*some, "answer what has no answer and run again"] if NO_ANSWER in reasons else some)
 
     @property
     def sentence(self) -> str:

@@ -310,7 +310,7 @@ def _compare(
     fits = TwoFits.of(tables, estimator, [name for name in tables[0].models if same.get(name)])
     fits, blocked = _fit_sides(fits, tables, estimator)
     estimator = replace(estimator, slot=fits.new.fit_input.slot)
-    parts = _parts(tables, estimator, fits.zero_names)
+    parts = _parts(tables, estimator, fits.zero_names, anytime=anytime)
     texts = {**runs[1].prompt_texts(), **runs[0].prompt_texts()}
     ratings = [CENTRE + POINTS_PER_LOGIT * fits.from_zero(run) for run in (0, 1)]
     places = [ranks(rating) for rating in ratings]
@@ -436,7 +436,7 @@ def _on(table: BattleTable, prompts: set[str]) -> BattleTable:
 
 
 def _parts(
-    tables: tuple[BattleTable, BattleTable], estimator: BradleyTerry, zero: Sequence[str]
+    tables: tuple[BattleTable, BattleTable], estimator: BradleyTerry, zero: Sequence[str], *, anytime: bool
 ) -> dict[str, tuple[PartDifference, ...]]:
     """For each entrant what changed in each dimension and category; intervals hold for all values of a column."""
     result: dict[str, list[PartDifference]] = {}
@@ -458,7 +458,7 @@ def _parts(
                 continue
             for i, name in enumerate(fits.models):
                 one = fits.contrast(i)
-                estimate = estimate_of(one, fits.new, level, _battles(pair, name))
+                estimate = estimate_of(one, fits.new, level, _battles(pair, name), anytime=anytime)
                 result.setdefault(name, []).append(PartDifference(column, value, estimate, one))
     return {name: tuple(parts) for name, parts in result.items()}
 
