@@ -467,8 +467,8 @@ class ComparisonOptions(BattleOptions, LevelOptions, ScoreOptions):
     missing: Annotated[
         MissingRule,
         Help(
-            "Matchups of a run that have no verdict: left out; or with worst, what is claimed holds however they would "
-            "have been decided.",
+            "Matchups of a run that have no verdict, and answers without a score: left out; or with worst, what is "
+            "claimed holds however they would have been decided.",
             default="ignore; for a gate, worst",
         ),
     ] = "ignore"

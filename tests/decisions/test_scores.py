@@ -165,6 +165,15 @@ def test_answers_without_prompts_count_their_empty_ones_by_side_and_at_worst() -
             ty.difference([row | {"topic": "x"} for row in data], "v2", "v1", **option)
 
 
+def test_a_skipped_cell_that_is_no_score_counts_as_an_empty_one() -> None:
+    data = rows(v2=[1] * 20 + ["error"] * 10, v1=[1] * 20 + [0] * 10)
+    found = ty.difference(data, "v2", "v1", on_bad="skip")
+    assert found.left_out == {"not a score": 10}
+    assert found.to_dict()["missing"]["by_model"] == {"v2": 10, "v1": 0}
+    among = ty.difference(repeats(v2=[[1, "error"]] * 30, v1=[[1, 0]] * 30), "v2", "v1", on_bad="skip")
+    assert among.to_dict()["missing"]["worst_case"]["against"]["difference"] == pytest.approx(0.0)
+
+
 def test_without_bounds_a_missing_score_leaves_a_gate_without_an_answer() -> None:
     grades = rows(v2=[3, 4, 5, None] * 20, v1=[1, 2, 3, 2] * 20)
     result = ty.difference(grades, "v2", "v1").gate(margin=0.5)
@@ -177,8 +186,9 @@ def test_without_bounds_a_missing_score_leaves_a_gate_without_an_answer() -> Non
     assert stated.to_dict()["missing"]["worst_case"]["against"]["difference"] == pytest.approx(1.25)
     assert stated.gate(margin=0.5).verdict == "better"
     # Judged scores carry their scale.
-    scaled = [row | {"scale": "1-5"} for row in grades]
-    assert ty.difference(scaled, "v2", "v1").gate(margin=0.5).verdict == "better"
+    for scale, verdict in (("1-5", "better"), ("1.2.3-5", "unknown"), ("5-1", "unknown"), ("2-5", "unknown")):
+        scaled = [row | {"scale": scale} for row in grades]
+        assert ty.difference(scaled, "v2", "v1").gate(margin=0.5).verdict == verdict
 
 
 def test_a_prompt_without_an_answer_of_the_new_one_is_missing_even_if_it_has_no_row() -> None:
@@ -251,8 +261,9 @@ def test_a_long_tail_of_the_new_one_lets_no_gate_say_that_it_is_no_slower() -> N
 def test_whole_values_of_a_scale_and_percentages_have_bounds() -> None:
     (grades,) = read_scores(rows(a=list(range(11)), b=[5] * 11))
     assert (grades.bounded, grades.bounds) == (True, None)
-    (more,) = read_scores(rows(a=list(range(12)), b=[5] * 12))
-    assert not more.bounded
+    for more in (list(range(12)), [0, 25] * 6, [1, 2, 3, 40] * 3):
+        (wide,) = read_scores(rows(a=more, b=[5] * 12))
+        assert not wide.bounded
     (halves,) = read_scores(rows(a=[1.5, 2.0], b=[1.0, 2.5]))
     assert not halves.bounded
     percent = [{"model": name, "id": n, "percent_right": 51.5 + n} for name in "ab" for n in range(20)]

@@ -101,11 +101,11 @@ SCORE_COLUMNS = (
 TIME_COLUMNS = ("timestamp", "tstamp", "time", "date", "created_at", "index", "turn", "")
 CATEGORY_COLUMNS = ("category", "subject", "task", "dimension", "language")
 
-SCALE, SCALE_ENDS = "scale", re.compile("([0-9.]+)-([0-9.]+)")
+SCALE, SCALE_ENDS = "scale", re.compile("([0-9]+(?:[.][0-9]+)?)-([0-9]+(?:[.][0-9]+)?)")
 """The column that says what a score may be, such as 1-10."""
 PERCENT = re.compile("percent|pct|%", re.IGNORECASE)
 FEW_VALUES = 11
-"""Whole scores of at most so many values, such as 0 to 10, are a scale, whose ends need not be known."""
+"""Whole scores in a range of at most so many values, such as 0 to 10, are a scale, whose ends need not be known."""
 
 YES = ("true", "yes", "pass", "passed", "correct", "right", "c", "t", "y")
 NO = ("false", "no", "fail", "failed", "incorrect", "wrong", "i", "f", "n")
@@ -560,7 +560,10 @@ class _Reading:
         )
 
     def _checked(self, answers: _Answers) -> _Answers:
-        """The answers without bad rows, which are counted; or an error at the first of them."""
+        """The answers without bad rows, which are counted; or an error at the first of them.
+
+        A cell that is no score leaves an answer without one: it counts as any that is empty.
+        """
         bad = np.isinf(answers.score), answers.prompt == 0, answers.codes["model"] == MISSING
         if not any(rule.any() for rule in bad):
             return answers
@@ -575,8 +578,9 @@ class _Reading:
                     raise self._bad_row(block.source, int(answers.numbers(rows).min()), reason, column)
                 self.skipped[reason] = self.skipped.get(reason, 0) + len(rows)
                 kept[rows] = False
-        return answers.only(
-            ~(bad[0] | (bad[1] & self._has("prompt")[answers.block]) | (bad[2] & self._has("model")[answers.block]))
+        unscored = msgspec.structs.replace(answers, score=np.where(bad[0], np.nan, answers.score))
+        return unscored.only(
+            ~((bad[1] & self._has("prompt")[answers.block]) | (bad[2] & self._has("model")[answers.block]))
         )
 
     def _has(self, column: str) -> Any:
@@ -684,7 +688,7 @@ class _Reading:
             sources=sources,
             skipped=dict(self.skipped),
             has_repeats=any(source.find(REPEAT_COLUMNS) is not None for source in self.sources),
-            few_values=bool((scored == np.floor(scored)).all()) and len(np.unique(scored)) <= FEW_VALUES,
+            few_values=bool((scored == np.floor(scored)).all() and (not len(scored) or np.ptp(scored) < FEW_VALUES)),
             log=log,
         )
 

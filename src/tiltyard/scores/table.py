@@ -48,7 +48,7 @@ class ScoreTable(msgspec.Struct, frozen=True, eq=False):
         sources: The models of each file, or other part, that was read.
         skipped: Bad rows that were left out, by reason.
         has_repeats: Whether a column numbers the repeats; else rows that repeat a prompt are taken as such.
-        few_values: Whether every score is a whole number, and there are so few different ones that they are a scale.
+        few_values: Whether scores are whole numbers that lie so near each other that they are a scale, as 1 to 5 are.
         log: Whether scores are logarithms of what was read.
     """
 
