@@ -176,13 +176,19 @@ def many(draws: Draws) -> tuple[np.ndarray, np.ndarray]:
     count = np.bincount(run)
     value, row = keys[new_run], np.repeat(np.arange(n), g)[new_run.ravel()]
     order = np.lexsort((np.abs(value), -count, row))
-    first = order[np.searchsorted(row[order], np.arange(n))]
-    common, c = value[first] * draws.spread, count[first]
+    place = np.searchsorted(row[order], np.arange(n))
+    first, then = order[place], order[np.minimum(place + 1, len(order) - 1)]
+    opposite = (row[then] == row[first]) & (count[then] == count[first]) & (np.abs(value[then]) == np.abs(value[first]))
+    c = count[first]
     k = g - c
     tau = (c - 1) / (g - 1)
-    near = np.abs(e - common[:, None]) <= 1e-9 * spread
-    far = (np.where(near, 0.0, e - common[:, None]) ** 2).sum(axis=1)
-    square = (draws.spread**2 / sizes.mean(axis=1) + far) / (1 + k)
+    squares = []
+    for chosen in (first, np.where(opposite, then, first)):
+        common = value[chosen] * draws.spread
+        near = np.abs(e - common[:, None]) <= 1e-9 * spread
+        far = (np.where(near, 0.0, e - common[:, None]) ** 2).sum(axis=1)
+        squares.append((draws.spread**2 / sizes.mean(axis=1) + far) / (1 + k))
+    square = (squares[0] + squares[1]) / 2
     total = g + 2 * tau
     error = np.sqrt((ss + 2 * tau * square) / (total * (total - 1)))
     half = stdtrit(1 / (w**2).sum(axis=1) + 2 * tau - 1, 0.975) * error

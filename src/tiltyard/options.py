@@ -433,11 +433,19 @@ class ScoreOptions(Options):
         Sequence[float] | None,
         Help(
             "The lowest and the highest possible score.",
-            default="0,1 where every score is 0 or 1; else unknown",
+            default="0,1 where every score is 0 or 1; 0,100 of a metric called percent; else unknown",
             group=SCORES,
             metavar="LOW,HIGH",
         ),
     ] = None
+    scale: Annotated[
+        Literal["linear", "log"],
+        Help(
+            "Compare means, or with log typical ratios: geometric means of scores above 0, and margins such as 1.1x, a "
+            "tenth more or less.",
+            group=SCORES,
+        ),
+    ] = "linear"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -470,8 +478,8 @@ class ComparisonOptions(BattleOptions, LevelOptions, ScoreOptions):
     missing: Annotated[
         MissingRule,
         Help(
-            "Matchups of a run that have no verdict: left out; or with worst, what is claimed holds however they would "
-            "have been decided.",
+            "Matchups of a run that have no verdict, and answers without a score: left out; or with worst, what is "
+            "claimed holds however they would have been decided.",
             default="ignore; for a gate, worst",
         ),
     ] = "ignore"

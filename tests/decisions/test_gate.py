@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -13,7 +14,7 @@ from tests.sizes import size
 from oracles.gates import ESTIMATOR, GateWorld, asked_after_every_prompt, shares
 from tiltyard.decisions import difference
 from tiltyard.decisions.contrast import Contrast, contrast
-from tiltyard.decisions.gate import as_junit, as_markdown, as_table, decide, times_needed
+from tiltyard.decisions.gate import WorstCase, as_junit, as_markdown, as_table, decide, times_needed
 from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
@@ -52,6 +53,31 @@ def test_the_ends_are_where_the_quantiles_say():
 
 def test_without_enough_prompts_it_cannot_tell():
     assert decide(known(500, 10, degrees=0.0), 30, 0.05, anytime=False) == ("unknown", None)
+
+
+def test_how_sure_one_is_in_the_worst_case_is_its_own_mirror():
+    """One half beside 80 % is one half, and one half beside 20 % is too; 60 % beside 40 % says nothing."""
+
+    def sure(*points: float) -> float | None:
+        against, one, in_favour = sorted(points)
+        return WorstCase(known(against, 10), known(in_favour, 10)).probability_above(known(one, 10), anytime=False)
+
+    assert (sure(0, 4, 8), sure(-8, -4, 0)) == (0.5, 0.5)
+    assert sure(-2, 1, 2) is None
+    assert sure(2, 4, 8) == pytest.approx(known(2, 10).probability_above())
+    for points in np.random.default_rng(1).integers(-3, 4, (200, 3)):
+        one, other = sure(*points), sure(*-points)
+        assert one == (None if other is None else pytest.approx(1 - other))
+
+
+def test_certainty_under_anytime_is_that_of_the_interval():
+    """97.5 % sure where the lower end of the 95 % interval at any time is 0, for battles as for scores."""
+    one = known(60, 20)
+    low, _ = one.ends(0.95, anytime=True)
+    assert one.probability_above(low, anytime=True) == pytest.approx(0.975, abs=1e-6)
+    assert one.probability_above(anytime=True) < one.probability_above()
+    assert one.probability_above(60, anytime=True) == 0.5
+    assert replace(one, battles=19).probability_above(anytime=True) is None, "no interval before the first look"
 
 
 @pytest.mark.parametrize(

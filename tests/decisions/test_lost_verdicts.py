@@ -217,6 +217,22 @@ def test_what_was_never_asked_is_missing_and_what_rounds_did_not_choose_is_not(t
     assert missing_verdicts(run).sentence == "1 of 5 matchups has no verdict (v2 1, v1 1: never asked 1)"
 
 
+def test_prompts_that_the_new_one_did_not_answer_are_missing(tiltyard: Run, tmp_path: Path) -> None:
+    """Equal models: 30 won and 30 lost, and v2 has no answer to 20 of those that it would have lost."""
+    config = tournament(tmp_path, ["won"] * 30 + ["lost"] * 30)
+    answers = tmp_path / "responses" / "responses_v2.jsonl"
+    answers.write_text("\n".join(answers.read_text().splitlines()[:40]) + "\n")
+    run = tmp_path / "run"
+    done = tiltyard("run", str(config), "--mode", "headline", "--output-dir", str(run), "--yes")
+    assert done.returncode == 0, done.stderr
+    assert missing_verdicts(run).sentence == "20 of 60 matchups have no verdict (v2 20, v1 20: no answer 20)"
+    gate = tiltyard("gate", "v2", "v1", "--in", str(run))
+    assert gate.returncode == 3, gate.stdout
+    assert "and counted against v2 they turn +191 into 0 points" in gate.stdout  # 30 : 10, and 30 : 30
+    assert "answer what has no answer and run again" in gate.stdout
+    assert tiltyard("gate", "v2", "v1", "--in", str(run), "--missing", "ignore").returncode == 0
+
+
 def two_runs(tmp_path: Path) -> tuple[Path, Path]:
     """x against base on 200 prompts, as good in both runs; half of the losses of the new run are unreadable."""
     rng = np.random.default_rng(3)

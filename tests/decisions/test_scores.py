@@ -102,6 +102,256 @@ def test_missing_scores_are_left_out_and_counted_and_a_gate_counts_them_against_
     assert "score them, or pass --missing ignore" in found.gate(margin="1pp").sentence
 
 
+def repeats(**scores: list[list[Any]]) -> list[dict[str, Any]]:
+    """A row for every answer of every model: on each prompt the scores of its repeats."""
+    return [
+        {"model": name, "id": n, "epoch": k, "score": score}
+        for name, given in scores.items()
+        for n, answers in enumerate(given)
+        for k, score in enumerate(answers)
+    ]
+
+
+def test_an_empty_answer_among_repeats_is_one_repeat_at_the_end_of_the_scale() -> None:
+    # v2 has 1, 1 and nothing on each of 40 prompts, v1 1, 0, 1: without the lost ones 1 against 2/3, with them as
+    # 0 2/3 against 2/3, with them as 1 1 against 2/3.
+    found = ty.difference(repeats(v2=[[1, 1, None]] * 40, v1=[[1, 0, 1]] * 40), "v2", "v1", missing="worst")
+    cases = found.to_dict()["missing"]["worst_case"]
+    assert found.difference == pytest.approx(1 / 3)
+    assert cases["against"]["difference"] == pytest.approx(0.0)
+    assert cases["in_favour"]["difference"] == pytest.approx(1 / 3)
+    assert "40 of 240 answers lack a score" in found.sentence
+    assert found.gate(margin="2pp").verdict == "unknown"
+    assert found.gate(margin="2pp", missing="ignore").verdict == "better"
+    # Of the old one they are as good as can be: 1/2 and 1 against 3/4.
+    other = ty.difference(repeats(v2=[[1, 1, 0, 1]] * 40, v1=[[1, 0, None, None]] * 40), "v2", "v1")
+    cases = other.to_dict()["missing"]["worst_case"]
+    assert (cases["against"]["difference"], cases["in_favour"]["difference"]) == pytest.approx((0.0, 0.5))
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_losses_without_a_score_do_not_make_a_model_better(named: bool) -> None:
+    rng, passed, ignored = np.random.default_rng(2), 0, 0
+    for _ in range(15):
+        ease = np.repeat(rng.beta(2, 2, 60), 3)
+        scores = {name: [int(score) for score in rng.random(180) < ease] for name in ("v2", "v1")}
+        scores["v2"] = [None if not score and rng.random() < 0.5 else score for score in scores["v2"]]  # type: ignore[misc]
+        data = [
+            {"model": name, "score": score, **({"id": n // 3} if named else {})}
+            for name, given in scores.items()
+            for n, score in enumerate(given)
+        ]
+        found = ty.difference(data, "v2", "v1")
+        passed += found.gate(margin="2pp").passed
+        ignored += found.gate(margin="2pp", missing="ignore").passed
+    assert passed <= 3, "one in twenty may pass by chance"
+    assert ignored >= 10, "without the rule most do"
+
+
+def test_answers_without_prompts_count_their_empty_ones_by_side_and_at_worst() -> None:
+    data = [{"model": "v2", "score": score} for score in [1] * 40 + [0] * 10 + [None] * 10]
+    data += [{"model": "v1", "score": score} for score in [1] * 36 + [0] * 24]
+    found = ty.difference(data, "v2", "v1")
+    assert "10 of 120 answers lack a score and are left out" in found.sentence
+    assert "(v2 10)" in str(found)
+    cases = found.to_dict()["missing"]["worst_case"]  # 40 of 50 against 60 %, at worst 40 of 60, at best 50 of 60
+    assert cases["against"]["difference"] == pytest.approx(40 / 60 - 0.6)
+    assert cases["in_favour"]["difference"] == pytest.approx(50 / 60 - 0.6)
+    assert f"{100 * (40 / 60 - 0.6):+.1f} percentage points" in str(found)
+    assert found.gate(margin="5pp", missing="ignore").passed
+    assert not found.gate(margin="5pp").passed
+    for option in ({"by": ["topic"]}, {"cluster": "topic"}):
+        with pytest.raises(OptionError, match="is about prompts, and no column names them"):
+            ty.difference([row | {"topic": "x"} for row in data], "v2", "v1", **option)
+
+
+def test_a_skipped_cell_that_is_no_score_counts_as_an_empty_one() -> None:
+    data = rows(v2=[1] * 20 + ["error"] * 10, v1=[1] * 20 + [0] * 10)
+    found = ty.difference(data, "v2", "v1", on_bad="skip")
+    assert found.left_out == {"not a score": 10}
+    assert found.to_dict()["missing"]["by_model"] == {"v2": 10, "v1": 0}
+    among = ty.difference(repeats(v2=[[1, "error"]] * 30, v1=[[1, 0]] * 30), "v2", "v1", on_bad="skip")
+    assert among.to_dict()["missing"]["worst_case"]["against"]["difference"] == pytest.approx(0.0)
+
+
+def test_without_bounds_a_missing_score_leaves_a_gate_without_an_answer() -> None:
+    grades = rows(v2=[3, 4, 5, None] * 20, v1=[1, 2, 3, 2] * 20)
+    result = ty.difference(grades, "v2", "v1").gate(margin=0.5)
+    assert result.verdict == "unknown"
+    assert "20 of 80 prompts lack a score (v2 20)" in result.sentence
+    assert "the bounds of scores are not known" in result.sentence
+    assert "--bounds LOW,HIGH" in result.sentence
+    # With bounds 1 to 5 the twenty are 1 against 2: 60·2 − 20·1 = 100 over 80.
+    stated = ty.difference(grades, "v2", "v1", bounds=(1, 5))
+    assert stated.to_dict()["missing"]["worst_case"]["against"]["difference"] == pytest.approx(1.25)
+    assert stated.gate(margin=0.5).verdict == "better"
+    # Judged scores carry their scale.
+    for scale, verdict in (("1-5", "better"), ("1.2.3-5", "unknown"), ("5-1", "unknown"), ("2-5", "unknown")):
+        scaled = [row | {"scale": scale} for row in grades]
+        assert ty.difference(scaled, "v2", "v1").gate(margin=0.5).verdict == verdict
+
+
+def test_a_prompt_without_an_answer_of_the_new_one_is_missing_even_if_it_has_no_row() -> None:
+    data = rows(v2=[1] * 20, v1=[0] * 15 + [1] * 5 + [1] * 10)  # ten prompts that only v1 answered
+    found = ty.difference(data, "v2", "v1")
+    assert "10 of 30 prompts lack a score" in found.sentence
+    assert found.gate(margin="2pp", missing="ignore").verdict == "better"
+    assert found.gate(margin="2pp").verdict == "unknown"
+    empty = ty.difference(rows(v2=[1] * 20 + [None] * 10, v1=[0] * 15 + [1] * 5 + [None] * 10), "v2", "v1")
+    assert empty.to_dict()["missing"]["by_model"] == {"v2": 10, "v1": 10}
+    assert empty.to_dict()["missing"]["worst_case"]["against"]["difference"] == pytest.approx((15 - 10) / 30)
+    assert "10 of 30 prompts lack a score" in empty.sentence
+
+
+def test_below_ten_prompts_nothing_is_told_and_it_is_said_how_many_more_it_takes() -> None:
+    few = ty.difference(rows(v2=[1] * 9, v1=[0] * 9), "v2", "v1")
+    assert few.low is not None
+    assert few.low > 0, "the interval stays"
+    assert few.sentence.startswith("cannot tell v2 from v1: it takes 10 prompts, 1 more than there are")
+    assert few.gate().verdict == "unknown"
+    assert "1 more than there are" in few.gate().sentence
+    assert few.to_dict()["obstacles"]
+    assert ty.difference(rows(v2=[1] * 10, v1=[0] * 10), "v2", "v1").gate().verdict == "better"
+    # One page of 82 prompts and eleven of one: 93² / (82² + 11) = 1.3 of one size.
+    pages = [row | {"page": max(0, row["id"] - 81)} for row in rows(v2=[1] * 93, v1=[0] * 93)]
+    found = ty.difference(pages, "v2", "v1", cluster="page")
+    assert "it takes 10 clusters by page, 9 more than there are, which are worth 1.3 of one size" in found.sentence
+    assert found.gate().verdict == "unknown"
+    # A category of nine prompts fails no gate, one of ten does.
+    for size, verdict in ((9, "unknown"), (10, "worse")):
+        data = rows(v2=[0] * size + [1] * 90, v1=[1] * size + [0] * 90)
+        data = [row | {"category": "rare" if row["id"] < size else "usual"} for row in data]
+        parts = ty.difference(data, "v2", "v1").gate(by="category").parts
+        assert [part.verdict for part in parts] == [verdict, "better"]
+
+
+SECONDS = np.random.default_rng(8)
+TAILED = np.exp(SECONDS.normal(0.0, 1.2, 60)), np.exp(SECONDS.normal(0.0, 0.2, 60))
+"""Seconds with a long tail, and without."""
+
+
+def test_scores_without_bounds_take_thirty_prompts() -> None:
+    rng = np.random.default_rng(4)
+    old = rng.normal(10, 1, 30)
+    for n, verdict in ((29, "unknown"), (30, "better")):
+        found = ty.difference(rows(v2=old[:n] + 2 + rng.normal(0, 1, n), v1=old[:n]), "v2", "v1")
+        assert found.gate(margin=1).verdict == verdict
+    few = ty.difference(rows(v2=old[:20] + 2.5, v1=old[:20]), "v2", "v1")
+    assert "it takes 30 prompts where scores have no bounds, 10 more than there are" in few.sentence
+    assert ty.difference(rows(v2=old[:20] + 2.5, v1=old[:20]), "v2", "v1", bounds=(0, 20)).gate(margin=1).passed
+
+
+def test_a_long_tail_of_the_new_one_lets_no_gate_say_that_it_is_no_slower() -> None:
+    slow, fast = TAILED
+    found = ty.difference(rows(v2=slow / 2, v1=fast), "v2", "v1", lower_is_better=True)
+    result = found.gate(margin=2)
+    assert result.bound is not None
+    assert result.bound > -2, "the interval alone would let it pass"
+    assert result.verdict == "unknown"
+    assert "may not have shown all of a long tail (skewness" in result.sentence
+    assert result.to_dict()["doubt"] in result.sentence
+    # The same tail makes nothing easier for the claim that it is slower, which holds where it is not believed to pass.
+    assert ty.difference(rows(v2=slow + 3, v1=fast), "v2", "v1", lower_is_better=True).gate(margin=5).verdict == "worse"
+    # Where more is better, it is `worse` that the tail eases: the few best were perhaps not seen.
+    turned = ty.difference(rows(v2=slow, v1=fast + 5), "v2", "v1")
+    assert turned.sentence.startswith("cannot tell v2 from v1: scores have no bounds")
+    assert turned.gate(margin=0.1).verdict == "unknown"
+
+
+def test_whole_values_of_a_scale_and_percentages_have_bounds() -> None:
+    (grades,) = read_scores(rows(a=list(range(11)), b=[5] * 11))
+    assert (grades.bounded, grades.bounds) == (True, None)
+    for more in (list(range(12)), [0, 25] * 6, [1, 2, 3, 40] * 3):
+        (wide,) = read_scores(rows(a=more, b=[5] * 12))
+        assert not wide.bounded
+    (halves,) = read_scores(rows(a=[1.5, 2.0], b=[1.0, 2.5]))
+    assert not halves.bounded
+    percent = [{"model": name, "id": n, "percent_right": 51.5 + n} for name in "ab" for n in range(20)]
+    (table,) = read_scores(percent)
+    assert table.bounds == (0.0, 100.0)
+    percent[3]["percent_right"] = 140.0
+    assert read_scores(percent)[0].bounds is None
+
+
+def test_the_typical_ratio_stands_beside_scores_without_bounds() -> None:
+    fast = TAILED[1]
+    found = ty.difference(rows(v2=1.8 * fast, v1=fast), "v2", "v1")
+    assert "typically 1.8 × that of v1 (geometric mean, 1.68 to 1.93)" in found.sentence
+    assert found.to_dict()["ratio"]["value"] == pytest.approx(1.8)
+    assert "typically" not in ty.difference(rows(v2=V2, v1=V1), "v2", "v1").sentence
+    assert ty.difference(rows(v2=fast - 2, v1=fast), "v2", "v1").to_dict()["ratio"] is None, "some are below 0"
+    without = [{"model": name, "score": score} for name, some in (("v2", TAILED[0]), ("v1", fast)) for score in some]
+    ratio = ty.difference(without, "v2", "v1").to_dict()["ratio"]
+    assert ratio["value"] == pytest.approx(np.exp(np.log(TAILED[0]).mean() - np.log(fast).mean()))
+
+
+def test_on_a_logarithmic_scale_margins_are_ratios() -> None:
+    slow, fast = TAILED
+    data = rows(v2=1.05 * fast, v1=fast * np.exp(SECONDS.normal(0, 0.02, 60)))
+    found = ty.difference(data, "v2", "v1", lower_is_better=True, scale="log")
+    value = found.to_dict()
+    assert value["ratio"]["value"] == pytest.approx(1.05, abs=0.02)
+    assert value["difference"] == pytest.approx(-np.log(value["ratio"]["value"]))
+    assert value["new_mean"] == pytest.approx(np.exp(np.log(1.05 * fast).mean()))
+    assert "1.050 × (1.0" in found.sentence
+    assert found.gate(margin="1.1x").verdict == "not_worse"
+    assert "by more than 1.100 ×" in found.gate(margin="1.1x").sentence
+    assert found.gate(margin="1.01x").verdict == "worse"
+    for margin in (0.1, "10%", "0.9x", "x", "infx"):
+        with pytest.raises(OptionError, match="on a logarithmic scale it is a ratio, 1x or more"):
+            found.gate(margin=margin)
+    with pytest.raises(OptionError, match="by how much may the new one be worse"):
+        found.gate()
+    with pytest.raises(OptionError, match="goes down to 0, and"):
+        ty.difference(rows(v2=V2, v1=V1), "v2", "v1", scale="log")
+    with pytest.raises(OptionError, match="scale is 'ratio'"):
+        ty.difference(data, "v2", "v1", scale="ratio")
+    board = score_board(read_scores(rows(v2=slow, v1=fast), scale="log")[0])
+    assert f"{np.exp(np.log(slow).mean()):.4g}" in str(board)
+    (table,) = read_scores(data, scale="log")
+    plan = plan_from_scores(table, "v2", "v1", goal=Goal(), differences=["1.1x"])
+    assert plan.rows[0].difference == pytest.approx(np.log(1.1))
+    assert plan.sentence.startswith("to see 1.100 × takes about 30 prompts")
+
+
+def test_compare_is_its_own_mirror_whatever_the_order_of_rows() -> None:
+    rng = np.random.default_rng(3)
+    for named in (True, False) * 4:
+        n = int(rng.integers(10, 40))
+        data = [
+            {"model": name, "epoch": k, "page": i % 7, "score": None if rng.random() < 0.05 else score}
+            | ({"id": i} if named else {})
+            for name in ("v2", "v1")
+            for i in range(n)
+            for k, score in enumerate(rng.integers(1, 6, 2).tolist())
+        ]
+        shuffled = [data[i] for i in rng.permutation(len(data))]
+        (table,), (other_order,) = (read_scores(some, bounds=(1, 5), columns=["page"]) for some in (data, shuffled))
+        for cluster in (None, "page") if named else (None,):
+            for anytime in (False, True):
+                more: dict[str, Any] = {"missing": "worst", "anytime": anytime, "cluster": cluster}
+                one, other = (ty.difference(table, *pair, **more) for pair in (("v2", "v1"), ("v1", "v2")))
+                ends = (None if end is None else -end for end in (other.difference, other.high, other.low))
+                assert (one.difference, one.low, one.high) == tuple(ends)
+                mirrored = None if other.probability_better is None else 1 - other.probability_better
+                assert one.probability_better == (None if mirrored is None else pytest.approx(mirrored, abs=1e-15))
+                assert ty.difference(other_order, "v2", "v1", **more).to_json() == one.to_json()
+
+
+def test_a_plan_never_ends_below_what_a_gate_takes_and_knows_the_error_at_the_margin() -> None:
+    (shares,) = read_scores(rows(v2=[1] * 50, v1=[0] * 50))
+    assert plan_from_scores(shares, "v2", "v1", goal=Goal(), differences=["100pp"]).rows[0].prompts == 10
+    (alike,) = read_scores(rows(v2=[1] * 99 + [0], v1=[1] * 99 + [1]))
+    # They differ on 1 % of prompts, but at a margin of 10 points scores vary by .1 · .9 at least: n ≥ .09 (z/.1)².
+    needed = plan_from_scores(alike, "v2", "v1", goal=Goal(), margin="10pp").rows[0].prompts
+    assert needed is not None
+    assert needed > 0.09 * (1.645 / 0.1) ** 2
+    gaps = [row | {"page": None if row["id"] == 3 else row["id"]} for row in rows(v2=V2, v1=V1)]
+    (table,) = read_scores(gaps, columns=["page"])
+    with pytest.raises(ScoreError, match="1 prompts have no page"):
+        plan_from_scores(table, "v2", "v1", goal=Goal(), cluster="page")
+
+
 def test_one_common_prompt_gives_no_interval_and_none_is_an_error() -> None:
     one = ty.difference(rows(v2=[1, None, 1], v1=[0, 1, None]), "v2", "v1")
     assert "(no interval); 1 prompt" in one.sentence

@@ -15,9 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
+from tiltyard.decisions.gate import PASSES, claims_of, decide
+from tiltyard.ratings.ranks import chance_at_any_time
 from tiltyard.ratings.score_differences import (
+    ANYTIME_RATE,
     ScoreEstimate,
     ScoreSpread,
+    alike,
+    anytime_cut,
     holm_ranks,
     mean_score,
     repeat_noise,
@@ -106,11 +111,94 @@ differences = st.lists(st.integers(-4, 4).map(lambda n: n / 4), min_size=2, max_
 
 @given(differences)
 def test_neither_order_nor_which_is_new_matters(some: np.ndarray) -> None:
-    low, high = score_difference(some, 1.0).ends(0.95)
-    shuffled = np.random.default_rng(0).permutation(some)
-    assert score_difference(shuffled, 1.0).ends(0.95) == pytest.approx((low, high))
-    # Of two commonest differences equally far from 0, one is taken: then only the size of m² may differ.
-    assert score_difference(-some, 1.0).value == pytest.approx(-score_difference(some, 1.0).value)
+    one = score_difference(some, 1.0)
+    assert score_difference(np.random.default_rng(0).permutation(some), 1.0) == one
+    other = score_difference(-some, 1.0)
+    assert (other.value, other.error, other.degrees, other.skewness) == (
+        -one.value,
+        one.error,
+        one.degrees,
+        -one.skewness,
+    )
+
+
+def test_of_two_commonest_differences_equally_far_from_0_the_mean_of_both_counts() -> None:
+    # −1, −1, 1, 1, 2 of S 3: about −1 the others are 2, 2, 3 away, about 1 they are 2, 2, 1: (9 + 17)/4 and (9 + 9)/4.
+    assert alike(np.array([-1.0, -1, 1, 1, 2]), 3.0).square == pytest.approx((26 / 4 + 18 / 4) / 2)
+
+
+def test_at_a_margin_the_error_is_that_of_scores_whose_true_difference_is_the_margin() -> None:
+    one = score_difference(np.zeros(100), 1.0, range_of_scores=1.0)  # never different: its own error is .0139
+    assert one.error_at(-0.05) == pytest.approx(math.sqrt(0.05 * 0.95 / 100))
+    assert one.error_at(0.0) == one.error
+    assert one.bound(-0.05, 0.9) == pytest.approx(-float(stdtrit(one.degrees, 0.95)) * one.error_at(-0.05))
+    # The printed certainty crosses 95 % where the bound crosses the margin.
+    margin = 0.036
+    assert (one.probability_above(-margin) > 0.95) == (one.bound(-margin, 0.9) > -margin)  # type: ignore[operator]
+    wide = score_difference(4 * np.zeros(100), 4.0, range_of_scores=4.0)  # on a scale of 1 to 5
+    assert wide.error_at(-0.2) == pytest.approx(4 * one.error_at(-0.05))
+    assert score_difference(np.zeros(100), 1.0).error_at(-0.05) == pytest.approx(one.error), "no scale, no least error"
+
+
+@pytest.mark.parametrize(("margin", "before"), [(0.01, 0.102), (0.02, 0.102), (0.05, 0.099), (0.1, 0.097)])
+def test_a_model_that_is_worse_by_the_margin_seldom_passes(margin: float, before: float) -> None:
+    """Exact: the new one loses a share m of the prompts that the old one answers; its count is binomial."""
+    worst = 0.0
+    for n in (27, 52, 54, 105, 135, 192, 270, 385):
+        down = np.arange(n + 1)
+        chance = np.exp(
+            [math.log(math.comb(n, k)) + k * math.log(margin) + (n - k) * math.log1p(-margin) for k in down]
+        )
+        near = down[chance > 1e-9].tolist()
+        bounds = [score_difference(_moves(0, k, n), 1.0, range_of_scores=1.0).bound(-margin, 0.9) for k in near]
+        worst = max(worst, sum(float(chance[k]) for k, bound in zip(near, bounds, strict=True) if bound > -margin))
+    assert worst <= 0.067 < before
+
+
+@given(st.floats(-30, 30), st.floats(0.02, 200), st.floats(1, 500))
+def test_certainty_at_any_time_is_the_sequence_turned_round(errors: float, ratio: float, degrees: float) -> None:
+    sure = chance_at_any_time(errors, ratio, degrees)
+    assert sure + chance_at_any_time(-errors, ratio, degrees) == pytest.approx(1.0, abs=1e-12)
+    alpha = 2 * min(sure, 1 - sure)
+    if 1e-12 < alpha < 0.999:  # the interval with so much in both tails just reaches 0
+        assert anytime_cut(ratio / ANYTIME_RATE, degrees, 1 - alpha) == pytest.approx(abs(errors), rel=1e-3)
+
+
+def test_certainty_at_any_time_of_the_first_vector() -> None:
+    one = score_difference(_moves(23, 5, 200), 1, range_of_scores=1)
+    low, _ = one.ends(0.95, anytime=True)
+    assert low is not None
+    assert one.probability_above(low, anytime=True) == pytest.approx(0.975, abs=1e-6)
+    assert one.probability_above(anytime=True) < one.probability_above()  # type: ignore[operator]
+    early = score_difference(TEN, 1.0)  # no bounds: the first look is at 30
+    assert early.probability_above(anytime=True) is None
+    assert early.ends(0.95, anytime=True) == (None, None)
+
+
+def test_equal_models_with_a_long_tail_are_seldom_called_different_at_any_look() -> None:
+    rng, wrong, sure = np.random.default_rng(6), 0, 0
+    for _ in range(100):  # equal means, 30 to 300 prompts, the new one's with a longer tail
+        some = np.exp(rng.normal(-0.5, 1.0, 300)) - np.exp(rng.normal(-0.045, 0.3, 300))
+        looks = [score_difference(some[:n], 10.0) for n in range(20, 301, 20)]
+        wrong += any(decide(one, 0.0, 0.05, anytime=True)[0] != "unknown" for one in looks)
+        sure += any(decide(one, 0.0, 0.05, anytime=False)[0] != "unknown" for one in looks)
+    assert wrong <= 4
+    assert sure > 8
+
+
+@pytest.mark.parametrize(
+    ("spread_of_logs", "n", "most", "without"), [(1.0, 30, 0.07, 0.1), (1.5, 100, 0.03, 0.12), (0.5, 100, 0.085, 0.0)]
+)
+def test_a_tail_that_was_not_seen_passes_no_margin(spread_of_logs: float, n: int, most: float, without: float) -> None:
+    """The truth exactly at the margin, nominal 5 %: with the rule of skewness, and what passes without it."""
+    rng, passed, by_interval, runs = np.random.default_rng(1), 0, 0, 600
+    for _ in range(runs):
+        slow, fast = (np.exp(rng.normal(0, s, n)) - math.exp(s * s / 2) for s in (spread_of_logs, 0.3))
+        one = score_difference(fast - slow - 1.0, 10.0)
+        passed += decide(one, 1.0, 0.05, anytime=False)[0] in PASSES
+        by_interval += "not_worse" in claims_of(one, 1.0, 0.05, anytime=False)[0]
+    assert passed / runs <= most
+    assert by_interval / runs >= without
 
 
 @given(differences, st.floats(0.01, 1000))
@@ -271,7 +359,7 @@ def test_however_often_one_looks_equal_models_are_rarely_called_different() -> N
     rng, wrong, ordinary = np.random.default_rng(3), 0, 0
     for _ in range(60):
         some = rng.choice([-1.0, 0.0, 1.0], 300, p=[0.15, 0.7, 0.15])
-        looks = [score_difference(some[:n], 1.0) for n in range(20, 301, 20)]
+        looks = [score_difference(some[:n], 1.0, range_of_scores=1.0) for n in range(20, 301, 20)]
         wrong += any(one.ends(0.95, anytime=True)[0] > 0 or one.ends(0.95, anytime=True)[1] < 0 for one in looks)
         ordinary += any(one.ends(0.95)[0] > 0 or one.ends(0.95)[1] < 0 for one in looks)
     assert wrong <= 3

@@ -140,7 +140,13 @@ def test_missing_answers_leave_out_their_prompts_and_say_whose(
     lines(path, read_lines(path)[:2])
     done = run(tiltyard, config)
     assert "dropped 2 prompts that not every entrant answered (crane lacks 2)" in done.stderr
-    assert {row["question_id"] for row in read_lines(tmp_path / "run" / "scores.jsonl")} == {"p1", "p2"}
+    rows = [row for row in read_lines(tmp_path / "run" / "scores.jsonl") if row["metric"] == "calibration"]
+    assert {row["question_id"] for row in rows if row["score"] is not None} == {"p1", "p2"}
+    lacking = [(row["model"], row["question_id"]) for row in rows if row["score"] is None]
+    assert lacking == [("crane", "p3"), ("crane", "p4")], "so that they count against it"
+    found = ty.difference(tmp_path / "run" / "scores.jsonl", "crane", "otter", score=["calibration"])
+    assert found.to_dict()["missing"]["by_model"] == {"crane": 2, "otter": 2}
+    assert "2 of 4 prompts lack a score" in found.sentence
 
 
 def by_length(question: Question) -> Any:

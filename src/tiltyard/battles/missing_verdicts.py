@@ -1,8 +1,9 @@
-"""Matchups of a run folder that have no verdict: those whose judgment failed, and those that were never asked.
+"""Matchups of a run folder that have no verdict: failed ones, those that were never asked, and those without an answer.
 
 A failed judgment is no battle, so files of battles do not show it; the run's own files do. They are read here by their
 documented fields (`verdicts/<dimension>.jsonl`, `matches/matches.jsonl`; a placement has `verdicts.jsonl`). Adaptive
-rounds list only the matchups that they chose, so that the others are not missing.
+rounds list only the matchups that they chose, so that the others are not missing. A prompt that an entrant did not
+answer is judged for nobody; for its own pairs it is missing (`manifest.json`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tiltyard.battles.inputs import BATTLES, find_parts
 from tiltyard.battles.reading import BattleData
 from tiltyard.errors import RunFolderError
 
-NEVER_ASKED = "never asked"
+NEVER_ASKED, NO_ANSWER = "never asked", "no answer"
 READABLE = ("A", "B", "TIE")
 SHOWN_ENTRANTS = 6
 """Entrants that a sentence names: those with the most."""
@@ -29,8 +30,8 @@ SHOWN_ENTRANTS = 6
 class MissingMatchup:
     """A matchup without a verdict.
 
-    `reason` is `unparsed`, `truncated`, `refused`, `error` or `never asked`; `columns` are what its battle would say of
-    the prompt, as far as the run folder tells: category, language, ….
+    `reason` is `unparsed`, `truncated`, `refused`, `error`, `never asked` or `no answer`; `columns` are what its battle
+    would say of the prompt, as far as the run folder tells: category, language, ….
     """
 
     prompt_id: str
@@ -213,7 +214,33 @@ def read_missing(folder: Path) -> MissingVerdicts:
         if match.matchup not in lines:
             planned[match.dimension, match.entrant_a, match.entrant_b] += judges
             missing += [match.missing(NEVER_ASKED, columns[match.prompt_id])] * judges
+    for (dimension, a, b), lacking in _unanswered(folder, planned).items():
+        planned[dimension, a, b] += len(lacking) * judges
+        missing += [MissingMatchup(prompt, dimension, a, b, NO_ANSWER) for prompt in lacking for _ in range(judges)]
     return MissingVerdicts(planned, tuple(missing))
+
+
+class _Dropped(msgspec.Struct, frozen=True):
+    unanswered: dict[str, dict[str, list[str]]] = {}
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    dropped: _Dropped = _Dropped()
+
+
+def _unanswered(folder: Path, pairs: Collection[Pair]) -> dict[Pair, list[str]]:
+    """The prompts that one of a pair did not answer, for each pair once; none where a folder does not say it so."""
+    path = folder / "manifest.json"
+    try:
+        lacking = msgspec.json.decode(path.read_bytes(), type=_Manifest).dropped.unanswered if path.is_file() else {}
+    except msgspec.MsgspecError:
+        return {}
+    found = {}
+    for dimension, a, b in pairs:
+        if (dimension, b, a) not in found:
+            own = lacking.get(dimension, {})
+            found[dimension, a, b] = sorted({*own.get(a, ()), *own.get(b, ())})
+    return found
 
 
 def _read(path: Path) -> Iterator[_Line]:

@@ -110,7 +110,7 @@ def gate_command(
         typer.Option(
             metavar="N",
             help="By how much NEW may be worse: rating points (30 is about 54 : 46), 2pp of shares, or a number in the "
-            "unit of the scores. (default: 30, or 2pp)",
+            "unit of the scores, with --scale log 1.1x. (default: 30, or 2pp)",
         ),
     ] = None,
     alpha: Annotated[

@@ -36,7 +36,7 @@ from tiltyard.ratings.comparisons import OWN_CLUSTER, sum_by
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import cluster_moves, in_both
 from tiltyard.ratings.quantiles import normal_quantile, t_below, t_quantile
-from tiltyard.ratings.ranks import FIRST_LOOK, anytime_half_width
+from tiltyard.ratings.ranks import ANYTIME_SPREAD, FIRST_LOOK, anytime_half_width, chance_at_any_time
 from tiltyard.ratings.score_differences import ScoreEstimate
 from tiltyard.types import AnyInts, Floats
 
@@ -104,11 +104,32 @@ class Contrast:
         low, high = POINTS_PER_LOGIT * (self.value - half), POINTS_PER_LOGIT * (self.value + half)
         return None if self.no_low else low, None if self.no_high else high
 
-    def probability_above(self, points: float = 0.0) -> float | None:
-        """How sure one can be that the difference is above a number of points: one minus the one-sided p-value."""
+    def bound(self, least: float, level: float, *, anytime: bool = False) -> float | None:  # noqa: ARG002
+        """The lower end of the interval, for a claim that the difference lies above a number of points."""
+        return self.ends(level, anytime=anytime)[0]
+
+    def error_at(self, least: float) -> float:  # noqa: ARG002
+        """The standard error for such a claim: the same for every number."""
+        return self.error
+
+    def doubt(self, *, above: bool | None = None, anytime: bool = False) -> None:  # noqa: ARG002
+        """Why an interval is not to be believed, as a difference of scores has it: what stands here are obstacles."""
+        return
+
+    def probability_above(self, points: float = 0.0, *, anytime: bool = False) -> float | None:
+        """How sure one can be that the difference is above a number of points, at one look or at any.
+
+        At one look it is one minus the one-sided p-value.
+        """
         if not self.known:
             return None
         above = self.value - points / POINTS_PER_LOGIT
+        if anytime:
+            variance = max(self.variance, self.own_variance)
+            if self.battles < FIRST_LOOK or variance <= 0.0:
+                return None
+            degrees = self.degrees if self.clustered else math.inf
+            return chance_at_any_time(above / math.sqrt(variance), ANYTIME_SPREAD**2 / variance, degrees)
         chances = []
         if self.variance > 0.0:
             chances.append(t_below(above / math.sqrt(self.variance), self.degrees))

@@ -20,13 +20,14 @@ from xml.etree import ElementTree  # written only, never read
 import numpy as np
 
 from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.missing_verdicts import MissingMatchup, MissingVerdicts
+from tiltyard.battles.missing_verdicts import NO_ANSWER, MissingMatchup, MissingVerdicts
 from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
 from tiltyard.boards.estimator import check_number
 from tiltyard.boards.selection import DIMENSION, NO_DIMENSION, Selection
 from tiltyard.boards.text import percent
 from tiltyard.decisions.contrast import AnyContrast
 from tiltyard.decisions.prompts import PROMPT
+from tiltyard.decisions.score_facts import doubt_in
 from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.decisions.words import as_markdown as difference_markdown
 from tiltyard.decisions.words import footnotes, if_picked, plain, sample, share, size_of
@@ -34,6 +35,7 @@ from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.options import MissingRule, check_choice
 from tiltyard.pages.tables import markdown_text
 from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.ratings.score_differences import ScoreEstimate
 
 if TYPE_CHECKING:
     from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
@@ -62,11 +64,19 @@ class WorstCase:
             None if high is None or higher is None else max(high, higher),
         )
 
-    def probability_above(self) -> float | None:
-        """How sure one can be of the sign in either case; None where the two cases differ in it."""
-        chances = [None if one is None else one.probability_above() for one in (self.against, self.in_favour)]
+    def bound(self, one: AnyContrast, least: float, level: float, *, anytime: bool) -> float | None:
+        """The lower end of such an interval, for a claim that the difference lies above a number."""
+        cases = (one, self.against)
+        bounds = [None if case is None else case.bound(least, level, anytime=anytime) for case in cases]
+        known = [bound for bound in bounds if bound is not None]
+        return min(known) if len(known) == len(cases) else None
+
+    def probability_above(self, one: AnyContrast, *, anytime: bool) -> float | None:
+        """How sure one can be of the sign as it is and in either case; None where they differ in it."""
+        cases = (self.against, one, self.in_favour)
+        chances = [None if case is None else case.probability_above(anytime=anytime) for case in cases]
         known = [chance for chance in chances if chance is not None]
-        if len(known) < 2 or (known[0] > 0.5) != (known[1] > 0.5):
+        if len(known) < len(cases) or min(known) < 0.5 < max(known):
             return None
         return min(known, key=lambda chance: abs(chance - 0.5))
 
@@ -112,9 +122,16 @@ class Missing:
         return "matchups have no verdict"
 
     @property
+    def no_case(self) -> str:
+        """What is said where they have no worst case."""
+        return "no rating comes of it"
+
+    @property
     def advice(self) -> str:
         """What to do about them."""
-        return ASK_AGAIN
+        reasons = self.verdicts.by_reason
+        some = [ASK_AGAIN] if reasons.keys() - {NO_ANSWER} else []
+        return " and ".join([*some, "answer what has no answer and run again"] if NO_ANSWER in reasons else some)
 
     @property
     def sentence(self) -> str:
@@ -263,7 +280,7 @@ def covering(
         return estimate
     worst = lost.worst()
     low, high = worst.ends(one, level, anytime=anytime)
-    return replace(estimate, low=low, high=high, probability_better=worst.probability_above())
+    return replace(estimate, low=low, high=high, probability_better=worst.probability_above(one, anytime=anytime))
 
 
 def worst_case(fit: Callable[[bool], AnyContrast]) -> Callable[[], WorstCase]:
@@ -355,6 +372,7 @@ class GateResult:
             None.
         if_picked: What a pass would be if the new one had been picked as the best of those that are here; None where
             it is not the best of several.
+        doubt: Why what the interval says is not to be believed; None where it is.
     """
 
     verdict: Decision
@@ -372,6 +390,7 @@ class GateResult:
     if_ignored: Decision = "unknown"
     by_dimension: bool = False
     if_picked: Decision | None = None
+    doubt: str | None = None
 
     @property
     def dimensions(self) -> tuple[PartVerdict, ...]:
@@ -412,6 +431,7 @@ class GateResult:
             "needed_times": self.needed,
             "needed_prompts": _times(self.difference.n_prompts, self.needed),
             "missing": missing,
+            "doubt": self.doubt,
             "by": [{name: getattr(part, name) for name in PartVerdict.__slots__} for part in self.parts],
             "comparison": self.difference.to_dict(),
         }
@@ -554,6 +574,7 @@ def _judge(
     verdict: Decision
     if_ignored: Decision
     low = high = bound = None
+    claims: list[Decision] = []
     if by_dimension:
         about = [part for part in parts if part.column == DIMENSION]
         own = [part for part in judged if part.column == DIMENSION]
@@ -564,6 +585,7 @@ def _judge(
         verdict, bound = decide(result.contrast, margin, each, anytime=result.anytime, worst=worst)
         if_ignored = verdict if worst is None else decide(result.contrast, margin, each, anytime=result.anytime)[0]
         low, high = result.contrast.ends(1.0 - each, anytime=result.anytime)
+        claims, _ = claims_of(result.contrast, margin, each, anytime=result.anytime, worst=worst)
         contrasts, power = [result.contrast], POWER
     if result.obstacles:
         verdict = if_ignored = "unknown"
@@ -588,6 +610,9 @@ def _judge(
         missing=missing,
         if_ignored=if_ignored,
         by_dimension=by_dimension,
+        doubt=doubt_in(result, claims[0] in PASSES if claims else None)
+        if verdict == "unknown" and not by_dimension
+        else None,
     )
 
 
@@ -645,19 +670,29 @@ def decide(
     one: AnyContrast, margin: float, alpha: float, *, anytime: bool, worst: WorstCase | None = None
 ) -> tuple[Decision, float | None]:
     """The verdict on a difference, and the one-sided lower bound that is compared with the margin."""
+    claims, bound = claims_of(one, margin, alpha, anytime=anytime, worst=worst)
+    believed = (claim for claim in claims if one.doubt(above=claim in PASSES, anytime=anytime) is None)
+    return next(believed, "unknown"), bound
 
-    def ends(level: float) -> tuple[float | None, float | None]:
-        return one.ends(level, anytime=anytime) if worst is None else worst.ends(one, level, anytime=anytime)
 
-    low, high = ends(1.0 - alpha)
-    bound, _ = ends(1.0 - 2.0 * alpha)
+def claims_of(
+    one: AnyContrast, margin: float, alpha: float, *, anytime: bool, worst: WorstCase | None = None
+) -> tuple[list[Decision], float | None]:
+    """The verdicts that an interval allows, the first of which decides if it is to be believed; and the lower bound."""
+    if worst is None:
+        low, high = one.ends(1.0 - alpha, anytime=anytime)
+        bound = one.bound(-margin, 1.0 - 2.0 * alpha, anytime=anytime)
+    else:
+        low, high = worst.ends(one, 1.0 - alpha, anytime=anytime)
+        bound = worst.bound(one, -margin, 1.0 - 2.0 * alpha, anytime=anytime)
+    claims: list[Decision] = []
     if low is not None and low > 0.0:
-        return "better", bound
+        claims.append("better")
     if bound is not None and bound > -margin:
-        return "not_worse", bound
+        claims.append("not_worse")
     if high is not None and high < 0.0:
-        return "worse", bound
-    return "unknown", bound
+        claims.append("worse")
+    return claims, bound
 
 
 def times_needed(one: AnyContrast, margin: float, alpha: float, power: float = POWER) -> float | None:
@@ -666,8 +701,9 @@ def times_needed(one: AnyContrast, margin: float, alpha: float, power: float = P
 
     if not one.known or margin <= 0.0 or one.error == 0.0:
         return None
-    wanted = margin / (one.cut(1.0 - 2.0 * alpha) + float(ndtri(power)))
-    return (one.error / wanted) ** 2
+    wanted = one.cut(1.0 - 2.0 * alpha) * one.error_at(-margin) + float(ndtri(power)) * one.error
+    needed = (wanted / margin) ** 2
+    return max(needed, one.fewest / one.units) if isinstance(one, ScoreEstimate) else needed
 
 
 def even_odds(points: float) -> float:
@@ -696,6 +732,8 @@ def gate_sentence(result: GateResult) -> str:
     elif found.missing is not None and (doubtful := [part.value for part in result.parts if part.doubtful]):
         text = f"cannot tell: {new} may be worse than {old} in {', '.join(doubtful)}, where {found.missing.what}; "
         text += f"{found.missing.advice}; on the whole {size}"
+    elif result.doubt is not None:
+        text = f"cannot tell: {result.doubt}; here {new} is at {size} against {old}"
     elif result.if_ignored != "unknown":
         text = f"cannot tell: {_turned(result)}; without them {new} is at {size} against {old}"
     else:
@@ -774,7 +812,7 @@ def _turned(result: GateResult) -> str:
     assert missing is not None
     way, case = _counted_against(missing, result, for_new=result.if_ignored == "worse")
     now = found.unit.signed(found.difference)
-    could = "no rating comes of it" if case is None else f"they turn {now} into {case}"
+    could = missing.no_case if case is None else f"they turn {now} into {case}"
     return f"{missing.sentence}, and counted {way} {found.new} {could}; {missing.advice}, or pass --missing ignore"
 
 

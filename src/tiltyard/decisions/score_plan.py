@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,10 @@ import numpy as np
 
 from tiltyard.decisions.sample_size import Goal
 from tiltyard.decisions.scores import PairedScores, noise_of
-from tiltyard.decisions.units import SHARES, Unit, unit_of_scores
+from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import OptionError, ScoreError
 from tiltyard.pages.tables import Table
-from tiltyard.ratings.score_differences import ScoreSpread
+from tiltyard.ratings.score_differences import FEWEST, FEWEST_UNBOUNDED, ScoreSpread, cluster_means, least_deviation
 from tiltyard.scores import ScoreTable
 
 SHARE_DIFFERENCES = (0.01, 0.02, 0.05, 0.1)
@@ -118,18 +119,17 @@ def plan_from_scores(
     pairs = PairedScores.of(table, table[new], table[old]).both
     if len(pairs.prompts) < 2:
         raise ScoreError(f"a plan needs two prompts or more with scores of both {new} and {old}.")
-    gaps, unit_size = pairs.differences, 1.0
-    if cluster is not None:
-        _, place = np.unique(table.columns[cluster].codes[pairs.prompts], return_inverse=True)
-        sizes = np.bincount(place)
-        gaps, unit_size = np.bincount(place, gaps) / sizes, float(sizes.mean())
+    gaps, unit_size, codes = pairs.differences, 1.0, pairs.clusters(cluster)
+    if codes is not None:
+        gaps, sizes = cluster_means(gaps, codes)
+        unit_size = float(sizes.mean())
     if not table.spread > 0.0 or len(gaps) < 2:
         raise ScoreError(
             "all scores are equal, or all prompts are one cluster: they say nothing of how much others vary."
         )
     spread = ScoreSpread.of(gaps, table.spread, unit_size)
     deviation = spread.variance**0.5
-    unit = SHARES if table.shares else unit_of_scores(deviation / 5 if deviation else None, table.spread)
+    unit = unit_of(table, deviation / 5 if deviation else None)
     limit = None if margin is None else unit.amount(margin, "margin")
     default = (
         [0.0]
@@ -140,10 +140,11 @@ def plan_from_scores(
     )
     wanted = [unit.amount(one, "difference", least=-np.inf) for one in differences] or list(default)
     tail = goal.alpha if limit is not None or goal.one_sided else goal.alpha / 2
-    rows = []
+    scale = table.reach if math.isfinite(table.reach) or not table.bounded else table.spread
+    least, rows = FEWEST if table.bounded else FEWEST_UNBOUNDED, []
     for one in wanted:
-        needed = spread.prompts(one + (limit or 0.0), tail, goal.power)
-        rows.append(ScorePlanRow(one, None if needed is None else int(np.ceil(needed * unit_size))))
+        needed = spread.prompts(one + (limit or 0.0), tail, goal.power, least_deviation(limit or 0.0, scale))
+        rows.append(ScorePlanRow(one, None if needed is None else int(np.ceil(max(needed, least) * unit_size))))
     apart = float(np.mean(np.abs(pairs.differences) > 1e-9 * table.spread))
     notes = [
         f"{goal.power:.0%} chance, error rate {goal.alpha:g}; the two differ on {apart:.0%} of prompts".replace(

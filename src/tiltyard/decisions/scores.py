@@ -7,27 +7,32 @@ and whose score they lack, is said.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 from typing import Any
 
 import numpy as np
 
 from tiltyard.boards.estimator import check_level
 from tiltyard.boards.text import NOT_FOR_PICKED, percent
-from tiltyard.decisions.gate import covering, worst_case
+from tiltyard.decisions.gate import WorstCase, covering, worst_case
 from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
-from tiltyard.decisions.score_facts import MissingScores, ScoreFacts
-from tiltyard.decisions.units import SHARES, Unit, unit_of_scores
+from tiltyard.decisions.score_facts import MissingScores, Ratio, ScoreFacts, doubt_words
+from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
 from tiltyard.options import DifferenceOptions, MissingRule
 from tiltyard.pages.tables import Table
 from tiltyard.ratings.ranks import ranks
 from tiltyard.ratings.score_differences import (
+    FEWEST,
     RepeatNoise,
     ScoreEstimate,
+    cluster_means,
+    exact_sum,
     holm_ranks,
     mean_score,
     repeat_noise,
@@ -45,70 +50,103 @@ MOST_LISTED = 100
 """Prompts of either kind that an answer keeps."""
 MUCH_MISSING = 0.05
 FEW_PROMPTS = 20
-SKEWED = 2.0
 PROMPT = "prompt"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairedScores:
-    """Two models on prompts: their mean scores, `NaN` where one has none; `sign` is −1 where less is better."""
+    """Two models on prompts, the new one in the first row of each array; `sign` is −1 where less is better.
+
+    `means` are `NaN` where a model has no score. `rows` are answers, `unscored` those without a score: where a model
+    has no answer at all, as many as the other one has.
+    """
 
     table: ScoreTable
     prompts: Ints
-    new: Floats
-    old: Floats
+    means: Floats
+    rows: Ints
+    unscored: Ints
     sign: float
+    spread: float
 
     @classmethod
     def of(cls, table: ScoreTable, new: ModelScores, old: ModelScores) -> PairedScores:
-        """Every prompt on which at least one has a score."""
-        means = []
-        for one in (new, old):
-            mean = np.full(len(table.prompts), np.nan)
-            scored = one.count > 0
-            mean[one.prompts[scored]] = one.mean[scored]
-            means.append(mean)
-        every = np.flatnonzero(~np.isnan(means[0]) | ~np.isnan(means[1]))
-        means = [mean[every] for mean in means]
-        return cls(table, every, means[0], means[1], -1.0 if table.lower_is_better else 1.0)
+        """Every prompt to which one of the two has an answer, scored or not."""
+        means = np.full((2, len(table.prompts)), np.nan)
+        rows, unscored = np.zeros((2, 2, len(table.prompts)), dtype=np.int64)
+        for side, one in enumerate((new, old)):
+            means[side, one.prompts] = one.mean
+            rows[side, one.prompts] = one.count + one.unscored
+            unscored[side, one.prompts] = one.unscored
+        absent = rows == 0
+        rows, unscored = np.where(absent, rows[::-1], rows), np.where(absent, rows[::-1], unscored)
+        asked = np.flatnonzero(rows[0] > 0)
+        sign = -1.0 if table.lower_is_better else 1.0
+        return cls(table, asked, means[:, asked], rows[:, asked], unscored[:, asked], sign, table.spread)
 
     def only(self, kept: Any) -> PairedScores:
         """Some of the prompts."""
-        return replace(self, prompts=self.prompts[kept], new=self.new[kept], old=self.old[kept])
+        arrays = {name: getattr(self, name)[..., kept] for name in ("prompts", "means", "rows", "unscored")}
+        return replace(self, **arrays)
+
+    @property
+    def new(self) -> Floats:
+        """The mean scores of the new model."""
+        return np.asarray(self.means[0])
+
+    @property
+    def old(self) -> Floats:
+        """The mean scores of the old one."""
+        return np.asarray(self.means[1])
 
     @property
     def both(self) -> PairedScores:
         """The prompts on which both have a score."""
-        return self.only(~np.isnan(self.new) & ~np.isnan(self.old))
+        return self.only(~np.isnan(self.means).any(axis=0))
 
     @property
     def differences(self) -> Floats:
         """By how much the new one is better on each prompt."""
         return self.sign * (self.new - self.old)
 
-    def filled(self, *, against: bool) -> PairedScores:
-        """With the worst possible score of the new one, and the best of the old one, where they are missing."""
-        seen = min(one.low for one in self.table.models.values()), max(one.high for one in self.table.models.values())
-        low, high = seen if self.table.bounds is None else self.table.bounds
-        bad, good = (low, high) if (self.sign > 0) == against else (high, low)
-        new, old = np.where(np.isnan(self.new), bad, self.new), np.where(np.isnan(self.old), good, self.old)
-        return replace(self, new=new, old=old)
+    def filled(self, bounds: tuple[float, float], *, against: bool) -> PairedScores:
+        """With missing answers of the new one as bad as can be, and of the old one as good; or the other way."""
+        ends = np.array(bounds if (self.sign > 0) == against else bounds[::-1])[:, None]
+        lost = self.unscored / self.rows
+        means = np.where(self.unscored > 0, (1.0 - lost) * np.nan_to_num(self.means) + lost * ends, self.means)
+        return replace(self, means=means, spread=bounds[1] - bounds[0])
 
     def estimate(self, cluster: str | None) -> ScoreEstimate:
         """The difference, by prompt or by cluster of prompts."""
-        bounds = self.table.bounds
-        reach = np.inf if bounds is None else bounds[1] - bounds[0]
-        differences, sizes = self.differences, None
-        if cluster is not None:
-            codes = self.table.columns[cluster].codes[self.prompts]
-            if (codes < 0).any():
-                raise ScoreError(
-                    f"{int((codes < 0).sum())} prompts have no {cluster}: fill the column in, or cluster by another."
-                )
-            _, place = np.unique(codes, return_inverse=True)
-            sizes = np.bincount(place).astype(float)
-            differences = np.bincount(place, differences) / sizes
-        return score_difference(differences, self.table.spread, sizes=sizes, range_of_scores=float(reach))
+        return _difference_of(self.table, self.differences, self.clusters(cluster), self.spread)
+
+    def ratio(self, cluster: str | None) -> ScoreEstimate | None:
+        """The logarithm of how many times the old score the new one typically is; None where that says nothing."""
+        if not has_ratio(self.table):
+            return None
+        logs = [side if self.table.log else np.log(side) for side in (*self.means, np.array(self.table.ends))]
+        return _difference_of(self.table, logs[0] - logs[1], self.clusters(cluster), float(logs[2][1] - logs[2][0]))
+
+    def clusters(self, cluster: str | None) -> Ints | None:
+        """The cluster of each prompt; None: each is its own."""
+        if cluster is None:
+            return None
+        codes = self.table.columns[cluster].codes[self.prompts]
+        if (codes < 0).any():
+            raise ScoreError(
+                f"{int((codes < 0).sum())} prompts have no {cluster}: fill the column in, or cluster by another."
+            )
+        return np.asarray(codes, dtype=np.int64)
+
+
+def has_ratio(table: ScoreTable) -> bool:
+    """Whether a ratio of scores says something: they are all positive, and have no bounds."""
+    return table.log or (table.ends[0] > 0.0 and not table.bounded)
+
+
+def _difference_of(table: ScoreTable, differences: Floats, codes: Ints | None, spread: float) -> ScoreEstimate:
+    means, sizes = (differences, None) if codes is None else cluster_means(differences, codes)
+    return score_difference(means, spread, sizes=sizes, range_of_scores=table.reach, bounded=table.bounded)
 
 
 def one_metric(tables: Sequence[ScoreTable]) -> ScoreTable:
@@ -171,7 +209,7 @@ def _of_two(table: ScoreTable, new: str, old: str, options: DifferenceOptions) -
     cluster = None if options.cluster in (None, PROMPT, "question_id", "none") else options.cluster
     check_same_unit(table, new, old)
     if not table.prompts:
-        return _unpaired(table, new, old, level, anytime=options.anytime)
+        return _unpaired(table, new, old, level, options)
     everything = PairedScores.of(table, table[new], table[old])
     pairs = everything.both
     if not len(pairs.prompts):
@@ -188,7 +226,11 @@ def _of_two(table: ScoreTable, new: str, old: str, options: DifferenceOptions) -
     )
     assert estimate is not None
     columns = [{"column": PROMPT if cluster is None else cluster}]
-    facts = _facts(table, pairs, (new, old), result, level)
+    facts = replace(
+        _facts(table, pairs, (new, old), result, level),
+        counted="prompts" if cluster is None else f"clusters by {cluster}",
+        ratio=_ratio(pairs.ratio(cluster), level, anytime=options.anytime),
+    )
     return Difference(
         new=new,
         old=old,
@@ -211,6 +253,7 @@ def _of_two(table: ScoreTable, new: str, old: str, options: DifferenceOptions) -
         left_out=table.skipped,
         remarks=tuple(_remarks(table, everything, (new, old), cluster, result)),
         anytime=options.anytime,
+        obstacles=_obstacles(result, facts, anytime=options.anytime),
         missing=missing,
         scores=facts,
     )
@@ -253,7 +296,22 @@ def _nothing_common(table: ScoreTable, new: str, old: str) -> ScoreError:
 
 def _estimated(one: ScoreEstimate, level: float, prompts: int, *, anytime: bool) -> EstimatedDifference:
     low, high = one.ends(level, anytime=anytime)
-    return EstimatedDifference(one.value, low, high, one.probability_above(), None, None, None, prompts)
+    sure = one.probability_above(anytime=anytime)
+    return EstimatedDifference(one.value, low, high, sure, None, None, None, prompts)
+
+
+def _obstacles(one: ScoreEstimate, facts: ScoreFacts, *, anytime: bool) -> tuple[str, ...]:
+    """Why nothing can be decided, whatever the interval says."""
+    doubt = one.doubt(anytime=anytime)
+    return () if doubt is None else (doubt_words(doubt, one, facts.counted, anytime=anytime),)
+
+
+def _ratio(one: ScoreEstimate | None, level: float, *, anytime: bool) -> Ratio | None:
+    """How many times the old score the new one typically is; None where that is not known."""
+    if one is None:
+        return None
+    low, high = one.ends(level, anytime=anytime)
+    return None if low is None or high is None else Ratio(math.exp(one.value), math.exp(low), math.exp(high))
 
 
 def _facts(
@@ -266,42 +324,90 @@ def _facts(
     return ScoreFacts(
         unit=_unit(table, result, level),
         metric=table.metric,
-        new_mean=float(pairs.new.mean()),
-        old_mean=float(pairs.old.mean()),
+        new_mean=_mean(pairs.new),
+        old_mean=_mean(pairs.old),
         shares=table.shares,
         lower_is_better=table.lower_is_better,
         n_answers=int(every.sum()),
         repeats=(int(every.min()), int(every.max())),
         n_prompts=len(pairs.prompts),
+        counted="prompts",
+        log=table.log,
     )
+
+
+def _mean(values: Floats) -> float:
+    return exact_sum(values) / len(values)
 
 
 def _unit(table: ScoreTable, result: ScoreEstimate, level: float) -> Unit:
     low, high = result.ends(level)
-    half = None if low is None or high is None else (high - low) / 2
-    return SHARES if table.shares else unit_of_scores(half, table.spread)
+    return unit_of(table, None if low is None or high is None else (high - low) / 2)
 
 
-def _unpaired(table: ScoreTable, new: str, old: str, level: float, *, anytime: bool) -> Difference:
+def _unpaired(table: ScoreTable, new: str, old: str, level: float, options: DifferenceOptions) -> Difference:
     """The difference where nothing says which answers are to the same prompt."""
+    for name in ("by", "cluster"):
+        if getattr(options, name) not in (None, (), [], "none"):
+            raise OptionError(
+                OptionValue(name, None),
+                " is about prompts, and no column names them. Name it with ",
+                OptionValue("map", {"prompt": "COLUMN"}),
+                ".",
+            )
     means = [table[name].mean[table[name].count > 0] for name in (new, old)]
     if not all(map(len, means)):
         raise ScoreError(f"one of {new} and {old} has no score. Check the files.")
-    reach = np.inf if table.bounds is None else table.bounds[1] - table.bounds[0]
-    one, other = means if not table.lower_is_better else [-mean for mean in means]
-    result = unpaired_difference(one, other, table.spread, range_of_scores=float(reach))
-    n_answers = sum(map(len, means))
+    sign, anytime = -1.0 if table.lower_is_better else 1.0, options.anytime
+
+    def estimate(sides: Sequence[Floats], spread: float) -> ScoreEstimate:
+        one, other = (sign * side for side in sides)
+        return unpaired_difference(one, other, spread, range_of_scores=table.reach, bounded=table.bounded)
+
+    lost = {name: int(table[name].unscored.sum()) for name in (new, old)}
+
+    def filled(bounds: tuple[float, float], against: bool) -> ScoreEstimate:
+        ends = bounds if (sign > 0) == against else bounds[::-1]
+        filling = [np.full(count, end) for count, end in zip(lost.values(), ends, strict=True)]
+        sides = [np.concatenate(both) for both in zip(means, filling, strict=True)]
+        return estimate(sides, bounds[1] - bounds[0])
+
+    result, n_answers = estimate(means, table.spread), sum(map(len, means))
+    missing = None
+    if any(lost.values()):
+        cases = _cases(table.bounds, filled)
+        missing = MissingScores(
+            lost, sum(lost.values()), n_answers + sum(lost.values()), "answers", cases, options.missing
+        )
+    ratio = None
+    if has_ratio(table):
+        logs = [side if table.log else np.log(side) for side in (*means, np.array(table.ends))]
+        ratio = unpaired_difference(logs[0], logs[1], float(logs[2][1] - logs[2][0]))
     note = Message(
         "no column names the prompts, so answers are taken to be to different prompts; a column of prompts (id, or ",
         OptionValue("map", {"prompt": "COLUMN"}),
         ") makes the interval narrower",
     )
-    unscored = {name: int(table[name].unscored.sum()) for name in (new, old)}
-    lost = [f"answers without a score are left out: {', '.join(f'{name} {n:,}' for name, n in unscored.items() if n)}"]
+    shown = covering(_estimated(result, level, n_answers, anytime=anytime), result, missing, level, anytime=anytime)
+    assert shown is not None
+    facts = ScoreFacts(
+        unit=_unit(table, result, level),
+        metric=table.metric,
+        new_mean=_mean(means[0]),
+        old_mean=_mean(means[1]),
+        shares=table.shares,
+        lower_is_better=table.lower_is_better,
+        n_answers=n_answers,
+        repeats=(1, 1),
+        n_prompts=None,
+        counted="answers of each",
+        ratio=_ratio(ratio, level, anytime=anytime),
+        log=table.log,
+    )
     return Difference(
         new=new,
         old=old,
-        estimate=_estimated(result, level, n_answers, anytime=anytime),
+        estimate=shown,
         contrast=result,
         level=level,
         direct=None,
@@ -312,31 +418,39 @@ def _unpaired(table: ScoreTable, new: str, old: str, level: float, *, anytime: b
         n_voters=None,
         interval={"level": level, "method": "plus one on each side", "clusters": []},
         left_out=table.skipped,
-        remarks=(note, *(lost if any(unscored.values()) else ())),
+        remarks=(note, *_tails(table, result)),
         anytime=anytime,
-        scores=ScoreFacts(
-            _unit(table, result, level),
-            table.metric,
-            float(means[0].mean()),
-            float(means[1].mean()),
-            table.shares,
-            table.lower_is_better,
-            n_answers,
-            (1, 1),
-            None,
-        ),
+        obstacles=_obstacles(result, facts, anytime=anytime),
+        missing=missing,
+        scores=facts,
     )
+
+
+Bounds = tuple[float, float]
+
+
+def _cases(bounds: Bounds | None, filled: Callable[[Bounds, bool], ScoreEstimate]) -> Callable[[], WorstCase]:
+    """The difference with missing scores at either end of the scale; nothing where the scale's ends are not known."""
+    if bounds is None:
+        return lambda: WorstCase(None, None)
+    return worst_case(lambda against: filled(bounds, against))
 
 
 def _missing(
     everything: PairedScores, names: tuple[str, str], cluster: str | None, rule: MissingRule
 ) -> MissingScores | None:
-    """The prompts on which one has no score; None where there are none."""
-    counts = dict(zip(names, (int(np.isnan(one).sum()) for one in (everything.new, everything.old)), strict=True))
-    if not any(counts.values()):
+    """The answers without a score, and the prompts to which one of the two has no answer; None where there are none."""
+    lost = everything.unscored
+    if not lost.any():
         return None
-    fit = worst_case(lambda against: everything.filled(against=against).estimate(cluster))
-    return MissingScores(counts, len(everything.prompts), fit, rule)
+    by_model = dict(zip(names, lost.sum(axis=1).tolist(), strict=True))
+    cases = _cases(
+        everything.table.bounds, lambda bounds, against: everything.filled(bounds, against=against).estimate(cluster)
+    )
+    if everything.rows.max() > 1:
+        return MissingScores(by_model, int(lost.sum()), int(everything.rows.sum()), "answers", cases, rule)
+    prompts = int(lost.any(axis=0).sum())
+    return MissingScores(by_model, prompts, len(everything.prompts), "prompts", cases, rule)
 
 
 def _parts(
@@ -362,20 +476,35 @@ def _parts(
             one = both.estimate(cluster)
             estimate = _estimated(one, shared, len(both.prompts), anytime=options.anytime)
             estimate_shown = covering(estimate, one, lost, shared, anytime=options.anytime)
-            means = (float(both.new.mean()), float(both.old.mean()))
+            means = (_mean(both.new), _mean(both.old))
             parts.append(PartDifference(column, codes.labels[code], estimate_shown, one, None, lost, means))
     return parts
 
 
 def _deciding(pairs: PairedScores) -> tuple[PromptScore, ...]:
-    """The prompts on which the two differ most, either way."""
-    differences = pairs.differences
-    order = np.argsort(differences, kind="stable")
-    chosen = [place for place in (*order[:MOST_LISTED], *order[::-1][:MOST_LISTED]) if differences[place] != 0.0]
-    return tuple(
-        PromptScore(pairs.table.prompts[int(pairs.prompts[i])], 0, 0, 0, 0, float(pairs.new[i]), float(pairs.old[i]))
-        for i in dict.fromkeys(int(place) for place in chosen)
-    )
+    """The prompts on which the two differ most, either way; of those that differ alike, the first by name."""
+    differences, names = pairs.differences, pairs.table.prompts
+    places = []
+    for sign in (1.0, -1.0):
+        off = sign * differences
+        least = np.partition(off, MOST_LISTED - 1)[MOST_LISTED - 1] if len(off) > MOST_LISTED else np.inf
+        near = np.flatnonzero((off < 0.0) & (off <= least)).tolist()
+        places += nsmallest(MOST_LISTED, near, key=lambda i: (off[i], names[int(pairs.prompts[i])]))
+    means = np.exp(pairs.means) if pairs.table.log else pairs.means
+    return tuple(PromptScore(names[int(pairs.prompts[i])], 0, 0, 0, 0, *means[:, i].tolist()) for i in places)
+
+
+def _tails(table: ScoreTable, result: ScoreEstimate) -> list[str]:
+    """What a reader of scores without bounds should know of large differences."""
+    if table.bounded or not result.known:
+        return []
+    if result.doubt() is None and all(result.doubt(above=above) is None for above in (True, False)):
+        return []
+    few = "" if result.doubt() else "a few prompts make much of the difference, and "
+    advice: list[str | OptionValue] = [f"{few}scores have no bounds: state them (", OptionValue("bounds"), ")"]
+    if has_ratio(table) and not table.log:
+        advice += [", or compare typical ratios (", OptionValue("scale", "log"), ")"]
+    return [Message(*advice)]
 
 
 def _remarks(
@@ -383,23 +512,19 @@ def _remarks(
 ) -> list[str]:
     """What the reader should know, and what the file cannot say."""
     pairs, remarks = everything.both, []
-    differences = pairs.differences
-    lost = len(everything.prompts) - len(pairs.prompts)
-    if lost > MUCH_MISSING * len(everything.prompts):
+    one_sided = int((np.isnan(everything.new) != np.isnan(everything.old)).sum())
+    if one_sided > MUCH_MISSING * len(everything.prompts):
         remarks.append(
-            f"{lost:,} of {len(everything.prompts):,} prompts have a score of only one, which may be the easy ones"
+            f"{one_sided:,} of {len(everything.prompts):,} prompts have a score of only one, which may be the easy ones"
         )
     if len(pairs.prompts) < 2:
         remarks.append("no interval: only one prompt has a score of both")
     elif not result.known:
         chosen = OptionValue("bounds")
         remarks.append(Message("no interval: all scores are equal, and their bounds are not known (", chosen, ")"))
-    elif len(pairs.prompts) < FEW_PROMPTS:
+    elif FEWEST <= len(pairs.prompts) < FEW_PROMPTS:
         remarks.append("fewer than 20 prompts: where single differences are large, 95 % intervals hold in about 88 %")
-    elif table.bounds is None and differences.std() > 0:
-        centred = (differences - differences.mean()) / differences.std()
-        if abs(float(np.mean(centred**3))) > SKEWED:
-            remarks.append("a few prompts make most of the difference: such skewed scores need more prompts")
+    remarks += _tails(table, result)
     places = common_prompts(table[names[0]], table[names[1]])
     counts = [table[name].count[place] for name, place in zip(names, places, strict=True)]
     if max(int(some.max()) for some in counts) > 1:
@@ -565,5 +690,5 @@ def score_board(table: ScoreTable, level: float = 0.95) -> ScoreBoard:
         )
     if table.lower_is_better:
         notes.append("lower is better")
-    unit = SHARES if table.shares else unit_of_scores(2 * widest, table.spread)
+    unit = unit_of(table, 2 * widest)
     return ScoreBoard(table.metric, tuple(sorted(entries, key=lambda one: one.rank)), unit, level, tuple(notes))

@@ -298,7 +298,7 @@ def estimate_of(
         rate_low = 0.0 if rate_low is None else rate_low
         rate_high = 1.0 if rate_high is None else rate_high
     return EstimatedDifference(
-        result.points, low, high, result.probability_above(), rate, rate_low, rate_high, n_battles
+        result.points, low, high, result.probability_above(anytime=anytime), rate, rate_low, rate_high, n_battles
     )
 
 

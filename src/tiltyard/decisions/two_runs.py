@@ -327,7 +327,7 @@ def _compare(
     pooled = dimensions_of(concat(list(tables)), estimator.selection)
     same = _same_answers(tables[0].models, runs, unchanged)
     fits = TwoFits.of(tables, estimator, [name for name in tables[0].models if same.get(name)])
-    parts = _parts(tables, estimator, fits.zero_names, dimensions)
+    parts = _parts(tables, estimator, fits.zero_names, dimensions, anytime=anytime)
     fits, blocked = _fit_sides(fits, tables, estimator)
     estimator = replace(estimator, slot=fits.new.fit_input.slot)
     texts = {**runs[1].prompt_texts(), **runs[0].prompt_texts()}
@@ -481,7 +481,12 @@ def _of_shared_dimensions(
 
 
 def _parts(
-    tables: tuple[BattleTable, BattleTable], estimator: BradleyTerry, zero: Sequence[str], dimensions: Collection[str]
+    tables: tuple[BattleTable, BattleTable],
+    estimator: BradleyTerry,
+    zero: Sequence[str],
+    dimensions: Collection[str],
+    *,
+    anytime: bool,
 ) -> dict[str, tuple[PartDifference, ...]]:
     """For each entrant what changed in each dimension and category; intervals hold for all values of a column."""
     result: dict[str, list[PartDifference]] = {}
@@ -506,7 +511,7 @@ def _parts(
                 continue
             for i, name in enumerate(fits.models):
                 one = fits.contrast(i)
-                estimate = estimate_of(one, fits.new, level, _battles(pair, name))
+                estimate = estimate_of(one, fits.new, level, _battles(pair, name), anytime=anytime)
                 clauses = (
                     *blocked.get(name, ()),
                     *(c for run in (fits.new, fits.old) for c in obstacles(run, (name,), estimator)),

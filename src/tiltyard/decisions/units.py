@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from tiltyard.errors import OptionError
+from tiltyard.scores.table import ScoreTable
 
 PERCENT_MARKS = ("pp", "%")
 MOST_DIGITS = 6
@@ -69,12 +70,47 @@ class Unit:
         return number / 100.0 if mark else number
 
 
+@dataclass(frozen=True, slots=True)
+class RatioUnit(Unit):
+    """Scores on a logarithmic scale: a difference is a ratio, and a mean a geometric one."""
+
+    def plain(self, value: float) -> str:
+        """1.80, of the logarithm of 1.8."""
+        return f"{math.exp(value):.{self.digits}f}"
+
+    def signed(self, value: float) -> str:
+        """The ratio."""
+        return self.plain(value)
+
+    def mean(self, value: float) -> str:
+        """A geometric mean, with four figures."""
+        return f"{math.exp(value):.4g}"
+
+    def amount(self, given: float | str, option: str, *, least: float = 0.0) -> float:
+        """A ratio that somebody typed, 1.1x, as a logarithm."""
+        text = str(given).strip()
+        try:
+            number = float(text.removesuffix("x"))
+        except ValueError:
+            number = math.nan
+        if not text.endswith("x") or not 0.0 < number < math.inf or math.log(number) < least:
+            lowest = "above 0x" if math.isinf(least) else "1x or more"
+            raise OptionError(
+                f"{option} is {given}: on a logarithmic scale it is a ratio, {lowest}: 1.1x for a tenth more or less."
+            )
+        return math.log(number)
+
+
 POINTS = Unit("points")
 SHARES = Unit("percentage points", 100.0, 1)
 
 
-def unit_of_scores(half_width: float | None, spread: float) -> Unit:
-    """The unit of scores that are no shares: as many digits as their interval is worth."""
-    size = half_width if half_width and half_width > 0.0 else spread / 100.0
+def unit_of(table: ScoreTable, half_width: float | None) -> Unit:
+    """The unit of scores: of shares percentage points, else as many digits as their interval is worth."""
+    if table.shares:
+        return SHARES
+    size = half_width if half_width and half_width > 0.0 else table.spread / 100.0
     digits = 2 if size <= 0.0 else 1 - math.floor(math.log10(size))
+    if table.log:
+        return RatioUnit("×", digits=min(max(digits - 1, 2), MOST_DIGITS))
     return Unit("", 1.0, min(max(digits, 0), MOST_DIGITS))

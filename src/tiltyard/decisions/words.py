@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from tiltyard.boards.text import CLUSTER_NAMES, percent
 from tiltyard.decisions.picked import ends_if_picked, ends_with_missing
 from tiltyard.decisions.prompts import PromptScore
+from tiltyard.decisions.score_facts import MissingScores, doubt_in
 from tiltyard.decisions.units import POINTS
 from tiltyard.pages.tables import Table, TableColumn, markdown_text
 
@@ -56,8 +57,11 @@ def sentence(difference: Difference) -> str:
     new, old, chance = difference.new, difference.old, difference.probability_better
     size = size_of(difference, difference.low, difference.high)
     which = side(difference.low, difference.high)
+    doubt = None if which == "unclear" else doubt_in(difference, which == "better")
     if difference.obstacles and difference.only_for is None:
         text = f"cannot tell {new} from {old}: {'; '.join(difference.obstacles)}; here {size}"
+    elif doubt is not None:
+        text = f"cannot tell {new} from {old}: {doubt}; here {size}"
     elif which == "better":
         text = f"{new} is better than {old}: {size}, {sureness(chance)} sure"
     elif which == "worse":
@@ -109,9 +113,15 @@ def size_of(difference: Difference, low: float | None, high: float | None) -> st
     if scores is None:
         return f"{size} ({unit.between(low, high)})"
     means = f"{unit.mean(scores.new_mean)} against {unit.mean(scores.old_mean)}"
-    if scores.lower_is_better:
-        return f"{means}, lower is better: {size} ({unit.between(low, high)}) in its favor"
-    return f"{means}, {size} ({unit.between(low, high)})"
+    if scores.log and scores.lower_is_better:  # a ratio is that of the new one to the old one, whichever is better
+        turned = [None if end is None else -end for end in (high, low)]
+        return f"{means}, {unit.named(unit.plain(-difference.difference))} ({unit.between(*turned)}), lower is better"
+    text = f"{means}, lower is better: {size}" if scores.lower_is_better else f"{means}, {size}"
+    text += f" ({unit.between(low, high)})" + (" in its favor" if scores.lower_is_better else "")
+    if scores.ratio is None or scores.log:
+        return text
+    one, ends = scores.ratio.value, f"{scores.ratio.low:.3g} to {scores.ratio.high:.3g}"
+    return f"{text}, typically {one:.3g} × that of {difference.old} (geometric mean, {ends})"
 
 
 def sample(difference: Difference, *, pooled: bool = True) -> str:
@@ -212,6 +222,8 @@ def footnotes(difference: Difference, *, missing: bool = True) -> list[str]:
     left = [f"left out: {count:,.0f} × {reason}" for reason, count in difference.left_out.items() if count]
     gone = difference.missing
     lost = [f"{gone.sentence}{gone.done}"] if missing and gone is not None else []
+    if difference.scores is not None and isinstance(gone, MissingScores):
+        lost = [f"{line}; {gone.cases(difference)}" for line in lost]
     return [how, *lost, *difference.remarks, *left]
 
 
@@ -242,7 +254,17 @@ def _worst_rows(difference: Difference) -> list[list[str]]:
             continue
         ends = between(*one.ends(difference.level, anytime=difference.anytime))
         battles = f"{difference.n_battles + len(difference.missing):,.0f}"
-        rows.append([title, signed(one.points), ends, sureness(one.probability_above()), "–", "–", battles])
+        rows.append(
+            [
+                title,
+                signed(one.points),
+                ends,
+                sureness(one.probability_above(anytime=difference.anytime)),
+                "–",
+                "–",
+                battles,
+            ]
+        )
     return rows
 
 

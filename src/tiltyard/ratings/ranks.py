@@ -132,6 +132,24 @@ def anytime_half_width(variance: float, level: float, degrees: float = math.inf)
     return float(anytime_cuts(np.array([variance]), level, degrees=degrees)[0]) * math.sqrt(variance)
 
 
+def chance_at_any_time(errors: float, ratio: float, degrees: float = math.inf) -> float:
+    """How sure one can be of a difference's sign however often one looks: the sequence of `anytime_cuts` turned round.
+
+    An interval with α in both tails that just reaches 0 is 1 − α/2 sure; one half where every interval holds 0.
+
+    Parameters:
+        errors: The difference in standard errors; negative below 0.
+        ratio: The mixture's variance divided by that of the difference.
+        degrees: Degrees of freedom of the standard error; infinity without clusters.
+    """
+    from scipy.special import ndtri, stdtr
+
+    normal = abs(errors) if math.isinf(degrees) else -float(ndtri(stdtr(degrees, -abs(errors))))
+    normal = min(normal, FARTHEST_CUT)
+    tail = 0.5 * min(1.0, math.sqrt(1.0 + ratio) * math.exp(-0.5 * normal * normal * ratio / (1.0 + ratio)))
+    return tail if errors < 0.0 else 1.0 - tail
+
+
 def kendall_tau(left: Floats, right: Floats) -> float:
     """Kendall's tau-b: pairs in the same order minus pairs in opposite order, corrected for ties (NaN if constant)."""
     upper = np.triu_indices(len(left), 1)

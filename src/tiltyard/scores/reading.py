@@ -6,6 +6,7 @@ Rows in memory and logs go through a temporary file, so that there is one way to
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -101,6 +102,12 @@ SCORE_COLUMNS = (
 TIME_COLUMNS = ("timestamp", "tstamp", "time", "date", "created_at", "index", "turn", "")
 CATEGORY_COLUMNS = ("category", "subject", "task", "dimension", "language")
 
+SCALE, SCALE_ENDS = "scale", re.compile("([0-9]+(?:[.][0-9]+)?)-([0-9]+(?:[.][0-9]+)?)")
+"""The column that says what a score may be, such as 1-10."""
+PERCENT = re.compile("percent|pct|%", re.IGNORECASE)
+FEW_VALUES = 11
+"""Whole scores in a range of at most so many values, such as 0 to 10, are a scale, whose ends need not be known."""
+
 YES = ("true", "yes", "pass", "passed", "correct", "right", "c", "t", "y")
 NO = ("false", "no", "fail", "failed", "incorrect", "wrong", "i", "f", "n")
 NOTHING = ("", "nan", "null", "none", "n/a", "na", "-")
@@ -154,7 +161,13 @@ def holds_scores(data: Any, options: ReadScoresOptions) -> bool:
 
     A tie band says that scores of a log are to be battles.
     """
-    if isinstance(data, ScoreTable) or options.score or options.lower_is_better or options.bounds:
+    if (
+        isinstance(data, ScoreTable)
+        or options.score
+        or options.lower_is_better
+        or options.bounds
+        or options.scale == "log"
+    ):
         return True
     if isinstance(data, BattleTable) or options.tie_band is not None:
         return False
@@ -334,11 +347,14 @@ def _of_files(items: Sequence[PathLike], options: ReadScoresOptions, stack: Exit
 def _log_rows(model: str, run: ScoredRun) -> list[dict[str, Any]]:
     """The answers of a log as rows, one for each metric."""
     metrics = list(dict.fromkeys(metric for answer in run.answers for metric in answer.scores)) or [""]
+    asked = {(answer.prompt, metric) for answer in run.answers for metric in answer.scores}
     rows = []
     for answer in run.answers:
         about = {"model": model, "question_id": answer.prompt, "epoch": answer.repeat, "category": run.task}
         about = {**{key: value for key, value in answer.metadata.items() if key not in ("metric", "score")}, **about}
         for metric in metrics:
+            if answer.scores and (answer.prompt, metric) not in asked:
+                continue  # scored, and not by this metric
             value = answer.scores.get(metric)
             down = metric in answer.negated
             rows.append(
@@ -436,7 +452,7 @@ class _Reading:
         return self._tables(answers, metrics)
 
     def _choose_columns(self) -> None:
-        known = [name for name in CATEGORY_COLUMNS if all(name in source.header for source in self.sources)]
+        known = [name for name in (*CATEGORY_COLUMNS, SCALE) if all(name in source.header for source in self.sources)]
         self.columns = list(dict.fromkeys([*self.columns, *known]))
         for source in self.sources:
             for name in self.options.columns:
@@ -545,7 +561,10 @@ class _Reading:
         )
 
     def _checked(self, answers: _Answers) -> _Answers:
-        """The answers without bad rows, which are counted; or an error at the first of them."""
+        """The answers without bad rows, which are counted; or an error at the first of them.
+
+        A cell that is no score leaves an answer without one: it counts as any that is empty.
+        """
         bad = np.isinf(answers.score), answers.prompt == 0, answers.codes["model"] == MISSING
         if not any(rule.any() for rule in bad):
             return answers
@@ -560,8 +579,9 @@ class _Reading:
                     raise self._bad_row(block.source, int(answers.numbers(rows).min()), reason, column)
                 self.skipped[reason] = self.skipped.get(reason, 0) + len(rows)
                 kept[rows] = False
-        return answers.only(
-            ~(bad[0] | (bad[1] & self._has("prompt")[answers.block]) | (bad[2] & self._has("model")[answers.block]))
+        unscored = msgspec.structs.replace(answers, score=np.where(bad[0], np.nan, answers.score))
+        return unscored.only(
+            ~((bad[1] & self._has("prompt")[answers.block]) | (bad[2] & self._has("model")[answers.block]))
         )
 
     def _has(self, column: str) -> Any:
@@ -641,6 +661,14 @@ class _Reading:
         answers: _Answers,
         sources: tuple[tuple[str, ...], ...],
     ) -> ScoreTable:
+        scored = answers.score[~np.isnan(answers.score)]
+        bounds, log = self._bounds(metric, answers, scored), self.options.scale == "log"
+        if log:
+            if len(scored) and scored.min() <= 0.0:
+                chosen = OptionValue("scale", "log")
+                raise OptionError(f"{metric} goes down to {scored.min():g}, and ", chosen, " is for scores above 0.")
+            answers = msgspec.structs.replace(answers, score=np.log(answers.score))
+            bounds = None if bounds is None or bounds[0] <= 0.0 else (math.log(bounds[0]), math.log(bounds[1]))
         asked = np.zeros(len(prompts) + 1, dtype=bool)
         asked[answers.prompt] = True
         known = np.flatnonzero(asked[:-1])
@@ -650,28 +678,41 @@ class _Reading:
             own = answers.only((answers.codes["model"] == code) & ((answers.prompt >= 0) | (len(known) == 0)))
             at = place[own.prompt] if len(known) else np.arange(len(own.score))
             kept[answers.labels["model"][code]] = _means(at, own.score)
-        scored = answers.score[~np.isnan(answers.score)]
-        shares = bool(np.all((scored == 0.0) | (scored == 1.0)))
-        bounds = (0.0, 1.0) if shares else None
-        if self.options.bounds is not None:
-            bounds = (float(self.options.bounds[0]), float(self.options.bounds[1]))
-            if len(scored) and (scored.min() < bounds[0] or scored.max() > bounds[1]):
-                raise OptionError(
-                    f"scores go from {scored.min():g} to {scored.max():g}, beyond ",
-                    OptionValue("bounds", "{:g},{:g}".format(*bounds)),
-                    ".",
-                )
         return ScoreTable(
             metric=metric,
             models=kept,
             prompts=tuple(prompts[known].tolist()),
             columns={name: column[known] for name, column in columns.items()},
             lower_is_better=self.options.lower_is_better or bool(answers.down.any()),
-            shares=shares,
+            shares=not log and _are_shares(scored),
             bounds=bounds,
             sources=sources,
             skipped=dict(self.skipped),
             has_repeats=any(source.find(REPEAT_COLUMNS) is not None for source in self.sources),
+            few_values=bool((scored == np.floor(scored)).all() and (not len(scored) or np.ptp(scored) < FEW_VALUES)),
+            log=log,
+        )
+
+    def _bounds(self, metric: str, answers: _Answers, scored: Any) -> tuple[float, float] | None:
+        """The lowest and the highest possible score: as stated, as a column says, or of shares and percentages."""
+        if self.options.bounds is not None:
+            low, high = map(float, self.options.bounds)
+            if len(scored) and (scored.min() < low or scored.max() > high):
+                raise OptionError(
+                    f"scores go from {scored.min():g} to {scored.max():g}, beyond ",
+                    OptionValue("bounds", f"{low:g},{high:g}"),
+                    ".",
+                )
+            return low, high
+        scales = [(0.0, 1.0)] if _are_shares(scored) else [(0.0, 100.0)] if PERCENT.search(metric) else []
+        if SCALE in self.columns:
+            labels = answers.labels[f"of {SCALE}"]
+            stated = [
+                SCALE_ENDS.fullmatch(labels[code]) for code in np.unique(answers.codes[f"of {SCALE}"]) if code >= 0
+            ]
+            scales = [(float(one[1]), float(one[2])) for one in stated if one and len(stated) == 1] or scales
+        return next(
+            (ends for ends in scales if len(scored) and ends[0] <= scored.min() <= scored.max() <= ends[1]), None
         )
 
 
@@ -705,6 +746,11 @@ class _Answers(msgspec.Struct, frozen=True, eq=False):
     def numbers(self, rows: Any) -> Any:
         """The number of rows among those of their block, from 1."""
         return self.row[rows] - self.starts[self.block[rows]] + 1
+
+
+def _are_shares(scored: Any) -> bool:
+    """Whether every score is 0 or 1."""
+    return bool(np.all((scored == 0.0) | (scored == 1.0)))
 
 
 def _there(codes: Any) -> Any:

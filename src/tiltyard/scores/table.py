@@ -48,6 +48,8 @@ class ScoreTable(msgspec.Struct, frozen=True, eq=False):
         sources: The models of each file, or other part, that was read.
         skipped: Bad rows that were left out, by reason.
         has_repeats: Whether a column numbers the repeats; else rows that repeat a prompt are taken as such.
+        few_values: Whether scores are whole numbers that lie so near each other that they are a scale, as 1 to 5 are.
+        log: Whether scores are logarithms of what was read.
     """
 
     metric: str
@@ -60,6 +62,8 @@ class ScoreTable(msgspec.Struct, frozen=True, eq=False):
     sources: tuple[tuple[str, ...], ...]
     skipped: Mapping[str, int] = msgspec.field(default_factory=dict)
     has_repeats: bool = False
+    few_values: bool = False
+    log: bool = False
 
     def __getitem__(self, model: str) -> ModelScores:
         if model not in self.models:
@@ -68,29 +72,32 @@ class ScoreTable(msgspec.Struct, frozen=True, eq=False):
         return self.models[model]
 
     @property
+    def bounded(self) -> bool:
+        """Whether a score that was not seen cannot be much larger than those that were."""
+        return self.few_values or self.bounds is not None
+
+    @property
+    def reach(self) -> float:
+        """The highest possible score minus the lowest; infinite where they are not known."""
+        return np.inf if self.bounds is None else self.bounds[1] - self.bounds[0]
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest score that was seen, and the highest."""
+        scored = [one for one in self.models.values() if one.low <= one.high]
+        return min((one.low for one in scored), default=0.0), max((one.high for one in scored), default=0.0)
+
+    @property
     def spread(self) -> float:
         """The highest score that was seen minus the lowest; where all are alike, by the bounds of scores."""
-        low = min(one.low for one in self.models.values())
-        high = max(one.high for one in self.models.values())
+        low, high = self.ends
         if not high > low and self.bounds is not None:
             low, high = self.bounds
         return high - low if high > low else 0.0
 
     def only(self, *models: str) -> ScoreTable:
-        """The scores of some models, and whether these are shares."""
-        kept = {name: self[name] for name in models}
-        return ScoreTable(
-            self.metric,
-            kept,
-            self.prompts,
-            self.columns,
-            self.lower_is_better,
-            self.shares,
-            self.bounds,
-            self.sources,
-            self.skipped,
-            self.has_repeats,
-        )
+        """The scores of some models."""
+        return msgspec.structs.replace(self, models={name: self[name] for name in models})
 
 
 def common_prompts(new: ModelScores, old: ModelScores) -> tuple[Ints, Ints]:

@@ -306,6 +306,8 @@ class DroppedPrompts(msgspec.Struct, frozen=True, kw_only=True):
     """Prompts that not every entrant answered."""
     answers_missing: dict[str, int]
     """How many answers each entrant lacks."""
+    unanswered: dict[str, dict[str, list[str]]] | msgspec.UnsetType = msgspec.UNSET
+    """By dimension and entrant, the prompts that it did not answer; where there are some."""
     prompts_without_gold_answer: dict[str, int]
     """By dimension, the prompts skipped because they have no gold answer."""
 
@@ -492,6 +494,11 @@ def manifest(
         dropped=DroppedPrompts(
             prompts_without_every_answer=list(matches.dropped_prompts),
             answers_missing=dict(matches.missing_cells),
+            unanswered={
+                dimension: {name: list(prompts) for name, prompts in own.items()}
+                for dimension, own in matches.unanswered.items()
+            }
+            or unset,
             prompts_without_gold_answer=dict(matches.without_gold),
         ),
         transcripts=plan.transcripts or unset,

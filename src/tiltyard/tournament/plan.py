@@ -390,6 +390,8 @@ class MatchList:
     """How many answers each entrant lacks."""
     dropped_prompts: tuple[str, ...] = ()
     """Prompts that some entrant did not answer."""
+    unanswered: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    """By dimension and entrant, the prompts that it did not answer; only where there are some."""
     without_gold: Mapping[str, int] = field(default_factory=dict)
     """Per dimension, prompts skipped because they have no gold answer."""
     answers: Mapping[str, Sequence[Case]] = field(default_factory=dict)
@@ -415,8 +417,12 @@ def build_matches(
     missing = {name: sum(prompt.prompt_id not in answers[name] for prompt in prompts) for name in entrants}
     complete = [prompt for prompt in prompts if all(prompt.prompt_id in answers[name] for name in entrants)]
     expected = len(prompts) * len(entrants)
-    by_dimension, singles, without_gold = {}, {}, {}
+    by_dimension, singles, without_gold, unanswered = {}, {}, {}, {}
     for rubric in rubrics:
+        judged = [prompt.prompt_id for prompt in prompts if prompt.gold_answer or not rubric.needs_gold]
+        lacking = {name: [prompt for prompt in judged if prompt not in answers[name]] for name in entrants}
+        if any(lacking.values()):
+            unanswered[rubric.dimension] = {name: some for name, some in lacking.items() if some}
         usable = [prompt for prompt in complete if prompt.gold_answer or not rubric.needs_gold]
         if len(usable) < len(complete):
             without_gold[rubric.dimension] = len(complete) - len(usable)
@@ -434,6 +440,7 @@ def build_matches(
         dropped_prompts=tuple(
             prompt.prompt_id for prompt in prompts if any(prompt.prompt_id not in answers[name] for name in entrants)
         ),
+        unanswered=unanswered,
         without_gold=without_gold,
         answers=singles,
     )

@@ -273,9 +273,7 @@ async def carry_out(
     usage = usage_report(judged, prices)
     write_json(folder / "usage.json", usage)
     by_scores = people_score(plan.labels)
-    scores = rate_scores(
-        folder, judged, plan.setup.scoring, plan.matches.answers, usage, plan.labels if by_scores else None
-    )
+    scores = rate_scores(folder, judged, plan.setup.scoring, plan.matches, usage, plan.labels if by_scores else None)
     write_panel_battles(folder, judged.panel, list(standings), columns)
     labels = None if by_scores else plan.labels
     calibrated = {} if labels is None else calibrate_run(folder, labels, standings, judged.judge_model)

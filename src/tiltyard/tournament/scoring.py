@@ -26,6 +26,7 @@ from tiltyard.scores import ReadScoresOptions, ScoreTable, read_scores
 from tiltyard.scores.reading import holds_scores
 from tiltyard.tournament.config import Setup
 from tiltyard.tournament.people import check_label_file
+from tiltyard.tournament.plan import MatchList
 from tiltyard.types import Floats
 
 SCORES_FILE, RESULTS_FILE, ANSWERS_FOLDER = "scores.jsonl", "score_results.json", "scores"
@@ -208,7 +209,7 @@ class ScoreRow(msgspec.Struct, frozen=True, kw_only=True):
     metric: str
     """The dimension, or `dimension.criterion`."""
     score: float | None
-    """The mean over judges and repeats; null where none could be read."""
+    """The mean over judges and repeats; null where none could be read, or there was no answer."""
     judge_model: str
     """The judge, or the panel."""
     source: str
@@ -244,17 +245,27 @@ class RunScores(msgspec.Struct, frozen=True, eq=False):
 
 
 def score_rows(
-    answers: Mapping[str, Sequence[JudgedAnswer]], scoring: Mapping[str, Scoring], judge_model: str
+    answers: Mapping[str, Sequence[JudgedAnswer]],
+    unanswered: Mapping[str, Mapping[str, Sequence[str]]],
+    scoring: Mapping[str, Scoring],
+    judge_model: str,
 ) -> Iterable[ScoreRow]:
-    """The rows of `scores.jsonl`: one of each model, prompt and metric; the score is null where none could be read."""
+    """The rows of `scores.jsonl`: one of each model, prompt and metric; the score is null where there is none.
+
+    There is none where no reply of the judge could be read, and where an entrant did not answer (`unanswered`, by
+    dimension and entrant).
+    """
     for dimension, own in answers.items():
         how = scoring[dimension]
-        for one in own:
-            values = how.values(dimension, one.scores) if one.status == "ok" else {}
+        lines: list[tuple[str, str, Mapping[str, float]]] = [
+            (one.entrant, one.prompt_id, how.values(dimension, one.scores) if one.status == "ok" else {}) for one in own
+        ]
+        lines += [(name, prompt, {}) for name, some in unanswered.get(dimension, {}).items() for prompt in some]
+        for entrant, prompt, values in lines:
             for metric in how.metrics(dimension):
                 yield ScoreRow(
-                    model=one.entrant,
-                    question_id=one.prompt_id,
+                    model=entrant,
+                    question_id=prompt,
                     metric=metric,
                     score=values.get(metric),
                     judge_model=judge_model,
@@ -267,7 +278,7 @@ def rate_scores(
     folder: Path,
     judged: JudgingResult,
     scoring: Mapping[str, Scoring],
-    cases: Mapping[str, Sequence[Case]],
+    matches: MatchList,
     usage: Mapping[str, Any],
     people: Path | None,
 ) -> RunScores:
@@ -281,11 +292,11 @@ def rate_scores(
     if not scoring:
         return RunScores({}, {})
     answers = {dimension: judged.answers[scores_of(dimension)] for dimension in scoring}
-    rows = list(score_rows(answers, scoring, judged.judge_model))
+    rows = list(score_rows(answers, matches.unanswered, scoring, judged.judge_model))
     write_lines(folder / SCORES_FILE, rows)
     results, boards = {}, {}
     for dimension, how in scoring.items():
-        texts = zip(answers[dimension], cases[dimension], strict=True)
+        texts = zip(answers[dimension], matches.answers[dimension], strict=True)
         write_lines(folder / ANSWERS_FOLDER / f"{dimension}.jsonl", (_answer_line(*pair) for pair in texts))
         results[dimension], boards[dimension] = _dimension(dimension, how, answers[dimension], rows, people)
         stats = judged.stats[scores_of(dimension)]
