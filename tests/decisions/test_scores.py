@@ -12,8 +12,8 @@ import pytest
 import tiltyard as ty
 from tiltyard.decisions.gate import as_junit
 from tiltyard.decisions.sample_size import Goal
+from tiltyard.decisions.score_board import score_board
 from tiltyard.decisions.score_plan import plan_from_scores
-from tiltyard.decisions.scores import score_board
 from tiltyard.decisions.units import POINTS, SHARES, Unit
 from tiltyard.errors import OptionError, ScoreError
 from tiltyard.scores import read_scores

@@ -14,7 +14,7 @@ from tiltyard.options import DifferenceOptions, options_of
 
 if TYPE_CHECKING:
     from tiltyard.decisions import Difference
-    from tiltyard.decisions.scores import ScoreBoard
+    from tiltyard.decisions.score_board import ScoreBoard
     from tiltyard.scores import ScoreTable
 
 
@@ -96,7 +96,7 @@ def answers_text(answers: Sequence[Difference], shape: Literal["table", "json", 
 
 def score_boards(files: Sequence[str], given: dict[str, Any]) -> list[ScoreBoard]:
     """Boards of mean scores, one for each metric."""
-    from tiltyard.decisions.scores import score_board
+    from tiltyard.decisions.score_board import score_board
     from tiltyard.scores import ReadScoresOptions, read_scores
 
     level = given.get("level", 0.95)
