@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ from tiltyard.cli.asking import PricesOption
 from tiltyard.cli.compare import read_places
 from tiltyard.cli.options import rare, with_options
 from tiltyard.cli.output import as_flag, deliver, note
-from tiltyard.cli.scores import are_scores, read_score_files, two_names
+from tiltyard.cli.scores import are_scores, read_score_files, two_names, with_flags
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
 from tiltyard.options import ASSUMED, GOAL, PRICE, BattleOptions, FitOptions, Help, Options, ScoreOptions, options_of
 
@@ -213,7 +213,8 @@ def _score_plan(
         new, old = two_names(tables, new, old)
     cluster = None if options.cluster in (None, "prompt", "question_id", "none") else options.cluster
     table = one_metric(tables)
-    return plan_from_scores(table, new, old, goal=goal, margin=margin, differences=differences, cluster=cluster)
+    plan = plan_from_scores(table, new, old, goal=goal, margin=margin, differences=differences, cluster=cluster)
+    return replace(plan, notes=with_flags(plan.notes))
 
 
 def _taken(given: dict[str, Any], struct: type) -> dict[str, Any]:

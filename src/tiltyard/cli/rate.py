@@ -9,10 +9,10 @@ import typer
 
 from tiltyard.cli.options import FilesArgument, rare, with_options
 from tiltyard.cli.output import Format, as_flag, choose_format, deliver, note, working
-from tiltyard.cli.scores import are_scores, battles_of_scores, boards_text, score_boards
+from tiltyard.cli.scores import are_scores, battles_of_scores, boards_of_files, boards_text
 from tiltyard.cli.sending import ToOption, check_trackers, figures_of_boards, figures_of_means, send
-from tiltyard.errors import OptionError
-from tiltyard.options import RateOptions, ScoreOptions, options_of
+from tiltyard.errors import OptionError, OptionValue
+from tiltyard.options import RateOptions, ScoreBoardOptions, options_of
 
 LONG_SECONDS = 5.0
 """What takes longer is announced."""
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tiltyard.boards.inputs import Estimator
 
 
-@with_options(RateOptions, ScoreOptions)
+@with_options(RateOptions, ScoreBoardOptions)
 def rate_command(
     files: FilesArgument,
     *,
@@ -99,14 +99,17 @@ def rate_command(
         if not as_battles:
             if drawn or plot or by or compare:
                 raise OptionError("a board of mean scores is a table: leave --by, --compare and --plot out.")
-            means = score_boards(files, given)
+            means = boards_of_files(files, given)
             deliver(boards_text(means, shape), out, exact=shape in ("csv", "md", "latex"))
             send(to, lambda: figures_of_means(means))
             return
         data = battles_of_scores(files, given)
     elif as_battles:
         raise OptionError("--as-battles makes battles of scores, and these are battles already: leave it out.")
-    options = RateOptions(**{name: value for name, value in given.items() if name in options_of(RateOptions)})
+    strange = [name for name in given if name not in options_of(RateOptions)]
+    if strange:
+        raise OptionError(OptionValue(strange[0], None), " is about scores, and these are battles: leave it out.")
+    options = RateOptions(**given)
     estimator = estimator_of(options)
     with working("rating …"):
         if by is None:

@@ -6,7 +6,7 @@ and whose score they lack, is said.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from tiltyard.decisions.records import Difference, EstimatedDifference, PartDiff
 from tiltyard.decisions.score_facts import MissingScores, ScoreFacts
 from tiltyard.decisions.units import SHARES, Unit, unit_of_scores
 from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
-from tiltyard.options import DifferenceOptions, MissingRule
+from tiltyard.options import DifferenceOptions, MissingRule, Options, options_of
 from tiltyard.ratings.score_differences import (
     RepeatNoise,
     ScoreEstimate,
@@ -41,6 +41,11 @@ MUCH_MISSING = 0.05
 FEW_PROMPTS = 20
 SKEWED = 2.0
 PROMPT = "prompt"
+ABOUT_BATTLES = (
+    *("both_bad", "control", "default_source", "inconsistent", "slot", "source", "texts", "tie_band", "ties"),
+    *("anyway", "unchanged"),
+)
+"""Options that say nothing about scores."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,14 +129,19 @@ def read_to_compare_scores(data: Any, options: DifferenceOptions) -> list[ScoreT
     return read_scores(data, **{name: getattr(reading, name) for name in reading.__dataclass_fields__})
 
 
-def check_no_battles(options: DifferenceOptions) -> None:
-    """Refuse options that only battles have."""
-    if options.dimension is not None:
-        chosen, score = OptionValue("dimension"), OptionValue("score", options.dimension)
-        raise OptionError(chosen, " is about battles, and these are scores: ", score, " names the metric.")
-    for name in ("ties", "control", "slot", "source", "default_source", "tie_band"):
-        if getattr(options, name) not in (None, ()):
-            raise OptionError(OptionValue(name), " is about battles, and these are scores: leave it out.")
+def check_no_battles(options: Options, given: Collection[str] = ()) -> None:
+    """Refuse options that only battles have: those that differ from their defaults, and any other that was given."""
+    kind: Any = type(options)
+    changed = {name for name, option in options_of(kind).items() if getattr(options, name) not in (option.default, ())}
+    for name in (*ABOUT_BATTLES, "dimension"):
+        if name not in {*changed, *given}:
+            continue
+        if name == "dimension":
+            score = OptionValue("score", getattr(options, name))
+            raise OptionError(
+                OptionValue(name), " is about battles, and these are scores: ", score, " names the metric."
+            )
+        raise OptionError(OptionValue(name, None), " is about battles, and these are scores: leave it out.")
 
 
 def difference_of_scores(table: ScoreTable, new: str, old: str, options: DifferenceOptions) -> Difference:
@@ -244,6 +254,7 @@ def _facts(
         old_mean=float(pairs.old.mean()),
         shares=table.shares,
         lower_is_better=table.lower_is_better,
+        direction=table.direction,
         n_answers=int(every.sum()),
         repeats=(int(every.min()), int(every.max())),
         n_prompts=len(pairs.prompts),
@@ -286,7 +297,7 @@ def _unpaired(table: ScoreTable, new: str, old: str, level: float, *, anytime: b
         n_voters=None,
         interval={"level": level, "method": "plus one on each side", "clusters": []},
         left_out=table.skipped,
-        remarks=(note, *(lost if any(unscored.values()) else ())),
+        remarks=(note, *(lost if any(unscored.values()) else ()), *_direction(table)),
         anytime=anytime,
         scores=ScoreFacts(
             _unit(table, result, level),
@@ -295,6 +306,7 @@ def _unpaired(table: ScoreTable, new: str, old: str, level: float, *, anytime: b
             float(means[1].mean()),
             table.shares,
             table.lower_is_better,
+            table.direction,
             n_answers,
             (1, 1),
             None,
@@ -392,12 +404,19 @@ def _remarks(
                 f"{percent(share)} of the variance comes from answers that vary: about {max(1, round(best))} repeats a "
                 "prompt are best if a new prompt costs as much as an answer"
             )
-    if cluster is None:
+    remarks += _direction(table)
+    if cluster is None and table.possible_cluster is not None:
+        remarks.append(table.possible_cluster)
+    elif cluster is None:
         chosen = OptionValue("cluster")
         remarks.append(
             Message("prompts count as independent: if some share a source, name the column that says it (", chosen, ")")
         )
     return remarks
+
+
+def _direction(table: ScoreTable) -> list[Message]:
+    return [] if table.direction_note is None else [table.direction_note]
 
 
 def noise_of(table: ScoreTable, names: tuple[str, str]) -> RepeatNoise | None:

@@ -354,7 +354,7 @@ def _dimension(
 
 def _table(rows: Sequence[ScoreRow], how: Scoring) -> ScoreTable:
     kept = [{name: getattr(row, name) for name in ("model", "question_id", "metric", "score")} for row in rows]
-    return read_scores(kept, bounds=(how.scale.low, how.scale.high))[0]
+    return read_scores(kept, score=[f"{rows[0].metric}:higher"], bounds=(how.scale.low, how.scale.high))[0]
 
 
 # People's scores
