@@ -386,12 +386,21 @@ class RateOptions(BattleOptions, InputOptions, LevelOptions):
             INTERVALS,
         ),
     ] = None
-    rounds: Annotated[int | None, Help("Bootstrap rounds.", "1000", "bt", INTERVALS)] = None
+    rounds: Annotated[int | None, Help("Bootstrap rounds; only with ci bootstrap.", "1000", "bt", INTERVALS)] = None
     anytime: Annotated[
         bool | None,
         Help("Ranges of places that hold however often you look while battles come in; wider.", "", "bt", INTERVALS),
     ] = None
-    seed: Annotated[int | None, Help("Seed of bootstrap and shuffles.", "0", "bt, elo-perm", INTERVALS)] = None
+    seed: Annotated[
+        int | None,
+        Help(
+            "Seed of all that is drawn: bootstrap rounds, shuffles, signs in the check of the fit, and standard errors "
+            "above 2,000 models. Where none of these is, no seed changes anything.",
+            "0",
+            "bt, elo-perm",
+            INTERVALS,
+        ),
+    ] = None
     k: Annotated[float | None, Help("Points at stake in a battle.", "16", "elo, elo-perm", ELO)] = None
     initial_rating: Annotated[float | None, Help("Where every model starts.", "1400", "elo, elo-perm", ELO)] = None
     n_perms: Annotated[int | None, Help("Shuffles.", "500, fewer above 100,000 battles", "elo-perm", ELO)] = None

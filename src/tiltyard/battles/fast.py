@@ -398,6 +398,13 @@ def repeated_rows(connection: DuckDBPyConnection, rows: str, layout: Layout) -> 
     return int(number)
 
 
+def repeated_ids(connection: DuckDBPyConnection, rows: str, layout: Layout) -> int:
+    """How many rows repeat the id of another; the id is the layout's only field, and hashed."""
+    hashes = f"SELECT nullif({_field_sql(layout.fields[0], layout)}, 0) AS h FROM {filtered(rows, layout)}"
+    (number,) = connection.execute(f"SELECT count(h) - count(DISTINCT h) FROM ({hashes})").fetchone() or (0,)
+    return int(number)
+
+
 def load(connection: DuckDBPyConnection, rows: str, layout: Layout) -> RawBatch:
     """Every row of a source as raw columns, in the order of the source (unless equal rows are merged).
 

@@ -160,6 +160,8 @@ def gate_command(
     if scored is not None and len(scored) > 1:
         metrics = [one.scores.metric for one in scored if one.scores is not None]
         raise OptionError(f"a gate is about one metric, and there are {', '.join(metrics)}: name one with --score.")
+    if scored is not None and model is not None:
+        raise OptionError("--model is about two runs of battles: leave it out for scores.")
     answer = scored[0] if scored is not None else _about(_answer(new, old, where, given), model)
     result = answer.gate(margin=margin, alpha=alpha, by=by, missing=missing)
     render = {"table": words.as_table, "md": words.as_markdown, "json": GateResult.to_json}

@@ -152,6 +152,9 @@ def plan_command(
     margin = goals.pop("margin", None)
     scored = _score_plan(new, old, battles, given, Goal(**goals), margin, difference or ())
     if scored is not None:
+        for name, value in (("top", top), ("prompts", prompts), ("prices", prices)):
+            if value is not None:
+                raise OptionError(OptionValue(name, None), " says nothing about scores: leave it out.")
         render = {"json": scored.to_json, "md": scored.markdown, "table": scored.__str__}
         deliver(render[shape](), out, exact=shape == "md")
         return

@@ -143,5 +143,7 @@ def battles_of_scores(files: Sequence[str], given: dict[str, Any]) -> Any:
         if "score" in given:
             raise OptionError("the metrics of a log are dimensions of its battles: name one with --dimension.")
         return list(files)
+    if "default_source" in given:
+        raise OptionError(OptionValue("default_source", None), " is about battles: those of scores are a judge's.")
     taken = {name: given.pop(name) for name in options_of(ReadScoresOptions) if name in given}
     return as_battles(read_scores(list(files), **taken), check_tie_band(taken.get("tie_band")))
