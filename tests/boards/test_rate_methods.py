@@ -417,7 +417,11 @@ def test_a_model_with_too_few_battles_is_told_apart_from_nobody_while_a_board_is
             ({"ci": "none", name: value}, name)
             for name, value in (("level", 0.9), ("anytime", True), ("cluster", "none"))
         ),
-        *(({"ci": "none", name: value}, name) for name, value in (("misfit", True), ("rounds", 10))),
+        ({"ci": "none", "level": 0.9}, "level"),
+        ({"ci": "none", "anytime": True}, "anytime"),
+        ({"ci": "none", "cluster": "none"}, "cluster"),
+        ({"ci": "none", "misfit": True}, "misfit"),
+        ({"ci": "none", "rounds": 10}, "rounds"),
         ({"rounds": 10}, "rounds"),
         ({"ci": "sandwich", "rounds": 10}, "rounds"),
         ({"method": "elo-perm", "ci": "none", "n_perms": 5, "level": 0.9}, "level"),

@@ -95,7 +95,8 @@ def rate_command(
             check_path(picture)
     shape = choose_format(format, None if drawn is not None else out)
     data: Any = files
-    if given.get("engine", "duckdb") == "duckdb" and not set(files) & {"-"} and are_scores(files, given):
+    reading = {name: value for name, value in given.items() if not (as_battles and name == "tie_band")}
+    if given.get("engine", "duckdb") == "duckdb" and not set(files) & {"-"} and are_scores(files, reading):
         if not as_battles:
             if drawn or plot or by or compare:
                 raise OptionError("a board of mean scores is a table: leave --by, --compare and --plot out.")
