@@ -235,3 +235,20 @@ def test_a_root_that_is_no_folder_is_one_line(tiltyard: Run, home: Path) -> None
     assert (
         done.stderr == f"tiltyard: --root {home / BIRDS} is not a folder. Name the folder with your battles and runs.\n"
     )
+
+
+def test_scores_make_boards_and_say_their_direction(home: Path) -> None:
+    rows = [{"model": m, "id": n, "latency_s": n % 7 + (m == "v1")} for m in ("v2", "v1") for n in range(40)]
+    (home / "seconds.jsonl").write_text("\n".join(map(json.dumps, [*rows, {"model": "v2", "id": 40, "latency_s": 1}])))
+    root, where = FileRoot.at(home), {"battles": ["seconds.jsonl"]}
+    board = TOOLS["rate"].answer(root, {**where, "bounds": [0, 10]})
+    assert [row["model"] for row in board.values["metrics"][0]["scores"]] == ["v2", "v1"]
+    assert "missing" in board.text
+    two = {**where, "new": "v2", "old": "v1"}
+    with pytest.raises(OptionError, match=r"score=\['latency_s:lower'\]"):
+        TOOLS["gate"].answer(root, two)
+    told = TOOLS["compare"].answer(root, {**two, "score": ["latency_s:lower"]})
+    assert "v2 is better than v1" in told.text
+    for tool, asked in (("rate", {"battles": [BIRDS], "missing": "worst"}), ("rate", {**where, "method": "elo"})):
+        with pytest.raises(OptionError, match="is about"):
+            TOOLS[tool].answer(root, asked)

@@ -220,7 +220,7 @@ class RowSource(msgspec.Struct, frozen=True, eq=False):
 
     def _repeated_ids(self, column: RawColumn) -> int:
         """How many rows repeat the id of another; rows without one repeat none."""
-        field = Field("battle_id", FieldKind.TEXT, column, hashed=True)
+        field = Field("battle_id", FieldKind.TEXT, column)
         if self.is_small:
             read = (read_label(value_of(row, field), field.kind) for row in self._rows_read())
             return _repeated(text for text in read if isinstance(text, str))

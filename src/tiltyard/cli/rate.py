@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from tiltyard.cli.options import FilesArgument, rare, with_options
 from tiltyard.cli.output import Format, as_flag, choose_format, deliver, note, working
-from tiltyard.cli.scores import are_scores, battles_of_scores, boards_of_files, boards_text
+from tiltyard.cli.scores import are_scores, battles_of_scores, boards_of_files, boards_text, with_flags
 from tiltyard.cli.sending import ToOption, check_trackers, figures_of_boards, figures_of_means, send
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import RateOptions, ScoreBoardOptions, options_of
@@ -100,7 +101,7 @@ def rate_command(
         if not as_battles:
             if drawn or plot or by or compare:
                 raise OptionError("a board of mean scores is a table: leave --by, --compare and --plot out.")
-            means = boards_of_files(files, given)
+            means = [replace(one, notes=with_flags(one.notes)) for one in boards_of_files(files, given)]
             deliver(boards_text(means, shape), out, exact=shape in ("csv", "md", "latex"))
             send(to, lambda: figures_of_means(means))
             return
@@ -149,8 +150,6 @@ def _say_cost(estimator: Estimator, table: BattleTable) -> None:
 
 def _compared(board: Leaderboard, path: Path) -> Leaderboard:
     """The board with how it differs from a ratings file."""
-    from dataclasses import replace
-
     from tiltyard.boards import EloReport, compare_boards
 
     comparison = {"with": str(path), **compare_boards(EloReport.read(path), board).to_dict()}

@@ -95,7 +95,7 @@ def answers_text(answers: Sequence[Difference], shape: Literal["table", "json", 
 
 
 def boards_of_files(files: Sequence[str], given: dict[str, Any]) -> list[ScoreBoard]:
-    """Boards of mean scores, one for each metric, with options in their notes spelled as on the command line."""
+    """Boards of mean scores, one for each metric; options that have no effect on them are refused."""
     from tiltyard.decisions.score_board import score_boards
     from tiltyard.decisions.scores import ABOUT_BATTLES
 
@@ -107,7 +107,7 @@ def boards_of_files(files: Sequence[str], given: dict[str, Any]) -> list[ScoreBo
             OptionValue("as_battles", None),
             ".",
         )
-    return [replace(one, notes=with_flags(one.notes)) for one in score_boards(list(files), **given)]
+    return score_boards(list(files), **given)
 
 
 def boards_text(boards: Sequence[ScoreBoard], shape: Format) -> str:
