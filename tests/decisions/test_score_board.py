@@ -12,6 +12,7 @@ import pytest
 from tiltyard.battles.table import Codes
 from tiltyard.decisions.score_board import ScoreBoard, score_board, score_boards
 from tiltyard.errors import OptionError
+from tiltyard.ratings.score_effects import ScoreEffects
 from tiltyard.scores import ScoreTable, read_scores
 from tiltyard.scores.table import ModelScores
 from tiltyard.types import Floats, Ints
@@ -153,6 +154,20 @@ def test_a_printed_rank_lies_in_its_range_and_a_mean_in_its_interval() -> None:
                     assert (rule, one.n_prompts) == ("ignore", 1)
                 else:
                     assert one.low - 1e-12 <= one.mean <= one.high + 1e-12
+
+
+def test_a_test_that_contradicts_the_means_tells_nothing_apart() -> None:
+    """m0 was asked hard prompts: .78 there, where m1 has .9 and m2 0; on easy ones both have 1.
+
+    The fit gives m0 the larger effect, but more than 1 on easy prompts: kept within the scale, its mean is .89, that of
+    m1 .95.
+    """
+    jitter = np.random.default_rng(2).normal(0, 0.02, (3, 400))
+    scores = np.array([[1.0, 0.78], [1.0, 0.88], [1.0, 0.04]]).repeat(200, axis=1) - np.abs(jitter)
+    scores[0, :200] = np.nan
+    effects = ScoreEffects.of(scores)
+    assert (effects.difference(0, 1, 1.0).ends(0.95)[0] or 0.0) > 0.0
+    assert places(quick_board(scores, missing="ignore")) == {"m1": (1, 1, 2), "m0": (2, 1, 2), "m2": (3, 3, 3)}
 
 
 def test_a_model_without_any_score_is_named() -> None:
