@@ -386,12 +386,21 @@ class RateOptions(BattleOptions, InputOptions, LevelOptions):
             INTERVALS,
         ),
     ] = None
-    rounds: Annotated[int | None, Help("Bootstrap rounds.", "1000", "bt", INTERVALS)] = None
+    rounds: Annotated[int | None, Help("Bootstrap rounds; only with ci bootstrap.", "1000", "bt", INTERVALS)] = None
     anytime: Annotated[
         bool | None,
         Help("Ranges of places that hold however often you look while battles come in; wider.", "", "bt", INTERVALS),
     ] = None
-    seed: Annotated[int | None, Help("Seed of bootstrap and shuffles.", "0", "bt, elo-perm", INTERVALS)] = None
+    seed: Annotated[
+        int | None,
+        Help(
+            "Seed of all that is drawn: bootstrap rounds, shuffles, signs in the check of the fit, and standard errors "
+            "above 2,000 models. Where none of these is, no seed changes anything.",
+            "0",
+            "bt, elo-perm",
+            INTERVALS,
+        ),
+    ] = None
     k: Annotated[float | None, Help("Points at stake in a battle.", "16", "elo, elo-perm", ELO)] = None
     initial_rating: Annotated[float | None, Help("Where every model starts.", "1400", "elo, elo-perm", ELO)] = None
     n_perms: Annotated[int | None, Help("Shuffles.", "500, fewer above 100,000 battles", "elo-perm", ELO)] = None
@@ -412,6 +421,23 @@ class RateOptions(BattleOptions, InputOptions, LevelOptions):
     ] = None
 
 
+Direction = Literal["lower", "higher"]
+"""`lower` or `higher`."""
+
+
+def directions(scores: Sequence[str] | None) -> dict[str, set[str]]:
+    """The columns or metrics that are named, each with what is said of which way is better.
+
+    Only the last part is a direction: a column whose own name is `x:lower` is named `x:lower:higher`.
+    """
+    said: dict[str, set[str]] = {}
+    for text in scores or ():
+        name, _, last = text.rpartition(":")
+        known = last in get_args(Direction)
+        said.setdefault(name if known else text, set()).update([last] if known else [])
+    return said
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScoreOptions(Options):
     """How scores are read, where answers have scores and no winner."""
@@ -419,16 +445,15 @@ class ScoreOptions(Options):
     score: Annotated[
         Sequence[str] | None,
         Help(
-            "The column of scores, or the metric of a log: any that holds numbers, or true and false.",
-            default="score, correct, passed, …, or the only one",
+            "The column of scores, or the metric of a log: any that holds numbers, or true and false. A last `:lower` "
+            "or `:higher` says which is better: latency_s:lower.",
+            default="score, correct, passed, …, or the only one; higher is better, unless it is called like seconds, "
+            "latency, cost or tokens",
             group=SCORES,
-            metavar="COLUMN",
+            metavar="COLUMN[:lower]",
             daily=True,
         ),
     ] = None
-    lower_is_better: Annotated[bool, Help("Of these scores less is better: seconds, errors, cost.", group=SCORES)] = (
-        False
-    )
     bounds: Annotated[
         Sequence[float] | None,
         Help(
@@ -451,10 +476,33 @@ class ScoreOptions(Options):
         super().__post_init__()
         if isinstance(self.score, str):
             raise OptionError("score is a list of columns, not one text")
+        for name, said in directions(self.score).items():
+            if len(said) > 1:
+                chosen = [OptionValue("score", [f"{name}:{one}"]) for one in sorted(said, reverse=True)]
+                raise OptionError(chosen[0], " and ", chosen[1], " say two things of one metric: leave one out.")
         if self.bounds is not None and (len(self.bounds) != 2 or not self.bounds[0] < self.bounds[1]):
             raise OptionError(
                 f"bounds is {','.join(f'{end:g}' for end in self.bounds)}: expected LOW,HIGH, such as 1,5."
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreBoardOptions(ReadingOptions, ScoreOptions):
+    """Options of a board of mean scores."""
+
+    level: Annotated[float, Help("Confidence level.", group=INTERVALS)] = 0.95
+    cluster: Annotated[
+        str | None,
+        Help("A column of prompts that depend on each other.", "each prompt alone", group=INTERVALS, metavar="COLUMN"),
+    ] = None
+    missing: Annotated[
+        MissingRule,
+        Help(
+            "Answers that are missing from a board of mean scores: its places and intervals hold whatever they would "
+            "have scored; or with ignore, if they are missing by chance.",
+            group=SCORES,
+        ),
+    ] = "worst"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -204,6 +204,15 @@ def test_promptfoo_templates_are_the_contestants_where_they_differ(tmp_path: Pat
     assert read_battles(equal).models == ("m #1", "m #2")
 
 
+def test_two_providers_under_one_number_of_promptfoo_are_two_models(tmp_path: Path) -> None:
+    """Merged outputs count their columns from 0 each: m was right twice, k never."""
+    rows = [(0, 0, "m", "x", 1), (2, 0, "m", "x", 1), (0, 0, "k", "x", 0), (2, 0, "k", "x", 0)]
+    table = read_battles(promptfoo(rows, tmp_path / "1.json"))
+    assert table.models == ("k", "m")
+    assert {winner for _, winner in outcomes(table)} == {"model_b"}
+    assert len(table) == 2
+
+
 def test_older_promptfoo_files_without_numbered_columns_are_read(tmp_path: Path) -> None:
     rows = [(0, 0, "m", "x", 1.0), (0, 1, "k", "x", 0.0)]
     path = promptfoo(rows, tmp_path / "1.json")

@@ -11,7 +11,7 @@ from tests.within import run
 
 import tiltyard as ty
 from tiltyard.battles import read_battles
-from tiltyard.battles.reading import look_alikes
+from tiltyard.battles.reading import look_alikes, oddities
 
 
 def battles(n: int = 12, **more: Any) -> list[dict[str, Any]]:
@@ -85,3 +85,28 @@ def test_names_that_differ_only_in_case_are_named(tmp_path: Path) -> None:
 
 def test_names_are_alike_without_regard_to_case_and_blanks() -> None:
     assert look_alikes(["gpt-4", "GPT-4", "gpt 4", "GPT4", "gpt-4o"]) == [("GPT-4", "gpt-4"), ("GPT4", "gpt 4")]
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_a_battle_id_that_comes_again_is_counted_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, small: bool
+) -> None:
+    """Ids 1, 1, 2, 3, and 1 with another result in a second file: two rows repeat an id; empty ids repeat none."""
+    if not small:
+        monkeypatch.setattr("tiltyard.battles.reading.SMALL_BYTES", 0)
+    ids = ["1", "1", "2", "3", None, None]
+    first = [{**row, "battle_id": one} for row, one in zip(battles(len(ids)), ids, strict=True)]
+    again = [{**row, "battle_id": "1", "winner": "tie"} for row in battles(1)]
+    files = [write_raw(tmp_path / f"1.{kind}", first), write_raw(tmp_path / f"2.{kind}", again)]
+    table = read_battles(files)
+    assert table.repeated_ids == 2
+    assert oddities(table)[0].startswith("2 rows repeat the battle_id of another row, and each counts.")
+    assert read_battles(files, where="battle_id <> '1'").repeated_ids == 0
+    assert read_battles([files[0], files[0]]).repeated_ids == 5
+
+
+def test_rate_says_that_battle_ids_come_twice() -> None:
+    data = [{**row, "battle_id": str(n // 2)} for n, row in enumerate(battles(20))]
+    assert any("10 rows repeat the battle_id" in remark for remark in ty.rate(data).remarks)
+    assert not any("battle_id" in remark for remark in ty.rate(battles(20)).remarks)

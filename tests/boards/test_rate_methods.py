@@ -300,6 +300,10 @@ def test_who_is_evaluated_and_who_is_human():
     assert named == {"a": "evaluated", "b": "human", "c": "human", "z": "human"}
     only_judged = ty.rate([{**row, "source": "llm-judge"} for row in people])
     assert {entry.source for entry in only_judged} == {"evaluated"}
+    guessed = ty.rate([{"model_a": "x", "model_b": "y", "pref": n % 2} for n in range(8)])
+    assert {entry.source for entry in guessed} == {"human"}
+    said = ty.rate([{"model_a": "x", "model_b": "y", "pref": n % 2} for n in range(8)], default_source="llm-judge")
+    assert {entry.source for entry in said} == {"evaluated"}
     assert {entry.source for entry in ty.rate(people)} == {"human"}
 
 
@@ -404,3 +408,31 @@ def test_a_model_with_too_few_battles_is_told_apart_from_nobody_while_a_board_is
     assert (early.rank_low, early.rank_high) == (1, 6)
     later = ty.rate(rows + battle("a>z", 82) + battle("z>a", 8), anytime=True)["z"]
     assert later.rank_low > 1
+
+
+@pytest.mark.parametrize(
+    ("options", "idle"),
+    [
+        *(
+            ({"ci": "none", name: value}, name)
+            for name, value in (("level", 0.9), ("anytime", True), ("cluster", "none"))
+        ),
+        ({"ci": "none", "level": 0.9}, "level"),
+        ({"ci": "none", "anytime": True}, "anytime"),
+        ({"ci": "none", "cluster": "none"}, "cluster"),
+        ({"ci": "none", "misfit": True}, "misfit"),
+        ({"ci": "none", "rounds": 10}, "rounds"),
+        ({"rounds": 10}, "rounds"),
+        ({"ci": "sandwich", "rounds": 10}, "rounds"),
+        ({"method": "elo-perm", "ci": "none", "n_perms": 5, "level": 0.9}, "level"),
+        ({"method": "elo-perm", "ci": "none", "n_perms": 5, "cluster": "none"}, "cluster"),
+    ],
+)
+def test_an_option_that_changes_nothing_is_an_error(options, idle):
+    with pytest.raises(OptionError, match=f"`{idle}` has no effect"):
+        ty.rate(ROWS, **options)
+
+
+def test_options_that_change_something_are_none():
+    ty.rate(ROWS, ci="bootstrap", rounds=10, level=0.9, cluster="none", anytime=True)
+    ty.rate(ROWS, ci="none", misfit=False)

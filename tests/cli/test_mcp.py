@@ -263,3 +263,20 @@ def test_the_gate_of_agents_judges_each_dimension_and_each_metric(tmp_path: Path
     assert by_score.values["metrics"]["safety"]["verdict"] == by_score.values["verdict"] == "worse"
     one = gate.answer(root, {"new": "v2", "old": "v1", "battles": ["scores.jsonl"], "margin": 0.02, "score": ["style"]})
     assert one.values["verdict"] == "better"
+
+
+def test_scores_make_boards_and_say_their_direction(home: Path) -> None:
+    rows = [{"model": m, "id": n, "latency_s": n % 7 + (m == "v1")} for m in ("v2", "v1") for n in range(40)]
+    (home / "seconds.jsonl").write_text("\n".join(map(json.dumps, [*rows, {"model": "v2", "id": 40, "latency_s": 1}])))
+    root, where = FileRoot.at(home), {"battles": ["seconds.jsonl"]}
+    board = TOOLS["rate"].answer(root, {**where, "bounds": [0, 10]})
+    assert [row["model"] for row in board.values["metrics"][0]["scores"]] == ["v2", "v1"]
+    assert "missing" in board.text
+    two = {**where, "new": "v2", "old": "v1"}
+    with pytest.raises(OptionError, match=r"score=\['latency_s:lower'\]"):
+        TOOLS["gate"].answer(root, two)
+    told = TOOLS["compare"].answer(root, {**two, "score": ["latency_s:lower"]})
+    assert "v2 is better than v1" in told.text
+    for tool, asked in (("rate", {"battles": [BIRDS], "missing": "worst"}), ("rate", {**where, "method": "elo"})):
+        with pytest.raises(OptionError, match="is about"):
+            TOOLS[tool].answer(root, asked)

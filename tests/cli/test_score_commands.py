@@ -62,10 +62,71 @@ def test_a_plan_and_a_board(tiltyard: Run, tmp_path: Path) -> None:
     assert [line.split()[0] for line in board.stdout.splitlines()[2:4]] == ["v2", "v1"]
     ratings = tiltyard("rate", "v1.csv", "v2.csv", "--as-battles")
     assert "Bradley–Terry · 200 battles" in ratings.stdout
+    banded = tiltyard("rate", "v1.csv", "v2.csv", "--as-battles", "--tie-band", "1")
+    assert "every battle is a tie" in banded.stderr
     refused = tiltyard("rate", "v1.csv", "v2.csv", "--ties", "half")
     assert "make battles of them with --as-battles" in refused.stderr
     (tmp_path / "b.jsonl").write_text('{"model_a":"a","model_b":"b","winner":"model_a","source":"human"}\n')
     assert "these are battles already" in tiltyard("rate", "b.jsonl", "--as-battles").stderr
+
+
+def test_a_board_counts_by_document_and_says_what_is_missing(tiltyard: Run, tmp_path: Path) -> None:
+    lines = [f"{n},{'' if n == 7 else n % 2},d{n // 20}" for n in range(100)]
+    (tmp_path / "v3.csv").write_text("\n".join(["id,correct,document", *lines]) + "\n")
+    (tmp_path / "v4.csv").write_text("\n".join(["id,correct,document", *(line.replace(",,", ",1,") for line in lines)]))
+    plain = tiltyard("rate", "v3.csv", "v4.csv").stdout
+    assert "missing" in plain.splitlines()[0]
+    assert "1.0 %" in plain
+    assert "100 prompts share 5 values of document: if those of one value depend on each other, --cluster doc" in plain
+    assert "intervals by document" in tiltyard("rate", "v3.csv", "v4.csv", "--cluster", "document").stdout
+    ignored = tiltyard("rate", "v3.csv", "v4.csv", "--missing", "ignore").stdout
+    assert "missing by chance" in ignored
+    assert "--cluster document" in tiltyard("compare", "v3.csv", "v4.csv").stdout
+
+
+def test_a_gate_asks_for_the_direction_of_seconds(tiltyard: Run, tmp_path: Path) -> None:
+    for name, more in (("v3", 0.5), ("v4", 0.9)):
+        lines = [f"{n},{n % 7 + more + n % 3 / 10}" for n in range(60)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,latency_s", *lines]) + "\n")
+    asked = tiltyard("gate", "v3.csv", "v4.csv", "--margin", "0.1")
+    assert asked.returncode == 1
+    assert "--score latency_s:lower or --score latency_s:higher" in asked.stderr
+    assert tiltyard("gate", "v3.csv", "v4.csv", "--margin", "0.1", "--score", "latency_s:lower").returncode == 0
+    assert tiltyard("gate", "v3.csv", "v4.csv", "--margin", "0.1", "--score", "latency_s:higher").returncode == 3
+    for command in (["compare", "v3.csv", "v4.csv"], ["rate", "v3.csv", "v4.csv"], ["plan", "v3.csv", "v4.csv"]):
+        assert "lower is better, as the name latency_s suggests (--score latency_s:lower" in tiltyard(*command).stdout
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--both-bad separate", "--inconsistent drop", "--source human", "--default-source human", "--ties half"),
+        *("--dimension x", "--tie-band 0.1"),
+    ],
+)
+def test_no_option_of_battles_is_accepted_on_scores(tiltyard: Run, option: str) -> None:
+    name = option.split()[0]
+    for command in ("compare", "gate", "plan", "rate"):
+        done = tiltyard(command, "v2.csv", "v1.csv", *option.split())
+        assert done.returncode in (1, 2), command
+        assert not done.stdout
+        assert name == "--tie-band" or name in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("plan v2.csv v1.csv --judge x", "plan v2.csv v1.csv --prompts 5", "plan v2.csv v1.csv --people"),
+        *("gate v2.csv v1.csv --model x", "gate v2.csv v1.csv --anyway", "rate v2.csv v1.csv --rounds 5"),
+        *("rate b.jsonl --bounds 0,1 --engine spark", "rate b.jsonl --missing ignore"),
+        *("rate v2.csv v1.csv --as-battles --default-source human", "rate v2.csv v1.csv --as-battles --missing ignore"),
+    ],
+)
+def test_what_says_nothing_here_is_an_error(tiltyard: Run, tmp_path: Path, words: str) -> None:
+    (tmp_path / "b.jsonl").write_text('{"model_a":"a","model_b":"b","winner":"model_a","source":"human"}\n')
+    done = tiltyard(*words.split())
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_page_is_one_file(tiltyard: Run, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_scores_have_it_too() -> None:
     assert "(`--picked-from 11`: cannot tell)" in found.gate(margin=0).sentence
     assert ty.difference(rows, "best", "old", picked_from=11).gate(margin=0).verdict == "unknown"
     slow = [{**row, "score": 1 - row["score"]} for row in rows]
-    assert ty.difference(slow, "best", "old", lower_is_better=True).best_of == 11
+    assert ty.difference(slow, "best", "old", score=["score:lower"]).best_of == 11
 
 
 def test_two_runs_have_it_too() -> None:

@@ -12,8 +12,8 @@ import pytest
 import tiltyard as ty
 from tiltyard.decisions.gate import as_junit
 from tiltyard.decisions.sample_size import Goal
+from tiltyard.decisions.score_board import score_board
 from tiltyard.decisions.score_plan import plan_from_scores
-from tiltyard.decisions.scores import score_board
 from tiltyard.decisions.units import POINTS, SHARES, Unit
 from tiltyard.errors import OptionError, ScoreError
 from tiltyard.scores import read_scores
@@ -44,7 +44,7 @@ def test_the_sentence_is_in_percentage_points() -> None:
 
 def test_grades_have_their_own_unit_and_less_can_be_better() -> None:
     seconds = rows(v2=[1.0, 2.0, 1.5, 2.5] * 10, v1=[1.5, 2.6, 2.1, 2.9] * 10)
-    found = ty.difference(seconds, "v2", "v1", lower_is_better=True)
+    found = ty.difference(seconds, "v2", "v1", score=["score:lower"])
     assert found.unit.name == ""
     assert "better than v1: 1.75" in found.sentence
     assert "lower is better: +0.5" in found.sentence
@@ -243,7 +243,7 @@ def test_scores_without_bounds_take_thirty_prompts() -> None:
 
 def test_a_long_tail_of_the_new_one_lets_no_gate_say_that_it_is_no_slower() -> None:
     slow, fast = TAILED
-    found = ty.difference(rows(v2=slow / 2, v1=fast), "v2", "v1", lower_is_better=True)
+    found = ty.difference(rows(v2=slow / 2, v1=fast), "v2", "v1", score=["score:lower"])
     result = found.gate(margin=2)
     assert result.bound is not None
     assert result.bound > -2, "the interval alone would let it pass"
@@ -251,7 +251,9 @@ def test_a_long_tail_of_the_new_one_lets_no_gate_say_that_it_is_no_slower() -> N
     assert "may not have shown all of a long tail (skewness" in result.sentence
     assert result.to_dict()["doubt"] in result.sentence
     # The same tail makes nothing easier for the claim that it is slower, which holds where it is not believed to pass.
-    assert ty.difference(rows(v2=slow + 3, v1=fast), "v2", "v1", lower_is_better=True).gate(margin=5).verdict == "worse"
+    assert (
+        ty.difference(rows(v2=slow + 3, v1=fast), "v2", "v1", score=["score:lower"]).gate(margin=5).verdict == "worse"
+    )
     # Where more is better, it is `worse` that the tail eases: the few best were perhaps not seen.
     turned = ty.difference(rows(v2=slow, v1=fast + 5), "v2", "v1")
     assert turned.sentence.startswith("cannot tell v2 from v1: scores have no bounds")
@@ -288,7 +290,7 @@ def test_the_typical_ratio_stands_beside_scores_without_bounds() -> None:
 def test_on_a_logarithmic_scale_margins_are_ratios() -> None:
     slow, fast = TAILED
     data = rows(v2=1.05 * fast, v1=fast * np.exp(SECONDS.normal(0, 0.02, 60)))
-    found = ty.difference(data, "v2", "v1", lower_is_better=True, scale="log")
+    found = ty.difference(data, "v2", "v1", score=["score:lower"], scale="log")
     value = found.to_dict()
     assert value["ratio"]["value"] == pytest.approx(1.05, abs=0.02)
     assert value["difference"] == pytest.approx(-np.log(value["ratio"]["value"]))
@@ -466,3 +468,40 @@ def test_a_unit_writes_a_real_minus_and_no_negative_zero() -> None:
     assert SHARES.signed(-0.0001) == "0.0"
     assert Unit("", 1.0, 2).between(-0.5, None) == "−0.50 or more"
     assert POINTS.signed(36.6) == "+37"
+
+
+def test_a_gate_asks_which_way_is_better_where_a_name_only_suggests_it() -> None:
+    grades = rows(v2=[1.0, 2.0, 1.5, 2.6] * 10, v1=[1.5, 2.6, 2.1, 2.9] * 10)
+    seconds = [{"latency_s": row.pop("score"), **row} for row in grades]
+    found = ty.difference(seconds, "v2", "v1")
+    assert "v2 is better than v1" in found.sentence
+    assert any("lower is better, as the name latency_s suggests" in remark for remark in found.remarks)
+    assert found.to_dict()["direction"] == "name"
+    with pytest.raises(OptionError, match=r"score=\['latency_s:lower'\] or score=\['latency_s:higher'\]"):
+        found.gate(margin=0.1)
+    said = ty.difference(seconds, "v2", "v1", score=["latency_s:lower"])
+    assert said.gate(margin=0.1).verdict == "better"
+    assert not any("suggests" in remark for remark in said.remarks)
+    (table,) = read_scores(seconds)
+    assert "as the name latency_s suggests" in score_board(table).notes[-1]
+    assert score_board(table).entries[0].model == "v2"
+    plan = plan_from_scores(table, "v2", "v1", goal=Goal())
+    assert "as the name latency_s suggests" in plan.notes[-1]
+
+
+def test_every_option_of_battles_is_refused_on_scores() -> None:
+    told: dict[str, Any] = {
+        "both_bad": "half",
+        "inconsistent": "drop",
+        "source": "human",
+        "default_source": "human",
+        "control": ["len"],
+        "slot": True,
+        "ties": "half",
+        "texts": {"q0": "text"},
+    }
+    for name, value in told.items():
+        with pytest.raises(OptionError, match=f"{name}. is about battles"):
+            ty.difference(rows(v2=V2, v1=V1), "v2", "v1", **{name: value})
+    with pytest.raises(OptionError, match="names the metric"):
+        ty.difference(rows(v2=V2, v1=V1), "v2", "v1", dimension="score")

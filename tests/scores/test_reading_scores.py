@@ -11,6 +11,7 @@ import pytest
 
 from tiltyard.errors import OptionError, ScoreError
 from tiltyard.scores import ReadScoresOptions, ScoreTable, as_battles, holds_scores, read_scores
+from tiltyard.scores.table import direction_of_name
 
 LOGS = Path(__file__).parent.parent / "battles" / "logs"
 
@@ -198,5 +199,70 @@ def test_scores_as_battles_forget_by_how_much(write: Any) -> None:
         ("v1", "2", "model_a"),
         ("v1", "3", "tie"),
     ]
-    fewer = as_battles(read_scores([new, old], lower_is_better=True), band=1.0)
+    fewer = as_battles(read_scores([new, old], score=["score:lower"]), band=1.0)
     assert [row["winner"] for row in fewer] == ["model_a", "tie", "tie"]
+
+
+def both(**columns: list[Any]) -> list[dict[str, Any]]:
+    """Rows of the models new and old; each column lists their values on four prompts."""
+    names = [name for name in ("new", "old") for _ in range(4)]
+    return [
+        {"model": name, "id": n % 4, **{column: values[n] for column, values in columns.items()}}
+        for n, name in enumerate(names)
+    ]
+
+
+def ways(data: Any, *score: str) -> dict[str, tuple[str, bool]]:
+    return {one.metric: (one.direction, one.lower_is_better) for one in read_scores(data, score=list(score) or None)}
+
+
+def test_each_metric_goes_its_own_way() -> None:
+    data = both(faithfulness=[*range(8)], latency_s=[*range(8)])
+    assert ways(data, "faithfulness", "latency_s:lower") == {
+        "faithfulness": ("default", False),
+        "latency_s": ("option", True),
+    }
+    assert ways(data, "faithfulness:lower", "latency_s:higher") == {
+        "faithfulness": ("option", True),
+        "latency_s": ("option", False),
+    }
+
+
+def test_a_column_whose_own_name_ends_in_a_direction_is_named_with_one_more() -> None:
+    data = both(**{"score:lower": [*range(8)], "score": [*range(8)]})
+    assert ways(data, "score:lower:higher") == {"score:lower": ("option", False)}
+    assert ways(data, "score:lower:lower") == {"score:lower": ("option", True)}
+    assert ways(data, "score:lower") == {"score": ("option", True)}
+
+
+def test_one_metric_cannot_go_both_ways_and_twice_is_once() -> None:
+    with pytest.raises(OptionError, match="say two things of one metric"):
+        read_scores(both(score=[*range(8)]), score=["score:lower", "score:higher"])
+    (table,) = read_scores(both(score=[*range(8)]), score=["score", "score:lower"])
+    assert table["new"].count.tolist() == [1, 1, 1, 1]
+    assert table.lower_is_better
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("latency_s", "lower"),
+        ("responseTimeMs", "lower"),
+        ("cost", "lower"),
+        ("total tokens", "lower"),
+        ("cost_per_call", "lower"),
+        ("tokens_per_second", "higher"),
+        ("timeliness", None),
+        ("costume", None),
+        ("accuracy", None),
+        ("secondary", None),
+    ],
+)
+def test_whole_words_of_a_name_suggest_a_direction(name: str, way: str | None) -> None:
+    assert direction_of_name(name) == way
+
+
+def test_the_judged_scores_of_a_run_know_their_direction() -> None:
+    judged = [{**row, "metric": "care.cost", "judge_model": "j", "scale": "1-5"} for row in both(score=[*range(8)])]
+    assert ways(judged) == {"care.cost": ("log", False)}
+    assert ways(judged, "care.cost:lower") == {"care.cost": ("option", True)}

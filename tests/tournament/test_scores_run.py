@@ -108,6 +108,11 @@ def test_nonsense_replies_are_failures_and_rows_without_a_score(
     assert "1 of 9 answers have no readable score" in done.stdout
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "answers have no readable score" in page
+    assert "answers missing" in page
+    assert "hold whatever the missing answers would have scored" in page
+    results = json.loads((tmp_path / "run" / "score_results.json").read_text())
+    shares = {row["model"]: row["missing"] for row in results["factuality"]["metrics"][0]["board"]["scores"]}
+    assert shares == {"crane": 1 / 3, "heron": 0.0, "otter": 0.0}
 
 
 def test_a_judge_that_always_says_ten_is_told_so(tmp_path: Path, fake_server: FakeServer, tiltyard: Tiltyard) -> None:

@@ -421,9 +421,9 @@ def promptfoo_runs(part: Part) -> list[ScoredRun]:
 
 
 def _column(row: Mapping[str, Any]) -> Hashable:
-    """The column of promptfoo's table that a result is in; old files do not number them."""
+    """The column of promptfoo's table that a result is in; old files do not number them, merged ones twice."""
     at = row.get("promptIdx")
-    return at if isinstance(at, int) else (_provider(row), _template(row))
+    return _provider(row), at if isinstance(at, int) else _template(row)
 
 
 def _provider(row: Mapping[str, Any]) -> str:

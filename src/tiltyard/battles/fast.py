@@ -398,6 +398,17 @@ def repeated_rows(connection: DuckDBPyConnection, rows: str, layout: Layout) -> 
     return int(number)
 
 
+def repeated_ids(connection: DuckDBPyConnection, rows: str, layout: Layout) -> int:
+    """How many rows repeat the id of another; the id is the layout's only field. Sorting hashes beats counting them."""
+    raw = layout.fields[0].raw
+    cell = cell_sql(raw, layout)
+    text = f"({cell} ->> '$')" if cells_of(raw, layout) == "json" else f"CAST({cell} AS VARCHAR)"
+    ids = f"SELECT nullif({text}, '') AS id FROM {filtered(rows, layout)}"
+    query = f"SELECT hash(id) AS h FROM ({ids}) WHERE id IS NOT NULL"
+    hashes = np.sort(np.asarray(connection.execute(query).fetchnumpy()["h"]))
+    return int((hashes[1:] == hashes[:-1]).sum())
+
+
 def load(connection: DuckDBPyConnection, rows: str, layout: Layout) -> RawBatch:
     """Every row of a source as raw columns, in the order of the source (unless equal rows are merged).
 

@@ -5,7 +5,8 @@ DuckDB reads a source in one pass. Small sources, and those with a bad row, are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -15,7 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from tiltyard.battles.battle import Battle
-from tiltyard.battles.careful import BadRows, RawRow, file_lines, kept_by_where, locate, read_carefully, row_lines
+from tiltyard.battles.careful import (
+    BadRows,
+    RawRow,
+    file_lines,
+    kept_by_where,
+    locate,
+    read_carefully,
+    row_lines,
+    value_of,
+)
 from tiltyard.battles.eval_logs import LM_EVAL_SUMMARY, UNPAIRED, check_tie_band
 from tiltyard.battles.fast import (
     LINE_BYTES,
@@ -28,6 +38,7 @@ from tiltyard.battles.fast import (
     literal,
     load,
     needs_large_limits,
+    repeated_ids,
     repeated_rows,
     session,
     where_error,
@@ -39,13 +50,23 @@ from tiltyard.battles.inputs import (
     Header,
     Part,
     PathLike,
+    RawColumn,
     file_header,
     find_parts,
     header_of_rows,
     merged_header,
     typed_header,
 )
-from tiltyard.battles.layout import Layout, ReadBattlesOptions, choose_format, make_layout, present_columns
+from tiltyard.battles.layout import (
+    Field,
+    FieldKind,
+    Layout,
+    ReadBattlesOptions,
+    choose_format,
+    make_layout,
+    present_columns,
+    read_label,
+)
 from tiltyard.battles.log_readers import log_reader, read_logs, tool_of
 from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.table import BattleTable, concat, has_equal_rows, merge_equal
@@ -67,6 +88,12 @@ def oddities(table: BattleTable) -> list[str]:
         sentences.append(
             f"{rows} another row in every column, and each counts. If a battle was written twice, remove its copies; "
             "if not, a column battle_id tells battles apart"
+        )
+    if table.repeated_ids:
+        rows = "1 row repeats" if table.repeated_ids == 1 else f"{table.repeated_ids:,} rows repeat"
+        sentences.append(
+            f"{rows} the battle_id of another row, and each counts. If a file was given twice, or a battle written "
+            "twice, remove the copies; if not, give each battle an id of its own"
         )
     groups = look_alikes(table.models)
     if groups:
@@ -170,15 +197,19 @@ class RowSource(msgspec.Struct, frozen=True, eq=False):
         """The table with the number of rows that repeat another in every column of the source.
 
         They are counted where battles can be told apart, by prompt or time, but have no id; and only where some are
-        equal in what was read of them, which few files have. Battles made of a log's scores may well be equal.
+        equal in what was read of them, which few files have. Where they have ids, ids that come again are counted.
+        Battles made of a log's scores may well be equal.
         """
         layout = self.layout
+        column = layout.format.find("battle_id", layout.header)
+        if column is not None and self.unpaired is None:
+            return replace(table, repeated_ids=self._repeated_ids(layout.header.columns[column]))
         told_apart = {"question_id", "timestamp"} & set(table.columns)
-        has_id = layout.format.find("battle_id", layout.header) is not None or self.unpaired is not None
-        if layout.counted or has_id or not told_apart or not has_equal_rows(table):
+        if layout.counted or self.unpaired is not None or not told_apart or not has_equal_rows(table):
             return table
         if self.is_small:
-            return replace(table, repeated=_equal_lines(self._lines(), layout))
+            encode = msgspec.json.Encoder(enc_hook=str, order="sorted").encode
+            return replace(table, repeated=_repeated(encode(row) for row in self._rows_read()))
         import duckdb
 
         try:
@@ -186,6 +217,29 @@ class RowSource(msgspec.Struct, frozen=True, eq=False):
                 return replace(table, repeated=repeated_rows(connection, rows, layout))
         except duckdb.Error:
             return table
+
+    def _repeated_ids(self, column: RawColumn) -> int:
+        """How many rows repeat the id of another; rows without one repeat none."""
+        field = Field("battle_id", FieldKind.TEXT, column)
+        if self.is_small:
+            read = (read_label(value_of(row, field), field.kind) for row in self._rows_read())
+            return _repeated(text for text in read if isinstance(text, str))
+        import duckdb
+
+        layout = msgspec.structs.replace(self.layout, fields=(field,))
+        try:
+            with msgspec.structs.replace(self, layout=layout)._opened(large_limits=True) as (connection, rows):
+                return repeated_ids(connection, rows, layout)
+        except duckdb.Error:
+            return 0
+
+    def _rows_read(self) -> list[Mapping[str, Any]]:
+        """The rows, read one by one, that can be read and that `where` keeps."""
+        read = [line for line in self._lines() if line.fault is None]
+        if self.layout.where is not None:
+            kept = kept_by_where(read, self.layout)
+            read = [line for line in read if id(line) in kept]
+        return [line.row for line in read]
 
     def _lines(self) -> Iterable[RawRow]:
         return (line for part in self.parts for line in file_lines(part)) if self.held is None else self.held
@@ -320,14 +374,10 @@ def described(connection: DuckDBPyConnection, sql: str) -> Header:
     return typed_header(typed, inside)
 
 
-def _equal_lines(lines: Iterable[RawRow], layout: Layout) -> int:
-    """How many of the lines that `where` keeps repeat another in everything."""
-    read = [line for line in lines if line.fault is None]
-    if layout.where is not None:
-        kept = kept_by_where(read, layout)
-        read = [line for line in read if id(line) in kept]
-    encode = msgspec.json.Encoder(enc_hook=str, order="sorted").encode
-    return len(read) - len({encode(line.row) for line in read})
+def _repeated(values: Iterable[Hashable]) -> int:
+    """How many values repeat another."""
+    count = Counter(values)
+    return count.total() - len(count)
 
 
 def _name(parts: Sequence[Part]) -> str:
@@ -359,7 +409,9 @@ def read_battles(data: BattleData, options: ReadBattlesOptions) -> BattleTable:
         read = source.fast()
         if read is None or (read.skipped and options.on_bad == "error"):
             read = source.careful(BadRows(examples_each=0), stop=options.on_bad == "error")
-        tables.append(source.with_repeats(read))
+        has_source = source.layout.format.find("source", source.layout.header) is not None
+        named = has_source or options.default_source is not None
+        tables.append(replace(source.with_repeats(read), source_named=named))
     table = tables[0] if len(tables) == 1 else concat(tables)
     if not len(table):
         raise _nothing(sources[0], table)

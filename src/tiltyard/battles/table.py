@@ -78,6 +78,8 @@ class BattleTable:
         skipped: How many bad rows were left out on reading, by reason.
         rows: How many rows of the source each row stands for; kept where rows of weight 0 were merged, else None.
         repeated: How many rows of the source repeat another one in every column.
+        repeated_ids: How many rows of the source repeat the `battle_id` of another one.
+        source_named: Whether rows or an option say who decided; else it is what the format usually holds.
     """
 
     models: tuple[str, ...]
@@ -91,6 +93,8 @@ class BattleTable:
     skipped: Mapping[str, int] = field(default_factory=dict)
     rows: Floats | None = None
     repeated: int = 0
+    repeated_ids: int = 0
+    source_named: bool = True
 
     def __post_init__(self) -> None:
         n = len(self.model_a)
@@ -255,6 +259,8 @@ def concat(tables: Sequence[BattleTable]) -> BattleTable:
         skipped=skipped,
         rows=np.concatenate([_rows_or_one(table) for table in tables]) if counted else None,
         repeated=sum(table.repeated for table in tables),
+        repeated_ids=sum(table.repeated_ids for table in tables),
+        source_named=all(table.source_named for table in tables),
     )
 
 

@@ -107,12 +107,15 @@ def count_by_model(selected: Selected) -> ModelCounts:
 def _sources(table: BattleTable, evaluated: str | None) -> list[str]:
     """`evaluated` for the model under test, `human` for the others.
 
-    Where no model is named, those that no person ever judged are the evaluated ones: in a file of judged battles, all.
+    Where no model is named, those that no person ever judged are the evaluated ones: in a file that says that a judge
+    decided, all; where only its format suggests so, none.
     """
     if evaluated is None:
         shape = len(table.models), len(Source)
         in_a, in_b = (sum_by_both(side, table.source, table.weight, shape) for side in (table.model_a, table.model_b))
-        return ["human" if count > 0 else "evaluated" for count in (in_a + in_b)[:, Source.HUMAN]]
+        by_people = (in_a + in_b)[:, Source.HUMAN] > 0
+        known = table.source_named or by_people.any()
+        return ["human" if judged or not known else "evaluated" for judged in by_people.tolist()]
     if evaluated not in table.models:
         raise OptionError(f"the evaluated model {evaluated!r} is in none of the rated battles. {known_models(table)}")
     return ["evaluated" if name == evaluated else "human" for name in table.models]

@@ -193,7 +193,21 @@ def make_estimator(method: str, selection: Selection, **options: Any) -> Estimat
     if strange:
         homes = [name for name, other in METHODS.items() if strange[0] in {field.name for field in fields(other)}]
         raise OptionError(f"{strange[0]} does not apply to method {method}: it belongs to {', '.join(homes)}.")
+    ci = given.get("ci", next((field.default for field in fields(kind) if field.name == "ci"), None))
+    idle = () if ci not in IDLE else [name for name in IDLE[ci] if given.get(name, False) is not False]
+    if idle:
+        what = "there are no intervals" if ci == "none" else "only a bootstrap has rounds"
+        raise OptionError(
+            OptionValue(idle[0], None),
+            f" has no effect: {what}. Leave it out, or choose other intervals with ",
+            OptionValue("ci", None),
+            ".",
+        )
     return kind(**given, selection=selection)
+
+
+IDLE = {"none": ("anytime", "cluster", "level", "misfit", "rounds"), "sandwich": ("rounds",)}
+"""Options that change nothing, by how intervals are made."""
 
 
 def _count(

@@ -163,6 +163,8 @@ def gate_command(
     if by is not None and where:
         given["by"] = [by]
     scored = score_answers(new, old, where, {**given, **({} if by is None else {"by": [by]})})
+    if scored is not None and model is not None:
+        raise OptionError("--model is about two runs of battles: leave it out for scores.")
     answers = scored if scored is not None else [_about(_answer(new, old, where, given), model)]
     result = words.judge_metrics(
         answers, margin=margin, alpha=alpha, by=by, missing=missing, pool_dimensions=pool_dimensions
@@ -208,9 +210,10 @@ def two_runs(new: str, old: str, given: dict[str, Any], names: tuple[str, str] |
     from tiltyard.decisions import compare_runs
     from tiltyard.decisions.two_boards import compare_ratings
 
-    for name in ("control", "by"):
+    for name in ("control", "by", "score", "bounds"):
         if name in given:
-            raise OptionError(OptionValue(name), " is about two models of the same battles: leave it out for two runs.")
+            what = "scores" if name in ("score", "bounds") else "two models of the same battles"
+            raise OptionError(OptionValue(name, None), f" is about {what}: leave it out for two runs.")
     if not all(
         path.suffix == ".json" and path.is_file() and b'"ratings"' in path.read_bytes()
         for path in (Path(new), Path(old))

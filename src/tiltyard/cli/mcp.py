@@ -16,8 +16,16 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tiltyard import __version__
 from tiltyard.cli.output import note
-from tiltyard.errors import MissingExtra, OptionError, RunFolderError, TiltyardError
-from tiltyard.options import BattleOptions, DifferenceOptions, Option, RateOptions, RunsOptions, options_of
+from tiltyard.errors import MissingExtra, OptionError, OptionValue, RunFolderError, TiltyardError
+from tiltyard.options import (
+    BattleOptions,
+    DifferenceOptions,
+    Option,
+    RateOptions,
+    RunsOptions,
+    ScoreBoardOptions,
+    options_of,
+)
 
 if TYPE_CHECKING:
     from mcp.server import Server
@@ -186,8 +194,17 @@ def rate_tool(root: FileRoot, asked: RateArguments, given: dict[str, Any]) -> To
     """A leaderboard."""
     from tiltyard.boards import EloReport, rate
     from tiltyard.boards.text import as_table, headline
+    from tiltyard.cli.scores import are_scores, boards_of_files
 
-    board = rate(root.files(asked.battles), **given)
+    files = root.files(asked.battles)
+    if are_scores(files, given):
+        means = boards_of_files(files, given)
+        text = "\n\n".join(str(replace(one, entries=one.entries[: asked.top])) for one in means)
+        return ToolAnswer(text, {"metrics": [one.to_dict() for one in means]})
+    for name in ("score", "bounds", "missing"):
+        if name in given:
+            raise OptionError(OptionValue(name, None), " is about scores, and these are battles: leave it out.")
+    board = rate(files, **given)
     shown = replace(board, entries=board.entries[: asked.top])
     more = len(board) - len(shown)
     lines = [headline(board), *as_table(shown, strip=False).splitlines()[1:]]
@@ -419,11 +436,15 @@ TOOLS = {
         ToolSpec(
             "rate",
             "Rate models",
-            "A leaderboard with intervals and rank ranges from files of pairwise battles. Models whose rank ranges "
-            "overlap cannot be told apart.",
+            "A leaderboard with intervals and rank ranges from files of pairwise battles; of scores, a board of means. "
+            "Models whose rank ranges overlap cannot be told apart.",
             RateArguments,
             rate_tool,
-            _offered(RateOptions, names=("method", "ties", "control", "cluster", "level", "only_connected")),
+            _offered(
+                RateOptions,
+                ScoreBoardOptions,
+                names=("method", "ties", "control", "cluster", "level", "only_connected", "score", "bounds", "missing"),
+            ),
         ),
         ToolSpec(
             "compare",
@@ -432,7 +453,7 @@ TOOLS = {
             "prompts. Two models: give `battles`. Two run folders or ratings files: give their paths as new and old.",
             CompareArguments,
             compare_tool,
-            _offered(DifferenceOptions, RunsOptions, names=("level", "anyway", "picked_from")),
+            _offered(DifferenceOptions, RunsOptions, names=("level", "anyway", "picked_from", "score", "bounds")),
         ),
         ToolSpec(
             "gate",
@@ -441,7 +462,7 @@ TOOLS = {
             "(more prompts are needed). Report `unknown` as such, never as a pass.",
             GateArguments,
             gate_tool,
-            _offered(RunsOptions, names=("anyway", "picked_from", "score")),
+            _offered(RunsOptions, names=("anyway", "picked_from", "score", "bounds")),
         ),
         ToolSpec(
             "plan",

@@ -81,6 +81,8 @@ def as_flag(choice: OptionValue) -> str:
     name = (option and option.help.flag) or f"--{choice.option.replace('_', '-')}"
     if isinstance(choice.value, dict):
         return " ".join(f"{name} {shlex.quote(f'{ours}={theirs}')}" for ours, theirs in choice.value.items())
+    if isinstance(choice.value, list):
+        return " ".join(f"{name} {shlex.quote(one)}" for one in choice.value)
     if choice.value in (None, True, ...):
         return name
     text = str(choice.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ from tiltyard.cli.asking import PricesOption
 from tiltyard.cli.compare import read_places
 from tiltyard.cli.options import rare, with_options
 from tiltyard.cli.output import as_flag, deliver, note
-from tiltyard.cli.scores import are_scores, read_score_files, two_names
+from tiltyard.cli.scores import are_scores, read_score_files, two_names, with_flags
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
 from tiltyard.options import ASSUMED, GOAL, PRICE, BattleOptions, FitOptions, Help, Options, ScoreOptions, options_of
 
@@ -152,6 +152,9 @@ def plan_command(
     margin = goals.pop("margin", None)
     scored = _score_plan(new, old, battles, given, Goal(**goals), margin, difference or ())
     if scored is not None:
+        for name, value in (("top", top), ("prompts", prompts), ("prices", prices)):
+            if value is not None:
+                raise OptionError(OptionValue(name, None), " says nothing about scores: leave it out.")
         render = {"json": scored.to_json, "md": scored.markdown, "table": scored.__str__}
         deliver(render[shape](), out, exact=shape == "md")
         return
@@ -213,7 +216,8 @@ def _score_plan(
         new, old = two_names(tables, new, old)
     cluster = None if options.cluster in (None, "prompt", "question_id", "none") else options.cluster
     table = one_metric(tables)
-    return plan_from_scores(table, new, old, goal=goal, margin=margin, differences=differences, cluster=cluster)
+    plan = plan_from_scores(table, new, old, goal=goal, margin=margin, differences=differences, cluster=cluster)
+    return replace(plan, notes=with_flags(plan.notes))
 
 
 def _taken(given: dict[str, Any], struct: type) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,10 +10,10 @@ import typer
 
 from tiltyard.cli.options import FilesArgument, rare, with_options
 from tiltyard.cli.output import Format, as_flag, choose_format, deliver, note, working
-from tiltyard.cli.scores import are_scores, battles_of_scores, boards_text, score_boards
+from tiltyard.cli.scores import are_scores, battles_of_scores, boards_of_files, boards_text, with_flags
 from tiltyard.cli.sending import ToOption, check_trackers, figures_of_boards, figures_of_means, send
-from tiltyard.errors import OptionError
-from tiltyard.options import RateOptions, ScoreOptions, options_of
+from tiltyard.errors import OptionError, OptionValue
+from tiltyard.options import RateOptions, ScoreBoardOptions, options_of
 
 LONG_SECONDS = 5.0
 """What takes longer is announced."""
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tiltyard.boards.inputs import Estimator
 
 
-@with_options(RateOptions, ScoreOptions)
+@with_options(RateOptions, ScoreBoardOptions)
 def rate_command(
     files: FilesArgument,
     *,
@@ -95,18 +96,22 @@ def rate_command(
             check_path(picture)
     shape = choose_format(format, None if drawn is not None else out)
     data: Any = files
-    if given.get("engine", "duckdb") == "duckdb" and not set(files) & {"-"} and are_scores(files, given):
+    reading = {name: value for name, value in given.items() if not (as_battles and name == "tie_band")}
+    if given.get("engine", "duckdb") == "duckdb" and not set(files) & {"-"} and are_scores(files, reading):
         if not as_battles:
             if drawn or plot or by or compare:
                 raise OptionError("a board of mean scores is a table: leave --by, --compare and --plot out.")
-            means = score_boards(files, given)
+            means = [replace(one, notes=with_flags(one.notes)) for one in boards_of_files(files, given)]
             deliver(boards_text(means, shape), out, exact=shape in ("csv", "md", "latex"))
             send(to, lambda: figures_of_means(means))
             return
         data = battles_of_scores(files, given)
     elif as_battles:
         raise OptionError("--as-battles makes battles of scores, and these are battles already: leave it out.")
-    options = RateOptions(**{name: value for name, value in given.items() if name in options_of(RateOptions)})
+    strange = [name for name in given if name not in options_of(RateOptions)]
+    if strange:
+        raise OptionError(OptionValue(strange[0], None), " is about scores, and these are battles: leave it out.")
+    options = RateOptions(**given)
     estimator = estimator_of(options)
     with working("rating …"):
         if by is None:
@@ -145,8 +150,6 @@ def _say_cost(estimator: Estimator, table: BattleTable) -> None:
 
 def _compared(board: Leaderboard, path: Path) -> Leaderboard:
     """The board with how it differs from a ratings file."""
-    from dataclasses import replace
-
     from tiltyard.boards import EloReport, compare_boards
 
     comparison = {"with": str(path), **compare_boards(EloReport.read(path), board).to_dict()}

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tiltyard.cli.output import Format, as_flag
 from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
-from tiltyard.options import DifferenceOptions, options_of
+from tiltyard.options import DifferenceOptions, ScoreBoardOptions, options_of
 
 if TYPE_CHECKING:
     from tiltyard.decisions import Difference
-    from tiltyard.decisions.scores import ScoreBoard
+    from tiltyard.decisions.score_board import ScoreBoard
     from tiltyard.scores import ScoreTable
 
 
@@ -29,13 +29,13 @@ def are_scores(data: Sequence[str], given: dict[str, Any]) -> bool:
 
 def read_score_files(data: Sequence[str], given: dict[str, Any]) -> tuple[list[ScoreTable], DifferenceOptions]:
     """The scores by metric, with the options of a comparison."""
-    from tiltyard.decisions.scores import read_to_compare_scores
+    from tiltyard.decisions.scores import check_no_battles, read_to_compare_scores
 
-    for name in ("anyway", "unchanged"):
-        if name in given:
-            raise OptionError(OptionValue(name), " is about two runs of battles: leave it out for scores.")
-    known = {name: value for name, value in given.items() if name in options_of(DifferenceOptions)}
-    options = DifferenceOptions(**known)
+    options = DifferenceOptions.of(given)
+    check_no_battles(options, given)
+    strange = [name for name in given if name not in options_of(DifferenceOptions)]
+    if strange:
+        raise OptionError(OptionValue(strange[0], None), " says nothing about scores: leave it out.")
     return read_to_compare_scores(list(data), options), options
 
 
@@ -65,13 +65,13 @@ def score_answers(new: str, old: str, places: tuple[str, ...], given: dict[str, 
     tables, options = read_score_files(files, given)
     if not places:
         new, old = two_names(tables, new, old)
-    return [_spelled(difference_of_scores(table, new, old, options)) for table in tables]
+    answers = [difference_of_scores(table, new, old, options) for table in tables]
+    return [replace(one, remarks=with_flags(one.remarks)) for one in answers]
 
 
-def _spelled(answer: Difference) -> Difference:
-    """The answer with options in its remarks spelled as on the command line."""
-    remarks = (one.spelled(as_flag) if isinstance(one, Message) else one for one in answer.remarks)
-    return replace(answer, remarks=tuple(remarks))
+def with_flags(notes: Sequence[str]) -> tuple[str, ...]:
+    """Notes with their options spelled as on the command line."""
+    return tuple(one.spelled(as_flag) if isinstance(one, Message) else one for one in notes)
 
 
 def answers_text(answers: Sequence[Difference], shape: Literal["table", "json", "md", "html"], prompts: int) -> str:
@@ -94,23 +94,20 @@ def answers_text(answers: Sequence[Difference], shape: Literal["table", "json", 
     return "\n\n".join(titled)
 
 
-def score_boards(files: Sequence[str], given: dict[str, Any]) -> list[ScoreBoard]:
-    """Boards of mean scores, one for each metric."""
-    from tiltyard.decisions.scores import score_board
-    from tiltyard.scores import ReadScoresOptions, read_scores
+def boards_of_files(files: Sequence[str], given: dict[str, Any]) -> list[ScoreBoard]:
+    """Boards of mean scores, one for each metric; options that have no effect on them are refused."""
+    from tiltyard.decisions.score_board import score_boards
+    from tiltyard.decisions.scores import ABOUT_BATTLES
 
-    level = given.get("level", 0.95)
-    known = options_of(ReadScoresOptions)
-    strange = [name for name in given if name not in known and name != "level"]
+    strange = [name for name in given if name not in options_of(ScoreBoardOptions) or name in ABOUT_BATTLES]
     if strange:
         raise OptionError(
-            OptionValue(strange[0]),
+            OptionValue(strange[0], None),
             " is about ratings, and these are scores: leave it out, or make battles of them with ",
             OptionValue("as_battles", None),
             ".",
         )
-    reading = {name: value for name, value in given.items() if name != "level"}
-    return [score_board(table, level) for table in read_scores(list(files), **reading)]
+    return score_boards(list(files), **given)
 
 
 def boards_text(boards: Sequence[ScoreBoard], shape: Format) -> str:
@@ -146,5 +143,7 @@ def battles_of_scores(files: Sequence[str], given: dict[str, Any]) -> Any:
         if "score" in given:
             raise OptionError("the metrics of a log are dimensions of its battles: name one with --dimension.")
         return list(files)
+    if "default_source" in given:
+        raise OptionError(OptionValue("default_source", None), " is about battles: those of scores are a judge's.")
     taken = {name: given.pop(name) for name in options_of(ReadScoresOptions) if name in given}
     return as_battles(read_scores(list(files), **taken), check_tie_band(taken.get("tie_band")))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tiltyard.boards.leaderboard import EloReport
     from tiltyard.decisions import Difference, GateResult, RunComparison
     from tiltyard.decisions.gate import MetricsGate
-    from tiltyard.decisions.scores import ScoreBoard
+    from tiltyard.decisions.score_board import ScoreBoard
 
 ToOption = Annotated[
     list[str] | None,

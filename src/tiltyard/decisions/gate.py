@@ -36,6 +36,7 @@ from tiltyard.options import MissingRule, check_choice
 from tiltyard.pages.tables import markdown_text
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.score_differences import ScoreEstimate
+from tiltyard.scores.table import both_ways
 
 if TYPE_CHECKING:
     from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
@@ -468,6 +469,15 @@ def judge_difference(
         pool_dimensions: One verdict on all dimensions together, in place of one on each.
     """
     check_choice("missing", missing, get_args(MissingRule))
+    if result.scores is not None and result.scores.direction == "name":
+        lower, higher = both_ways(result.scores.metric)
+        raise OptionError(
+            f"{result.scores.metric} is called like something of which less is better: say which way is, ",
+            lower,
+            " or ",
+            higher,
+            ".",
+        )
     amount = _margin(result, margin)
     if not SMALLEST_ALPHA <= alpha < 0.5:
         raise OptionError(f"alpha is {alpha:g}: expected an error rate from {SMALLEST_ALPHA:g} to 0.5, such as 0.05.")

@@ -12,6 +12,7 @@ from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.units import Unit
 from tiltyard.options import MissingRule
 from tiltyard.ratings.score_differences import MOST_SKEWED, MOST_SKEWED_ANYTIME, Doubt, ScoreEstimate
+from tiltyard.scores.table import DirectionFrom
 
 if TYPE_CHECKING:
     from tiltyard.decisions.gate import WorstCase
@@ -62,6 +63,7 @@ class ScoreFacts:
         old_mean: Mean score of the old one.
         shares: Whether every score is 0 or 1, so that means are shares.
         lower_is_better: Whether less is better; the difference is then how much lower the new one is.
+        direction: What says so: the option, the log, the metric's name, or nothing (`default`).
         n_answers: Scored answers of both.
         repeats: The fewest and the most answers of a model to a prompt.
         n_prompts: Compared prompts; None where the source does not name prompts.
@@ -76,6 +78,7 @@ class ScoreFacts:
     old_mean: float
     shares: bool
     lower_is_better: bool
+    direction: DirectionFrom
     n_answers: int
     repeats: tuple[int, int]
     n_prompts: int | None
@@ -115,6 +118,7 @@ class ScoreFacts:
             "metric": self.metric,
             "unit": self.unit.name,
             "lower_is_better": self.lower_is_better,
+            "direction": self.direction,
             "difference": difference.difference,
             "low": difference.low,
             "high": difference.high,

@@ -1,4 +1,4 @@
-"""Two models, or many, by their scores: the difference of means in the unit of the scores, and a board of means.
+"""Two models by their scores: the difference of means in the unit of the scores.
 
 The arithmetic is in `ratings.score_differences`. Only prompts count on which both have a score; how many were left out,
 and whose score they lack, is said.
@@ -6,9 +6,8 @@ and whose score they lack, is said.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tiltyard.boards.estimator import check_level
-from tiltyard.boards.text import NOT_FOR_PICKED, percent
+from tiltyard.boards.text import percent
 from tiltyard.decisions.gate import WorstCase, covering, worst_case
 from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.prompts import PromptScore
@@ -24,17 +23,13 @@ from tiltyard.decisions.records import Difference, EstimatedDifference, PartDiff
 from tiltyard.decisions.score_facts import MissingScores, Ratio, ScoreFacts, doubt_words
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
-from tiltyard.options import DifferenceOptions, MissingRule
-from tiltyard.pages.tables import Table
-from tiltyard.ratings.ranks import ranks
+from tiltyard.options import DifferenceOptions, MissingRule, Options, options_of
 from tiltyard.ratings.score_differences import (
     FEWEST,
     RepeatNoise,
     ScoreEstimate,
     cluster_means,
     exact_sum,
-    holm_ranks,
-    mean_score,
     repeat_noise,
     score_difference,
     unpaired_difference,
@@ -51,6 +46,11 @@ MOST_LISTED = 100
 MUCH_MISSING = 0.05
 FEW_PROMPTS = 20
 PROMPT = "prompt"
+ABOUT_BATTLES = (
+    *("both_bad", "control", "default_source", "inconsistent", "slot", "source", "texts", "tie_band", "ties"),
+    *("anyway", "unchanged"),
+)
+"""Options that say nothing about scores."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,14 +168,19 @@ def read_to_compare_scores(data: Any, options: DifferenceOptions) -> list[ScoreT
     return read_scores(data, **{name: getattr(reading, name) for name in reading.__dataclass_fields__})
 
 
-def check_no_battles(options: DifferenceOptions) -> None:
-    """Refuse options that only battles have."""
-    if options.dimension is not None:
-        chosen, score = OptionValue("dimension"), OptionValue("score", options.dimension)
-        raise OptionError(chosen, " is about battles, and these are scores: ", score, " names the metric.")
-    for name in ("ties", "control", "slot", "source", "default_source", "tie_band"):
-        if getattr(options, name) not in (None, ()):
-            raise OptionError(OptionValue(name), " is about battles, and these are scores: leave it out.")
+def check_no_battles(options: Options, given: Collection[str] = ()) -> None:
+    """Refuse options that only battles have: those that differ from their defaults, and any other that was given."""
+    kind: Any = type(options)
+    changed = {name for name, option in options_of(kind).items() if getattr(options, name) not in (option.default, ())}
+    for name in (*ABOUT_BATTLES, "dimension"):
+        if name not in {*changed, *given}:
+            continue
+        if name == "dimension":
+            score = OptionValue("score", getattr(options, name))
+            raise OptionError(
+                OptionValue(name), " is about battles, and these are scores: ", score, " names the metric."
+            )
+        raise OptionError(OptionValue(name, None), " is about battles, and these are scores: leave it out.")
 
 
 def difference_of_scores(table: ScoreTable, new: str, old: str, options: DifferenceOptions) -> Difference:
@@ -328,6 +333,7 @@ def _facts(
         old_mean=_mean(pairs.old),
         shares=table.shares,
         lower_is_better=table.lower_is_better,
+        direction=table.direction,
         n_answers=int(every.sum()),
         repeats=(int(every.min()), int(every.max())),
         n_prompts=len(pairs.prompts),
@@ -397,6 +403,7 @@ def _unpaired(table: ScoreTable, new: str, old: str, level: float, options: Diff
         old_mean=_mean(means[1]),
         shares=table.shares,
         lower_is_better=table.lower_is_better,
+        direction=table.direction,
         n_answers=n_answers,
         repeats=(1, 1),
         n_prompts=None,
@@ -418,7 +425,7 @@ def _unpaired(table: ScoreTable, new: str, old: str, level: float, options: Diff
         n_voters=None,
         interval={"level": level, "method": "plus one on each side", "clusters": []},
         left_out=table.skipped,
-        remarks=(note, *_tails(table, result)),
+        remarks=(note, *_tails(table, result), *_direction(table)),
         anytime=anytime,
         obstacles=_obstacles(result, facts, anytime=anytime),
         missing=missing,
@@ -543,12 +550,19 @@ def _remarks(
                 f"{percent(share)} of the variance comes from answers that vary: about {max(1, round(best))} repeats a "
                 "prompt are best if a new prompt costs as much as an answer"
             )
-    if cluster is None:
+    remarks += _direction(table)
+    if cluster is None and table.possible_cluster is not None:
+        remarks.append(table.possible_cluster)
+    elif cluster is None:
         chosen = OptionValue("cluster")
         remarks.append(
             Message("prompts count as independent: if some share a source, name the column that says it (", chosen, ")")
         )
     return remarks
+
+
+def _direction(table: ScoreTable) -> list[Message]:
+    return [] if table.direction_note is None else [table.direction_note]
 
 
 def noise_of(table: ScoreTable, names: tuple[str, str]) -> RepeatNoise | None:
@@ -560,135 +574,3 @@ def noise_of(table: ScoreTable, names: tuple[str, str]) -> RepeatNoise | None:
         (np.nan_to_num(new.variance[one]), np.nan_to_num(old.variance[other])),
         (new.count[one], old.count[other]),
     )
-
-
-# Many models
-
-
-@dataclass(frozen=True, slots=True)
-class MeanEntry:
-    """One model of a board of mean scores.
-
-    Parameters:
-        model: The model.
-        rank: Its place by mean score.
-        rank_low: The best place that it could hold, all models at once.
-        rank_high: The worst.
-        mean: Its mean score.
-        low: Lower end of its interval.
-        high: Upper end.
-        n_prompts: Prompts with a score.
-    """
-
-    model: str
-    rank: int
-    rank_low: int
-    rank_high: int
-    mean: float
-    low: float | None
-    high: float | None
-    n_prompts: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoreBoard:
-    """Models by mean score, with ranges of places that hold for all of them at once.
-
-    Parameters:
-        metric: The column, or the metric of a log.
-        entries: The models, best first.
-        unit: How means are written.
-        level: Confidence level.
-        notes: What a reader should know.
-    """
-
-    metric: str
-    entries: tuple[MeanEntry, ...]
-    unit: Unit
-    level: float
-    notes: tuple[str, ...]
-
-    def table(self) -> Table:
-        """The board as a table."""
-        rows = []
-        for one in self.entries:
-            places = str(one.rank_low) if one.rank_low == one.rank_high else f"{one.rank_low}–{one.rank_high}"
-            ends = self.unit.between(one.low, one.high)
-            rows.append([one.model, str(one.rank), places, self.unit.mean(one.mean), ends, f"{one.n_prompts:,}"])
-        return Table.of(
-            ["model", "rank", "could be", f"mean {self.metric}".strip(), percent(self.level), "prompts"], rows
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The board as plain values."""
-        entries = [{name: getattr(one, name) for name in MeanEntry.__slots__} for one in self.entries]
-        return {
-            "metric": self.metric,
-            "unit": self.unit.name,
-            "level": self.level,
-            "scores": entries,
-            "notes": list(self.notes),
-        }
-
-    def to_json(self) -> str:
-        """The board as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
-    def csv(self, *, head: bool = True) -> str:
-        """The board as CSV, with the metric in the first column."""
-        records = [{"metric": self.metric, **{k: getattr(one, k) for k in MeanEntry.__slots__}} for one in self.entries]
-        text = Table.of_records(records).csv()
-        return text if head else text.partition("\n")[2]
-
-    def __str__(self) -> str:
-        return "\n".join([*self.table().text(), "", *self.notes])
-
-
-def score_board(table: ScoreTable, level: float = 0.95) -> ScoreBoard:
-    """Models by their mean score; places are told apart pair by pair, each on the prompts that both have."""
-    check_level(level)
-    names = [name for name, one in table.models.items() if (one.count > 0).any()]
-    if not names or not table.prompts:
-        raise ScoreError(
-            "a board needs scores by prompt: no column names the prompts. Name it with ",
-            OptionValue("map", {"prompt": "COLUMN"}),
-            ".",
-        )
-    low, high = table.bounds or (-np.inf, np.inf)
-    means = []
-    for name in names:
-        scored = table[name].mean[table[name].count > 0]
-        means.append(mean_score(scored, table.spread, lowest=low, highest=high))
-    pairs = {}
-    for i in range(len(names)):
-        for j in range(i + 1, len(names)):
-            both = PairedScores.of(table, table[names[i]], table[names[j]]).both
-            if len(both.prompts):
-                pairs[i, j] = both.estimate(None)
-    sign = -1.0 if table.lower_is_better else 1.0
-    values = np.array([one.value for one in means])
-    place, could = ranks(sign * values), holm_ranks(pairs, len(names), level)
-    widest = max((one.error for one in means if one.known), default=0.0)
-    entries = [
-        MeanEntry(
-            name,
-            int(place[i]),
-            int(could.low[i]),
-            int(could.high[i]),
-            means[i].value,
-            *means[i].ends(level),
-            int((table[name].count > 0).sum()),
-        )
-        for i, name in enumerate(names)
-    ]
-    notes = [f"{percent(level)} intervals by prompt; “could be”: range of places, adjusted for all comparisons"]
-    notes += [NOT_FOR_PICKED] if len(names) > 2 else []
-    asked = {entry.n_prompts for entry in entries}
-    if len(asked) > 1:
-        notes.append(
-            "models have scores on different prompts: means of different prompts are not alike, the places are"
-        )
-    if table.lower_is_better:
-        notes.append("lower is better")
-    unit = unit_of(table, 2 * widest)
-    return ScoreBoard(table.metric, tuple(sorted(entries, key=lambda one: one.rank)), unit, level, tuple(notes))

@@ -128,7 +128,7 @@ def _check_battles(result: FolderCheck, kept: dict[str, bytes], folder: Path) ->
         path = folder / name
         write_bytes(path, kept[name])
         try:
-            tables[name] = replace(read_battles(path), repeated=0)
+            tables[name] = replace(read_battles(path), repeated=0, repeated_ids=0)
         except TiltyardError as error:
             result.problems.append(str(error).replace(str(path), name))
     table = tables.get("battles.jsonl")

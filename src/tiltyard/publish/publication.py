@@ -338,12 +338,15 @@ def static_site(
 ) -> StaticSite:
     """The publication of battles: what may be public of them, rated."""
     public, changed = publishable(table, texts=options.texts, voters_are_keys=kind == "arena")
-    public = replace(public, skipped={}, repeated=0)
+    public = replace(public, skipped={}, repeated=0, repeated_ids=0)
     rows = [f"{count:,} rows were left out: {reason}." for reason, count in table.skipped.items()]
     if table.repeated:  # told here: columns that are not published may tell rows apart, so it cannot be counted again
         rows.append(
             f"Rows of the source that repeat another one in every column, each of which counts: {table.repeated:,}."
         )
+    if table.repeated_ids:
+        number = f"{table.repeated_ids:,}"
+        rows.append(f"Rows of the source that repeat the battle_id of another one, each of which counts: {number}.")
     newest = None
     if "timestamp" in public.columns:
         times = public.number_column("timestamp")

@@ -33,9 +33,8 @@ def answer(run: Run, scores: DimensionScores) -> str:
     first, second = rows[0]["model"], rows[1]["model"]
     scale = SCALES[scores.scale]
     try:
-        told = difference(
-            run.folder / SCORES_FILE, first, second, score=[whole.metric], bounds=(scale.low, scale.high), by=()
-        ).sentence
+        metric, bounds = [f"{whole.metric}:higher"], (scale.low, scale.high)
+        told = difference(run.folder / SCORES_FILE, first, second, score=metric, bounds=bounds, by=()).sentence
     except TiltyardError as error:
         return str(error)
     told = f"{told[0].upper()}{told[1:]}" if told.startswith("cannot") else told
@@ -54,6 +53,7 @@ def means(scores: DimensionScores) -> dict[str, Any]:
     return {
         "models": list(first),
         "boards": boards,
+        "missing": any(row.get("missing") is not None for row in first.values()),
         "whole": scores.whole is not None,
         "scale": svg.Scale(scale.low, scale.high, _ticks(scale.low, scale.high)),
         "digits": 2 if scale.high <= 1 else 1,

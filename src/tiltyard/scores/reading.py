@@ -69,8 +69,8 @@ from tiltyard.battles.log_readers import log_reader, read_runs, tool_of
 from tiltyard.battles.reading import described, frame_rows, parquet_header
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.errors import BattleError, OptionError, OptionValue, ScoreError
-from tiltyard.options import Help, ReadingOptions, ScoreOptions, takes
-from tiltyard.scores.table import ModelScores, ScoreTable
+from tiltyard.options import Help, ReadingOptions, ScoreOptions, directions, takes
+from tiltyard.scores.table import CLUSTER_COLUMNS, DirectionFrom, ModelScores, ScoreTable, direction_of_name
 from tiltyard.types import order_of
 
 if TYPE_CHECKING:
@@ -161,13 +161,7 @@ def holds_scores(data: Any, options: ReadScoresOptions) -> bool:
 
     A tie band says that scores of a log are to be battles.
     """
-    if (
-        isinstance(data, ScoreTable)
-        or options.score
-        or options.lower_is_better
-        or options.bounds
-        or options.scale == "log"
-    ):
+    if isinstance(data, ScoreTable) or options.score or options.bounds or options.scale == "log":
         return True
     if isinstance(data, BattleTable) or options.tie_band is not None:
         return False
@@ -418,7 +412,7 @@ class _Reading:
 
     def __init__(self, connection: DuckDBPyConnection, sources: Sequence[_Source], options: ReadScoresOptions) -> None:
         self.connection, self.sources, self.options = connection, sources, options
-        self.mapped = _mapped(options.map)
+        self.mapped, self.directions = _mapped(options.map), directions(options.score)
         self.columns = list(dict.fromkeys(options.columns))
         self.blocks: list[_Block] = []
         self.skipped: dict[str, int] = {}
@@ -437,7 +431,7 @@ class _Reading:
         labels, first = answers.labels["metric"], {}
         for code in _there(answers.codes["metric"]).tolist():
             first[labels[code]] = int(answers.numbers(answers.codes["metric"] == code).min())
-        metrics, wanted = sorted(first, key=lambda name: (first[name], name)), self.options.score
+        metrics, wanted = sorted(first, key=lambda name: (first[name], name)), self.directions
         if wanted and any(
             source.find(METRIC_COLUMNS, self.mapped.get("metric")) is not None for source in self.sources
         ):
@@ -452,7 +446,14 @@ class _Reading:
         return self._tables(answers, metrics)
 
     def _choose_columns(self) -> None:
-        known = [name for name in (*CATEGORY_COLUMNS, SCALE) if all(name in source.header for source in self.sources)]
+        headers = [source.header for source in self.sources]
+        known = [name for name in (*CATEGORY_COLUMNS, SCALE) if all(name in header for header in headers)]
+        taken = {*self.mapped.values(), *self.directions}
+        known += [
+            name
+            for name in CLUSTER_COLUMNS
+            if name not in taken and all(name in one and one.columns[name].holds != "nested" for one in headers)
+        ]
         self.columns = list(dict.fromkeys([*self.columns, *known]))
         for source in self.sources:
             for name in self.options.columns:
@@ -460,8 +461,8 @@ class _Reading:
 
     def _score_columns(self, source: _Source) -> list[RawColumn]:
         by_metric = source.find(METRIC_COLUMNS, self.mapped.get("metric"))
-        if self.options.score and by_metric is None:
-            found = [source.find((), name) for name in self.options.score]
+        if self.directions and by_metric is None:
+            found = [source.find((), name) for name in self.directions]
             return [column for column in found if column is not None]
         columns = _candidates(source, self.mapped)
         if len(columns) == 1:
@@ -678,12 +679,14 @@ class _Reading:
             own = answers.only((answers.codes["model"] == code) & ((answers.prompt >= 0) | (len(known) == 0)))
             at = place[own.prompt] if len(known) else np.arange(len(own.score))
             kept[answers.labels["model"][code]] = _means(at, own.score)
+        direction, lower = self._direction(metric, answers)
         return ScoreTable(
             metric=metric,
             models=kept,
             prompts=tuple(prompts[known].tolist()),
             columns={name: column[known] for name, column in columns.items()},
-            lower_is_better=self.options.lower_is_better or bool(answers.down.any()),
+            direction=direction,
+            lower_is_better=lower,
             shares=not log and _are_shares(scored),
             bounds=bounds,
             sources=sources,
@@ -714,6 +717,17 @@ class _Reading:
         return next(
             (ends for ends in scales if len(scored) and ends[0] <= scored.min() <= scored.max() <= ends[1]), None
         )
+
+    def _direction(self, metric: str, answers: _Answers) -> tuple[DirectionFrom, bool]:
+        """Whether less is better, and what says so: the option, the log, the metric's name, or nothing."""
+        said = self.directions.get(metric)
+        if said:
+            return "option", said == {"lower"}
+        judged = all({"scale", "judge_model"} <= {*source.header.top_names} for source in self.sources)
+        if judged or answers.down.any():
+            return "log", bool(answers.down.any())
+        guess = direction_of_name(metric)
+        return ("default", False) if guess is None else ("name", guess == "lower")
 
 
 class _Answers(msgspec.Struct, frozen=True, eq=False):

@@ -2,14 +2,50 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 import numpy as np
 
 from tiltyard.battles.table import Codes
-from tiltyard.errors import OptionError
+from tiltyard.errors import Message, OptionError, OptionValue
+from tiltyard.options import Direction
 from tiltyard.types import Floats, Ints
+
+CLUSTER_COLUMNS = (
+    *("document", "document_id", "doc", "source", "source_id", "conversation", "conversation_id", "session"),
+    *("session_id", "context", "context_id", "passage", "passage_id", "article", "article_id", "page", "url", "file"),
+)
+"""Columns that may say which prompts depend on each other."""
+
+
+DirectionFrom = Literal["option", "log", "name", "default"]
+LOWER_WORDS = frozenset(
+    (
+        *("seconds", "second", "secs", "sec", "s", "milliseconds", "millis", "ms", "minutes", "time", "latency"),
+        *("duration", "elapsed", "runtime", "cost", "costs", "price", "prices", "usd", "tokens", "errors"),
+    )
+)
+"""Words in the name of a metric of which less is usually better."""
+
+
+def direction_of_name(metric: str) -> Direction | None:
+    """Which way is better if a metric is called like seconds, cost or tokens; None for other names.
+
+    Whole words count: those of `latencyMs` are latency and ms. Of a rate, such as tokens_per_second, more is better.
+    """
+    words = re.findall("[a-z]+", re.sub("([a-z])([A-Z])", r"\1_\2", metric).lower())
+    if not LOWER_WORDS & {*words}:
+        return None
+    rate = "per" in words and {*words[words.index("per") :]} & {"second", "seconds", "sec", "s", "minute", "ms", "usd"}
+    return "higher" if rate else "lower"
+
+
+def both_ways(metric: str) -> tuple[OptionValue, OptionValue]:
+    """How to say which way of a metric is better."""
+    return OptionValue("score", [f"{metric}:lower"]), OptionValue("score", [f"{metric}:higher"])
 
 
 class ModelScores(msgspec.Struct, frozen=True, eq=False):
@@ -42,6 +78,7 @@ class ScoreTable(msgspec.Struct, frozen=True, eq=False):
         models: The scores of each model.
         prompts: The prompts; empty where the source does not say which answer is to which prompt.
         columns: Category, cluster and other columns of prompts.
+        direction: What says which way is better: the option, the log, the metric's name, or nothing (`default`).
         lower_is_better: Whether less is better.
         shares: Whether every score is 0 or 1, so that a mean is a share.
         bounds: The lowest and the highest possible score; None where they are not known.
@@ -56,6 +93,7 @@ class ScoreTable(msgspec.Struct, frozen=True, eq=False):
     models: Mapping[str, ModelScores]
     prompts: tuple[str, ...]
     columns: Mapping[str, Codes]
+    direction: DirectionFrom
     lower_is_better: bool
     shares: bool
     bounds: tuple[float, float] | None
@@ -94,6 +132,26 @@ class ScoreTable(msgspec.Struct, frozen=True, eq=False):
         if not high > low and self.bounds is not None:
             low, high = self.bounds
         return high - low if high > low else 0.0
+
+    @property
+    def direction_note(self) -> Message | None:
+        """Which way was taken, where only the metric's name says it."""
+        if self.direction != "name":
+            return None
+        way = "lower" if self.lower_is_better else "higher"
+        lower, higher = both_ways(self.metric)
+        return Message(f"{way} is better, as the name {self.metric} suggests (", lower, " or ", higher, " says it)")
+
+    @property
+    def possible_cluster(self) -> Message | None:
+        """That prompts share a document, a source or the like, and how to count by it; None where none do."""
+        for name in CLUSTER_COLUMNS:
+            codes = self.columns[name].codes if name in self.columns else np.empty(0)
+            values = len(np.unique(codes[codes >= 0]))
+            if 1 < values < len(codes) and (codes >= 0).all():
+                what, chosen = f"{len(codes):,} prompts share {values:,} values of {name}", OptionValue("cluster", name)
+                return Message(f"{what}: if those of one value depend on each other, ", chosen)
+        return None
 
     def only(self, *models: str) -> ScoreTable:
         """The scores of some models."""

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.battles import Source
-from tiltyard.decisions.scores import ScoreBoard, score_board
+from tiltyard.decisions.score_board import ScoreBoard, score_board
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_json, write_lines
 from tiltyard.judging.judge import JudgingResult
@@ -365,7 +365,7 @@ def _dimension(
 
 def _table(rows: Sequence[ScoreRow], how: Scoring) -> ScoreTable:
     kept = [{name: getattr(row, name) for name in ("model", "question_id", "metric", "score")} for row in rows]
-    return read_scores(kept, bounds=(how.scale.low, how.scale.high))[0]
+    return read_scores(kept, score=[f"{rows[0].metric}:higher"], bounds=(how.scale.low, how.scale.high))[0]
 
 
 # People's scores

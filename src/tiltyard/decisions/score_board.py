@@ -1,0 +1,345 @@
+"""Many models by their scores: a board of means, with ranges of places that hold for all of them at once.
+
+Where answers are missing, models are compared by effects of model and prompt fitted together, and the ranges hold
+whatever the missing answers would have scored.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from tiltyard.boards.estimator import check_level
+from tiltyard.boards.text import NOT_FOR_PICKED, percent
+from tiltyard.decisions.scores import PROMPT, check_no_battles
+from tiltyard.decisions.units import Unit, unit_of
+from tiltyard.errors import Message, OptionValue, ScoreError
+from tiltyard.options import MissingRule, ScoreBoardOptions, check_choice, takes
+from tiltyard.pages.tables import Table
+from tiltyard.ratings.ranks import RankIntervals, ranks
+from tiltyard.ratings.score_differences import ScoreEstimate, holm_ranks, mean_score, score_difference
+from tiltyard.ratings.score_effects import ScoreEffects
+from tiltyard.scores import ReadScoresOptions, ScoreTable, read_scores
+from tiltyard.types import Floats, Ints
+
+LISTED = 5
+"""Models that a note names."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeanEntry:
+    """One model of a board of mean scores.
+
+    Parameters:
+        model: The model.
+        rank: Its place by mean score.
+        rank_low: The best place that it could hold, all models at once.
+        rank_high: The worst.
+        mean: Its mean score.
+        low: Lower end of its interval.
+        high: Upper end.
+        n_prompts: Prompts with a score.
+        missing: The share of its answers that are missing; None where no model lacks any.
+    """
+
+    model: str
+    rank: int
+    rank_low: int
+    rank_high: int
+    mean: float
+    low: float | None
+    high: float | None
+    n_prompts: int
+    missing: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entry as plain values; the share of missing answers only where there is one."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return values if self.missing is not None else {k: v for k, v in values.items() if k != "missing"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreBoard:
+    """Models by mean score, with ranges of places that hold for all of them at once.
+
+    Parameters:
+        metric: The column, or the metric of a log.
+        entries: The models, best first.
+        unit: How means are written.
+        level: Confidence level.
+        notes: What a reader should know.
+    """
+
+    metric: str
+    entries: tuple[MeanEntry, ...]
+    unit: Unit
+    level: float
+    notes: tuple[str, ...]
+
+    def table(self) -> Table:
+        """The board as a table."""
+        rows = []
+        for one in self.entries:
+            places = str(one.rank_low) if one.rank_low == one.rank_high else f"{one.rank_low}–{one.rank_high}"
+            ends = self.unit.between(one.low, one.high)
+            lacks = [] if one.missing is None else [_share(one.missing)]
+            rows.append(
+                [one.model, str(one.rank), places, self.unit.mean(one.mean), ends, f"{one.n_prompts:,}", *lacks]
+            )
+        heads = ["model", "rank", "could be", f"mean {self.metric}".strip(), percent(self.level), "prompts"]
+        lacking = any(one.missing is not None for one in self.entries)
+        return Table.of([*heads, "missing"] if lacking else heads, rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The board as plain values."""
+        return {
+            "metric": self.metric,
+            "unit": self.unit.name,
+            "level": self.level,
+            "scores": [one.to_dict() for one in self.entries],
+            "notes": list(self.notes),
+        }
+
+    def to_json(self) -> str:
+        """The board as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def csv(self, *, head: bool = True) -> str:
+        """The board as CSV, with the metric in the first column."""
+        records = [{"metric": self.metric, **one.to_dict()} for one in self.entries]
+        text = Table.of_records(records).csv()
+        return text if head else text.partition("\n")[2]
+
+    def __str__(self) -> str:
+        return "\n".join([*self.table().text(), "", *self.notes])
+
+
+def _share(missing: float) -> str:
+    return "0" if missing == 0.0 else "< 0.1 %" if missing < 0.0005 else f"{100 * missing:.1f} %"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cells:
+    """The mean scores of models on the prompts that any of them was asked, as (models, prompts).
+
+    Parameters:
+        scores: NaN where no answer has a score.
+        missing: The share of a model's answers on a prompt that are missing: 1 where there is no score.
+        clusters: The cluster of each prompt, numbered from 0; None: each is its own.
+        ends: The lowest and the highest possible score.
+        spread: The highest score that was seen minus the lowest.
+    """
+
+    scores: Floats
+    missing: Floats
+    clusters: Ints | None
+    ends: tuple[float, float]
+    spread: float
+
+    @classmethod
+    def of(cls, table: ScoreTable, cluster: str | None) -> _Cells:
+        scores = np.full((len(table.models), len(table.prompts)), np.nan)
+        missing = np.ones_like(scores)
+        asked = np.zeros(len(table.prompts), dtype=np.bool_)
+        for row, lacks, one in zip(scores, missing, table.models.values(), strict=True):
+            row[one.prompts] = np.where(one.count > 0, one.mean, np.nan)
+            lacks[one.prompts] = one.unscored / (one.count + one.unscored)
+            asked[one.prompts] = True
+        clusters = None
+        if cluster is not None:
+            codes = table.columns[cluster].codes[asked]
+            if (codes < 0).any():
+                raise ScoreError(
+                    f"{int((codes < 0).sum())} prompts have no {cluster}: fill the column in, or cluster by another."
+                )
+            clusters = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+        low, high = table.bounds or (-math.inf, math.inf)
+        spread = table.spread
+        if missing[:, asked].any() and math.isfinite(high - low):
+            spread = high - low
+        return cls(scores[:, asked], missing[:, asked], clusters, (low, high), spread)
+
+    def with_missing_at(self, end: float) -> Floats:
+        """The scores with every missing answer at an end of the scale; NaN where that end is not known."""
+        if not math.isfinite(end):
+            return np.where(self.missing > 0.0, np.nan, self.scores)
+        return (1.0 - self.missing) * np.nan_to_num(self.scores) + self.missing * end
+
+    def by_unit(self, values: Floats) -> tuple[Floats, Floats | None]:
+        """Values of prompts as they are, or as means of clusters with their sizes."""
+        if self.clusters is None:
+            return values, None
+        sizes = np.bincount(self.clusters).astype(float)
+        return np.bincount(self.clusters, values) / sizes, sizes
+
+    def mean(self, values: Floats) -> ScoreEstimate:
+        """The mean of one model's scores; NaN where one is not known."""
+        if np.isnan(values).any():
+            return ScoreEstimate(math.nan, math.nan, 0.0, 0.0)
+        units, sizes = self.by_unit(values)
+        return mean_score(units, self.spread, sizes=sizes, lowest=self.ends[0], highest=self.ends[1])
+
+    def difference(self, new: Floats, old: Floats, sign: float) -> ScoreEstimate:
+        """By how much one row of scores is better than another."""
+        units, sizes = self.by_unit(sign * (new - old))
+        return score_difference(units, self.spread, sizes=sizes, range_of_scores=self.ends[1] - self.ends[0])
+
+
+@takes(ScoreBoardOptions)
+def score_boards(data: Any, options: ScoreBoardOptions) -> list[ScoreBoard]:
+    """Boards of mean scores, one for each metric.
+
+    Parameters:
+        data: Scores as `read_scores` takes them.
+    """
+    check_no_battles(options)
+    cluster = None if options.cluster in (None, PROMPT, "question_id", "none") else options.cluster
+    reading = replace(options.part(ReadScoresOptions), columns=() if cluster is None else (cluster,))
+    tables = read_scores(data, **{name: getattr(reading, name) for name in reading.__dataclass_fields__})
+    return [score_board(table, options.level, cluster=cluster, missing=options.missing) for table in tables]
+
+
+def score_board(
+    table: ScoreTable, level: float = 0.95, *, cluster: str | None = None, missing: MissingRule = "worst"
+) -> ScoreBoard:
+    """Models by their mean score; places are told apart pair by pair, by prompt or by cluster of prompts.
+
+    Where answers are missing, means are those that models would have on all prompts, by effects of model and prompt
+    that are fitted together.
+
+    Parameters:
+        table: The scores of one metric.
+        level: Confidence level.
+        cluster: A column of prompts that depend on each other: one document, one conversation.
+        missing: `worst`: intervals and places hold whatever the missing answers would have scored. `ignore`: as if they
+            were missing by chance.
+    """
+    check_level(level)
+    check_choice("missing", missing, ("ignore", "worst"))
+    names = [name for name, one in table.models.items() if (one.count > 0).any()]
+    if not names or not table.prompts:
+        raise ScoreError(
+            "a board needs scores by prompt: no column names the prompts. Name it with ",
+            OptionValue("map", {"prompt": "COLUMN"}),
+            ".",
+        )
+    unscored = [name for name in table.models if name not in names]
+    table = table.only(*names)
+    cells = _Cells.of(table, cluster)
+    sign = -1.0 if table.lower_is_better else 1.0
+    lacking = bool(cells.missing.any())
+    if not lacking:
+        means = [cells.mean(row) for row in cells.scores]
+        values, ends = np.array([one.value for one in means]), [one.ends(level) for one in means]
+        widest = max((one.error for one in means if one.known), default=0.0)
+        could = holm_ranks(_pairs_of_complete(cells, cells.scores, cells.scores, sign), len(names), level)
+    else:
+        values, ends, widest, could = _with_missing(cells, sign, level, missing)
+    place = ranks(sign * values)
+    entries = [
+        MeanEntry(
+            name,
+            int(place[i]),
+            int(could.low[i]),
+            int(could.high[i]),
+            float(values[i]),
+            *ends[i],
+            int((table[name].count > 0).sum()),
+            float(cells.missing[i].mean()) if lacking else None,
+        )
+        for i, name in enumerate(names)
+    ]
+    by = "prompt" if cluster is None else cluster
+    notes: list[str] = [
+        f"{percent(level)} intervals by {by}; “could be”: range of places, adjusted for all comparisons"
+    ]
+    notes += [NOT_FOR_PICKED] if len(names) > 2 else []
+    if lacking:
+        notes += _notes_of_missing(cells, names, missing)
+    if unscored:
+        notes.append(f"left out, because no answer has a score: {', '.join(unscored)}")
+    if cluster is None and table.possible_cluster is not None:
+        notes.append(table.possible_cluster)
+    if table.direction_note is not None:
+        notes.append(table.direction_note)
+    elif table.lower_is_better:
+        notes.append("lower is better")
+    unit = unit_of(table, 2 * widest)
+    return ScoreBoard(table.metric, tuple(sorted(entries, key=lambda one: one.rank)), unit, level, tuple(notes))
+
+
+Pairs = dict[tuple[int, int], ScoreEstimate]
+
+
+def _pairs_of_complete(cells: _Cells, worst: Floats, best: Floats, sign: float) -> Pairs:
+    """The difference of every two rows that is certain whatever is missing; NaN: not known."""
+    pairs: Pairs = {}
+    complete = [not row.any() for row in cells.missing]
+    known = ~np.isnan(worst + best).any(axis=1)
+    for i, j in combinations(np.flatnonzero(known).tolist(), 2):
+        one = cells.difference(worst[i], best[j], sign)
+        if one.value <= 0.0 and not (complete[i] and complete[j]):
+            one = cells.difference(best[i], worst[j], sign)
+            if one.value >= 0.0:
+                continue
+        pairs[i, j] = one
+    return pairs
+
+
+def _with_missing(
+    cells: _Cells, sign: float, level: float, rule: MissingRule
+) -> tuple[Floats, list[tuple[float | None, float | None]], float, RankIntervals]:
+    """Means on all prompts, their intervals, the largest standard error, and the places that models could hold."""
+    low, high = cells.ends
+    scored = ~np.isnan(cells.scores).all(axis=0)
+    effects = ScoreEffects.of(cells.scores[:, scored])
+    fitted = np.clip(effects.models[:, None] + effects.prompts, low, high)
+    values = np.where(effects.scored, cells.scores[:, scored], fitted).mean(axis=1)
+    models = range(len(values))
+    if rule == "ignore":
+        clusters = None if cells.clusters is None else np.unique(cells.clusters[scored], return_inverse=True)[1]
+        means = [effects.mean(i, cells.spread, clusters, low, high) for i in models]
+        means = [replace(one, value=float(values[i])) for i, one in enumerate(means)]
+        ends = [one.ends(level) for one in means]
+        reach = high - low
+        pairs = {
+            (i, j): effects.difference(i, j, cells.spread, clusters, reach) for i in models for j in models if i < j
+        }
+        pairs = {pair: replace(one, value=sign * one.value) for pair, one in pairs.items()}
+    else:
+        lowest, highest = cells.with_missing_at(low), cells.with_missing_at(high)
+        means = [cells.mean(row) for rows in (lowest, highest) for row in rows]
+        count = len(values)
+        ends = [(means[i].ends(level)[0], means[count + i].ends(level)[1]) for i in models]
+        worst, best = (lowest, highest) if sign > 0 else (highest, lowest)
+        pairs = _pairs_of_complete(cells, worst, best, sign)
+    widest = max((one.error for one in means if one.known), default=0.0)
+    pairs = {(i, j): one for (i, j), one in pairs.items() if one.value * sign * (values[i] - values[j]) > 0.0}
+    return values, ends, widest, holm_ranks(pairs, len(values), level)
+
+
+def _notes_of_missing(cells: _Cells, names: list[str], rule: MissingRule) -> list[str]:
+    what = f"answers are missing: means are for all {cells.scores.shape[1]:,} prompts, by effects of model and prompt"
+    if rule == "ignore":
+        return [f"{what}; intervals and places hold if answers are missing by chance"]
+    low, high = cells.ends
+    if math.isfinite(high - low):
+        return [
+            f"{what}; intervals and places hold whatever the missing answers would have scored ({low:g} to {high:g})"
+        ]
+    lacking = [name for name, row in zip(names, cells.missing, strict=True) if row.any()]
+    some = ", ".join(lacking[:LISTED]) + (f" and {len(lacking) - LISTED} more" if len(lacking) > LISTED else "")
+    return [
+        what,
+        Message(
+            f"the bounds of scores are not known, so models with missing answers could hold any place ({some}): say ",
+            OptionValue("bounds"),
+            ", or, if answers are missing by chance, ",
+            OptionValue("missing", "ignore"),
+        ),
+    ]
