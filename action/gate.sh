@@ -6,7 +6,8 @@ set -uo pipefail
 folder="${RUNNER_TEMP:-$(mktemp -d)}/tiltyard-gate"
 mkdir -p "$folder"
 
-options=(--margin "$MARGIN" --alpha "$ALPHA")
+options=(--alpha "$ALPHA")
+if [ -n "${MARGIN:-}" ]; then options+=(--margin "$MARGIN"); fi
 while IFS= read -r place; do
     if [ -n "$place" ]; then options+=(--in "$place"); fi
 done <<<"${BATTLES:-}"

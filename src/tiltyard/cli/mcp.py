@@ -129,8 +129,12 @@ class GateArguments(TwoArguments, kw_only=True):
     """May the new one replace the old one."""
 
     margin: Annotated[
-        float, Meta(ge=0, description="By how many rating points the new one may be worse: 30 is about 54 : 46.")
-    ] = 30.0
+        float | str | None,
+        Meta(
+            description="By how much the new one may be worse: rating points (30 is about 54 : 46; the default), 2pp "
+            "of shares (the default), or a number in the unit of other scores, which have no default."
+        ),
+    ] = None
     alpha: Annotated[float, Meta(gt=0, lt=0.5, description="Error rate.")] = 0.05
     by: Annotated[str | None, Meta(description="Judge each value of this column too: one that is worse fails.")] = None
 
@@ -417,7 +421,7 @@ TOOLS = {
             "prompts. Two models: give `battles`. Two run folders or ratings files: give their paths as new and old.",
             CompareArguments,
             compare_tool,
-            _offered(DifferenceOptions, RunsOptions, names=("level", "anyway")),
+            _offered(DifferenceOptions, RunsOptions, names=("level", "anyway", "cluster", "slot")),
         ),
         ToolSpec(
             "gate",
@@ -426,7 +430,7 @@ TOOLS = {
             "(more prompts are needed). Report `unknown` as such, never as a pass.",
             GateArguments,
             gate_tool,
-            _offered(RunsOptions, names=("anyway",)),
+            _offered(DifferenceOptions, RunsOptions, names=("anyway", "cluster", "slot")),
         ),
         ToolSpec(
             "plan",
@@ -435,7 +439,7 @@ TOOLS = {
             "of a pilot.",
             PlanArguments,
             plan_tool,
-            _offered(),
+            _offered(DifferenceOptions, names=("cluster", "slot")),
         ),
         ToolSpec(
             "judge_check",

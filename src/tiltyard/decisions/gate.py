@@ -67,7 +67,7 @@ class WorstCase:
         """How sure one can be of the sign in either case; None where the two cases differ in it."""
         chances = [None if one is None else one.probability_above() for one in (self.against, self.in_favour)]
         known = [chance for chance in chances if chance is not None]
-        if len(known) < 2 or (known[0] > 0.5) != (known[1] > 0.5):
+        if len(known) < 2 or np.sign(known[0] - 0.5) != np.sign(known[1] - 0.5):
             return None
         return min(known, key=lambda chance: abs(chance - 0.5))
 
@@ -537,7 +537,7 @@ def gate_sentence(result: GateResult) -> str:
     if result.verdict == "better":
         text = f"pass: {new} is better than {old}: {size}"
     elif result.verdict == "not_worse":
-        text = f"pass: {new} is not worse than {old} by more than {margin}: {size}"
+        text = f"pass: {new} is not worse than {old} by more than {margin}: {size}{_one_sided(result)}"
     elif worse and not (result.high is not None and result.high < 0.0):
         text = f"fail: {new} is worse than {old} in {', '.join(worse)}; on the whole {size}"
     elif result.verdict == "worse":
@@ -550,8 +550,15 @@ def gate_sentence(result: GateResult) -> str:
     elif result.if_ignored != "unknown":
         text = f"cannot tell: {_turned(result)}; without them {new} is at {size} against {old}"
     else:
-        text = f"cannot tell whether {new} is worse than {old} by more than {margin}: {size}"
+        text = f"cannot tell whether {new} is worse than {old} by more than {margin}: {size}{_one_sided(result)}"
     return f"{text}; {sample(found)}{_of_missing(result)}."
+
+
+def _one_sided(result: GateResult) -> str:
+    """The bound that is compared with the margin: an end of the two-sided interval is none."""
+    if result.bound is None:
+        return ""
+    return f", one-sided {percent(result.level)} above {result.difference.unit.plain(result.bound)}"
 
 
 def _turned(result: GateResult) -> str:

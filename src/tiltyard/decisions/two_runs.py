@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.missing_verdicts import MissingVerdicts, together
+from tiltyard.battles.missing_verdicts import MissingVerdicts, no_go, together
 from tiltyard.battles.reading import BattleData
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
@@ -307,19 +307,25 @@ def _compare(
     whole = tables
     tables = _shared_only(tables, notes)
     same = _same_answers(tables[0].models, runs, unchanged)
-    fits = TwoFits.of(tables, estimator, [name for name in tables[0].models if same.get(name)])
+    zero = [name for name in tables[0].models if same.get(name)]
+    try:
+        fits = TwoFits.of(tables, estimator, zero)
+    except RatingError:
+        if estimator.slot is not True:
+            raise
+        fits = TwoFits.of(tables, replace(estimator, slot=False), zero)
     fits, blocked = _fit_sides(fits, tables, estimator)
     estimator = replace(estimator, slot=fits.new.fit_input.slot)
     parts = _parts(tables, estimator, fits.zero_names)
     texts = {**runs[1].prompt_texts(), **runs[0].prompt_texts()}
     ratings = [CENTRE + POINTS_PER_LOGIT * fits.from_zero(run) for run in (0, 1)]
     places = [ranks(rating) for rating in ratings]
-    changes = []
+    changes, no_goes = [], [clause for run in runs for clause in no_go(run.battles)]
     for i, name in enumerate(fits.models):
         one = fits.contrast(i)
         result = _difference(name, one, fits, tables, runs, estimator, parts.get(name, ()), texts, anytime=anytime)
         unnamed = (unnamed_clause(table, PROMPT, (name,)) for table in whole if PROMPT in table.columns)
-        against = [*filter(None, unnamed), *blocked.get(name, ()), *result.obstacles]
+        against = [*no_goes, *filter(None, unnamed), *blocked.get(name, ()), *result.obstacles]
         result = replace(result, obstacles=tuple(dict.fromkeys(against)))
         changes.append(
             EntrantChange(
@@ -376,7 +382,8 @@ def _fit_sides(
         now, then = (100 * first_share(table, rows, i) for table, rows in zip(rated, shown, strict=True))
         blocked[name] = (
             f"{name} was shown first in {now:.0f} % of its battles now and in {then:.0f} % then, so its change "
-            "cannot be told from the side's advantage",
+            "cannot be told from the side's advantage (battles with the same sides in both runs would tell; pass "
+            "--no-slot if the order in a row does not say who was shown first)",
         )
     return joint, blocked
 

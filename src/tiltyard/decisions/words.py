@@ -55,8 +55,10 @@ def sentence(difference: Difference) -> str:
     new, old, chance = difference.new, difference.old, difference.probability_better
     size = size_of(difference, difference.low, difference.high)
     which = side(difference.low, difference.high)
-    if difference.obstacles and difference.only_for is None:
-        text = f"cannot tell {new} from {old}: {'; '.join(difference.obstacles)}; here {size}"
+    only = difference.only_for
+    blocked = [clause for clause in difference.obstacles if only is None or clause != only.clause]
+    if blocked:
+        text = f"cannot tell {new} from {old}: {'; '.join(blocked)}; here {size}"
     elif which == "better":
         text = f"{new} is better than {old}: {size}, {sureness(chance)} sure"
     elif which == "worse":
@@ -65,8 +67,8 @@ def sentence(difference: Difference) -> str:
         text = f"cannot tell {new} from {old}: {size}"
     else:
         text = f"cannot tell {new} from {old}: {size}, {sureness(chance)} sure that {new} is better"
-    if difference.only_for is not None:
-        text = f"for {difference.only_for}, {text}"
+    if only is not None and not blocked:
+        text = f"for {only}, {text}"
     lost = "" if difference.missing is None else f"; {difference.missing.counted}{difference.missing.done}"
     return f"{text}; {sample(difference)}{lost}."
 
