@@ -242,9 +242,9 @@ def settle_sides(table: BattleTable, *, mark_all: bool = False) -> tuple[BattleT
     """The battles, with those marked whose columns A and B are labels, and a note where there are some.
 
     A file says by `one_order` or `winner_first`, or by its format, whether sides tell who was shown first. Where
-    nothing says so and each pair has the same model on side A in every row, the columns are labels. Where a pair sits both
-    ways, the order in a row is taken for the one that people saw; `mark_all` marks that too, so that no part of the
-    battles is looked at anew.
+    nothing says so and each pair has the same model on side A in every row, the columns are labels. Where a pair sits
+    both ways, the order in a row is taken for the one that people saw; `mark_all` marks that too, so that no part of
+    the battles is looked at anew.
     """
     judged = table.source != Source.HUMAN
     unsaid = table.weight > 0.0

@@ -22,7 +22,7 @@ from tiltyard.cli.asking import (
     run_to_end,
 )
 from tiltyard.cli.options import rare, with_options
-from tiltyard.cli.output import THE_ANSWER_IS_NO, Format, deliver, note, say
+from tiltyard.cli.output import Format, deliver, note, say
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.options import PlaceOptions, options_of
 
@@ -114,8 +114,6 @@ def _place(
         answers.watch = progress.watch
         finished = run_to_end(carry_out(plan, participants, folder, prices=asking.prices, finish=write_report))
     _say_result(finished, format)
-    if not finished.manifest.passed:
-        raise typer.Exit(THE_ANSWER_IS_NO)
 
 
 def _quote(plan: PlacementPlan, judge: Judge, answers: Answers, asking: AskingParts, *, yes: bool) -> None:

@@ -101,7 +101,7 @@ class Flips(msgspec.Struct, frozen=True, kw_only=True):
         why = f"{changed} of {self.n} verdicts changed with the order of the answers"
         if passed := (self.share or 0.0) <= MOST_INCONSISTENT:
             return Check("judge consistent", passed, why)
-        return Check("judge consistent", passed, f"{why}, so this place says more about the judge than the model")
+        return Check("judge consistent", passed, f"{why}: this place says more about the judge than about the model")
 
 
 class JudgeAgainstPeople(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,11 +213,6 @@ class PlacementManifest(StartedManifest, frozen=True, kw_only=True):
     families: FamilyCheck | None = None
 
     @property
-    def passed(self) -> bool:
-        """Whether nothing speaks against the placement itself."""
-        return all(check.passed for check in self.gate)
-
-    @property
     def scale(self) -> str:
         """The scale of the rating, and what its interval leaves out, in words for the first sentence."""
         return JUDGE_SCALE if self.calibration is None else PEOPLE_SCALE
@@ -231,7 +226,7 @@ def summary_lines(manifest: PlacementManifest, rated: FolderRatings) -> list[str
     """Where the model is placed, what the number means, and how reliable the judge is."""
     entry, effect = rated.board[manifest.model], manifest.sensitivity.stated
     panel, judged, flips, calibration = manifest.panel, manifest.judged, manifest.flips, manifest.calibration
-    lines = [f"NO-GO: {check.check} failed: {check.detail}" for check in manifest.gate if not check.passed]
+    lines = [f"NO-GO: {check.check}: {check.detail}" for check in manifest.gate if not check.passed]
     lines += [
         first_sentence(entry, len(rated.board), manifest.scale),
         f"{judged.wins:g} won, {judged.losses:g} lost, {judged.ties:g} tied against {panel.opponents} opponents on "
