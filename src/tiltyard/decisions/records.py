@@ -217,6 +217,12 @@ class Difference:
         return self.estimate.probability_better
 
     @property
+    def few_for_others(self) -> tuple[str, ...]:
+        """The obstacles that an answer for these prompts or voters alone has named already."""
+        counts = {"prompt": self.n_prompts, "voter": self.n_voters}
+        return tuple(OnlyFor(what, count).clause for what, count in counts.items() if count)
+
+    @property
     def sentence(self) -> str:
         """The answer in one sentence."""
         return sentence(self)

@@ -56,7 +56,8 @@ def sentence(difference: Difference) -> str:
     size = size_of(difference, difference.low, difference.high)
     which = side(difference.low, difference.high)
     only = difference.only_for
-    blocked = [clause for clause in difference.obstacles if only is None or clause != only.clause]
+    few = () if only is None else difference.few_for_others
+    blocked = [clause for clause in difference.obstacles if clause not in few]
     if blocked:
         text = f"cannot tell {new} from {old}: {'; '.join(blocked)}; here {size}"
     elif which == "better":
