@@ -486,6 +486,23 @@ class ScoreOptions(Options):
             )
 
 
+Slot = Annotated[
+    bool | None,
+    Help(
+        "Fit the advantage of the first side; without it the order of a row says nothing of who was shown first.",
+        default="fit it where sides were uneven",
+        group=METHOD,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideOptions(Options):
+    """What sides mean."""
+
+    slot: Slot = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScoreBoardOptions(ReadingOptions, ScoreOptions):
     """Options of a board of mean scores."""
@@ -531,14 +548,7 @@ class ComparisonOptions(BattleOptions, LevelOptions, ScoreOptions):
             default="ignore; for a gate, worst",
         ),
     ] = "ignore"
-    slot: Annotated[
-        bool | None,
-        Help(
-            "Fit the advantage of the first side; without it the order of a row says nothing of who was shown first.",
-            default="fit it where sides were uneven",
-            group=METHOD,
-        ),
-    ] = None
+    slot: Slot = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,19 +16,29 @@ from tiltyard.battles.reading import read_battles
 from tiltyard.battles.table import BattleTable, Codes, concat, merge_equal
 from tiltyard.battles.writing import write_battles
 from tiltyard.boards import BradleyTerry, rate
-from tiltyard.boards.preparation import with_sides
-from tiltyard.decisions import compare_runs, difference
+from tiltyard.boards.preparation import settle_sides, with_sides
+from tiltyard.decisions import compare_runs, difference, plan_from_battles, plan_top
 from tiltyard.decisions.two_models import compare_in
 from tiltyard.ratings import POINTS_PER_LOGIT
 
-ESTIMATOR = BradleyTerry(misfit=False)
+ESTIMATOR = BradleyTerry(misfit=False, cluster="none")
 SIDE = 0.3
 
 
 def votes(
-    rng: np.random.Generator, n: int = 300, *, first: float, gap: float = 0.0, side: float = SIDE, people: bool = True
+    rng: np.random.Generator,
+    n: int = 300,
+    *,
+    first: float,
+    gap: float = 0.0,
+    side: float = SIDE,
+    people: bool = True,
+    recorded: bool = True,
 ) -> BattleTable:
-    """Votes between `new` and `old`, `new` on side A in the part `first` of them; side A is worth `side` logits."""
+    """Votes between `new` and `old`, `new` on side A in the part `first` of them; side A is worth `side` logits.
+
+    With `recorded`, the votes say that the answer on side A was shown first.
+    """
     on_a = rng.random(n) < first
     wins_a = rng.random(n) < 1.0 / (1.0 + np.exp(-np.where(on_a, gap, -gap) - side))
     outcome = np.where(rng.random(n) < 0.15, 2, np.where(wins_a, 0, 1))
@@ -39,6 +49,7 @@ def votes(
         outcome=outcome.astype(np.int8),
         source=np.full(n, people, dtype=np.int8),
         weight=np.ones(n),
+        columns={"one_order": np.ones(n)} if recorded and people else {},
     )
 
 
@@ -65,7 +76,7 @@ def test_sides_that_are_balanced_cost_no_power():
     tables = [votes(rng, first=0.5, gap=0.4) for _ in range(worlds)]
     with_side, without = (
         sum(compare_in(table, "new", "old", one, by=()).gate(margin=0.0).verdict == "better" for table in tables)
-        for one in (ESTIMATOR, BradleyTerry(misfit=False, slot=False))
+        for one in (ESTIMATOR, BradleyTerry(misfit=False, slot=False, cluster="none"))
     )
     assert with_side >= without - 0.08 * worlds
     assert with_side >= 0.7 * worlds
@@ -90,7 +101,7 @@ def test_battles_of_others_tell_what_a_side_is_worth_to_models_that_never_change
     assert compare_in(fixed, "new", "old", ESTIMATOR).obstacles
     others = votes(rng, 3000, first=0.5)
     others = BattleTable(("a", "old"), *(getattr(others, name) for name in ("model_a", "model_b", "outcome", "source")),
-                         others.weight)  # fmt: skip
+                         others.weight, columns=others.columns)  # fmt: skip
     found = compare_in(concat([fixed, others]), "new", "old", ESTIMATOR)
     assert found.obstacles == ()
     assert found.first_side == pytest.approx(SIDE * POINTS_PER_LOGIT, abs=30)
@@ -122,7 +133,7 @@ def test_merged_battles_have_the_same_difference_as_single_ones():
 
 def test_who_says_that_the_order_in_a_row_means_nothing_gets_the_plain_difference(tmp_path: Path):
     write_battles(tmp_path / "votes.jsonl", votes(np.random.default_rng(0), 200, first=1.0, gap=1.0))
-    done = within.run(tmp_path, "gate", "new", "old", "--in", "votes.jsonl", "--no-slot")
+    done = within.run(tmp_path, "gate", "new", "old", "--in", "votes.jsonl", "--no-slot", "--cluster", "none")
     assert done.returncode == 0
     assert done.stdout.startswith("pass: new is better than old")
 
@@ -133,7 +144,7 @@ def test_rows_whose_winner_is_written_first_have_no_side(tmp_path: Path):
             for _ in range(200)]  # fmt: skip
     table = read_battles(rows)
     assert not with_sides(table).any()
-    assert difference(rows, "new", "old").gate().verdict == "better"
+    assert difference(rows, "new", "old", cluster="none").gate().verdict == "better"
     write_battles(tmp_path / "converted.jsonl", table)
     again = read_battles(tmp_path / "converted.jsonl")
     assert json.loads((tmp_path / "converted.jsonl").read_text().splitlines()[0])["winner_first"] is True
@@ -143,7 +154,11 @@ def test_rows_whose_winner_is_written_first_have_no_side(tmp_path: Path):
     assert not with_sides(bare).any()  # side A always wins, whoever sits there
     alone = bare.take(bare.model_a == 0)
     assert with_sides(alone).all()  # nothing says that: the winner may always have been shown first
-    assert compare_in(alone, "new", "old", ESTIMATOR).gate().verdict == "unknown"
+    assert (
+        compare_in(alone, "new", "old", ESTIMATOR).gate().verdict == "better"
+    )  # where a file does not say that it was
+    said = replace(alone, columns={"one_order": np.ones(len(alone))})
+    assert compare_in(said, "new", "old", ESTIMATOR).gate().verdict == "unknown"
 
 
 def test_judgments_of_both_orders_have_no_side_and_those_of_one_order_have():
@@ -168,7 +183,7 @@ def test_a_mixture_gets_no_side_and_no_verdict_where_its_votes_are_uneven():
     assert found.first_side is None
     assert "that have sides, and others have none" in found.obstacles[0]
     assert compare_in(concat([judged, uneven]), "new", "old",
-                      BradleyTerry(misfit=False, slot=False)).obstacles == ()  # fmt: skip
+                      BradleyTerry(misfit=False, slot=False, cluster="none")).obstacles == ()  # fmt: skip
 
 
 def test_a_part_whose_sides_tell_nothing_is_not_judged():
@@ -176,7 +191,7 @@ def test_a_part_whose_sides_tell_nothing_is_not_judged():
     table = concat([votes(rng, first=0.5, gap=1.0), votes(rng, first=1.0, gap=1.0)])
     topics = Codes(np.repeat(np.arange(2, dtype=np.int32), 300), ("chat", "code"))
     table = BattleTable(table.models, table.model_a, table.model_b, table.outcome, table.source, table.weight,
-                        columns={"category": topics})  # fmt: skip
+                        columns={**table.columns, "category": topics})  # fmt: skip
     gate = compare_in(table, "new", "old", ESTIMATOR).gate(by="category")
     assert {part.value: part.verdict for part in gate.parts} == {"chat": "better", "code": "unknown"}
 
@@ -187,13 +202,13 @@ def test_runs_in_which_an_entrant_changed_sides_are_compared_without_the_side():
     def run(first: float) -> BattleTable:
         return votes(rng, 4000, first=first)
 
-    steady = compare_runs(run(0.9), run(0.9), unchanged=["old"])["new"]
+    steady = compare_runs(run(0.9), run(0.9), unchanged=["old"], cluster="none")["new"]
     assert steady.obstacles == ()
     assert not any("first side" in remark for remark in steady.remarks)
-    moved = compare_runs(run(0.9), run(0.1), unchanged=["old"])["new"]
+    moved = compare_runs(run(0.9), run(0.1), unchanged=["old"], cluster="none")["new"]
     assert any("the first side wins 5" in remark for remark in moved.remarks)
     assert moved.gate(margin=0.0).verdict == "unknown"
-    stuck = compare_runs(run(1.0), run(0.0), unchanged=["old"])["new"]
+    stuck = compare_runs(run(1.0), run(0.0), unchanged=["old"], cluster="none")["new"]
     assert stuck.obstacles[0].startswith("new was shown first in 100 % of its battles now and in 0 % then")
 
 
@@ -209,9 +224,98 @@ def test_a_board_notes_uneven_sides_and_keeps_its_ratings():
 
 def test_the_gate_says_on_the_command_line_that_a_side_hides_the_model(tmp_path: Path):
     write_battles(tmp_path / "votes.jsonl", votes(np.random.default_rng(0), 200, first=1.0, gap=0.5))
-    done = within.run(tmp_path, "gate", "new", "old", "--in", "votes.jsonl")
+    done = within.run(tmp_path, "gate", "new", "old", "--in", "votes.jsonl", "--cluster", "none")
     assert done.returncode == 3
     assert done.stdout.splitlines()[0].startswith(
         "cannot tell: new was shown first in 100 % of its battles, so its strength cannot be told from the side's "
-        "advantage; here new is at +"
+        "advantage (battles that show it on the other side would tell; pass --no-slot if the order in a row does not "
+        "say who was shown first); here new is at +"
     )
+
+
+def labelled(n: int = 300, seed: int = 1) -> list[dict[str, str]]:
+    """Rows of a plain file whose new model, 0.6 logits ahead, is always `model_a`; 60 prompts, 30 voters."""
+    rng = np.random.default_rng(seed)
+    return [{"model_a": "new", "model_b": "old", "winner": "model_a" if rng.random() < 0.65 else "model_b",
+             "question_id": f"q{i % 60}", "voter": f"u{i % 30}"} for i in range(n)]  # fmt: skip
+
+
+NOTE = "columns A and B are taken for labels"
+
+
+def test_columns_that_say_nothing_of_sides_are_labels_at_every_door():
+    rows = labelled()
+    board, found = rate(rows), difference(rows, "new", "old")
+    plan, top = plan_from_battles(rows, "new", "old"), plan_top(rows, 1)
+    for remarks in (board.remarks, found.remarks, plan.remarks, top.remarks):
+        (note,) = [remark for remark in remarks if remark.startswith(NOTE)]
+        assert "--slot says so" in note
+        assert not any(" was shown first in" in remark for remark in remarks)
+    assert found.obstacles == plan.pilot.obstacles == ()
+    assert found.gate().verdict == "better"
+    assert top.pairs[0].apart_now
+    assert found.difference == pytest.approx(difference(rows, "new", "old", slot=False).difference)
+
+
+def test_sides_that_a_file_records_hide_a_model_that_always_has_the_first_one_at_every_door():
+    for rows, options in (([{**row, "one_order": True, "source": "human"} for row in labelled()], {}),
+                          (labelled(), {"slot": True})):  # fmt: skip
+        found, plan, top = (
+            difference(rows, "new", "old", **options),
+            plan_from_battles(rows, "new", "old", **options),
+            plan_top(rows, 1, **options),
+        )
+        assert found.gate().verdict == "unknown"
+        assert found.probability_better is None
+        assert found.direct.estimate.probability_better is None
+        assert "unknown" in str(found).splitlines()[4]
+        assert plan.sentence.startswith("new against old is +")
+        assert "on which no gate would decide" in plan.sentence
+        assert "told apart already" not in plan.sentence
+        assert not top.pairs[0].apart_now
+        assert top.sentence.startswith("the leader of 2 models does not separate: new was shown first in 100 %")
+        for clause in (*found.obstacles, *plan.pilot.obstacles, *top.pairs[0].obstacles):
+            assert clause.endswith("pass --no-slot if the order in a row does not say who was shown first)")
+    said = [{**row, "one_order": True, "source": "human"} for row in labelled()]
+    (note,) = [one for one in rate(said).remarks if one.startswith("sides:")]
+    assert note.endswith("only battles that show it on the other side would tell the two apart")
+    assert difference(said, "new", "old", slot=False).gate().verdict == "better"
+
+
+def test_the_slot_is_advised_only_where_it_can_be_fitted():
+    uneven = votes(np.random.default_rng(3), 600, first=0.8, side=0.0)
+    (note,) = [one for one in rate(uneven).remarks if one.startswith("sides:")]
+    assert note.endswith("the slot term (--slot) removes it")
+    assert "slot" in str(rate(uneven, slot=True))
+    rng = np.random.default_rng(4)
+    mixed = concat([votes(rng, people=False, first=0.5), votes(rng, first=1.0)])
+    (note,) = [one for one in rate(mixed).remarks if one.startswith("sides:")]
+    assert note.endswith("no fit removes it, as other battles have no sides")
+
+
+def test_a_plain_file_of_a_judge_says_that_its_columns_are_taken_for_labels():
+    found = difference(labelled(), "new", "old", default_source="llm-judge")
+    (note,) = [one for one in found.remarks if one.startswith(NOTE)]
+    assert note.endswith("a column one_order that is true says so")
+    assert any(one.startswith(NOTE) for one in rate(labelled(), default_source="llm-judge").remarks)
+
+
+def test_sides_of_a_coin_are_not_taken_for_labels_and_no_part_is_looked_at_anew():
+    worlds, rng = 300, np.random.default_rng(8)
+    few = [votes(rng, 9, first=0.5, recorded=False) for _ in range(worlds)]
+    taken = sum(bool(settle_sides(table)[1]) for table in few)
+    assert taken <= 6  # 9 rows of a coin are all alike in 1 of 256
+    whole = concat([votes(rng, first=0.5, recorded=False), votes(rng, first=1.0, recorded=False)])
+    topics = Codes(np.repeat(np.arange(2, dtype=np.int32), 300), ("chat", "code"))
+    table = replace(whole, columns={"category": topics})
+    parts = {part.value: part for part in compare_in(table, "new", "old", ESTIMATOR).parts}
+    assert "cannot be told from the side's advantage" in parts["code"].reason  # the file's columns are no labels
+
+
+def test_an_obstacle_of_sides_stands_before_the_few_voters_for_whom_an_interval_is():
+    rows = [{**row, "voter": "u", "one_order": True, "source": "human"} for row in labelled()]
+    found = difference(rows, "new", "old")
+    assert found.only_for is not None
+    assert found.sentence.startswith("cannot tell new from old: new was shown first in 100 % of its battles")
+    one = difference([{**row, "voter": "u"} for row in labelled()], "new", "old")
+    assert one.sentence.startswith("for this one voter, new is better than old")

@@ -117,7 +117,7 @@ class Battle(msgspec.Struct, frozen=True, kw_only=True):
         timestamp: Seconds since 1970.
         battle_id: A name to trace it back by.
         inconsistent: Whether it is a judgment that changed with the order; the winner is then a tie.
-        one_order: Whether a judge saw the answers in one order only, that of side A first.
+        one_order: Whether the answers were shown in one order only, that of side A first.
         winner_first: Whether the winner was written on side A, so that sides do not say who was shown first.
         controls: Number pairs such as `len_a` and `len_b`, by column name.
     """

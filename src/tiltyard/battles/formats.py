@@ -79,6 +79,28 @@ LIKELY = {
 """Usual other names of the required columns, the likeliest first: they are suggested, never taken unasked."""
 
 
+LIKELY_CLUSTERS = {
+    "prompt": (
+        *("item", "item_id", "example", "example_id", "sample", "sample_id", "case", "case_id", "task", "task_id"),
+        *("test_id", "query", "query_id", "input", "input_id", "scenario", "conversation", "conversation_id"),
+        *("document", "document_id", "doc_id"),
+    ),
+    "voter": (
+        *("worker", "worker_id", "rater_id", "annotator_id", "labeler", "labeller", "labeler_id", "evaluator"),
+        *("evaluator_id", "reviewer", "reviewer_id", "participant", "participant_id", "expert", "person", "email"),
+    ),
+}
+"""Usual other names of the columns of prompts and voters: they are suggested, never taken unasked."""
+
+
+def likely_clusters(header: Iterable[str]) -> dict[str, str]:
+    """The columns of a header that may name the prompt or the voter, by what they may name."""
+    plain = {_plain(name): name for name in reversed(list(header))}
+    found = {ours: next((plain[_plain(n)] for n in names if _plain(n) in plain), None)
+             for ours, names in LIKELY_CLUSTERS.items()}  # fmt: skip
+    return {ours: name for ours, name in found.items() if name is not None}
+
+
 class ColumnMap(msgspec.Struct, frozen=True):
     """A mapping after its check: `columns` lead from ours to theirs, `words` from a winner's word to its outcome."""
 
@@ -189,7 +211,8 @@ class Format(msgspec.Struct, frozen=True):
     `winner_is_a_name`, the `winner` column names the model that won, and the flag `is_tie` says that neither did. With
     `any_spelling`, the usual other spellings of `winners` are read too, and the names of the two models; beside a
     `preference`, the winner tells what the number cannot: that both were bad, or who won where there is none. A header
-    with a column of `unless` is not recognised as this format, though it may be named.
+    with a column of `unless` is not recognised as this format, though it may be named. With `in_order`, side A was
+    shown first in every row.
     """
 
     name: str
@@ -201,6 +224,7 @@ class Format(msgspec.Struct, frozen=True):
     winner_is_a_name: bool = False
     any_spelling: bool = False
     unless: tuple[str, ...] = ()
+    in_order: bool = False
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -298,6 +322,7 @@ FORMATS: tuple[Format, ...] = (
         },
         Source.HUMAN,
         winner_is_a_name=True,
+        in_order=True,
     ),
     Format(
         "arena-hard",

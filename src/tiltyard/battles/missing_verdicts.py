@@ -1,4 +1,6 @@
-"""Matchups of a run folder that have no verdict: failed ones, those that were never asked, and those without an answer.
+"""What a run folder knows of its battles: matchups without a verdict, and whether the run spoke against itself.
+
+Matchups have no verdict where the judgment failed, where they were never asked, or where an answer is missing.
 
 A failed judgment is no battle, so files of battles do not show it; the run's own files do. They are read here by their
 documented fields (`verdicts/<dimension>.jsonl`, `matches/matches.jsonl`; a placement has `verdicts.jsonl`). Adaptive
@@ -8,6 +10,7 @@ answer is judged for nobody; for its own pairs it is missing (`manifest.json`).
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -142,12 +145,35 @@ def together(some: Sequence[MissingVerdicts]) -> MissingVerdicts:
 
 def missing_verdicts(battles: BattleData) -> MissingVerdicts:
     """The matchups without a verdict of every run folder that battles come from; none where they come from no run."""
+    return together([read_missing(folder) for folder in run_folders(battles)])
+
+
+def run_folders(battles: BattleData) -> list[Path]:
+    """The run folders that battles come from; none where they come from no run."""
     paths = [battles] if isinstance(battles, str | Path) else battles
     if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | Path) for path in paths):
-        return MissingVerdicts()
+        return []
     parts = [] if "-" in map(str, paths) else find_parts(paths)
-    folders = dict.fromkeys(part.path.parent.resolve() for part in parts if part.path.name == BATTLES)
-    return together([read_missing(folder) for folder in folders])
+    return list(dict.fromkeys(part.path.parent.resolve() for part in parts if part.path.name == BATTLES))
+
+
+SHOWN_CHECKS = 3
+
+
+def no_go(battles: BattleData) -> tuple[str, ...]:
+    """A clause for each run that battles come from and that says NO-GO of itself: a pilot, or a placement."""
+    clauses = []
+    for folder in run_folders(battles):
+        try:
+            manifest = json.loads((folder / "manifest.json").read_bytes())
+            checks = manifest.get("gate") or (manifest.get("results") or {}).get("gate") or ()
+            failed = [f"{one['check']}: {one['detail']}" for one in checks if not one["passed"]]
+        except (OSError, ValueError, AttributeError, KeyError, TypeError):
+            continue  # no run, or one that cannot be read: whoever opens it as a run says so
+        if failed:
+            more = [f"and {len(failed) - SHOWN_CHECKS} more"] if len(failed) > SHOWN_CHECKS else []
+            clauses.append(f"{folder.name} says NO-GO of itself ({'; '.join([*failed[:SHOWN_CHECKS], *more])})")
+    return tuple(clauses)
 
 
 class _Raw(msgspec.Struct, frozen=True):

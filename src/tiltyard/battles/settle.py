@@ -420,6 +420,8 @@ def _columns(
                 columns[item.name] = column
     if layout.format.always is not None:
         columns["winner_first"] = np.ones(batch.n_rows)[good]
+    elif layout.format.in_order:
+        columns["one_order"] = np.ones(batch.n_rows)[good]
     return columns
 
 

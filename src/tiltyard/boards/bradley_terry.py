@@ -59,6 +59,7 @@ from tiltyard.boards.preparation import (
     covariates,
     nameless_remark,
     one_cluster,
+    settle_sides,
     settle_tie_model,
     without_ties,
 )
@@ -173,6 +174,10 @@ class BradleyTerry(EstimatorParameters):
         if not self.only_connected:
             self._check_memory(len(selected.table.models), memory)
         selected = connected(selected, remarks, only_connected=self.only_connected)
+        if self.slot is None:
+            table, notes = settle_sides(selected.table)
+            selected = msgspec.structs.replace(selected, table=table)
+            remarks += notes
         self._check_memory(len(selected.table.models), memory)
         fit_input = self._prepare(selected, remarks, clusters)
         shrunk = shrunk_fit(fit_input, partial(self._errors, fit_input)) if self.shrink else None

@@ -18,7 +18,7 @@ from tiltyard.boards.preparation import FitInput, with_sides
 from tiltyard.errors import RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
-from tiltyard.ratings.comparisons import sum_by
+from tiltyard.ratings.comparisons import count_pairs, sum_by
 from tiltyard.ratings.misfit import MOST_MODELS, Misfit, check_fit
 
 FALSE_ALARMS = 0.05
@@ -106,7 +106,9 @@ def _sides_mean_nothing(table: BattleTable, fit_input: FitInput) -> str | None:
     if shown.all():
         return None
     if bool((table.source == Source.HUMAN).all()):
-        return "one side never wins: sides tell who won, not who was shown first"
+        marked = "winner_first" in table.columns and bool(table.number_column("winner_first").all())
+        why = "columns are labels" if marked else "one side never wins"
+        return f"{why}: sides tell nothing of who was shown first"
     return "judgments are settled over both orders"
 
 
@@ -123,10 +125,25 @@ def _skewed_sides(table: BattleTable, fit_input: FitInput) -> str | None:
     if not certain.any():
         return None
     worst = int(np.argmax(np.where(certain, away / np.maximum(n, 1.0), 0.0)))
+    if not shown.all():
+        cure = "no fit removes it, as other battles have no sides"
+    elif _tells_sides(fit_input):
+        cure = "the slot term (--slot) removes it"
+    else:
+        cure = "only battles that show it on the other side would tell the two apart"
     return (
         f"sides: {table.models[worst]} was shown first in {_percent(first[worst] / n[worst])} of its battles, so its "
-        "rating includes what the first side is worth; the slot term removes it"
+        f"rating includes what the first side is worth; {cure}"
     )
+
+
+def _tells_sides(fit_input: FitInput) -> bool:
+    """Whether the battles tell the first side's advantage from the strengths."""
+    try:
+        fit_bounded(count_pairs(fit_input.rows, slot=True).cells, fit_input.tie_model)
+    except RatingError:
+        return False
+    return True
 
 
 def fit_lines(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -226,6 +227,54 @@ def one_cluster(column: str, unit: str = "battles") -> str:
 
 SIDE_FLAGS = ("one_order", "winner_first")
 """The columns that say whether sides mean who was shown first."""
+
+
+LABELS = (
+    "columns A and B are taken for labels, as every pair has the same model on side A in all its rows and nothing says "
+    "who was shown first;"
+)
+SAME_SIDE = 8
+"""Columns are taken for labels only if at least so many rows follow another one of their pair, all on its sides: sides
+that a coin chose look like that in one file of 256."""
+
+
+def settle_sides(table: BattleTable, *, mark_all: bool = False) -> tuple[BattleTable, list[str]]:
+    """The battles, with those marked whose columns A and B are labels, and a note where there are some.
+
+    A file says by `one_order` or `winner_first`, or by its format, whether sides tell who was shown first. Where
+    nothing says so and each pair has the same model on side A in every row, the columns are labels. Where a pair sits
+    both ways, the order in a row is taken for the one that people saw; `mark_all` marks that too, so that no part of
+    the battles is looked at anew.
+    """
+    judged = table.source != Source.HUMAN
+    unsaid = table.weight > 0.0
+    for name in SIDE_FLAGS:
+        if name in table.columns:
+            unsaid &= table.number_column(name) != 1.0
+    notes = []
+    if "judge_model" not in table.columns and _one_way(table, unsaid & judged):
+        notes.append(f"{LABELS} if the judge saw answers in this order only, a column one_order that is true says so")
+    voted = unsaid & ~judged
+    if labels := _one_way(table, voted):
+        notes.append(
+            f"{LABELS} if answers were shown in this order, --slot says so, and telling models from sides then takes "
+            "battles both ways"
+        )
+    elif not mark_all:
+        return table, notes
+    name = "winner_first" if labels else "one_order"
+    known = table.number_column(name) if name in table.columns else np.zeros(len(table))
+    return replace(table, columns={**table.columns, name: np.where(voted, 1.0, known)}), notes
+
+
+def _one_way(table: BattleTable, rows: NDArray[np.bool_]) -> bool:
+    """Whether each pair has the same model on side A in all of some rows, and too many of them for chance."""
+    m, at, ways = len(table.models), np.flatnonzero(rows), np.array([], dtype=np.int64)
+    for some in (at[:MANY_ROWS], at):  # the first rows alone usually have a pair both ways
+        ways = np.unique(table.model_a[some].astype(np.int64) * m + table.model_b[some])
+        if np.isin(ways % m * m + ways // m, ways).any():
+            return False
+    return float(table.weight[at].sum()) - len(ways) >= SAME_SIDE
 
 
 def with_sides(table: BattleTable) -> NDArray[np.bool_]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tiltyard.battles.formats import LOG_FORMATS
 from tiltyard.battles.layout import ReadBattlesOptions, choose_format
+from tiltyard.battles.missing_verdicts import no_go
 from tiltyard.battles.reading import BattleData, peek_headers
 from tiltyard.battles.spark import RemoteClusters
 from tiltyard.battles.table import BattleTable
@@ -71,7 +72,10 @@ def rate_as(
         board = rate_with_people(estimator, battles, options.people, options)
     else:
         board = rate_with(estimator, battles, options, before)
-    return board if is_remote(battles, options) else with_missing_verdicts(board, lacking(battles, estimator.selection))
+    if is_remote(battles, options):
+        return board
+    board = replace(board, remarks=(*no_go(battles), *board.remarks))
+    return with_missing_verdicts(board, lacking(battles, estimator.selection))
 
 
 def estimator_of(options: RateOptions) -> Estimator:

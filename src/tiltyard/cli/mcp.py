@@ -137,8 +137,12 @@ class GateArguments(TwoArguments, kw_only=True):
     """May the new one replace the old one."""
 
     margin: Annotated[
-        float, Meta(ge=0, description="By how many rating points the new one may be worse: 30 is about 54 : 46.")
-    ] = 30.0
+        float | str | None,
+        Meta(
+            description="By how much the new one may be worse: rating points (30 is about 54 : 46; the default), 2pp "
+            "of shares (the default), or a number in the unit of other scores, which have no default."
+        ),
+    ] = None
     alpha: Annotated[float, Meta(gt=0, lt=0.5, description="Error rate.")] = 0.05
     by: Annotated[str | None, Meta(description="Judge each value of this column too: one that is worse fails.")] = None
     pool_dimensions: Annotated[
@@ -453,7 +457,11 @@ TOOLS = {
             "prompts. Two models: give `battles`. Two run folders or ratings files: give their paths as new and old.",
             CompareArguments,
             compare_tool,
-            _offered(DifferenceOptions, RunsOptions, names=("level", "anyway", "picked_from", "score", "bounds")),
+            _offered(
+                DifferenceOptions,
+                RunsOptions,
+                names=("level", "anyway", "picked_from", "score", "bounds", "cluster", "slot"),
+            ),
         ),
         ToolSpec(
             "gate",
@@ -462,7 +470,9 @@ TOOLS = {
             "(more prompts are needed). Report `unknown` as such, never as a pass.",
             GateArguments,
             gate_tool,
-            _offered(RunsOptions, names=("anyway", "picked_from", "score", "bounds")),
+            _offered(
+                DifferenceOptions, RunsOptions, names=("anyway", "picked_from", "score", "bounds", "cluster", "slot")
+            ),
         ),
         ToolSpec(
             "plan",
@@ -471,7 +481,7 @@ TOOLS = {
             "of a pilot.",
             PlanArguments,
             plan_tool,
-            _offered(),
+            _offered(DifferenceOptions, names=("cluster", "slot")),
         ),
         ToolSpec(
             "judge_check",

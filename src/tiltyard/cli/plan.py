@@ -16,7 +16,18 @@ from tiltyard.cli.options import rare, with_options
 from tiltyard.cli.output import as_flag, deliver, note
 from tiltyard.cli.scores import are_scores, read_score_files, two_names, with_flags
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
-from tiltyard.options import ASSUMED, GOAL, PRICE, BattleOptions, FitOptions, Help, Options, ScoreOptions, options_of
+from tiltyard.options import (
+    ASSUMED,
+    GOAL,
+    PRICE,
+    BattleOptions,
+    FitOptions,
+    Help,
+    Options,
+    ScoreOptions,
+    SideOptions,
+    options_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,6 +111,7 @@ class PriceOptions(Options):
     GoalOptions,
     BattleOptions,
     FitOptions,
+    SideOptions,
     ScoreOptions,
     AssumedOptions,
     PriceOptions,

@@ -29,7 +29,7 @@ from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.certainty import Solved
 from tiltyard.boards.preparation import first_share, with_sides
 from tiltyard.boards.selection import known_models
-from tiltyard.errors import OptionError, RatingError
+from tiltyard.errors import NotConnected, OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import response
 from tiltyard.ratings.comparisons import OWN_CLUSTER, sum_by
@@ -219,23 +219,43 @@ def fit_sides(
     result = contrast(plain, new, old)
     if not plain.fit_input.slot:
         lean = side_lean(plain, shown, _weights(plain, new, old))
-        if is_balanced(lean, result):
+        if is_balanced(lean, result) and not estimator.slot:
             return SideFit(plain)
         if not shown.all():
             if is_balanced(lean, result, BALANCED_MIXTURE):
                 return SideFit(plain)
             what = f"{_shown_first(plain, shown, new, old)} that have sides, and others have none"
-            return SideFit(plain, obstacles=(f"{what}, so the side's advantage is not fitted",))
-    told = f"{_shown_first(plain, shown, new, old)}, so its strength cannot be told from the side's advantage"
+            settled = "take those with sides alone, or pass --no-slot if sides do not say who was shown first"
+            return SideFit(plain, obstacles=(f"{what}, so the side's advantage is not fitted ({settled})",))
+    told = SideFit(plain, obstacles=(f"{_shown_first(plain, shown, new, old)}{CONFOUNDED} ({SETTLED})",))
     try:
         joint = plain if plain.fit_input.slot else solve(replace(estimator, slot=True))
         sure = is_identified(joint, _weights(joint, new, old))
     except (RatingError, OptionError):
-        return SideFit(plain, obstacles=(told,))
+        return told
     if not sure:
-        return SideFit(plain, obstacles=(told,))
+        return told
     advantage = float(joint.fit.parameters.coefficient[0])
     return SideFit(joint, POINTS_PER_LOGIT * advantage, (side_remark(advantage),))
+
+
+CONFOUNDED = ", so its strength cannot be told from the side's advantage"
+SETTLED = (
+    "battles that show it on the other side would tell; pass --no-slot if the order in a row does not say who was "
+    "shown first"
+)
+
+
+def solve_plainly(table: BattleTable, estimator: BradleyTerry) -> Solved:
+    """The fit by an estimator; without the first side's advantage where the battles cannot tell it from the models."""
+    try:
+        return estimator.solve(table)
+    except NotConnected:
+        raise
+    except RatingError:
+        if estimator.slot is False:
+            raise
+    return replace(estimator, slot=False).solve(table)
 
 
 def side_remark(advantage: float) -> str:

@@ -732,7 +732,7 @@ def gate_sentence(result: GateResult) -> str:
     elif result.verdict == "better":
         text = f"pass: {new} is better than {old}: {size}"
     elif result.verdict == "not_worse":
-        text = f"pass: {new} is not worse than {old} by more than {margin}: {size}"
+        text = f"pass: {new} is not worse than {old} by more than {margin}: {size}{_one_sided(result)}"
     elif worse and not (result.high is not None and result.high < 0.0):
         text = f"fail: {new} is worse than {old} in {', '.join(worse)}; on the whole {size}"
     elif result.verdict == "worse":
@@ -747,7 +747,7 @@ def gate_sentence(result: GateResult) -> str:
     elif result.if_ignored != "unknown":
         text = f"cannot tell: {_turned(result)}; without them {new} is at {size} against {old}"
     else:
-        text = f"cannot tell whether {new} is worse than {old} by more than {margin}: {size}"
+        text = f"cannot tell whether {new} is worse than {old} by more than {margin}: {size}{_one_sided(result)}"
     if result.if_picked not in (None, result.verdict):
         text += if_picked(found, {"not_worse": "not worse", "unknown": "cannot tell"}[str(result.if_picked)])
     return f"{text}; {sample(found, pooled=not result.by_dimension)}{_of_missing(result)}."
@@ -814,6 +814,13 @@ def _listed(parts: Sequence[PartVerdict], unit: Unit) -> str:
     order = sorted(parts, key=lambda one: -math.inf if one.difference is None else one.difference)
     more = [f"and {len(order) - SHOWN_PARTS} more"] if len(order) > SHOWN_PARTS else []
     return ", ".join([*(f"{one.value} ({about(one)})" for one in order[:SHOWN_PARTS]), *more])
+
+
+def _one_sided(result: GateResult) -> str:
+    """The bound that is compared with the margin: an end of the two-sided interval is none."""
+    if result.bound is None:
+        return ""
+    return f", one-sided {percent(result.level)} above {result.difference.unit.plain(result.bound)}"
 
 
 def _turned(result: GateResult) -> str:

@@ -6,7 +6,8 @@ that do not name theirs count as independent though they may all be of one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from tiltyard.boards.certainty import Solved
 from tiltyard.boards.preparation import FEW_CLUSTERS, asked_clusters, kind_of, known_clusters, nameless
 from tiltyard.decisions.records import OnlyFor
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
 MOST_NAMELESS = 0.05
 """A gate decides nothing where a larger part of the battles names no prompt, or no voter, though others do."""
 
@@ -32,14 +34,23 @@ def only_for(solved: Solved, estimator: BradleyTerry) -> OnlyFor | None:
     return None
 
 
-def obstacles(solved: Solved, names: Sequence[str], estimator: BradleyTerry) -> tuple[str, ...]:
+def obstacles(
+    solved: Solved, names: Sequence[str], estimator: BradleyTerry, likely: Mapping[str, str] = NOTHING
+) -> tuple[str, ...]:
     """Why no gate may decide between models: one clause for each reason; usually none.
 
-    Prompts and voters are looked at where the estimator takes them as what makes battles dependent, or would have done
-    so had there been more of them. A column that the user's own choice leaves out is no obstacle.
+    `likely` are columns of the source that may name the prompt or the voter, where nothing does. Prompts and voters are
+    looked at where the estimator takes them as what makes battles dependent, or would have done so had there been more
+    of them. A column that the user's own choice leaves out is no obstacle.
     """
     table = solved.fit_input.selected.table
     asked = asked_clusters(estimator.cluster)
+    if asked is None and not known_clusters(table.columns):
+        mapped = " ".join(f"--map {ours}={theirs}" for ours, theirs in likely.items()) or "--map prompt=COLUMN"
+        return (
+            f"the battles name neither prompt nor voter, so all of them may be of one ({mapped} names it; --cluster "
+            "none says that each stands for itself)",
+        )
     looked_at = [column for column in known_clusters(table.columns) if asked is None or column in asked]
     few = (_too_few(table, names, column) for column in looked_at)
     named = [*looked_at, *(column for column in solved.fit_input.clusters if column not in looked_at)]
@@ -56,7 +67,7 @@ def _too_few(table: BattleTable, names: Sequence[str], column: str) -> str | Non
         if count == 0 or worth >= FEW_CLUSTERS:
             continue
         if count < FEW_CLUSTERS:
-            return f"{OnlyFor(kind_of(column), count)} cannot stand for others"
+            return OnlyFor(kind_of(column), count).clause
         return (
             f"the {count:,} {kind_of(column)}s of {name} are worth only {worth:.1f} of equal weight, which cannot "
             "stand for others"

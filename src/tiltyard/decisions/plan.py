@@ -15,6 +15,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome, Source
+from tiltyard.battles.missing_verdicts import no_go
 from tiltyard.battles.reading import BattleData
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
@@ -30,15 +32,15 @@ from tiltyard.boards.estimator import check_number, check_whole
 from tiltyard.boards.inputs import lacking
 from tiltyard.boards.preparation import kind_of
 from tiltyard.boards.selection import dimensions_of, pooled_remark
-from tiltyard.decisions.contrast import Contrast, contrast, fit_sides
+from tiltyard.decisions.contrast import Contrast, contrast, fit_sides, solve_plainly
 from tiltyard.decisions.obstacles import obstacles
 from tiltyard.decisions.plan_words import board_sentence, board_table, plan_sentence, plan_table
 from tiltyard.decisions.records import open_source
 from tiltyard.decisions.sample_size import Assumptions, Goal, Growth, chance_beyond, size_for
-from tiltyard.decisions.two_models import make_bradley_terry, mean_result, read_to_compare
+from tiltyard.decisions.two_models import likely_to_cluster, make_bradley_terry, mean_result, read_to_compare
 from tiltyard.decisions.words import signed
 from tiltyard.errors import OptionError
-from tiltyard.options import BattleOptions, FitOptions, Help, InputOptions, takes
+from tiltyard.options import BattleOptions, FitOptions, Help, InputOptions, SideOptions, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import FEW, Covariance
@@ -181,6 +183,7 @@ class Pilot:
         high: Upper end of its interval.
         worth: How many equally used prompts or voters its battles are worth.
         have: How much data there is.
+        obstacles: Why no gate would decide on these battles; usually none.
     """
 
     new: str
@@ -191,6 +194,7 @@ class Pilot:
     high: float | None
     worth: float
     have: Amount
+    obstacles: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The pilot as plain values."""
@@ -295,7 +299,7 @@ def plan_difference(
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanOptions(BattleOptions, FitOptions):
+class PlanOptions(BattleOptions, FitOptions, SideOptions):
     """Options of every plan from battles."""
 
     goal: Annotated[Goal, Help("What is to be shown, and how surely.", "`better` at 5 %, with chance 0.8")] = GOAL
@@ -332,13 +336,16 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PairPlan
     if new == old:
         raise OptionError(f"{new!r} is compared with itself: give two different models, the new one first.")
     estimator, table = read_for_plan(battles, options, level=goal.level)
-    sides = fit_sides(estimator.solve(table), new, old, estimator, lambda other: other.solve(table))
+    sides = fit_sides(solve_plainly(table, estimator), new, old, estimator, lambda other: other.solve(table))
     solved = sides.solved
     result = contrast(solved, new, old)
     _check_known(result, new, old)
     have = amount_of(solved)
     low, high = result.ends(goal.level, anytime=goal.anytime)
-    pilot = Pilot(new, old, result.points, result.error, low, high, result.degrees + 1.0, have)
+    source = open_source(battles).battles
+    likely = likely_to_cluster(source, table, options.part(InputOptions))
+    against = (*no_go(source), *sides.obstacles, *obstacles(solved, (new, old), estimator, likely))
+    pilot = Pilot(new, old, result.points, result.error, low, high, result.degrees + 1.0, have, against)
     growth = Growth(_variance_of(solved, result), pilot.worth, have.battles, result.clustered)
 
     def row(points: float, *, present: bool = False) -> SampleSize:
@@ -350,12 +357,11 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PairPlan
     if differences is None and goal.margin is None and round(abs(result.points)) >= 1:
         rows.insert(0, row(abs(result.points), present=True))
     unit = next(iter(have.clusters.values()), have.battles)
-    lost = lacking(open_source(battles).battles, estimator.selection).only(entrants={new, old})
+    lost = lacking(source, estimator.selection).only(entrants={new, old})
     notes = [
         *pooled_remark(dimensions_of(table, estimator.selection)),
         *([f"{lost.sentence}: they are not counted"] if lost else []),
     ]
-    against = (*sides.obstacles, *obstacles(solved, (new, old), estimator))
     notes += [f"a gate would not decide on these: {clause}" for clause in against]
     remarks = (*notes, *dict.fromkeys(solved.fit_input.remarks), *sides.remarks, *_caveats(pilot, goal))
     return SamplePlan(goal, tuple(rows), None, pilot, price, _smallest(options.sizes, growth, goal, unit), remarks)
@@ -363,7 +369,7 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PairPlan
 
 def read_for_plan(battles: BattleData, options: PlanOptions, level: float) -> tuple[BradleyTerry, BattleTable]:
     """What fits the battles that a plan is made from, and the battles."""
-    estimator = make_bradley_terry(options, level=level)
+    estimator = make_bradley_terry(options, level=level, slot=options.slot)
     return estimator, read_to_compare(open_source(battles).battles, estimator, options.part(InputOptions), ())
 
 
@@ -502,6 +508,7 @@ class PairPlan:
         second: The lower one.
         gap: By how many rating points they differ now.
         apart_now: Whether they are told apart already.
+        obstacles: Why no number of battles like these tells them apart, where their sides are the reason.
         times: How many times the data there is; None where no sensible number does it.
         needed: How much data in all; None where no sensible number does it.
         more: How much of it is still to be gathered.
@@ -518,6 +525,7 @@ class PairPlan:
     more: Amount | None
     cost: float | None
     cost_batch: float | None
+    obstacles: tuple[str, ...] = ()
 
     @property
     def hopeless(self) -> bool:
@@ -622,7 +630,7 @@ def plan_top(battles: BattleData, top: int, options: TopPlanOptions) -> BoardPla
     if goal.margin is not None or goal.one_sided:
         raise OptionError("a board's ranks have two sides and no margin: leave both out, or name two models.")
     estimator, table = read_for_plan(battles, options, level=1.0 - goal.alpha)
-    solved = estimator.solve(table)
+    solved = solve_plainly(table, estimator)
     covariance = solved.covariance
     if not isinstance(covariance, Covariance):
         raise OptionError("a board of so many models has no table of all pairs: plan for fewer of them.")
@@ -631,13 +639,19 @@ def plan_top(battles: BattleData, top: int, options: TopPlanOptions) -> BoardPla
     future = _Future(solved, covariance, goal)
     have = amount_of(solved)
     names = solved.fit_input.selected.table.models
-    pairs = [_pair(future, int(i), int(j), names, have, price) for i, j in pairwise(order[: top + 1])]
+    fit = cache(partial(BradleyTerry.solve, table=table))
+    neighbours = [(int(i), int(j)) for i, j in pairwise(order[: top + 1])]
+    against = [fit_sides(solved, names[i], names[j], estimator, fit).obstacles for i, j in neighbours]
+    pairs = [
+        _pair(future, i, j, names, have, price, blocked) for (i, j), blocked in zip(neighbours, against, strict=True)
+    ]
     factor = None if any(pair.hopeless for pair in pairs) else future.all_at_once(order, top, seed)
     needed = None if factor is None else have.times(factor)
     more = None if needed is None else needed.beyond(have)
     direct, batch = (None, None) if price is None else price.of(more)
     lost = lacking(open_source(battles).battles, estimator.selection)
     notes = [
+        *no_go(open_source(battles).battles),
         *pooled_remark(dimensions_of(table, estimator.selection)),
         *([f"{lost.sentence}: they are not counted"] if lost else []),
     ]
@@ -733,10 +747,18 @@ class _Future:
         return size_for(chance, self.goal.power, most=100.0 * MOST_TIMES, tolerance=ROUGH)
 
 
-def _pair(future: _Future, i: int, j: int, names: tuple[str, ...], have: Amount, price: CallPrice | None) -> PairPlan:
+def _pair(
+    future: _Future,
+    i: int,
+    j: int,
+    names: tuple[str, ...],
+    have: Amount,
+    price: CallPrice | None,
+    blocked: tuple[str, ...],
+) -> PairPlan:
     gap = float(future.strength[i] - future.strength[j])
-    now = gap > float(future.apart(1.0)[i, j])
-    size = future.size(i, j)
+    now = not blocked and gap > float(future.apart(1.0)[i, j])
+    size = None if blocked else future.size(i, j)
     size = 1.0 if now else size
     needed = None if size is None else have.times(max(size, 1.0))
     more = None if needed is None else needed.beyond(have)
@@ -749,6 +771,7 @@ def _pair(future: _Future, i: int, j: int, names: tuple[str, ...], have: Amount,
         needed,
         more,
         *((None, None) if price is None else price.of(more)),
+        blocked,
     )
 
 

@@ -35,7 +35,9 @@ def plan_sentence(plan: SamplePlan) -> str:
         return f"a difference of {number(row.difference)} points ({share(row.win_rate)}) shows {chance} on {amount}."
     pilot = plan.pilot
     now = f"{pilot.new} against {pilot.old} is {signed(pilot.difference)} points ({between(pilot.low, pilot.high)})"
-    if side(pilot.low, pilot.high) != "unclear":
+    if pilot.obstacles:
+        now += ", on which no gate would decide"
+    elif side(pilot.low, pilot.high) != "unclear":
         now += ", told apart already"
     what = "a difference of this size" if row.present else f"a difference of {number(row.difference)} points"
     if row.more.battles == 0:
@@ -182,10 +184,12 @@ def board_sentence(plan: BoardPlan) -> str:
     """A board's plan in one sentence."""
     one = plan.top == 1
     who = f"the leader of {plan.models} models" if one else f"the top {plan.top} of {plan.models} models"
-    close = [pair for pair in plan.pairs if pair.hopeless]
+    close = [pair for pair in plan.pairs if pair.hopeless and not pair.obstacles]
+    sided = list(dict.fromkeys(clause for pair in plan.pairs for clause in pair.obstacles))
     if close or plan.times is None or plan.needed is None:
         named = ", ".join(f"{pair.first} and {pair.second} ({number_of_gap(pair)})" for pair in close)
         close_words = f": {named} are so close that no sensible number of battles tells them apart" if close else ""
+        close_words += f"; {'; '.join(sided)}" if sided and close else f": {'; '.join(sided)}" if sided else ""
         return f"{who} {'does' if one else 'do'} not separate{close_words}."
     if plan.times <= 1.0:
         return f"{who} {'is' if one else 'are'} apart from the others already, with {amount_words(plan.have)}."
@@ -225,7 +229,15 @@ def _pair_cells(plan: BoardPlan) -> Table:
     rows = []
     for pair in plan.pairs:
         if pair.needed is None or pair.more is None or pair.times is None:
-            rows.append([pair.first, pair.second, number_of_gap(pair), "too close", *[""] * (len(head) - 4)])
+            rows.append(
+                [
+                    pair.first,
+                    pair.second,
+                    number_of_gap(pair),
+                    "sides" if pair.obstacles else "too close",
+                    *[""] * (len(head) - 4),
+                ]
+            )
             continue
         factor = "apart now" if pair.apart_now else f"{pair.times:,.1f}"
         cells = [pair.first, pair.second, number_of_gap(pair), factor]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,7 @@ class HeadToHead:
         ties: Tied.
         both_bad: Battles in which both were bad; they do not affect the ratings.
         estimate: What these battles alone say; None where they say nothing (all of them both bad).
+        share: The mean result as counted, whatever sides and style did to it; None where nothing was rated.
     """
 
     wins: float
@@ -71,6 +72,12 @@ class HeadToHead:
     ties: float
     both_bad: float
     estimate: EstimatedDifference | None
+    share: float | None = None
+
+    def unsure(self) -> HeadToHead:
+        """The same, without how sure one can be of it."""
+        estimate = None if self.estimate is None else replace(self.estimate, probability_better=None)
+        return replace(self, estimate=estimate)
 
     @property
     def n_battles(self) -> float:
@@ -80,7 +87,7 @@ class HeadToHead:
     def to_dict(self) -> dict[str, Any]:
         """The record as plain values."""
         counts = {name: whole(getattr(self, name)) for name in ("wins", "losses", "ties", "both_bad", "n_battles")}
-        return {**({} if self.estimate is None else self.estimate.to_dict()), **counts}
+        return {**({} if self.estimate is None else self.estimate.to_dict()), **counts, "share": self.share}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +137,11 @@ class OnlyFor:
 
     def __str__(self) -> str:
         return f"this one {self.what}" if self.count == 1 else f"these {self.count} {self.what}s"
+
+    @property
+    def clause(self) -> str:
+        """Why no gate decides on them."""
+        return f"{self} cannot stand for others"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,6 +224,12 @@ class Difference:
     def probability_better(self) -> float | None:
         """How sure one can be that the new one is better: one minus the one-sided p-value of the clustered t."""
         return self.estimate.probability_better
+
+    @property
+    def few_for_others(self) -> tuple[str, ...]:
+        """The obstacles that an answer for these prompts or voters alone has named already."""
+        counts = {"prompt": self.n_prompts, "voter": self.n_voters}
+        return tuple(OnlyFor(what, count).clause for what, count in counts.items() if count)
 
     @property
     def sentence(self) -> str:

@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 
 from tiltyard.battles.battle import Outcome
+from tiltyard.battles.formats import likely_clusters
 from tiltyard.battles.frames import rereadable
-from tiltyard.battles.missing_verdicts import MissingVerdicts
+from tiltyard.battles.missing_verdicts import MissingVerdicts, no_go
 from tiltyard.battles.reading import BattleData, peek
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.certainty import Solved, cluster_notes, interval_settings
 from tiltyard.boards.inputs import read_for
+from tiltyard.boards.preparation import known_clusters, settle_sides
 from tiltyard.boards.rating import make_estimator
 from tiltyard.boards.selection import DIMENSION, Selection, dimensions_of, known_models
-from tiltyard.decisions.contrast import Contrast, contrast, fit_sides
+from tiltyard.decisions.contrast import Contrast, contrast, fit_sides, solve_plainly
 from tiltyard.decisions.gate import (
     Missing,
     add_decided,
@@ -31,7 +33,7 @@ from tiltyard.decisions.gate import (
     with_missing,
     worst_case,
 )
-from tiltyard.decisions.obstacles import distinct, obstacles, only_for
+from tiltyard.decisions.obstacles import NOTHING, distinct, obstacles, only_for
 from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores
 from tiltyard.decisions.records import SCORES, Difference, EstimatedDifference, HeadToHead, PartDifference, open_source
@@ -40,6 +42,7 @@ from tiltyard.decisions.words import side, signed, size_of
 from tiltyard.errors import BattleError, NotConnected, OptionError, RatingError, ScoreError
 from tiltyard.options import DifferenceOptions, FitOptions, InputOptions, MissingRule, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.ratings.tie_models import FAR
 from tiltyard.scores import ReadScoresOptions, holds_scores, read_scores
 
 VOTER = "voter"
@@ -69,7 +72,8 @@ def difference(battles: BattleData, new: str, old: str, options: DifferenceOptio
     """
     battles = rereadable(battles)
     if holds_scores(battles, options.part(ReadScoresOptions)):
-        return difference_of_scores(one_metric(read_to_compare_scores(battles, options)), new, old, options)
+        found = difference_of_scores(one_metric(read_to_compare_scores(battles, options)), new, old, options)
+        return replace(found, obstacles=(*no_go(battles), *found.obstacles))
     selection, by = options.part(Selection), options.by
     estimator = make_bradley_terry(
         options, level=level_for(options), control=tuple(options.control or ()), slot=options.slot
@@ -80,7 +84,18 @@ def difference(battles: BattleData, new: str, old: str, options: DifferenceOptio
     lost = missing_among(where_from.missing_verdicts(), table, selection, filtered=options.where is not None)
     lost = lost.only(entrants={new, old})
     missing = {one.dimension for one in lost.matchups}
-    result = compare_in(table, new, old, estimator, by=by, texts=known, anytime=options.anytime, dimensions=missing)
+    result = compare_in(
+        table,
+        new,
+        old,
+        estimator,
+        by=by,
+        texts=known,
+        anytime=options.anytime,
+        dimensions=missing,
+        likely=likely_to_cluster(where_from.battles, table, options.part(InputOptions)),
+    )
+    result = replace(result, obstacles=(*no_go(where_from.battles), *result.obstacles))
     result = _with_missing(result, table, lost, estimator, options.missing)
     if where_from.folder is not None and (where_from.folder / SCORES).is_file() and selection.dimension is None:
         worse = _worse_by_scores(where_from.folder / SCORES, new, old, options)
@@ -119,6 +134,8 @@ def _with_missing(
 ) -> Difference:
     """The difference with what its matchups without a verdict could change, on the whole and in each part."""
     new, old = result.new, result.old
+    if estimator.slot is None:
+        table, _ = settle_sides(table, mark_all=True)
 
     def missing_in(battles: BattleTable, some: MissingVerdicts) -> Missing:
         def fit(against: bool) -> Contrast:
@@ -140,6 +157,13 @@ def _with_missing(
         return missing_in(part_of(table, column, value), some) if some else None
 
     return with_missing(result, missing_in(table, lost), of_part) if lost else result
+
+
+def likely_to_cluster(battles: BattleData, table: BattleTable, reading: InputOptions) -> Mapping[str, str]:
+    """Columns of the source that may name the prompt or the voter; none where one of them is known."""
+    if known_clusters(table.columns) or isinstance(battles, BattleTable):
+        return NOTHING
+    return likely_clusters(peek(battles, reading.format, reading.default_source, reading.map).raw_columns)
 
 
 def read_to_compare(
@@ -166,14 +190,19 @@ def compare_in(
     level: float | None = None,
     solved_before: SolvedBefore | None = None,
     dimensions: Collection[str] = (),
+    likely: Mapping[str, str] = NOTHING,
 ) -> Difference:
     """The difference of two models in a table of battles, with an estimator that is built already.
 
-    `dimensions` are those of matchups without a verdict, of which there may be no battle.
+    `dimensions` are those of matchups without a verdict, of which there may be no battle; `likely` are columns of the
+    source that may name the prompt or the voter, where none does.
     """
     level = estimator.level if level is None else level
     before = {} if solved_before is None else solved_before
     _check_names(table, new, old)
+    labels: list[str] = []
+    if estimator.slot is None:
+        table, labels = settle_sides(table, mark_all=True)
     plain, joined, apart = _solved_together(table, estimator, new, old, before)
     sides = fit_sides(plain, new, old, estimator, partial(_solve_once, joined, before=before, key=WITH_SIDES))
     solved = sides.solved
@@ -188,7 +217,10 @@ def compare_in(
         estimate = replace(
             estimate, win_rate=alone.win_rate, win_rate_low=alone.win_rate_low, win_rate_high=alone.win_rate_high
         )
-    remarks = [*apart, *solved.fit_input.remarks, *sides.remarks, *_disagreement(direct, result, level)]
+    if sides.obstacles:
+        estimate = replace(estimate, probability_better=None)
+        direct = None if direct is None else direct.unsure()
+    remarks = [*apart, *labels, *solved.fit_input.remarks, *sides.remarks, *_disagreement(direct, result, level)]
     if len(np.unique(selected.table.source)) > 1:
         remarks.append("verdicts of a judge and votes of people are taken together; source=... takes one of them")
     if not result.known:
@@ -215,7 +247,7 @@ def compare_in(
         remarks=tuple(dict.fromkeys(remarks)),
         anytime=anytime,
         only_for=only,
-        obstacles=(*sides.obstacles, *obstacles(solved, (new, old), estimator)),
+        obstacles=(*sides.obstacles, *obstacles(solved, (new, old), estimator, likely)),
         first_side=sides.advantage,
         dimensions=pooled,
         best_of=candidates(solved.fit.parameters.strength, models.index(new), models.index(old)),
@@ -225,7 +257,7 @@ def compare_in(
 def _solve_once(table: BattleTable, estimator: BradleyTerry, before: SolvedBefore, key: tuple[str, str]) -> Solved:
     """The fit, or the one of this key that was made before."""
     if key not in before:
-        before[key] = estimator.solve(table)
+        before[key] = estimator.solve(table) if key == WITH_SIDES else solve_plainly(table, estimator)
     return before[key]
 
 
@@ -245,7 +277,11 @@ def _solved_together(
     joined = among(table, group)
     left = len(table.models) - len(joined.models)
     before.pop(WITH_SIDES, None)
-    return estimator.solve(joined), joined, [f"left out: {left} models that no chain of battles joins to the two"]
+    return (
+        solve_plainly(joined, estimator),
+        joined,
+        [f"left out: {left} models that no chain of battles joins to the two"],
+    )
 
 
 def among(table: BattleTable, models: Collection[str]) -> BattleTable:
@@ -307,6 +343,8 @@ def mean_result(solved: Solved, points: float | None) -> float | None:
     if points is None:
         return None
     fit, logit = solved.fit, points / POINTS_PER_LOGIT
+    if abs(logit) > FAR:
+        return float(logit > 0.0)
     if not len(fit.tied_groups):  # nobody tied, or ties are half-wins
         return 1.0 / (1.0 + math.exp(-logit))
     won, _, tied = fit.tie_model.chances(np.array([logit]), fit.parameters.tie[fit.tied_groups[:1]])[0]
@@ -334,14 +372,14 @@ def _head_to_head(
     won, lost, tied = (
         float(rated.weight[rated.outcome == result].sum()) for result in (Outcome.A, Outcome.B, Outcome.TIE)
     )
-    estimate = None
+    estimate = rate = None
     if len(rated):
         rate = float((rated.weight * scores(rated)).sum() / rated.n_battles)
         codes = [table.models.index(new), table.models.index(old)]
         met = np.isin(table.model_a, codes) & np.isin(table.model_b, codes)
         as_shown = table.take(met) if estimator.slot else rated
         estimate = _direct_estimate(as_shown, rate, new, old, estimator, level, anytime=anytime)
-    return HeadToHead(won, lost, tied, bad.n_battles, estimate)
+    return HeadToHead(won, lost, tied, bad.n_battles, estimate, rate)
 
 
 def _direct_estimate(
@@ -349,14 +387,14 @@ def _direct_estimate(
 ) -> EstimatedDifference | None:
     """The difference of the two from their own battles, and their mean result with its interval.
 
-    Where the first side's advantage is fitted, the mean result is that of battles without it.
+    Where the first side's advantage or style is fitted, the mean result is that of battles without it.
     """
-    already = replace(estimator, selection=Selection())
+    already, adjusted = replace(estimator, selection=Selection()), bool(estimator.slot or estimator.control)
     try:
         solved = already.solve(rated.compact())
         halves = replace(already, ties="half").solve(rated.compact())
     except (BattleError, RatingError, OptionError):
-        if estimator.slot:  # one of the two was always shown first
+        if adjusted:  # these battles alone do not tell the two from their sides, or their style
             return None
         # ties alone: nothing to tell the two apart by
         return EstimatedDifference(0.0, None, None, None, rate, None, None, rated.n_battles)
@@ -364,7 +402,7 @@ def _direct_estimate(
     rates = estimate_of(half, halves, level, rated.n_battles, anytime=anytime, bounded=True)
     return replace(
         estimate_of(result, solved, level, rated.n_battles, anytime=anytime, bounded=True),
-        win_rate=rates.win_rate if estimator.slot else rate,
+        win_rate=rates.win_rate if adjusted else rate,
         win_rate_low=rates.win_rate_low,
         win_rate_high=rates.win_rate_high,
     )

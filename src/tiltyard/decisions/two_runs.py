@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.missing_verdicts import MissingVerdicts, together
+from tiltyard.battles.missing_verdicts import MissingVerdicts, no_go, together
 from tiltyard.battles.reading import BattleData
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
@@ -326,7 +326,13 @@ def _compare(
     tables = _shared_only(_of_shared_dimensions(tables, dimensions, notes), notes)
     pooled = dimensions_of(concat(list(tables)), estimator.selection)
     same = _same_answers(tables[0].models, runs, unchanged)
-    fits = TwoFits.of(tables, estimator, [name for name in tables[0].models if same.get(name)])
+    zero = [name for name in tables[0].models if same.get(name)]
+    try:
+        fits = TwoFits.of(tables, estimator, zero)
+    except RatingError:
+        if estimator.slot is not True:
+            raise
+        fits = TwoFits.of(tables, replace(estimator, slot=False), zero)
     parts = _parts(tables, estimator, fits.zero_names, dimensions, anytime=anytime)
     fits, blocked = _fit_sides(fits, tables, estimator)
     estimator = replace(estimator, slot=fits.new.fit_input.slot)
@@ -334,12 +340,12 @@ def _compare(
     ratings = [CENTRE + POINTS_PER_LOGIT * fits.from_zero(run) for run in (0, 1)]
     places = [ranks(rating) for rating in ratings]
     moves = np.array([np.nan if same.get(name) else fits.contrast(i).points for i, name in enumerate(fits.models)])
-    changes = []
+    changes, no_goes = [], [clause for run in runs for clause in no_go(run.battles)]
     for i, name in enumerate(fits.models):
         one = fits.contrast(i)
         result = _difference(name, one, fits, tables, runs, estimator, parts.get(name, ()), texts, anytime=anytime)
         unnamed = (unnamed_clause(table, PROMPT, (name,)) for table in whole if PROMPT in table.columns)
-        against = [*filter(None, unnamed), *blocked.get(name, ()), *result.obstacles]
+        against = [*no_goes, *filter(None, unnamed), *blocked.get(name, ()), *result.obstacles]
         result = replace(
             result,
             obstacles=tuple(dict.fromkeys(against)),
@@ -401,7 +407,8 @@ def _fit_sides(
         now, then = (100 * first_share(table, rows, i) for table, rows in zip(rated, shown, strict=True))
         blocked[name] = (
             f"{name} was shown first in {now:.0f} % of its battles now and in {then:.0f} % then, so its change "
-            "cannot be told from the side's advantage",
+            "cannot be told from the side's advantage (battles with the same sides in both runs would tell; pass "
+            "--no-slot if the order in a row does not say who was shown first)",
         )
     return joint, blocked
 

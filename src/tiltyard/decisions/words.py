@@ -58,10 +58,11 @@ def sentence(difference: Difference) -> str:
     size = size_of(difference, difference.low, difference.high)
     which = side(difference.low, difference.high)
     doubt = None if which == "unclear" else doubt_in(difference, which == "better")
-    if difference.obstacles and difference.only_for is None:
-        text = f"cannot tell {new} from {old}: {'; '.join(difference.obstacles)}; here {size}"
-    elif doubt is not None:
-        text = f"cannot tell {new} from {old}: {doubt}; here {size}"
+    only = difference.only_for
+    few = () if only is None else difference.few_for_others
+    blocked = [clause for clause in difference.obstacles if clause not in few]
+    if blocked or doubt is not None:
+        text = f"cannot tell {new} from {old}: {'; '.join(blocked) or doubt}; here {size}"
     elif which == "better":
         text = f"{new} is better than {old}: {size}, {sureness(chance)} sure"
     elif which == "worse":
@@ -70,8 +71,8 @@ def sentence(difference: Difference) -> str:
         text = f"cannot tell {new} from {old}: {size}"
     else:
         text = f"cannot tell {new} from {old}: {size}, {sureness(chance)} sure that {new} is better"
-    if difference.only_for is not None:
-        text = f"for {difference.only_for}, {text}"
+    if only is not None and not blocked:
+        text = f"for {only}, {text}"
     text += otherwise(difference)
     if which == "better" and difference.best_of is not None and side(*ends_if_picked(difference)) != which:
         text += if_picked(difference, "cannot tell")

@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from tiltyard.judging.judge import JudgingResult
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs, repeated
 from tiltyard.validity.agreement import NO_ESTIMATE, Estimate, share
 
 Group = Callable[[Judgment], str]
+
+MOST_INCONSISTENT = 0.35
+"""Above this share of contradictions the verdicts depend more on the order of the answers than on the answers. A judge
+that tosses a coin contradicts itself half the time."""
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One condition of what a run says of itself: GO or NO-GO."""
+
+    check: str
+    passed: bool
+    detail: str
+    """The numbers behind it."""
 
 
 @dataclass(frozen=True, slots=True)

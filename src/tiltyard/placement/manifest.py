@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tiltyard.boards.leaderboard import RatingEntry
+from tiltyard.judging.bias import MOST_INCONSISTENT, Check
 from tiltyard.placement.rating import Recipe
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity
 from tiltyard.validity.agreement import Estimate
@@ -93,6 +94,14 @@ class Flips(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, rate: Estimate) -> Flips:
         """A flip rate as it is written."""
         return cls(share=rate.value, low=rate.low, high=rate.high, n=rate.n)
+
+    def check(self) -> Check:
+        """Whether the answers decide rather than their order, by the limit of a tournament."""
+        changed = round((self.share or 0.0) * self.n)
+        why = f"{changed} of {self.n} verdicts changed with the order of the answers"
+        if passed := (self.share or 0.0) <= MOST_INCONSISTENT:
+            return Check("judge consistent", passed, why)
+        return Check("judge consistent", passed, f"{why}: this place says more about the judge than about the model")
 
 
 class JudgeAgainstPeople(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,6 +203,8 @@ class PlacementManifest(StartedManifest, frozen=True, kw_only=True):
     """Why it ended."""
     judged: JudgedFacts
     flips: Flips | None = None
+    gate: tuple[Check, ...] = ()
+    """What speaks against the placement itself: NO-GO where a check did not pass, as with a pilot."""
     calibration: JudgeAgainstPeople | None = None
     leave_one_out: LeaveOneOut | None = None
     information: Information
@@ -215,7 +226,8 @@ def summary_lines(manifest: PlacementManifest, rated: FolderRatings) -> list[str
     """Where the model is placed, what the number means, and how reliable the judge is."""
     entry, effect = rated.board[manifest.model], manifest.sensitivity.stated
     panel, judged, flips, calibration = manifest.panel, manifest.judged, manifest.flips, manifest.calibration
-    lines = [
+    lines = [f"NO-GO: {check.check}: {check.detail}" for check in manifest.gate if not check.passed]
+    lines += [
         first_sentence(entry, len(rated.board), manifest.scale),
         f"{judged.wins:g} won, {judged.losses:g} lost, {judged.ties:g} tied against {panel.opponents} opponents on "
         f"{panel.questions} questions; {manifest.stopped}",

@@ -128,13 +128,14 @@ async def carry_out(
     write_json(folder / "usage.json", _usage(participants, result, calibration, prices))
     rated = rate_folder(folder, plan.recipe)
     write_ratings(folder, rated)
-    both_orders = plan.options.swap == "both"
+    flips = Flips.of(measure_bias(result.judgments).flip_rate) if plan.options.swap == "both" else None
     manifest = PlacementManifest(
         **{**msgspec.structs.asdict(started), "finished_at": iso_time(now)},
         rounds=_rounds(result),
         stopped=result.stopped,
         judged=_judged_facts(plan, participants, result, rated),
-        flips=Flips.of(measure_bias(result.judgments).flip_rate) if both_orders else None,
+        flips=flips,
+        gate=() if flips is None or flips.share is None else (flips.check(),),
         calibration=None if calibration is None else _calibration_facts(calibration, rated),
         leave_one_out=_leave_one_out(plan, rated) if plan.options.leave_one_out else None,
         information=_information(plan, rated),

@@ -129,7 +129,7 @@ def weak_points(
     points = [WeakPoint(str(manifest["note"]), strong=True)] if manifest.get("note") else []
     if manifest.get("finished_at") is None:
         points.append(WeakPoint("This run has not finished.", strong=True))
-    failed_checks = [check for check in results.get("gate") or () if not check["passed"]]
+    failed_checks = [one for one in results.get("gate") or manifest.get("gate") or () if not one["passed"]]
     points += [WeakPoint(f"{one['check']}: failed, {one['detail']}.", "gate", strong=True) for one in failed_checks]
     for name, one in (results.get("canaries") or {}).items():
         if one["missed"]:

@@ -21,6 +21,7 @@ from tiltyard.bank.prompts import EarlierTurn, PlainValue
 from tiltyard.battles import Battle
 from tiltyard.boards.inputs import origin
 from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, write_text
+from tiltyard.judging.bias import Check
 from tiltyard.judging.canaries import MissedCanary
 from tiltyard.judging.judge import JudgingResult, PanelVerdicts
 from tiltyard.judging.panel import PanelStudy, panel_members
@@ -32,7 +33,7 @@ from tiltyard.llm.provider import PYTHON, parse_model_name
 from tiltyard.tournament.config import Mode, OpponentSettings, Task
 from tiltyard.tournament.plan import MatchList, RunPlan, TranscriptCounts
 from tiltyard.tournament.ratings import DimensionRatings, EloLine, JudgeHabits, PairTally
-from tiltyard.tournament.summary import Check, FailedQuestion, failed_questions, own_counts
+from tiltyard.tournament.summary import FailedQuestion, failed_questions, own_counts
 
 JUDGE_PROMPTS = "judge_prompts.json"
 """The file with the texts that judges were sent."""

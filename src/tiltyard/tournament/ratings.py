@@ -21,6 +21,7 @@ from tiltyard.decisions.contrast import contrast
 from tiltyard.decisions.prompts import scores
 from tiltyard.decisions.two_models import mean_result
 from tiltyard.errors import TiltyardError
+from tiltyard.judging.bias import MOST_INCONSISTENT
 from tiltyard.judging.plan import Case
 from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs, repeated, to_battle
 from tiltyard.pages.tables import Table
@@ -28,10 +29,6 @@ from tiltyard.ratings import elo
 from tiltyard.tournament.config import EloSettings
 from tiltyard.types import Floats
 from tiltyard.validity.agreement import NO_ESTIMATE, Estimate, share, win_rate
-
-MOST_INCONSISTENT = 0.35
-"""Above this share of contradictions the verdicts depend more on the order of the answers than on the answers. A judge
-that tosses a coin contradicts itself half the time."""
 
 LEVEL = 0.95
 

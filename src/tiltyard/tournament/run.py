@@ -15,6 +15,7 @@ from tiltyard.bank.prompts import PlainValue
 from tiltyard.bank.responses import AnswerStyles
 from tiltyard.errors import OptionError
 from tiltyard.files import remove_unfinished, write_json
+from tiltyard.judging.bias import Check
 from tiltyard.judging.canaries import canary_cases, canary_report, single_canaries
 from tiltyard.judging.function import JudgeFunction
 from tiltyard.judging.judge import Judge, JudgingResult, OnVerdict, judge
@@ -58,7 +59,7 @@ from tiltyard.tournament.rounds import (
     judge_in_rounds,
 )
 from tiltyard.tournament.scoring import RunScores, people_score, rate_scores
-from tiltyard.tournament.summary import Check, gate
+from tiltyard.tournament.summary import gate
 
 Notice = Callable[[str], None]
 

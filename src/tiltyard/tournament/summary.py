@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tiltyard.boards.text import as_table
+from tiltyard.judging.bias import MOST_INCONSISTENT, Check
 from tiltyard.judging.judge import JudgingResult, add_stats
 from tiltyard.judging.plan import scores_of
 from tiltyard.judging.records import VerdictLabel
 from tiltyard.llm.asking import plural
 from tiltyard.pages.tables import Table
 from tiltyard.tournament.plan import RunPlan
-from tiltyard.tournament.ratings import MOST_INCONSISTENT, baseline_text
+from tiltyard.tournament.ratings import baseline_text
 
 if TYPE_CHECKING:
     from tiltyard.tournament.ratings import DimensionRatings
@@ -188,15 +189,6 @@ MOST_FAILED = 0.05
 
 FEWEST_DECISIVE = 10
 """Below this many decisive matches a dimension cannot order even two entrants."""
-
-
-class Check(msgspec.Struct, frozen=True):
-    """One condition of the gate."""
-
-    check: str
-    passed: bool
-    detail: str
-    """The numbers behind it."""
 
 
 def gate(
