@@ -46,6 +46,7 @@ def build_board(
     counts = count_by_model(selected)
     sources = _sources(table, evaluated)
     rank = ranks(rating)
+    order = np.argsort(rank)
     entries = tuple(
         RatingEntry(
             model=table.models[i],
@@ -64,7 +65,7 @@ def build_board(
             note=None if notes is None else notes[i],
             extra={name: column[i] for name, column in (extra or {}).items()},
         )
-        for i in np.argsort(rank).tolist()
+        for i in order.tolist()
     )
     return Leaderboard(
         entries=entries,
@@ -73,8 +74,17 @@ def build_board(
         left_out=selected.left_out,
         remarks=tuple(remarks),
         details=dict(details or {}),
-        arrays={"models": np.array(table.models), **(arrays or {})},
+        arrays=ordered_arrays({"models": np.array(table.models), **(arrays or {})}, order),
     )
+
+
+PAIR_ARRAYS = ("difference_errors", "below", "win_rate_matrix", "battle_matrix")
+"""Arrays of a board that have a line and a column for every model; the others have one value, or one column."""
+
+
+def ordered_arrays(arrays: Mapping[str, NDArray[Any]], order: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+    """Arrays of a board with their models in this order."""
+    return {name: one[order][:, order] if name in PAIR_ARRAYS else one[..., order] for name, one in arrays.items()}
 
 
 class ModelCounts(msgspec.Struct, frozen=True, eq=False):
