@@ -62,7 +62,7 @@ from tiltyard.boards.preparation import (
     settle_tie_model,
     without_ties,
 )
-from tiltyard.boards.selection import Selected, Selection, cluster_codes, known_models, select
+from tiltyard.boards.selection import Selected, Selection, cluster_codes, fixed_order, known_models, select
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import Interval, Ties, check_choice, explains
 from tiltyard.ratings import POINTS_PER_LOGIT
@@ -156,7 +156,7 @@ class BradleyTerry(EstimatorParameters):
             clusters: The engine that counted the battles, where they did not leave it.
             memory: How many bytes the fit may take; None: what the machine has.
         """
-        table = read_battles(table)
+        table = fixed_order(read_battles(table), self.control)
         remarks: list[str] = []
         if clusters is None and self._needs_only_counts(table, remarks):
             counted = {name: column for name, column in table.columns.items() if name in ("judge_model", *SIDE_FLAGS)}
@@ -171,7 +171,7 @@ class BradleyTerry(EstimatorParameters):
             table: Battles: a table, or whatever `read_battles` takes.
             memory: How many bytes the fit may take; None: what the machine has.
         """
-        return self._solve(read_battles(table), [], None, memory)
+        return self._solve(fixed_order(read_battles(table), self.control), [], None, memory)
 
     def _solve(
         self, table: BattleTable, remarks: list[str], clusters: RemoteClusters | None, memory: float | None

@@ -16,7 +16,7 @@ from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.estimator import FEWER, PAIR_BYTES, WIN_RATE_TABLES, EstimatorParameters, check_memory
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.boards.preparation import comparisons
-from tiltyard.boards.selection import Selected, Selection, known_models, per_model, select
+from tiltyard.boards.selection import Selected, Selection, fixed_order, known_models, per_model, select
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import explains
 from tiltyard.ratings.comparisons import WinRates, count_pairs, sum_by_both, win_rates
@@ -150,7 +150,7 @@ class WinRate(EstimatorParameters):
 
     def fit(self, table: BattleData, *, memory: float | None = None) -> Leaderboard:
         """Rate the battles, in at most `memory` bytes (None: what the machine has)."""
-        selected = select(read_battles(table), self.selection)
+        selected = select(fixed_order(read_battles(table)), self.selection)
         models = len(selected.table.models)
         check_memory(
             f"win rates of all pairs of {models:,} models",

@@ -193,7 +193,8 @@ class PermutationElo(EstimatorParameters):
         if None in extra["sem"]:
             remarks.append(ONE_ORDER)
         interval: dict[str, Any] = {"kind": "none"}
-        low = high = notes = None
+        low = high = None
+        notes: list[str | None] | None = None
         if self.ci != "none" and len(battles.a) < 2:
             notes = [ONE_BATTLE] * len(models)
         elif self.ci != "none":

@@ -521,8 +521,8 @@ def _lines(
     ends = np.full((2, len(entrants)), np.nan) if sampling is None else np.array([sampling.low, sampling.high])
     rows = np.column_stack([trace.mean, trace.sem, trace.ci95_low, trace.ci95_high, *ends]).tolist()
     return {
-        name: EloLine(name, *(None if math.isnan(value) else value for value in row))
-        for name, row in zip(entrants, rows, strict=True)
+        name: EloLine(name, mean, *(None if math.isnan(value) else value for value in row))
+        for name, (mean, *row) in zip(entrants, rows, strict=True)
     }
 
 
