@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -42,6 +42,20 @@ def order_of(codes: AnyInts) -> Ints:
         order[done : done + len(at)] = at
         done += len(at)
     return order
+
+
+def mixed(columns: Iterable[NDArray[Any]], rows: int) -> NDArray[np.uint64]:
+    """A number for every row, the same for rows that are equal in every column (and else with chance 2⁻⁶⁴)."""
+    hashes = np.zeros(rows, dtype=np.uint64)
+    columns = list(columns)
+    for piece in pieces(rows):
+        number = hashes[piece]
+        for column in columns:
+            values = column[piece]
+            number ^= values.view(np.uint64) if values.dtype == np.float64 else values.astype(np.uint64)
+            number *= np.uint64(0x9E3779B97F4A7C15)
+            number ^= number >> np.uint64(29)
+    return hashes
 
 
 def in_order(codes: NDArray[Whole]) -> Iterator[tuple[Ints, NDArray[Whole]]]:

@@ -171,9 +171,16 @@ def test_a_model_with_few_battles_or_prompts_takes_the_wider_of_sandwich_and_fis
 
 
 def test_a_model_of_too_few_effective_prompts_has_no_interval():
-    half = half_widths(made_up([1.0, 1.0], [1.0, 1.0], [FEWEST_CLUSTERS - 0.01, FEWEST_CLUSTERS]), 0.95)
+    worth = [FEWEST_CLUSTERS - 0.01, FEWEST_CLUSTERS, FEWEST_CLUSTERS]
+    half = half_widths(made_up([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], worth), 0.95)
     assert math.isinf(half[0])
     assert half[1] == pytest.approx(float(t_quantile(0.95, np.array(FEWEST_CLUSTERS - 1.0))))
+
+
+def test_one_model_alone_has_no_interval_because_there_is_nothing_to_measure_it_against():
+    one = made_up([1.0, 1.0], [1.0, 1.0], [FEWEST_CLUSTERS - 0.01, 50])
+    assert np.isinf(half_widths(one, 0.95)).all()
+    assert np.isinf(half_widths(one, 0.95, np.array([0.0, 1.0]))).all()  # also as the anchor
 
 
 def test_measured_from_an_anchor_the_interval_is_that_of_the_difference():
@@ -201,10 +208,13 @@ def test_two_models_whose_scores_move_together_on_few_prompts_are_not_certain_to
     assert got[0, 2] == pytest.approx(1.0 + 4.0 + 4.0)
 
 
-def test_rounding_below_zero_is_no_variance():
-    covariance = made_up([-1e-33, 1.0], [1.0, 1.0], [50, 50])
-    assert half_widths(covariance, 0.95)[0] == 0.0
-    assert np.isfinite(covariance.differences()).all()
+def test_where_scores_do_not_vary_the_models_own_variance_stands_in():
+    # A sandwich of zero, or of rounding below it, would be an interval without a width: z · √F = 1.96 · 3.
+    covariance = made_up([-1e-33, 0.0, 1.0], [9.0, 9.0, 9.0], [50, 50, 50])
+    assert half_widths(covariance, 0.95)[:2] == pytest.approx(3.0 * normal_quantile(0.95))
+    assert covariance.differences()[0, 1] == pytest.approx(18.0)
+    assert covariance.differences()[0, 2] == pytest.approx(1.0)
+    assert (covariance.variance(1), covariance.variance(2)) == (9.0, 1.0)
 
 
 def test_the_largest_of_several_variances_counts():

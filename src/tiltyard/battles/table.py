@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.battle import FLAGS, TEXT_FIELDS, Battle, Outcome, Source, is_pair
 from tiltyard.errors import BattleError
-from tiltyard.types import Bools, Floats, Int32s, looked_up, numbered, occurring, pieces
+from tiltyard.types import Bools, Floats, Int32s, looked_up, mixed, numbered, occurring
 
 Int8s = NDArray[np.int8]
 
@@ -302,7 +302,11 @@ def merge_equal(table: BattleTable) -> BattleTable:
     one, number = _distinct(keys, len(table))
 
     def summed(values: Floats) -> Floats:
-        return np.bincount(number, values).astype(np.float64, copy=False)[number[one]]
+        line = number
+        if (values != np.floor(values)).any():  # fractions add up to the same bits in one order only
+            order = np.lexsort((values, number))
+            line, values = number[order], values[order]
+        return np.bincount(line, values).astype(np.float64, copy=False)[number[one]]
 
     rows = summed(_rows_or_one(table)) if weightless else None
     return replace(table.take(one), weight=summed(table.weight), rows=rows)
@@ -310,18 +314,20 @@ def merge_equal(table: BattleTable) -> BattleTable:
 
 def has_equal_rows(table: BattleTable) -> bool:
     """Whether two rows are equal in every column, or seem so by their hashes."""
-    hashes = np.zeros(len(table), dtype=np.uint64)
-    numbers = [table.weight, *([] if table.score_a is None else [table.score_a])]
-    columns = (table.model_a, table.model_b, table.outcome, table.source, *numbers, *table.columns.values())
-    keys = [column.codes if isinstance(column, Codes) else column for column in columns]
-    for piece in pieces(len(table)):
-        mixed = hashes[piece]
-        for key in keys:
-            mixed ^= key[piece].view(np.uint64) if key.dtype == np.float64 else key[piece].astype(np.uint64)
-            mixed *= np.uint64(0x9E3779B97F4A7C15)
-            mixed ^= mixed >> np.uint64(29)
+    hashes = _row_hashes(table)
     hashes.sort()
     return bool((hashes[1:] == hashes[:-1]).any())
+
+
+def in_canonical_order(table: BattleTable) -> BattleTable:
+    """The same rows in an order that depends on nothing but the rows, so that sums of fractions are the same bits."""
+    return table.take(np.argsort(_row_hashes(replace(table, columns=dict(sorted(table.columns.items()))))))
+
+
+def _row_hashes(table: BattleTable) -> NDArray[np.uint64]:
+    numbers = [table.weight, *([] if table.score_a is None else [table.score_a])]
+    columns = (table.model_a, table.model_b, table.outcome, table.source, *numbers, *table.columns.values())
+    return mixed([column.codes if isinstance(column, Codes) else column for column in columns], len(table))
 
 
 def _key(column: Column) -> NDArray[np.int64] | Int32s:

@@ -63,7 +63,7 @@ from tiltyard.boards.preparation import (
     settle_tie_model,
     without_ties,
 )
-from tiltyard.boards.selection import Selected, Selection, cluster_codes, known_models, select
+from tiltyard.boards.selection import Selected, Selection, cluster_codes, fixed_order, known_models, select
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import Interval, Ties, check_choice, explains
 from tiltyard.ratings import POINTS_PER_LOGIT
@@ -73,8 +73,6 @@ from tiltyard.ratings.graph import Reach, wins_and_losses
 from tiltyard.ratings.intervals import (
     DRAWS,
     MANY_MODELS,
-    Covariance,
-    DrawnCovariance,
     Uncertainty,
     drawn_sandwich,
     sandwich,
@@ -147,7 +145,19 @@ class BradleyTerry(EstimatorParameters):
         `clusters` is the engine that counted the battles, where they did not leave it: it sums them by prompt.
         `memory` is how many bytes the fit may take (None: what the machine has); a board that needs more is refused.
         """
-        table = read_battles(table)
+        return self.fit_with_errors(table, clusters=clusters, memory=memory)[0]
+
+    def fit_with_errors(
+        self, table: BattleData, *, clusters: RemoteClusters | None = None, memory: float | None = None
+    ) -> tuple[Leaderboard, Solved]:
+        """The board of `fit`, and the fit behind it.
+
+        Parameters:
+            table: Battles: a table, or whatever `read_battles` takes.
+            clusters: The engine that counted the battles, where they did not leave it.
+            memory: How many bytes the fit may take; None: what the machine has.
+        """
+        table = fixed_order(read_battles(table), self.control)
         remarks: list[str] = []
         if clusters is None and self._needs_only_counts(table, remarks):
             counted = {name: column for name, column in table.columns.items() if name in ("judge_model", *SIDE_FLAGS)}
@@ -162,7 +172,7 @@ class BradleyTerry(EstimatorParameters):
             table: Battles: a table, or whatever `read_battles` takes.
             memory: How many bytes the fit may take; None: what the machine has.
         """
-        return self._solve(read_battles(table), [], None, memory)
+        return self._solve(fixed_order(read_battles(table), self.control), [], None, memory)
 
     def _solve(
         self, table: BattleTable, remarks: list[str], clusters: RemoteClusters | None, memory: float | None
@@ -191,7 +201,7 @@ class BradleyTerry(EstimatorParameters):
 
     def _fit(
         self, table: BattleTable, remarks: list[str], clusters: RemoteClusters | None, memory: float | None
-    ) -> Leaderboard:
+    ) -> tuple[Leaderboard, Solved]:
         solved = self._solve(table, remarks, clusters, memory)
         fit_input, fitted, shrunk = solved.fit_input, solved.fit, solved.shrunk
         sure = certainty(
@@ -210,9 +220,9 @@ class BradleyTerry(EstimatorParameters):
             more["misfit"] = report_fit(fit_input, plain, seed=self.seed, remote=clusters is not None)
         board = self._board(fit_input, fitted, solved.state, sure, more)
         if shrunk is None:
-            return board
+            return board, solved
         prior = {"sd": POINTS_PER_LOGIT * math.sqrt(shrunk.variance), "dispersion": shrunk.dispersion}
-        return replace(board, settings={**board.settings, "shrink": prior})
+        return replace(board, settings={**board.settings, "shrink": prior}), solved
 
     def _anchor_code(self, fit_input: FitInput) -> int | None:
         """The number of the anchor among the models."""
@@ -317,7 +327,8 @@ class BradleyTerry(EstimatorParameters):
         extra: dict[str, Column] = {}
         low, high = rating_ends(sure, state, zero, self._anchor_code(fit_input))
         if sure.rounds is not None:
-            extra["bootstrap_mean"] = (zero + POINTS_PER_LOGIT * sure.rounds.mean(axis=0)).tolist()
+            means = (zero + POINTS_PER_LOGIT * sure.rounds.mean(axis=0)).tolist()
+            extra["bootstrap_mean"] = [None if math.isnan(mean) else mean for mean in means]
         if self.control:
             extra["rating_without_control"] = self._without_control(fit_input)
         if self.robustness:
@@ -407,13 +418,9 @@ def _swaps(fit_input: FitInput, fitted: BradleyTerryFit) -> list[int | None]:
 
 
 def _arrays(sure: Certainty, zero: float) -> dict[str, NDArray[np.generic]]:
-    arrays: dict[str, NDArray[np.generic]] = {}
+    arrays: dict[str, NDArray[np.generic]] = dict(sure.errors)
     if sure.rounds is not None:
         arrays["bootstrap_ratings"] = zero + POINTS_PER_LOGIT * sure.rounds
-    if isinstance(sure.covariance, DrawnCovariance):
-        arrays["error_draws"] = np.float32(POINTS_PER_LOGIT) * sure.covariance.widest().moves
-    if isinstance(sure.covariance, Covariance):
-        arrays["covariance"] = POINTS_PER_LOGIT * POINTS_PER_LOGIT * sure.covariance.matrix
     if sure.places is not None and sure.places.below is not None:
         arrays["below"] = sure.places.below
     return arrays

@@ -16,7 +16,7 @@ from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.estimator import FEWER, PAIR_BYTES, WIN_RATE_TABLES, EstimatorParameters, check_memory
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.boards.preparation import comparisons
-from tiltyard.boards.selection import Selected, Selection, known_models, per_model, select
+from tiltyard.boards.selection import Selected, Selection, fixed_order, known_models, per_model, select
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import explains
 from tiltyard.ratings.comparisons import WinRates, count_pairs, sum_by_both, win_rates
@@ -46,6 +46,7 @@ def build_board(
     counts = count_by_model(selected)
     sources = _sources(table, evaluated)
     rank = ranks(rating)
+    order = np.argsort(rank)
     entries = tuple(
         RatingEntry(
             model=table.models[i],
@@ -64,7 +65,7 @@ def build_board(
             note=None if notes is None else notes[i],
             extra={name: column[i] for name, column in (extra or {}).items()},
         )
-        for i in np.argsort(rank).tolist()
+        for i in order.tolist()
     )
     return Leaderboard(
         entries=entries,
@@ -73,8 +74,17 @@ def build_board(
         left_out=selected.left_out,
         remarks=tuple(remarks),
         details=dict(details or {}),
-        arrays={"models": np.array(table.models), **(arrays or {})},
+        arrays=ordered_arrays({"models": np.array(table.models), **(arrays or {})}, order),
     )
+
+
+PAIR_ARRAYS = ("difference_errors", "below", "win_rate_matrix", "battle_matrix")
+"""Arrays of a board that have a line and a column for every model; the others have one value, or one column."""
+
+
+def ordered_arrays(arrays: Mapping[str, NDArray[Any]], order: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+    """Arrays of a board with their models in this order."""
+    return {name: one[order][:, order] if name in PAIR_ARRAYS else one[..., order] for name, one in arrays.items()}
 
 
 class ModelCounts(msgspec.Struct, frozen=True, eq=False):
@@ -143,7 +153,7 @@ class WinRate(EstimatorParameters):
 
     def fit(self, table: BattleData, *, memory: float | None = None) -> Leaderboard:
         """Rate the battles, in at most `memory` bytes (None: what the machine has)."""
-        selected = select(read_battles(table), self.selection)
+        selected = select(fixed_order(read_battles(table)), self.selection)
         models = len(selected.table.models)
         check_memory(
             f"win rates of all pairs of {models:,} models",

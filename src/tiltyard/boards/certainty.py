@@ -11,7 +11,7 @@ sums back. The few clusters of large leverage come back whole, and are solved he
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +55,9 @@ from tiltyard.types import Floats, Ints
 FEW_CLUSTERS = 5.0
 """An interval from fewer effective clusters is marked: how well it covers depends on what they happen to be."""
 
+FLAT_ROUNDS = 1e-6
+"""Bootstrap rounds that vary by less than this part of an interval are rounding: they have no shape to stretch."""
+
 LARGE_SHARE = 0.10
 """A cluster that holds more of the battles than this is mentioned."""
 
@@ -62,7 +65,8 @@ LARGE_SHARE = 0.10
 class Certainty(msgspec.Struct, frozen=True, eq=False):
     """Strengths, where the scale's zero is among them, the ends of their intervals, and their places.
 
-    An end is infinite where there is no interval.
+    An end is infinite where there is no interval. `rounds` are those of a bootstrap, (rounds, models): the quantiles of
+    each model's are the ends of its interval. `errors` is what `error_arrays` hands out.
     """
 
     strength: Floats
@@ -71,6 +75,7 @@ class Certainty(msgspec.Struct, frozen=True, eq=False):
     places: RankIntervals | None = None
     covariance: Uncertainty | None = None
     rounds: Floats | None = None
+    errors: Mapping[str, Floats] = {}
 
 
 class Solved(msgspec.Struct, frozen=True, eq=False):
@@ -111,14 +116,15 @@ def certainty(
     drawn, low, high = None, strength - half, strength + half
     if rounds and isinstance(covariance, Covariance):
         drawn = _draw(fitted, fit_input, covariance, weights, rounds=rounds, seed=seed)
-        low, high = _bootstrap_ends(drawn, strength, half, covariance, level)
+        drawn, low, high = _bootstrap_ends(drawn, strength, half, covariance, level, weights, seed)
     battles = fit_input.rows.battles_per_model()
     if isinstance(covariance, Covariance):
         needed = apart_at_any_time(covariance, level, battles) if anytime else apart(covariance, level)
         places = rank_intervals(strength, needed)
     else:
         places = _places_of_many(strength, covariance, level, battles if anytime else None)
-    return Certainty(strength, zero, (low, high), places, covariance, drawn)
+    errors = error_arrays(covariance, level, weights, half if drawn is None else None)
+    return Certainty(strength, zero, (low, high), places, covariance, drawn, errors)
 
 
 def _places_of_many(strength: Floats, covariance: Uncertainty, level: float, battles: Floats | None) -> RankIntervals:
@@ -222,22 +228,49 @@ def _draw(
 
 
 def _bootstrap_ends(
-    rounds: Floats, strength: Floats, half: Floats, covariance: Covariance, level: float
-) -> tuple[Floats, Floats]:
-    """The quantiles of the rounds, stretched where clusters are few, skewed or of two kinds.
+    rounds: Floats, strength: Floats, half: Floats, covariance: Covariance, level: float, zero: Floats | None, seed: int
+) -> tuple[Floats, Floats, Floats]:
+    """The rounds, moved and stretched so that their quantiles are the ends of intervals; and those ends.
 
     A bootstrap resamples clusters of one kind, and knows nothing of degrees of freedom. With clusters its quantiles are
-    stretched from the rating by the ratio of the sandwich's half-width to the bootstrap's own.
+    stretched from the rating by the ratio of the sandwich's half-width (`half`) to the bootstrap's own; without, a
+    model with few battles has no less than Fisher's interval. Where rounds do not vary, the interval is the sandwich's,
+    and rounds are drawn from a normal distribution.
     """
-    tail = 0.5 * (1.0 - level)
-    low, high = np.quantile(rounds, [tail, 1.0 - tail], axis=0)
-    if not covariance.ways:
-        guard = normal_quantile(level) * np.sqrt(covariance.fisher_variances())
-        return np.minimum(low, strength - guard), np.maximum(high, strength + guard)
-    own = normal_quantile(level) * np.maximum(rounds.std(axis=0, ddof=1), 1e-300)
-    stretch = np.where(half > 0.0, np.maximum(half / own, 1.0), 0.0)
-    with np.errstate(invalid="ignore"):
-        return strength + (low - strength) * stretch, strength + (high - strength) * stretch
+    flat = rounds.std(axis=0) <= FLAT_ROUNDS * half + 1e-12  # also an anchor
+    rounds = np.where(flat, np.random.default_rng(seed).standard_normal(rounds.shape), rounds)
+    tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
+    seen_low, seen_high = np.quantile(rounds, tails, axis=0)
+    if covariance.ways:
+        stretch = np.maximum(half / (normal_quantile(level) * rounds.std(axis=0, ddof=1)), 1.0)
+        low, high = strength + (seen_low - strength) * stretch, strength + (seen_high - strength) * stretch
+    else:
+        guard = normal_quantile(level) * np.sqrt(covariance.fisher_variances(zero))
+        low, high = np.minimum(seen_low, strength - guard), np.maximum(seen_high, strength + guard)
+    low, high = np.where(flat, strength - half, low), np.where(flat, strength + half, high)
+    with np.errstate(invalid="ignore"):  # a model without an interval has no rounds: its ends are infinite
+        return low + (rounds - seen_low) * ((high - low) / (seen_high - seen_low)), low, high
+
+
+def error_arrays(covariance: Uncertainty, level: float, zero: Floats | None, half: Floats | None) -> dict[str, Floats]:
+    """What a board hands out of its errors, in rating points; NaN for models without an interval.
+
+    The interval of a rating is `standard_errors` times Student's t of `degrees`, and that of a difference
+    `difference_errors` times t of the smaller degrees of the two, which is never surer than the difference itself says.
+    No covariance matrix does both: an interval is the widest of several, and a model of few battles may differ from
+    another by more than their two intervals together.
+    """
+    known, degrees = covariance.known, covariance.degrees
+    if zero is not None and zero.max() == 1.0:
+        anchor = int(np.argmax(zero))
+        known, degrees = known & known[anchor], np.minimum(degrees, degrees[anchor])
+    arrays = {"degrees": np.where(known, degrees, np.nan)}
+    if half is not None:
+        arrays["standard_errors"] = POINTS_PER_LOGIT * half / t_quantile(level, arrays["degrees"])
+    if isinstance(covariance, Covariance):
+        errors = POINTS_PER_LOGIT * np.sqrt(covariance.differences())
+        arrays["difference_errors"] = np.where(known[:, None] & known[None, :], errors, np.nan)
+    return arrays
 
 
 def cluster_notes(covariance: Uncertainty | None, columns: tuple[str, ...], unit: str = "battles") -> list[str | None]:
@@ -248,7 +281,9 @@ def cluster_notes(covariance: Uncertainty | None, columns: tuple[str, ...], unit
     for i, degrees in enumerate(covariance.degrees):
         worst = int(np.argmin([way.effective[i] for way in covariance.ways]))
         worth, kind = degrees + 1.0, kind_of(columns[worst])
-        if worth < FEWEST_CLUSTERS:
+        if worth >= FEWEST_CLUSTERS and not covariance.known[i]:
+            notes.append("no interval: no other model has one, so there is nothing to measure it against")
+        elif worth < FEWEST_CLUSTERS:
             notes.append(f"no interval: its {unit} come from too few {kind}s (effectively {worth:.1f}; it takes 2.5)")
         elif worth < FEW_CLUSTERS:
             notes.append(f"rough interval: its {unit} come from few {kind}s (effectively {worth:.1f})")

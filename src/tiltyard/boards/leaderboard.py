@@ -85,8 +85,9 @@ class Leaderboard:
         left_out: Battles that were not rated, by reason.
         remarks: Sentences a reader should not miss.
         details: Results of the board as a whole: control coefficients, tie parameters, K sweep.
-        arrays: What is too large for a page: bootstrap rounds, permutation traces, the covariance, who stands below
-            whom for certain (`models` gives the order of their columns).
+        arrays: What is too large for a page, models in the order of the board (`models`), ratings and errors in points:
+            `standard_errors` and `degrees`, whose t interval is the one printed; `difference_errors` of each two;
+            `below`, who stands below whom for certain; `bootstrap_ratings` or `permutation_ratings` of each round.
     """
 
     entries: tuple[RatingEntry, ...]

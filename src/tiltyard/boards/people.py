@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.frames import rereadable
@@ -17,10 +18,12 @@ from tiltyard.battles.label_sheets import find_key, from_spreadsheet, is_sheet, 
 from tiltyard.battles.reading import BattleData, peek, read_battles
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry
+from tiltyard.boards.building import ordered_arrays
 from tiltyard.boards.certainty import (
     Certainty,
     apart,
     cluster_notes,
+    error_arrays,
     interval_settings,
     rating_ends,
     share_remarks,
@@ -444,8 +447,20 @@ def _build(
         left_out={**judge.left_out, **matched.left_out},
         remarks=tuple(remarks),
         details={"people": people},
-        arrays={"models": np.array(names), "covariance": POINTS_PER_LOGIT**2 * fit.covariance.matrix},
+        arrays=_arrays(estimator, names, fit.covariance, [entry.model for entry in entries]),
     )
+
+
+def _arrays(
+    estimator: BradleyTerry, names: list[str], covariance: Covariance, order: list[str]
+) -> dict[str, NDArray[Any]]:
+    """What the board hands out of its errors; NaN for models that no label joins."""
+    anchor = None if estimator.anchor is None else names.index(estimator.anchor[0])
+    zero = zero_weights(covariance.known, anchor)
+    arrays = error_arrays(covariance, estimator.level, zero, half_widths(covariance, estimator.level, zero))
+    padded = {name: np.pad(values, (0, 1), constant_values=np.nan) for name, values in arrays.items()}
+    at = [names.index(name) if name in names else len(names) for name in order]
+    return {"models": np.array(order), **ordered_arrays(padded, np.array(at))}
 
 
 def _corrected(

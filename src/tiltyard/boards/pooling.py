@@ -29,7 +29,7 @@ from tiltyard.boards.preparation import (
     settle_tie_model,
     without_ties,
 )
-from tiltyard.boards.selection import Selected, cluster_codes, restrict, select
+from tiltyard.boards.selection import Selected, cluster_codes, fixed_order, restrict, select
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError, TooLarge
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, count_pairs, sum_by
@@ -88,6 +88,7 @@ def pooled_boards(
     table: BattleTable, column: str, estimator: BradleyTerry, leave_out: Callable[[RatingError], None]
 ) -> dict[str, Leaderboard]:
     """One board per value of a column, all rated together; `leave_out` is told of values that cannot be rated."""
+    table = fixed_order(table)
     codes = table.text_column(column).codes
     table = table if (codes != MISSING).all() else table.take(codes != MISSING)
     remarks: list[str] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.table import MISSING, BattleTable
+from tiltyard.battles.table import MISSING, BattleTable, Codes, HashedLabels, in_canonical_order
 from tiltyard.boards.estimator import check_number
 from tiltyard.errors import NoBattles
 from tiltyard.options import MinBattles, SelectionOptions, explains
 from tiltyard.ratings.comparisons import OWN_CLUSTER, sum_by
-from tiltyard.types import Floats, Int32s
+from tiltyard.types import Floats, Int32s, looked_up
 
 WEIGHT_ZERO = "row of weight 0"
 DIMENSION = "dimension"
@@ -153,6 +153,27 @@ def pooled_remark(names: Collection[str]) -> list[str]:
 
 
 def cluster_codes(table: BattleTable, column: str) -> Int32s:
-    """The cluster of every row; a row without a value is its own."""
+    """The cluster of every row, numbered in the order of their names; a row without a value is its own."""
     assert MISSING == OWN_CLUSTER
-    return table.text_column(column).codes
+    texts = table.text_column(column)
+    if isinstance(texts.labels, HashedLabels):  # in order already
+        return texts.codes
+    number = np.full(len(texts.labels) + 1, MISSING, dtype=np.int32)
+    number[sorted(range(len(texts.labels)), key=texts.labels.__getitem__)] = np.arange(len(texts.labels))
+    return looked_up(number, texts.codes)
+
+
+def fixed_order(table: BattleTable, controls: Sequence[str] = ()) -> BattleTable:
+    """The same battles, in an order of their own where the order of the rows would show in the last digits of sums.
+
+    Whole weights add up to the same in any order. Text columns are numbered by their texts.
+    """
+    whole = table.score_a is None and bool((table.weight == np.floor(table.weight)).all())
+    if whole and not controls:
+        return table
+    columns = {
+        name: Codes(cluster_codes(table, name), sorted(column.labels))
+        for name, column in table.columns.items()
+        if isinstance(column, Codes) and not isinstance(column.labels, HashedLabels)
+    }
+    return in_canonical_order(replace(table, columns={**table.columns, **columns}))

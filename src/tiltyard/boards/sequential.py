@@ -47,6 +47,8 @@ ORDER_REMARK = "Elo depends on the order of the battles and has no interval: com
 SEM_REMARK = "± SEM: shuffle error only; says nothing about other prompts. The interval is the sampling interval"
 ONLY_WON = "won all its decisive battles; no bounds"
 ONLY_LOST = "lost all its decisive battles; no bounds"
+ONE_ORDER = "no SEM where every order that was played gives the same rating"
+ONE_BATTLE = "no interval: one battle says nothing of others"
 
 
 class OrderedBattles(msgspec.Struct, frozen=True, eq=False):
@@ -187,10 +189,15 @@ class PermutationElo(EstimatorParameters):
             seed=self.seed,
         )
         trace = result.default
-        extra: dict[str, Column] = {name: getattr(trace, name).tolist() for name in ("sem", "ci95_low", "ci95_high")}
+        extra: dict[str, Column] = {name: _or_none(getattr(trace, name)) for name in ("sem", "ci95_low", "ci95_high")}
+        if None in extra["sem"]:
+            remarks.append(ONE_ORDER)
         interval: dict[str, Any] = {"kind": "none"}
-        low = high = notes = None
-        if self.ci != "none":
+        low = high = None
+        notes: list[str | None] | None = None
+        if self.ci != "none" and len(battles.a) < 2:
+            notes = [ONE_BATTLE] * len(models)
+        elif self.ci != "none":
             clusters = choose_clusters(selected.table, self.cluster, remarks)
             low, high = self._sampling_ends(selected.table, battles, clusters, trace)
             extra |= {"sampling_low": low, "sampling_high": high}
@@ -220,8 +227,8 @@ class PermutationElo(EstimatorParameters):
             details={
                 "k_sensitivity": {
                     f"{trace.k:g}": {
-                        name: {"mean": float(mean), "sem": float(sem)}
-                        for name, mean, sem in zip(models, np.asarray(trace.mean), np.asarray(trace.sem), strict=True)
+                        name: {"mean": mean, "sem": sem}
+                        for name, mean, sem in zip(models, trace.mean.tolist(), _or_none(trace.sem), strict=True)
                     }
                     for trace in result.sweep
                 }
@@ -264,8 +271,12 @@ class PermutationElo(EstimatorParameters):
             for way in ways or [None]
         ]
         ends = np.min([one.low for one in result], axis=0), np.max([one.high for one in result], axis=0)
-        low, high = ([None if math.isnan(end) else end for end in side.tolist()] for side in ends)
-        return low, high
+        return _or_none(ends[0]), _or_none(ends[1])
+
+
+def _or_none(values: Floats) -> Column:
+    """The values as a column of a board, None for NaN."""
+    return [None if math.isnan(value) else value for value in values.tolist()]
 
 
 def _check_scale(initial_rating: float, *ks: float) -> None:

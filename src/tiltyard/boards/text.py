@@ -148,7 +148,7 @@ def board_table(board: Leaderboard, *, strip: bool = False) -> Table:
         columns.append(TableColumn(f"{percent(board.settings['interval']['level'])} interval", left=False))
         fields.append(lambda entry: interval_text(entry, digits))
     for name, title in EXTRA_COLUMNS.items():
-        if any(name in entry.extra for entry in board):
+        if any(entry.extra.get(name) is not None for entry in board):
             kind: Kind = "count" if name in COUNTED else "figure"
             columns.append(TableColumn(title, kind, max(digits, 2) if name == "sem" else digits))
             fields.append(partial(_extra, name))

@@ -24,6 +24,7 @@ from tiltyard.placement.sampling import Belief
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.comparisons import FIRST_WON, SECOND_WON, TIED
 from tiltyard.ratings.graph import Reach
+from tiltyard.ratings.intervals import Covariance, DrawnCovariance
 from tiltyard.ratings.judge_scale import (
     CalibrationVerdicts,
     JudgeScale,
@@ -108,15 +109,16 @@ class HumanBoard(msgspec.Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, battles: BattleTable, anchor: tuple[str, float] | None = None) -> HumanBoard:
         """Rate people's battles: Bradley–Terry with intervals, the largest connected group of models."""
-        board = BradleyTerry(anchor=anchor, only_connected=True, misfit=False).fit(battles)
-        models = tuple(str(name) for name in board.arrays["models"])
+        board, solved = BradleyTerry(anchor=anchor, only_connected=True, misfit=False).fit_with_errors(battles)
+        models = solved.fit_input.selected.table.models
         strength = (np.array([board[name].rating for name in models]) - CENTRE) / POINTS_PER_LOGIT
-        m = len(models)
-        if "covariance" in board.arrays:
-            covariance = np.asarray(board.arrays["covariance"], dtype=np.float64)[:m, :m] / POINTS_PER_LOGIT**2
-        else:  # of many models there are only draws
-            draws = np.asarray(board.arrays["error_draws"], dtype=np.float64)[:m] / POINTS_PER_LOGIT
+        m, errors = len(models), solved.covariance
+        if isinstance(errors, DrawnCovariance):  # of many models there are only draws
+            draws = errors.widest().moves[:m].astype(np.float64)
             covariance = np.asarray(draws @ draws.T / draws.shape[1])
+        else:
+            assert isinstance(errors, Covariance)
+            covariance = errors.matrix[:m, :m]
         return cls(board, models, Anchors(strength, covariance))
 
 

@@ -31,6 +31,9 @@ RESAMPLES, FEW_RESAMPLES = 200, 40
 RESAMPLED_BATTLES = 100_000_000
 """With more battles than a 800th of this there are fewer resamples than `RESAMPLES`, down to `FEW_RESAMPLES`."""
 
+SAME_RATING = 1e-9
+"""Ratings that differ by less, in points, differ by rounding."""
+
 K_SWEEP = (1.0, 4.0, 8.0, 16.0, 32.0)
 K_MAX = 600.0
 """From K = 1600/ln 10 = 695 on, a battle throws two near-equals further past each other than they were apart: ratings
@@ -50,8 +53,12 @@ class EloTraces(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def sem(self) -> Floats:
-        """The standard error of that mean over shuffles: shuffle error only; says nothing about other prompts."""
-        return np.asarray(self.ratings.std(axis=0, ddof=1) / math.sqrt(len(self.ratings)))
+        """The standard error of that mean over shuffles: shuffle error only; says nothing about other prompts.
+
+        NaN where every order gives the same rating: there is no such error.
+        """
+        spread = self.ratings.std(axis=0, ddof=1)
+        return np.where(spread > SAME_RATING, spread / math.sqrt(len(self.ratings)), np.nan)
 
     @property
     def ci95_low(self) -> Floats:

@@ -61,6 +61,9 @@ FEW = 20
 FEWEST_CLUSTERS = 2.5
 """A model with fewer effective clusters has no interval: its scores hardly vary, whatever its strength."""
 
+FLAT = 1e-9
+"""A sandwich below this part of Fisher's variance is rounding: no cluster pulls either way, and Fisher's counts."""
+
 
 class Clustering(msgspec.Struct, frozen=True, eq=False):
     """One way in which battles depend on each other: the covariance it gives, and its clusters.
@@ -97,8 +100,9 @@ class Uncertainty:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Which models have an interval: those with enough effective clusters."""
-        return np.asarray(self.degrees >= FEWEST_CLUSTERS - 1.0 if self.ways else self.degrees > 0.0)
+        """Which models have an interval: those with enough effective clusters, if there are two to measure apart."""
+        enough = np.asarray(self.degrees >= FEWEST_CLUSTERS - 1.0 if self.ways else self.degrees > 0.0)
+        return enough if enough.sum() > 1 else np.zeros_like(enough)
 
     @property
     def all_degrees(self) -> float:
@@ -112,10 +116,12 @@ class Uncertainty:
     def fisher_variances(self, zero: Floats | None = None) -> Floats:
         """The same as the model itself has it: for models with few battles or clusters, 0 for the others.
 
-        Measured from one model (an anchor) that has few, all have few.
+        Measured from one model (an anchor) that has few, all have few. Where scores do not vary at all, as where every
+        prompt was won once by each side, no sandwich has a width, and the model's own variance stands in for it.
         """
         few = self.few | self.few[int(np.argmax(zero))] if zero is not None and zero.max() == 1.0 else self.few
-        return np.where(few, np.maximum(self._by_model(zero), 0.0), 0.0)
+        own = np.maximum(self._by_model(zero), 0.0)
+        return np.where(few | (self.variances(zero) <= FLAT * own), own, 0.0)
 
     def _by_model(self, zero: Floats | None) -> Floats:
         raise NotImplementedError
@@ -164,8 +170,9 @@ class Covariance(Uncertainty):
         sandwiched = _differences(self.matrices[0][:m, :m])
         for matrix in self.matrices[1:]:
             np.maximum(sandwiched, _differences(matrix[:m, :m]), out=sandwiched)
-        few = self.few[:, None] | self.few[None, :]
-        return np.where(few, np.maximum(sandwiched, _differences(self.fisher[:m, :m])), sandwiched)
+        own = _differences(self.fisher[:m, :m])
+        few = self.few[:, None] | self.few[None, :] | (sandwiched <= FLAT * own)
+        return np.where(few, np.maximum(sandwiched, own), sandwiched)
 
     def _from_zero(self, matrix: Floats, zero: Floats | None) -> Floats:
         m = len(self.degrees)
@@ -176,8 +183,9 @@ class Covariance(Uncertainty):
         return np.asarray(own - 2.0 * towards + zero @ towards)
 
     def variance(self, parameter: int) -> float:
-        """The variance of one parameter."""
-        return max(float(matrix[parameter, parameter]) for matrix in self.matrices)
+        """The variance of one parameter; the model's own where scores do not vary."""
+        largest, own = (max(float(one[parameter, parameter]) for one in of) for of in (self.matrices, (self.fisher,)))
+        return largest if largest > FLAT * own else own
 
 
 def sandwich(fit: BradleyTerryFit, rows: Comparisons, counted: Counted) -> Covariance:
@@ -404,7 +412,7 @@ def half_widths(covariance: Uncertainty, level: float, zero: Floats | None = Non
     half = np.full(len(degrees), np.inf)
     half[known] = (t_quantile(level, degrees) * np.sqrt(covariance.variances(zero)))[known] if known.any() else 0.0
     half = np.maximum(half, normal_quantile(level) * np.sqrt(covariance.fisher_variances(zero)))
-    if anchor is not None:
+    if anchor is not None and known.any():
         half[anchor] = 0.0
     return np.asarray(half)
 

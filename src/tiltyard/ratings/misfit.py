@@ -34,7 +34,7 @@ from tiltyard.ratings.clusters import number_clusters, tie_places
 from tiltyard.ratings.comparisons import FIRST_WON, OWN_CLUSTER, TIED, Comparisons, Counted, sum_by
 from tiltyard.ratings.intervals import row_scores
 from tiltyard.ratings.tie_models import Curvature
-from tiltyard.types import AnyInts, Floats, Ints
+from tiltyard.types import AnyInts, Floats, Ints, mixed
 
 MOST_GROUPS = 500
 """More clusters than this are put together at random: groups of independent clusters are independent too."""
@@ -305,19 +305,25 @@ class ScoredBattles:
         return [self.sums(family), *(self.sums(family, way) for way in ways)]
 
 
-def sample(rows: Comparisons, rng: np.random.Generator) -> NDArray[np.intp]:
-    """The rows to check: all of them, or whole clusters drawn at random."""
+def sample(rows: Comparisons, seconds: Floats | None, rng: np.random.Generator) -> NDArray[np.intp]:
+    """The rows to check, all of them or whole clusters drawn at random, in an order that only the rows decide."""
+    columns = [rows.first, rows.second, rows.result, rows.weight, *rows.clusters]
+    columns += [column for column in (rows.share, rows.group, seconds) if column is not None]
+    columns += [] if rows.covariates is None else [np.ascontiguousarray(column) for column in rows.covariates.T]
+
+    def ordered(chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+        return chosen[np.argsort(mixed((column[chosen] for column in columns), len(chosen)))]
+
     if len(rows) <= MOST_ROWS:
-        return np.arange(len(rows))
+        return ordered(np.arange(len(rows)))
     share = MOST_ROWS / len(rows)
-    if not rows.clusters:
-        return np.flatnonzero(rng.random(len(rows)) < share)
-    cluster = rows.clusters[0]
-    drawn = rng.random(int(cluster.max(initial=-1)) + 2) < share
-    inside = drawn[cluster]
-    own = np.flatnonzero(cluster == OWN_CLUSTER)
-    inside[own] = rng.random(len(own)) < share
-    return np.flatnonzero(inside)
+    alone, result = np.arange(len(rows)), []
+    if rows.clusters:
+        cluster = rows.clusters[0]
+        drawn = rng.random(int(cluster.max(initial=-1)) + 2) < share
+        drawn[OWN_CLUSTER] = False
+        alone, result = np.flatnonzero(cluster == OWN_CLUSTER), [np.flatnonzero(drawn[cluster])]
+    return ordered(np.concatenate([*result, ordered(alone)[rng.random(len(alone)) < share]]))
 
 
 def own_times(rows: Comparisons, seconds: Floats) -> tuple[Floats, Floats] | None:
@@ -449,11 +455,11 @@ def check_fit(
         seed: Seed of the random signs.
     """
     rng = np.random.default_rng(seed)
-    chosen = sample(rows, rng)
+    chosen = sample(rows, seconds, rng)
     if len(chosen) < len(rows):
         inverse = inverse * (float(rows.weight.sum()) / float(rows.weight[chosen].sum()))
-        rows, counted = rows.take(chosen), counted.take(chosen)
-        seconds = None if seconds is None else seconds[chosen]
+    rows, counted = rows.take(chosen), counted.take(chosen)
+    seconds = None if seconds is None else seconds[chosen]
     battles = ScoredBattles(fit, rows, counted, inverse)
     families = battles.families(None if seconds is None else own_times(rows, seconds), slot=slot)
     ways = groupings(rows, sum(family.size for family in families.values()), rng)

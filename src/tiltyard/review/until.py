@@ -112,5 +112,4 @@ def is_told_apart(board: Leaderboard, people: Leaderboard) -> bool:
 
 def _variance(board: Leaderboard) -> float:
     """The variance of the difference of two models, in logits²."""
-    matrix = board.arrays["covariance"]
-    return float(matrix[0, 0] + matrix[1, 1] - 2.0 * matrix[0, 1]) / POINTS_PER_LOGIT**2
+    return float(board.arrays["difference_errors"][0, 1] / POINTS_PER_LOGIT) ** 2

@@ -377,11 +377,11 @@ class EloLine(msgspec.Struct, frozen=True):
     """The entrant."""
     mean: float
     """Mean rating over the shuffles."""
-    sem: float
-    """Standard error of that mean over shuffles: shuffle error only."""
-    ci95_low: float
+    sem: float | None
+    """Standard error of that mean over shuffles: shuffle error only. None where every order gives the same rating."""
+    ci95_low: float | None
     """Mean − 1.96 SEM: shuffle error only."""
-    ci95_high: float
+    ci95_high: float | None
     """Mean + 1.96 SEM: shuffle error only."""
     sampling_low: float | None = None
     """Lower end of the sampling interval."""
@@ -516,13 +516,10 @@ def _lines(
 ) -> dict[str, EloLine]:
     # An end of an interval is missing if the entrant only won or only lost.
     ends = np.full((2, len(entrants)), np.nan) if sampling is None else np.array([sampling.low, sampling.high])
+    rows = np.column_stack([trace.mean, trace.sem, trace.ci95_low, trace.ci95_high, *ends]).tolist()
     return {
-        name: EloLine(
-            name,
-            *(float(column[i]) for column in (trace.mean, trace.sem, trace.ci95_low, trace.ci95_high)),
-            *(None if np.isnan(end) else float(end) for end in ends[:, i]),
-        )
-        for i, name in enumerate(entrants)
+        name: EloLine(name, mean, *(None if math.isnan(value) else value for value in row))
+        for name, (mean, *row) in zip(entrants, rows, strict=True)
     }
 
 

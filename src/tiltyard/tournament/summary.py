@@ -46,7 +46,8 @@ def summary_table(standings: Mapping[str, DimensionRatings]) -> str:
     for name in entrants:
         means, ranges = [name], [""]
         for line in (standing.elo.get(name) for standing in standings.values()):
-            means.append("–" if line is None else f"{line.mean:.1f} ± {line.sem:.2f}")
+            sem = "" if line is None or line.sem is None else f" ± {line.sem:.2f}"
+            means.append("–" if line is None else f"{line.mean:.1f}{sem}")
             if line is None or line.sampling_low is None:
                 ranges.append("" if line is None else "no interval")
             else:
