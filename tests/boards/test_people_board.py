@@ -139,21 +139,33 @@ def test_a_model_that_people_never_beat_has_no_upper_end():
 @pytest.mark.parametrize(
     ("chosen", "words"),
     [
-        (lambda row: VERDICT[key(row)] == "m3", "NOT a random draw: the judge favours m3 more"),
-        (lambda row: VERDICT[key(row)] == "tie", "NOT a random draw: the judge ties more often"),
-        (lambda row: "m2" in key(row), "uneven labels: m2 is in 100 %"),
+        (lambda row: VERDICT[key(row)] == "m3", "what m3 wins more than it loses with the judge"),
+        (lambda row: VERDICT[key(row)] == "tie", "how often the judge finds a winner averages 0 on the labelled"),
+        (lambda row: "m2" in key(row), "the share with m2 averages 1 on the labelled matchups and 0.333 on all"),
+        (lambda row: int(row["question_id"][1:]) < 12, "the place of the prompt in the order of ids"),
+        (lambda row: row["category"] == "maths", "the share with category '"),
+        (lambda row: row["len_a"] + row["len_b"] < 200, "the length of the two answers"),
     ],
-    ids=["where the judge said m3", "where the judge tied", "one model"],
+    ids=["where the judge said m3", "where the judge tied", "one model", "in file order", "one category", "short ones"],
 )
 def test_labels_that_are_no_random_draw_are_noticed(chosen, words):
     rng = random.Random(1)
-    all_labels = [{**row, "winner": rng.choice(["model_a", "model_b", "tie"]), "source": "human"} for row in JUDGED]
-    assert words in remarks(ty.rate(JUDGED, people=[row for row in all_labels if chosen(row)][:120]))
+    judged = [
+        {**row, "category": rng.choice(["maths", "law"]), "len_a": rng.randrange(300), "len_b": rng.randrange(300)}
+        for row in JUDGED
+    ]
+    picked = rng.sample([row for row in judged if chosen(row)], 100)
+    outcomes = ["model_a", "model_b", "tie"]
+    labels = [{name: row[name] for name in ("question_id", "model_a", "model_b")} for row in picked]
+    found = ty.rate(judged, people=[{**row, "winner": rng.choice(outcomes), "source": "human"} for row in labels])
+    assert "NOT a random draw" in remarks(found)
+    assert words in remarks(found)
+    assert found.details["people"]["random_draw_p"] < 0.01
 
 
 def test_a_random_draw_is_not_accused(board):
     assert "NOT a random draw" not in remarks(board)
-    assert "uneven" not in remarks(board)
+    assert board.details["people"]["random_draw_p"] >= 0.05
 
 
 def test_soft_scores_save_as_much_as_verdicts(board):

@@ -117,7 +117,7 @@ class Held:
     """Over runs: coverage of corrected, people-only and judge-only intervals, their median half-widths in points.
 
     `ranks` is the share of runs in which no two models are told apart in the wrong order, `differences` the coverage of
-    corrected differences, `alarms` the share of runs in which the draw is called no random one.
+    corrected differences.
     """
 
     corrected: float
@@ -129,7 +129,6 @@ class Held:
     ratio: float
     weight: float
     agreement: float
-    alarms: float
     ranks: float
     differences: float
 
@@ -149,7 +148,7 @@ def hold(world: LabelledWorld, runs: int, seed: int = 0, level: float = 0.95) ->
         both = (data.said[:, :2].sum(1) > 0) & (data.judged[data.matchup, :2].sum(1) > 0)
         agreed = (data.said[both] * data.judged[data.matchup[both]]).sum(1).mean()
         told_apart = _pairs(found, truth, level)
-        rows.append([*row, row[1] / row[3], found.weight, agreed, found.random_draw_p < 0.001, *told_apart])
+        rows.append([*row, row[1] / row[3], found.weight, agreed, *told_apart])
     a = np.array(rows)
     mean, median = a.mean(0), np.median(a, 0)
     widths = median[1], median[3], median[5], median[6]

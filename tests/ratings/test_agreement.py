@@ -79,6 +79,35 @@ def test_the_interval_of_alpha_covers(items: int, right: float) -> None:
         assert covered >= 0.92  # nominal .95; one standard error is .011
 
 
+def _pairs(rng: np.random.Generator, items: int, right: float) -> np.ndarray:
+    """Two people and two answers: each sees the truth, or says something at random."""
+    truth = rng.integers(0, 2, items)[:, None]
+    return np.where(rng.random((items, 2)) < right, truth, rng.integers(0, 2, (items, 2)))
+
+
+@pytest.mark.parametrize(
+    ("items", "right", "least"), [(5, 0.8, 0.90), (10, 0.8, 0.95), (10, 0.95, 0.95), (20, 0.95, 0.95)]
+)
+def test_the_low_end_of_alpha_holds_with_few_items_that_hide_disagreement(
+    items: int, right: float, least: float
+) -> None:
+    """α is right². With items that hold no disagreement by chance the jackknife alone held .64, .86, .44 and .63."""
+    rng, held = np.random.default_rng(items), []
+    while len(held) < 400:
+        one = krippendorff_alpha(_pairs(rng, items, right))
+        if not math.isnan(one.low):
+            held.append(one.low <= right**2 <= one.high + 1e-9)
+    assert np.mean(held) >= least
+
+
+def test_everybody_who_agrees_on_ten_items_may_disagree_on_the_next() -> None:
+    one = krippendorff_alpha(np.array([[0, 0], [1, 1]] * 5))
+    assert (one.value, one.high) == (1.0, 1.0)
+    assert one.low < 0.5
+    assert krippendorff_alpha(np.array([[0, 0], [1, 1]] * 5)[:2]).known  # two items: a number, no interval
+    assert math.isnan(krippendorff_alpha(np.array([[0, 0], [1, 1]] * 5)[:2]).low)
+
+
 def test_the_careless_one_stands_out_and_careful_people_seldom_do() -> None:
     rng = np.random.default_rng(3)
     falsely = found = 0

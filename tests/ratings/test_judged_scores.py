@@ -63,7 +63,40 @@ def test_the_formula_by_hand() -> None:
     one = corrected_difference(people, judge, others, 9.0)
     slope = np.cov(people, judge)[0, 1] / np.var(judge, ddof=1)
     assert one.weight == pytest.approx(slope / 1.5)
-    assert one.estimate.value == pytest.approx((people - one.weight * judge).mean() + one.weight * 1.0)
+    whole, without = (people - one.weight * judge).mean() + one.weight * 1.0, []
+    for i in range(5):
+        a, b = np.delete(people, i), np.delete(judge, i)
+        weight = np.cov(a, b)[0, 1] / np.var(b, ddof=1) / 1.5
+        without.append((a - min(weight, 1.0) * b).mean() + min(weight, 1.0) * 1.0)
+    assert one.estimate.value == pytest.approx(5 * whole - 4 * np.mean(without))
+    jackknife = np.sqrt(4 * np.var(without))
+    of_known_weight = score_difference(people - one.weight * judge, 9.0).error
+    labelled = np.sqrt(one.estimate.error**2 - one.weight**2 * np.var([*judge, *others], ddof=1) / 10)
+    assert labelled == pytest.approx(max(jackknife, of_known_weight))
+
+
+@pytest.mark.parametrize(("labelled", "least"), [(20, 0.885), (50, 0.925)])
+@pytest.mark.parametrize("judge", ["exp", "square"])
+def test_a_judge_whose_scores_are_a_curve_of_peoples_is_corrected_too(judge: str, labelled: int, least: float) -> None:
+    """They hold .91 of 2,000 with 20 labels, .94 with 50; with a λ taken for known .841 and .868 with 20."""
+    rng, held, runs = np.random.default_rng([4, labelled]), 0, 1_000
+    for _ in range(runs):
+        people = rng.normal(0.2, 1.0, 400)
+        scores = np.exp(people) if judge == "exp" else people**2 + people
+        one = corrected_difference(people[:labelled], scores[:labelled], scores[labelled:], float(np.ptp(scores)))
+        low, high = one.estimate.ends(0.95)
+        assert low is not None
+        assert high is not None
+        held += low <= 0.2 <= high
+    assert held / runs >= least, "one standard error is .009"
+
+
+def test_a_judge_that_varies_on_one_labelled_prompt_alone_is_weighed_without_it_too() -> None:
+    people, judge = np.array([1.0, 0.0] * 10), np.zeros(20)
+    judge[0] = 3.0
+    one = corrected_difference(people, judge, np.array([0.0, 3.0] * 20), 9.0)
+    assert np.isfinite([one.estimate.value, one.estimate.error]).all()
+    assert one.estimate.error >= score_difference(people - one.weight * judge, 9.0).error
 
 
 def test_separation_is_free_of_units_and_counts_costs() -> None:

@@ -81,19 +81,6 @@ def test_a_judge_without_information_gets_hardly_any_weight_and_a_good_one_much(
     assert good.information_from_people < 0.6
 
 
-def test_the_choice_of_labels_is_not_suspected_because_matchups_of_a_prompt_are_alike():
-    """If prompts hold what the judge says alike, what they have of each hardly varies: a random draw still does."""
-    for seed in range(4):
-        data = drawn(seed=seed)
-        pair = data.first * data.n_models + data.second
-        alike = np.unique(3 * pair + data.judged.argmax(axis=1), return_inverse=True)[1]
-        apart, together = (
-            np.abs(fit_with_people(replace(data, prompt=prompt), DAVIDSON).departures)
-            for prompt in (np.arange(len(pair)), alike)
-        )
-        assert (together <= 1.1 * apart + 0.02).all()
-
-
 def test_errors_are_those_of_leaving_each_prompt_out():
     data = drawn(replace(STYLE, models=4, prompts=20, labels=80))
     found = fit_with_people(data, DAVIDSON, weight=0.6)
@@ -133,16 +120,7 @@ def test_both_bad_labels_keep_their_place_in_the_draw():
     bad[::4] = True
     found = fit_with_people(replace(data, said=np.where(bad[:, None], 0.0, data.said)), DAVIDSON)
     assert np.isfinite(found.fit.parameters.strength).all()
-    assert found.random_draw_p > 0.01
     assert found.covariance.variances().sum() > fit_with_people(data, DAVIDSON).covariance.variances().sum()
-
-
-def test_labels_chosen_by_what_the_judge_said_are_noticed():
-    data = drawn(replace(STYLE, labels=300))
-    chosen = np.flatnonzero(data.judged[data.matchup, 0] == 1.0)
-    picked = replace(data, matchup=data.matchup[chosen], said=data.said[chosen], weight=data.weight[chosen])
-    assert fit_with_people(data, DAVIDSON).random_draw_p > 0.01
-    assert fit_with_people(picked, DAVIDSON).random_draw_p < 1e-6
 
 
 def test_people_are_covered_where_the_judge_alone_is_not():
@@ -175,7 +153,6 @@ def test_people_are_covered_in_every_world(world):
     held = hold(world, 400)
     assert held.corrected >= 0.94
     assert held.ratio <= 1.02
-    assert held.alarms <= 0.02
     assert held.ranks >= 0.94
     assert held.differences >= 0.93
     if world.style or world.slope < 1.0:

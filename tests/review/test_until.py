@@ -12,10 +12,22 @@ from starlette.testclient import TestClient
 
 from tests import within
 from tests.review.teams import MODELS, new_review, open_site, visitor
+from tiltyard.arena import events as e
 from tiltyard.boards.rating import rate
 from tiltyard.errors import OptionError
-from tiltyard.review.desk import Review, change_people, close_review, start_review
-from tiltyard.review.results import ReviewResult, close_if_settled, look
+from tiltyard.review.assignment import Assignment, ReviewLog
+from tiltyard.review.desk import (
+    DrawnItem,
+    Links,
+    Person,
+    Review,
+    ReviewRecord,
+    change_people,
+    close_review,
+    start_review,
+)
+from tiltyard.review.labels import labels_of, summaries, team_agreement
+from tiltyard.review.results import ReviewResult, close_if_settled, conclusion, look, remarks
 from tiltyard.review.sources import read_source
 from tiltyard.review.until import UntilLook, check_until, look_at
 from tiltyard.web import review as pages
@@ -185,3 +197,107 @@ def test_a_rule_that_means_nothing_is_refused(tmp_path: Path) -> None:
         with pytest.raises(OptionError, match=words):
             check_until("better", dimensions, models)
     assert not (tmp_path / "review").exists()
+
+
+def told(people: dict[str, list[int | None]], items: int, each: int, adjudicator: str = "") -> ReviewResult:
+    """A review in which each says of the items, in their order, 1 (x), 0 (y) or None (cannot judge)."""
+    log, at = ReviewLog(), 0
+    assignment = Assignment(log)
+
+    def tell(body: e.AnyBody) -> None:
+        nonlocal at
+        at += 1
+        event = e.Event(at, body)
+        log.note(event)
+        assignment.changed(event)
+
+    for n in range(items):
+        tell(e.PromptAdded(prompt_id=f"i{n}", text=""))
+        for model in "xy":
+            tell(e.ResponseAdded(response_id=f"{model}{n}", model=model, prompt_id=f"i{n}", text=""))
+    reviewers = tuple(name for name in people if name != adjudicator)
+    adjudicators = (adjudicator,) if adjudicator else ()
+    tell(e.ReviewSet(each=each, reviewers=reviewers, adjudicators=adjudicators))
+    for person, said in people.items():
+        lane: e.Lane = "adjudication" if person == adjudicator else "review"
+        for word in said:
+            left = assignment.left(person)
+            name, a, b = f"{person}{left[0]}", *("xy" if at % 4 < 2 else "yx")
+            tell(
+                e.MatchupServed(
+                    matchup_id=name,
+                    voter=person,
+                    prompt_id=f"i{left[0]}",
+                    model_a=a,
+                    model_b=b,
+                    response_a="",
+                    response_b="",
+                    lane=lane,
+                    reason="",
+                    probability=1.0,
+                    seed=0,
+                    expires_at=0,
+                )
+            )
+            tell(
+                e.Skipped(matchup_id=name)
+                if word is None
+                else e.Voted(matchup_id=name, choice=e.Choice.A if (a == "x") == bool(word) else e.Choice.B)
+            )
+    record = ReviewRecord(
+        items=tuple(DrawnItem(item=f"i{n}", question_id=f"q{n}", first="x", second="y") for n in range(items)),
+        population=items,
+        draw="by-pair",
+        seed=0,
+        source=(),
+        until="better",
+    )
+    links = Links(people=tuple(Person(name=one, key=one, token="", adjudicator=one == adjudicator) for one in people))
+    return ReviewResult(Review(Path("nowhere"), record, links), log, summaries(log), team_agreement(log))
+
+
+def test_a_quick_reviewer_does_not_end_a_review_of_an_equal_panel() -> None:
+    """Ann, who is quick, prefers x on all 60 items; bob, who prefers y on all, has done 10: 10 ties have both."""
+    result = told({"ann": [1] * 60, "bob": [0] * 10}, 60, 2)
+    at = look(result)
+    assert at is not None
+    assert not at.settled
+    assert (result.finished, result.behind) == (10, 50)
+    assert "50 labels count once everybody has done the items before them" in at.sentence
+    assert any("whoever is quicker counts for more" in line for line in remarks(result))
+    assert "cannot tell x from y" in conclusion(result)  # by ten ties; the rest is ann's
+
+
+def test_two_quick_reviewers_who_share_items_do_not_end_it_either() -> None:
+    """Each item has two of four reviewers: those that both quick ones have are done first, and are no fair sample."""
+    result = told({"ann": [1] * 30, "bob": [1] * 30, "cyd": [0] * 4, "dan": [0] * 4}, 60, 2)
+    done = [label for label in labels_of(result.log) if label.how == "agreed"]
+    assert len(done) >= 8
+    assert np.mean([label.value for label in done]) > 0.8
+    assert result.finished <= 12
+    at = look(result)
+    assert at is not None
+    assert not at.settled
+
+
+def test_what_everybody_has_done_ends_it_as_before() -> None:
+    result = told({"ann": [1] * 30, "bob": [1] * 30}, 30, 2)
+    at = look(result)
+    assert at is not None
+    assert at.settled
+    assert result.behind == 0
+    assert "x is better than y" in conclusion(result)
+
+
+def test_an_item_that_nobody_else_can_judge_waits_for_nobody() -> None:
+    result = told({"ann": [None, *[1] * 29], "bob": [1] * 30}, 30, 2)
+    assert (result.finished, result.behind) == (30, 0)
+
+
+def test_an_item_that_an_adjudicator_is_to_decide_waits() -> None:
+    """Ann and bob disagree on every third item; lead decides the first of these and then the rest, all for y."""
+    ann, bob = [1] * 30, [0 if n % 3 == 0 else 1 for n in range(30)]
+    assert told({"ann": ann, "bob": bob, "lead": []}, 30, 2, "lead").finished == 0
+    assert told({"ann": ann, "bob": bob, "lead": [0]}, 30, 2, "lead").finished == 3
+    assert told({"ann": ann, "bob": bob, "lead": [0] * 10}, 30, 2, "lead").finished == 30
+    assert told({"ann": ann, "bob": bob}, 30, 2).finished == 30, "without an adjudicator they stay open"

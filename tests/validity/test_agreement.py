@@ -127,7 +127,22 @@ def test_its_standard_error_is_that_of_fleiss_cohen_and_everitt() -> None:
     assert found.value is not None
     # Ours divides by n − 1 where theirs divides by n.
     half = 1.959964 * error * math.sqrt(n / (n - 1))
-    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half), rel=1e-6)
+    assert found.high == pytest.approx(found.value + half, rel=1e-6)
+    assert found.low is not None
+    assert 0.0 < (found.value - found.low) / half - 1.0 < 0.1, "the low end is that with one more disagreement"
+
+
+@pytest.mark.parametrize(("rows", "right"), [(20, 0.8), (100, 0.95)])
+def test_the_low_end_of_kappa_holds_with_few_rows(rows: int, right: float) -> None:
+    """Kappa is right². Without one more disagreement it held .883 and .893."""
+    rng, held = np.random.default_rng(rows), []
+    for _ in range(300):
+        truth = rng.integers(0, 2, rows)[:, None]
+        said = np.where(rng.random((rows, 2)) < right, truth, rng.integers(0, 2, (rows, 2)))
+        one = cohen_kappa(said[:, 0].tolist(), said[:, 1].tolist())
+        if one.low is not None and one.high is not None:
+            held.append(one.low <= right**2 <= one.high)
+    assert np.mean(held) >= 0.93
 
 
 def test_perfect_agreement_is_one_and_its_interval_is_not_a_point() -> None:

@@ -5,8 +5,9 @@ A label belongs to the judge's battles on the same prompt between the same two m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.frames import rereadable
 from tiltyard.battles.label_sheets import find_key, from_spreadsheet, is_sheet, read_sheet
 from tiltyard.battles.reading import BattleData, peek, read_battles
-from tiltyard.battles.table import MISSING, BattleTable
+from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry
 from tiltyard.boards.building import ordered_arrays
 from tiltyard.boards.certainty import (
@@ -39,6 +40,7 @@ from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.comparisons import OWN_CLUSTER, PairCells, sum_by
 from tiltyard.ratings.graph import Reach, islands
 from tiltyard.ratings.intervals import Covariance, half_widths
+from tiltyard.ratings.label_draw import DrawCheck, Trait, check_draw, kinds
 from tiltyard.ratings.people_labels import LabelledMatchups, PeopleFit, fit_with_people
 from tiltyard.ratings.ranks import rank_intervals, ranks
 from tiltyard.ratings.tie_models import TIE_MODELS
@@ -50,17 +52,15 @@ FEWEST_LABELS = 20
 SAVES_FROM = 0.75
 """Below this agreement a judge saves no labels worth mentioning: at most (2 · 0.75 − 1)² = a quarter at it."""
 
-NO_RANDOM_DRAW = 0.001
-"""Labels on which the judge's verdicts depart this unlikely far from those on all matchups are no random draw."""
-
-UNEVEN = 5.0
-"""A model that is in more or fewer of the labelled matchups than this many standard deviations explain is named."""
-
 NO_LABEL = "no label: on the judge's scale, not corrected; its interval says nothing about people"
 APART_BY_LABELS = "its labels do not join it to the others: on the judge's scale, not corrected"
 
 MATCHED_BY = ("question_id", "dimension")
 """Columns by which labels find their matchups."""
+
+LENGTHS = ("len_a", "len_b")
+KINDS = ("category", "subject", "prompt_source", "language", "difficulty")
+"""Columns in which labelled matchups are held against all."""
 
 WITHOUT = ("control", "slot", "shrink", "robustness", "anytime")
 """Options of Bradley–Terry that a corrected board does not have."""
@@ -96,8 +96,10 @@ def rate_with_people(
     named = {*peek(data, reading.format, "llm-judge", reading.map).raw_columns, *(reading.map or {})}
     if reading.default_source is None and "source" not in named:
         reading = replace(reading, default_source="llm-judge")
-    seen = peek(data, reading.format, reading.default_source, reading.map).columns
-    judged = read_for(_by_judge(estimator), data, reading, also=[name for name in MATCHED_BY if name in seen])
+    seen = peek(data, reading.format, reading.default_source, reading.map)
+    wanted = [name for name in MATCHED_BY if name in seen.columns]
+    wanted += [name for name in (*LENGTHS, *KINDS) if name in {*seen.columns, *seen.raw_columns}]
+    judged = read_for(_by_judge(estimator), data, reading, also=wanted)
     board = _corrected_board(judged, _read_labels(people, judged, battles, reading), estimator)
     came_from = {**origin(battles, reading), "people_sha256": files_sha256(people)}
     board = with_dimensions(board, judged, estimator.selection)
@@ -152,7 +154,7 @@ def _corrected_board(judged: BattleTable, people: BattleTable, estimator: Bradle
     judge = _by_judge(estimator).fit(judged)
     rated = np.isin(judged.models, judge.models)
     among = judged.take(rated[judged.model_a] & rated[judged.model_b])
-    matched = _match(among, people, estimator.selection, estimator.cluster)
+    matched = _match(among, people, estimator.selection, estimator.cluster, judge)
     inside = _joined(matched.data)
     data = _among(matched.data, inside)
     n = round(data.n_labelled)
@@ -169,7 +171,8 @@ def _corrected_board(judged: BattleTable, people: BattleTable, estimator: Bradle
 class _Matched:
     """Judged matchups of `models` with the labels that are on them, and what was left out on the way.
 
-    `columns` are what makes labels dependent, `remarks` what is to be said about it.
+    `columns` are what makes labels dependent, `remarks` what is to be said about it. `draw` is what the labels carry of
+    their draw, `check` what they look like.
     """
 
     models: tuple[str, ...]
@@ -180,9 +183,37 @@ class _Matched:
     votes: float
     voters: int
     prompts: int
+    draw: RecordedDraw | None
+    check: DrawCheck
 
 
-def _match(judged: BattleTable, people: BattleTable, selection: Selection, cluster: str) -> _Matched:
+@dataclass(frozen=True, slots=True)
+class RecordedDraw:
+    """What labels carry of their draw: they are among the first so many of a random order of matchups.
+
+    Those before the last labelled one that have no label were left out, whatever for.
+    """
+
+    of: int
+    first: int
+    left_out: int
+
+    def sentence(self, judged: int) -> str:
+        """Whether the labels are a random draw, by what is recorded with them."""
+        order = f"the first {self.first:,} of a random order of {self.of:,} matchups"
+        if self.of < judged:
+            return (
+                f"recorded with the labels: {order}, and {judged:,} were judged: valid for those that were drawn from"
+            )
+        if self.left_out:
+            less = f"{self.left_out:,} of them without a label"
+            return f"recorded with the labels: {order}, {less}: valid if these were not left out for what they are"
+        return f"recorded with the labels: {order}, none left out; that is a random draw"
+
+
+def _match(
+    judged: BattleTable, people: BattleTable, selection: Selection, cluster: str, judge: Leaderboard
+) -> _Matched:
     """The judge's rows as matchups, people's rows as labels on them.
 
     A matchup is one number: prompt, dimension where both sides have one, and pair in fixed order. A label whose prompt,
@@ -229,6 +260,7 @@ def _match(judged: BattleTable, people: BattleTable, selection: Selection, clust
         )
     if not known.all():
         left_out["label on a matchup that was not judged"] = float(labels.weight[~known].sum())
+    draw = _recorded_draw(labels, label_key)
     labels, on = labels.take(known), on[known].astype(np.int64)
     said = _shares(labels, (a > b)[known], both_bad_is_tie=selection.both_bad == "half")
     remarks: list[str] = []
@@ -253,6 +285,10 @@ def _match(judged: BattleTable, people: BattleTable, selection: Selection, clust
         weight=weight / sum_by(on, weight, n)[on],
         voter=voter if "voter" in columns else None,
     )
+    labelled = np.zeros(n, dtype=bool)
+    labelled[on] = True
+    traits = _traits(judged, matchup, data, judge)
+    by_prompt = np.unique(pair // d, return_inverse=True)[1]
     return _Matched(
         models=judged.models,
         data=data,
@@ -262,7 +298,74 @@ def _match(judged: BattleTable, people: BattleTable, selection: Selection, clust
         votes=float(labels.weight.sum()),
         voters=0 if voter is None else len(np.unique(voter[voter != OWN_CLUSTER])),
         prompts=len(np.unique(label_prompt[known])),
+        draw=draw,
+        check=check_draw(traits, labelled, np.random.default_rng(0), by_prompt),
     )
+
+
+def _recorded_draw(labels: BattleTable, matchup: Ints) -> RecordedDraw | None:
+    """What the labels carry of their draw: each its place in a random order, of how many; None if any has none."""
+    if not {"draw_place", "draw_of"} <= labels.columns.keys():
+        return None
+    place, of = (labels.number_column(name) for name in ("draw_place", "draw_of"))
+    if not ((place >= 1.0) & (place <= of) & (place % 1.0 == 0.0) & (of < LARGEST_DRAW)).all():
+        return None
+    # Each dimension, and each sheet, has an order of its own.
+    names = [name for name in ("dimension", "draw") if name in labels.columns]
+    drawn = np.unique(
+        np.column_stack([labels.text_column(name).codes for name in names] + [place, of, matchup]), axis=0
+    )
+    orders, order = np.unique(drawn[:, : len(names)], axis=0, return_inverse=True)
+    order = np.asarray(order).ravel()
+    if len(np.unique(np.column_stack([order, drawn[:, -3]]), axis=0)) < len(drawn):
+        return None
+    last = [int(drawn[order == k, -3].max()) for k in range(len(orders))]
+    dimensions = {tuple(one[: "dimension" in names]): 0.0 for one in orders.tolist()}
+    for one, size in zip(orders[order].tolist(), drawn[:, -2].tolist(), strict=True):
+        key = tuple(one[: "dimension" in names])
+        dimensions[key] = max(dimensions[key], size)
+    return RecordedDraw(of=int(sum(dimensions.values())), first=sum(last), left_out=sum(last) - len(drawn))
+
+
+LARGEST_DRAW = 1e9
+
+
+def _traits(judged: BattleTable, matchup: Ints, data: LabelledMatchups, judge: Leaderboard) -> list[Trait]:
+    """What is known of every judged matchup: what the judge said, who met, how long answers are, and of what kind."""
+    n, lead = len(data.first), data.judged[:, 0] - data.judged[:, 1]
+    rating = np.array([judge[name].rating if name in judge.models else np.nan for name in judged.models])
+    gap = np.round(rating[data.first] - rating[data.second], 6)
+    traits = [
+        Trait("how often the judge finds a winner", np.abs(lead)),
+        Trait("what the judge's favourite wins more than it loses", np.where(gap == 0.0, np.nan, lead * np.sign(gap))),
+        Trait("how far apart the two are in the judge's ratings", np.abs(gap)),
+    ]
+    for code, name in enumerate(judged.models):
+        is_first, is_second = data.first == code, data.second == code
+        own = np.where(is_first, lead, np.where(is_second, -lead, np.nan))
+        traits.append(Trait(f"what {name} wins more than it loses with the judge", own))
+        traits.append(Trait(f"the share with {name}", (is_first | is_second) * 1.0))
+    row = np.unique(matchup, return_index=True)[1]
+    prompts = judged.text_column("question_id")
+    used = sorted({prompts.labels[code] for code in np.unique(prompts.codes) if code != MISSING}, key=_in_order)
+    place = {text: float(number) for number, text in enumerate(used, start=1)}
+    places = np.array([*(place.get(text, np.nan) for text in prompts.labels), np.nan])
+    traits.append(Trait("the place of the prompt in the order of ids", places[prompts.codes[row]]))
+    lengths = [judged.columns[name] for name in LENGTHS if name in judged.columns]
+    if len(lengths) == len(LENGTHS) and not any(isinstance(one, Codes) for one in lengths):
+        both = np.add(*lengths)
+        traits.append(Trait("the length of the two answers", sum_by(matchup, both, n) / np.bincount(matchup)))
+    for name in KINDS:
+        if name in judged.columns:
+            texts = judged.text_column(name)
+            labels = (*texts.labels, None)  # the last is the one of a missing text, −1
+            traits += kinds(name, [labels[code] for code in texts.codes[row].tolist()])
+    return traits
+
+
+def _in_order(text: str) -> list[tuple[int, str]]:
+    """Sorts p2 before p10."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", text)]
 
 
 def _coded(table: BattleTable, column: str, codes: Mapping[str, int]) -> Ints:
@@ -431,7 +534,7 @@ def _build(
     places = ranks(np.array([entry.rating for entry in ordered])).tolist()
     entries = tuple(replace(entry, rank=int(place)) for entry, place in zip(ordered, places, strict=True))
     people = _details(matched, inside, data, fit, entries)
-    remarks = [*_remarks(people, fit), *_odd_draws(names, data, fit)]
+    remarks = [*_remarks(people, fit, matched)]
     remarks += [*matched.remarks, *share_remarks(fit.covariance, matched.columns, "labels")]
     anchor, interval = estimator.anchor, interval_settings(fit.covariance, matched.columns)
     return replace(
@@ -544,11 +647,12 @@ def _details(
         "information": {"people": share, "judge": 1.0 - share},
         "saves": agreement is not None and agreement >= SAVES_FROM and fit.weight > 0.0,
         "not_corrected": [name for name, kept in zip(matched.models, inside, strict=True) if not kept],
-        "random_draw_p": fit.random_draw_p,
+        "random_draw_p": matched.check.p,
+        "draw": None if matched.draw is None else asdict(matched.draw),
     }
 
 
-def _remarks(people: Mapping[str, Any], fit: PeopleFit) -> list[str]:
+def _remarks(people: Mapping[str, Any], fit: PeopleFit, matched: _Matched) -> list[str]:
     """What a reader of the corrected board has to know."""
     voters = people["voters"]
     by = f", {people['votes']:,} votes by {voters:,} voter{'' if voters == 1 else 's'}" if voters else ""
@@ -575,29 +679,9 @@ def _remarks(people: Mapping[str, Any], fit: PeopleFit) -> list[str]:
             f"the judge saves little here (agreement below {100 * SAVES_FROM:.0f} %): more labels, not more "
             "verdicts, make the intervals narrower"
         )
-    return [*lines, "valid if the labelled matchups are a random draw of the judged ones, or of whole prompts"]
-
-
-def _odd_draws(names: list[str], data: LabelledMatchups, fit: PeopleFit) -> list[str]:
-    """Sentences for labels that are no random draw, as far as that can be seen."""
-    lines = []
-    if fit.random_draw_p < NO_RANDOM_DRAW:
-        worst = int(np.argmax(np.abs(fit.departures)))
-        more = "more" if fit.departures[worst] > 0 else "less"
-        what = f"ties {more} often" if worst >= len(names) else f"favours {names[worst]} {more}"
-        lines.append(
-            f"NOT a random draw: the judge {what} on the labelled matchups than on all "
-            f"(p = {fit.random_draw_p:.1g}), so the ratings are biased. Label matchups drawn at random"
-        )
-    n = data.n_labelled
-    in_all = _per_model(data, np.ones(len(data.first))) / len(data.first)
-    on = _per_model(data, data.weight, data.matchup)
-    spread = np.sqrt(np.maximum(n * in_all * (1.0 - in_all), 1.0))
-    return lines + [
-        f"uneven labels: {names[i]} is in {100 * on[i] / n:.0f} % of the labelled matchups and in "
-        f"{100 * in_all[i]:.0f} % of the judged ones: no random draw of matchups"
-        for i in np.flatnonzero(np.abs(on - n * in_all) > UNEVEN * spread).tolist()
-    ]
+    valid = "valid if the labelled matchups are a random draw of the judged ones, or of whole prompts"
+    lines.append(valid if matched.draw is None else matched.draw.sentence(people["judged_matchups"]))
+    return [*lines, matched.check.sentence("matchups")] if matched.check.alarms else lines
 
 
 def _median_half(entries: tuple[RatingEntry, ...], low: str, high: str) -> float | None:

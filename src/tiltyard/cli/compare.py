@@ -323,15 +323,19 @@ def _read_review(places: tuple[str, ...]) -> tuple[Any, dict[str, Any]]:
     from tiltyard.cli.arena_options import need_arena
 
     need_arena()
+    from tiltyard.pages.figures import plural
     from tiltyard.review.desk import open_review
     from tiltyard.review.results import ReviewResult, agreement_sentence, battle_rows, panel_words
 
     result = ReviewResult.of(open_review(Path(places[0])))
-    rows = list(battle_rows(result))
+    rows = list(battle_rows(result, result.finished))
     if not rows:
-        raise OptionError(
-            f"nobody has reviewed anything in {places[0]} yet. `tiltyard review status` says who is where."
-        )
+        nothing = "no item has all its reviews" if result.behind else "nobody has reviewed anything"
+        raise OptionError(f"{nothing} in {places[0]} yet. `tiltyard review status` says who is where.")
     note(f"{panel_words(result.panel)}; --cluster prompt,voter is for other reviewers like them")
     note(agreement_sentence(result))
+    if result.behind:
+        note(
+            f"{plural(result.behind, 'label')} after items that wait for somebody are left out: quick people made them"
+        )
     return rows, {"cluster": "prompt"}

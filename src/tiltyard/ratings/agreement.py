@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -39,16 +39,31 @@ class Estimated:
 
 
 def krippendorff_alpha(ratings: Ints, metric: Metric = "nominal", *, level: float = 0.95) -> Estimated:
-    """Krippendorff's α, with an interval by the jackknife over items.
+    """Krippendorff's α, with an interval by the jackknife over items, and once more with an item added.
 
     α = 1 − observed / expected disagreement (Krippendorff 2011, Computing Krippendorff's alpha-reliability): 1 is
     agreement throughout, 0 what chance gives. `ordinal` takes the categories for ordered, so a tie is half way between
     the two answers. NaN if everybody says the same of everything: then nothing can be told apart from chance.
+
+    Few items may hold no disagreement by chance, and then they do not vary. The low end is therefore the lower one of
+    two: that of these items, and that with one more, on which two people disagree in the way that lowers it most.
     """
     counts = _counts(ratings)
-    n = len(counts)
-    if n == 0:
+    if not len(counts):
         return Estimated(math.nan, math.nan, math.nan, 0)
+    found = _jackknifed(counts, metric, level)
+    if math.isnan(found.low):
+        return found
+    lows = [found.low]
+    for two in itertools.combinations(np.flatnonzero(counts.any(axis=0)).tolist(), 2):
+        disagreement = np.zeros((1, counts.shape[1]))
+        disagreement[0, two] = 1.0
+        lows.append(_jackknifed(np.vstack([counts, disagreement]), metric, level).low)
+    return replace(found, low=max(-1.0, min(lows)))
+
+
+def _jackknifed(counts: Floats, metric: Metric, level: float) -> Estimated:
+    n = len(counts)
     raters = counts.sum(axis=1)
     pairs = (counts[:, :, None] * counts[:, None, :] - np.eye(counts.shape[1]) * counts[:, :, None]) / (
         raters[:, None, None] - 1.0

@@ -48,6 +48,10 @@ def corrected_difference(
     the others, and not of all prompts, keeps the two parts independent: with all, the interval held only 90 % at n of
     100 and N of 150.
 
+    λ comes from the labels that it weighs. Where the judge's differences are a curve of people's, d is therefore a
+    little off, and varies more than with a λ that was known before. The jackknife over labelled prompts, λ anew each
+    time, takes the first off d, and its error holds the second; the error is never below that of a known λ.
+
     Parameters:
         people: People's difference on each labelled prompt.
         judge: The judge's difference on the same prompts.
@@ -64,16 +68,32 @@ def corrected_difference(
     rest = score_difference(people - weight * judge, spread)
     if not weight or not rest.known:
         return CorrectedDifference(score_difference(people, spread, range_of_scores=range_of_scores), 0.0, n, others)
-    variance = rest.error**2 + weight**2 * float(np.var(everything, ddof=1)) / others
+    value, without = rest.value + weight * float(judge_only.mean()), _without_each(people, judge, judge_only)
+    squared_error = max(rest.error**2, (n - 1) / n * float(((without - without.mean()) ** 2).sum()))
     estimate = ScoreEstimate(
-        rest.value + weight * float(judge_only.mean()),
-        math.sqrt(variance),
+        n * value - (n - 1) * float(without.mean()),
+        math.sqrt(squared_error + weight**2 * float(np.var(everything, ddof=1)) / others),
         rest.degrees,
         rest.size,
         -range_of_scores,
         range_of_scores,
     )
     return CorrectedDifference(estimate, weight, n, others)
+
+
+def _without_each(people: Floats, judge: Floats, judge_only: Floats) -> Floats:
+    """The corrected difference without each labelled prompt in turn, with the slope of the rest in λ."""
+    n, a, b = len(people), people - people.mean(), judge - judge.mean()
+    rest = n / (n - 1)
+    squares = float(b @ b) - rest * b**2
+    varied = squares > ROUNDING * float(b @ b)  # leaving out the one prompt that varies leaves nothing to weigh
+    slopes = np.divide(float(a @ b) - rest * a * b, squares, out=np.zeros(n), where=varied)
+    weights = np.clip(slopes / (1.0 + n / len(judge_only)), 0.0, 1.0)
+    return np.asarray(people.mean() - a / (n - 1) + weights * (judge_only.mean() - judge.mean() + b / (n - 1)))
+
+
+ROUNDING = 1e-9
+"""Squared differences below this part of all are rounding."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,9 +72,7 @@ class PeopleFit:
 
     `weight` is λ, the judge's: 0 where it would add less than `LEAST_GAIN` to the information, or make the median
     interval no narrower. `alone` is the
-    covariance of people's labels alone, `state` says which models nothing bounds (`Reach`). `departures` are how far
-    the judge's scores on the labelled matchups are from those on all of them, in standard errors, for every model and
-    last for ties.
+    covariance of people's labels alone, `state` says which models nothing bounds (`Reach`).
     """
 
     fit: BradleyTerryFit
@@ -83,16 +81,6 @@ class PeopleFit:
     weight: float
     covariance: Covariance
     alone: Covariance
-    departures: Floats
-
-    @property
-    def random_draw_p(self) -> float:
-        """How likely departures as large as the largest are, were labels a random draw (Bonferroni over all)."""
-        from scipy.special import stdtr
-
-        degrees = max(self.covariance.ways[0].effective_count - 1.0, 1.0)
-        largest = float(np.abs(self.departures).max(initial=0.0))
-        return min(1.0, 2.0 * len(self.departures) * float(stdtr(degrees, -largest)))
 
     @property
     def information_from_people(self) -> float:
@@ -131,7 +119,7 @@ def fit_with_people(data: LabelledMatchups, tie_model: TieModel, *, weight: floa
         tuned, result, covariance = 0.0, people, people_alone
     ratio = float(np.clip(covariance.variances().sum() / max(people_alone.variances().sum(), 1e-300), 0.0, 1.0))
     covariance = replace(covariance, fisher=ratio * people_alone.fisher)
-    return PeopleFit(result, people, state, tuned, covariance, people_alone, alone.departures())
+    return PeopleFit(result, people, state, tuned, covariance, people_alone)
 
 
 def _cells(data: LabelledMatchups) -> tuple[PairCells, Ints]:
@@ -192,18 +180,6 @@ class _Errors:
         """The judge's over all matchups minus those over labelled ones, by prompt, each from its mean."""
         every = self.all_rows.centred(self.data.prompt, self.prompts)
         return every - self.judge_rows.centred(self.data.prompt[self.data.matchup], self.prompts)
-
-    def departures(self) -> Floats:
-        """How far the judge's scores on labelled matchups are above those on all, in standard errors.
-
-        The error is that by prompt, and no less than that of a random draw from all matchups: among few labels there
-        may be none of a kind, and then they do not vary.
-        """
-        n, everything = self.data.n_labelled, self.all_rows.sums(None, 1)[0]
-        gap = self.judge_rows.sums(None, 1)[0] - everything
-        drawn = (self.all_rows.squares() / self.scale - everything**2 / n) * (1.0 - self.scale)
-        error = np.sqrt(np.maximum((self.judge_scores**2).sum(axis=0), drawn))
-        return np.asarray(np.divide(gap, error, out=np.zeros_like(gap), where=error > 1e-12))
 
     def covariance(self) -> Covariance:
         """By prompt, and by voter where voters are known; a variance is the largest of those and the two together."""
@@ -330,13 +306,6 @@ class _Rows:
         if self.size > self.n_models:
             total += sum_by(at + self.n_models, self.tied, n * self.size)
         return total.reshape(n, self.size)
-
-    def squares(self) -> Floats:
-        """The sum of the squares of all rows' scores."""
-        total = sum_by(self.first, self.pull**2, self.size) + sum_by(self.second, self.pull**2, self.size)
-        if self.size > self.n_models:
-            total[self.n_models] += float(self.tied @ self.tied)
-        return total
 
     def centred(self, cluster: Ints, n: int) -> Floats:
         """The same, measured from the mean of all rows."""

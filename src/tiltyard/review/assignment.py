@@ -184,11 +184,7 @@ class Assignment:
         if rules is None or rules.closed:
             return []
         if person in rules.adjudicators:
-            had: dict[int, list[ReviewTurn]] = {}
-            for (item, _), turn in self.log.latest.items():
-                if turn.lane == "adjudication":
-                    had.setdefault(item, []).append(turn)
-            return [item for item in self.disputed() if self._may_take(had.get(item, ()), person)]
+            return self.decidable(person)
         own = [turn for (_, who), turn in self.log.latest.items() if who == person and turn.lane == "review"]
         again = sorted(turn.item for turn in own if turn.status in ("open", "undone"))
         return again + self.plan().get(person, [])
@@ -210,23 +206,46 @@ class Assignment:
             self._plan = assign(len(self.log.items), rules.each, rules.reviewers, taken, spent, rules.seed)
         return self._plan or {}
 
+    def waiting(self) -> set[int]:
+        """The items that a reviewer is still to say something of."""
+        waiting = {item for items in self.plan().values() for item in items}
+        for (item, person), turn in self.log.latest.items():
+            assert self.log.rules is not None
+            if turn.lane == "review" and turn.status in ("open", "undone") and person in self.log.rules.reviewers:
+                waiting.add(item)
+        return waiting
+
     def disputed(self) -> list[int]:
         """The items on which reviewers disagree, all of whom have spoken."""
-        waiting = {item for items in self.plan().values() for item in items}
+        waiting = self.waiting()
         by_item: dict[int, list[ReviewTurn]] = {}
-        for (item, person), turn in self.log.latest.items():
-            if turn.lane != "review":
-                continue
-            by_item.setdefault(item, []).append(turn)
-            assert self.log.rules is not None
-            if turn.status in ("open", "undone") and person in self.log.rules.reviewers:
-                waiting.add(item)
+        for (item, _), turn in self.log.latest.items():
+            if turn.lane == "review":
+                by_item.setdefault(item, []).append(turn)
         found = []
         for item, turns in sorted(by_item.items()):
             outcomes = {self.log.outcome(turn) for turn in turns if turn.status == "voted"}
             if len(outcomes) > 1 and item not in waiting:
                 found.append(item)
         return found
+
+    def decidable(self, person: str) -> list[int]:
+        """The disputed items that an adjudicator may decide."""
+        had: dict[int, list[ReviewTurn]] = {}
+        for (item, _), turn in self.log.latest.items():
+            if turn.lane == "adjudication":
+                had.setdefault(item, []).append(turn)
+        return [item for item in self.disputed() if self._may_take(had.get(item, ()), person)]
+
+    def finished(self) -> int:
+        """How many items, from the first on, nobody is to say anything of any more, adjudicators included.
+
+        Items are in random order, so these are a fair sample in which everybody has their part, however unevenly fast
+        people are. All that have their reviews would not do: those of two quick people come first.
+        """
+        assert self.log.rules is not None
+        left = self.waiting().union(*(self.decidable(person) for person in self.log.rules.adjudicators))
+        return min(left, default=len(self.log.items))
 
     def _may_take(self, turns: Sequence[ReviewTurn], person: str) -> bool:
         """Whether an adjudicator may decide an item that had these turns: nobody has, and no other one has it open."""

@@ -19,8 +19,9 @@ from tiltyard.boards.rating import rate
 from tiltyard.decisions import difference
 from tiltyard.errors import TiltyardError
 from tiltyard.files import write_lines
+from tiltyard.pages.figures import plural
 from tiltyard.ratings.agreement import Estimated
-from tiltyard.review.assignment import ReviewLog
+from tiltyard.review.assignment import Assignment, ReviewLog
 from tiltyard.review.desk import Review, close_review
 from tiltyard.review.labels import PersonSummary, TeamAgreement, labels_of, summaries, team_agreement
 from tiltyard.review.until import UntilLook, look_at
@@ -62,15 +63,28 @@ class ReviewResult:
         return not any(person.left for person in self.people)
 
     @property
+    def finished(self) -> int:
+        """How many items from the first on nobody has left: a fair sample, however unevenly fast people are."""
+        return Assignment(self.log).finished()
+
+    @property
+    def behind(self) -> int:
+        """How many labels are not among these."""
+        return sum(label.value is not None for label in labels_of(self.log)[self.finished :])
+
+    @property
     def panel(self) -> int:
         """How many people reviewed anything."""
         return sum(person.done > 0 for person in self.people if not person.is_adjudicator)
 
 
-def battle_rows(result: ReviewResult) -> Iterator[dict[str, Any]]:
-    """The votes that labels rest on as battles; an item's weights add up to 1, whoever reviewed it."""
+def battle_rows(result: ReviewResult, first: int | None = None) -> Iterator[dict[str, Any]]:
+    """The votes that labels rest on as battles; an item's weights add up to 1, whoever reviewed it.
+
+    With `first` only those of the first items.
+    """
     log, items = result.log, {one.item: one for one in result.review.record.items}
-    for label in labels_of(log):
+    for label in labels_of(log)[:first]:
         item = items[log.items[label.item]]
         for turn in label.turns:
             other = item.second if turn.model_a == item.first else item.first
@@ -89,11 +103,11 @@ def battle_rows(result: ReviewResult) -> Iterator[dict[str, Any]]:
             yield {**row, "dimension": item.dimension} if item.dimension else row
 
 
-def label_rows(result: ReviewResult) -> Iterator[dict[str, Any]]:
+def label_rows(result: ReviewResult, first: int | None = None) -> Iterator[dict[str, Any]]:
     """The same as labels for `rate --people` and `run --calibrate`: reviewers are a panel, not voters to sample."""
     probability = {one.item: one.probability for one in result.review.record.items}
     names = {(one.dimension, one.question_id, one.first, one.second): one.item for one in result.review.record.items}
-    for row in battle_rows(result):
+    for row in battle_rows(result, first):
         pair = (row["model_a"], row["model_b"])
         about = (row.get("dimension", ""), row["question_id"])
         name = names.get((*about, *pair)) or names[(*about, *reversed(pair))]
@@ -197,8 +211,8 @@ class Boards:
         return None if width is None or not labelled else width * math.sqrt(labelled / (labelled + more))
 
 
-def boards_of(result: ReviewResult, dimension: str | None = None) -> Boards:
-    """What the labels change, on one dimension if the review has several."""
+def boards_of(result: ReviewResult, dimension: str | None = None, first: int | None = None) -> Boards:
+    """What the labels change, on one dimension if the review has several; with `first`, those of the first items."""
     missing: dict[str, str] = {}
     only: dict[str, Any] = {} if dimension is None else {"dimension": dimension}
 
@@ -210,28 +224,38 @@ def boards_of(result: ReviewResult, dimension: str | None = None) -> Boards:
             return None
 
     judged = result.review.record.judged
-    rows = list(battle_rows(result))
+    rows = list(battle_rows(result, first))
     people = board("people", rows, cluster="prompt", only_connected=True) if rows else None
     judge = both = None
     if judged is not None:
         judge = board("judge", judged, only_connected=True)
         if rows and judge is not None:
-            both = board("both", judged, people=list(label_rows(result)), only_connected=True)
+            both = board("both", judged, people=list(label_rows(result, first)), only_connected=True)
     return Boards(judge, people, both, missing)
 
 
 def look(result: ReviewResult) -> UntilLook | None:
-    """What the labels so far say about the rule that ends the review; None if it has none."""
+    """What the labels so far say about the rule that ends the review; None if it has none.
+
+    Only items before the first that waits for somebody count: among the others, those who are quick would count more.
+    """
     record = result.review.record
     if record.until is None:
         return None
-    boards = boards_of(result)
+    finished, behind = result.finished, result.behind
+    boards = boards_of(result, first=finished)
     board, by = (boards.people, "people") if record.judged is None else (boards.both, "judge and people together")
     if board is None or boards.people is None:
-        why = next(reversed(boards.missing.values()), "nobody has reviewed anything yet.")
-        return UntilLook(settled=False, sentence=f"not known yet: {why.rstrip('.')}")
-    labelled = sum(label.value is not None for label in labels_of(result.log))
-    return look_at(board, boards.people, record.until, record.models, by, labelled)
+        nothing = "no item has all its reviews." if behind else "nobody has reviewed anything yet."
+        why = next(reversed(boards.missing.values()), nothing)
+        at = UntilLook(settled=False, sentence=f"not known yet: {why.rstrip('.')}")
+    else:
+        labelled = sum(label.value is not None for label in labels_of(result.log)[:finished])
+        at = look_at(board, boards.people, record.until, record.models, by, labelled)
+    if at.settled or not behind:
+        return at
+    waits = f"{plural(behind, 'label')} count once everybody has done the items before them"
+    return UntilLook(settled=False, sentence=f"{at.sentence}; {waits}")
 
 
 def close_if_settled(review: Review) -> bool:
@@ -280,6 +304,11 @@ def remarks(result: ReviewResult, name: Callable[[str], str] | None = None) -> l
                 f"{who} chose the answer on side A in {percent(side)} of decisive votes: sides are drawn at random, "
                 "so half is expected"
             )
+    if result.behind:
+        lines.append(
+            f"{plural(result.behind, 'label')} come after items that wait for somebody: until these are done, whoever "
+            "is quicker counts for more in the ratings"
+        )
     short = sum(label.how == "open" for label in labels_of(result.log))
     if result.done and short:
         lines.append(
@@ -299,14 +328,15 @@ def panel_words(n: int) -> str:
 def conclusion(result: ReviewResult, dimension: str = "") -> str:
     """Which of two models is better, for whom, and whether they agree; nothing with other than two models.
 
-    A review that closed because one is better says so in the words of that look: the interval of a single look would be
+    It is about the items before the first that somebody had left: among the others, quick people count for more. A
+    review that closed because one is better says so in the words of that look: the interval of a single look would be
     too narrow for the looks before it.
     """
     items = [item for item in result.review.record.items if item.dimension == dimension]
     models = list(dict.fromkeys(model for item in items for model in (item.first, item.second)))
     rows = [
         {name: value for name, value in row.items() if name != "voter"}
-        for row in battle_rows(result)
+        for row in battle_rows(result, result.finished)
         if row.get("dimension", "") == dimension
     ]
     if len(models) != 2 or not rows:

@@ -21,6 +21,7 @@ from tiltyard.judging.records import JudgedAnswer, Judgment, Verdict
 from tiltyard.judging.scoring import Scoring
 from tiltyard.pages.figures import percent, plural
 from tiltyard.ratings.judged_scores import FEWEST_LABELLED, corrected_difference, separation
+from tiltyard.ratings.label_draw import DrawCheck, Trait, check_draw, kinds
 from tiltyard.ratings.score_differences import score_difference
 from tiltyard.scores import ReadScoresOptions, ScoreTable, read_scores
 from tiltyard.scores.reading import holds_scores
@@ -110,7 +111,11 @@ class MetricScores(msgspec.Struct, frozen=True, kw_only=True):
     use: ScaleUse
     people: AgreementWithPeople | msgspec.UnsetType = msgspec.UNSET
     corrected: list[CorrectedScore] | msgspec.UnsetType = msgspec.UNSET
-    """The differences of models corrected by people's scores."""
+    """The differences of models corrected by people's scores; right if these are on a random draw of prompts."""
+    random_draw_p: float | msgspec.UnsetType = msgspec.UNSET
+    """p-value of that: the prompts that people scored, held against all in what the judge said, kind and length."""
+    no_random_draw: str | msgspec.UnsetType = msgspec.UNSET
+    """What is wrong with the draw, where p is below 0.05."""
 
 
 class ScoresAgainstPairs(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,6 +201,7 @@ class DimensionScores(msgspec.Struct, frozen=True, kw_only=True):
             lines.append(f"{self.dimension}: {self.failed:,} of {self.answers:,} answers have no readable score")
         if self.people_missing is not msgspec.UNSET:
             lines.append(f"{self.dimension}: people's scores correct nothing: {self.people_missing}")
+        lines += [f"{one.metric}: {one.no_random_draw}" for one in self.metrics if one.no_random_draw]
         return lines
 
 
@@ -298,7 +304,9 @@ def rate_scores(
     for dimension, how in scoring.items():
         texts = zip(answers[dimension], matches.answers[dimension], strict=True)
         write_lines(folder / ANSWERS_FOLDER / f"{dimension}.jsonl", (_answer_line(*pair) for pair in texts))
-        results[dimension], boards[dimension] = _dimension(dimension, how, answers[dimension], rows, people)
+        results[dimension], boards[dimension] = _dimension(
+            dimension, how, answers[dimension], cases[dimension], rows, people
+        )
         stats = judged.stats[scores_of(dimension)]
         own = msgspec.structs.replace(results[dimension], failures=dict(stats.failures), missing=stats.missing)
         if dimension in judged.judgments:
@@ -322,7 +330,12 @@ def _answer_line(one: JudgedAnswer, case: Case) -> AnswerLine:
 
 
 def _dimension(
-    dimension: str, how: Scoring, answers: Sequence[JudgedAnswer], rows: list[ScoreRow], people: Path | None
+    dimension: str,
+    how: Scoring,
+    answers: Sequence[JudgedAnswer],
+    cases: Sequence[Case],
+    rows: list[ScoreRow],
+    people: Path | None,
 ) -> tuple[DimensionScores, list[ScoreBoard]]:
     failed = sum(one.status != "ok" for one in answers)
     theirs, why = _people_tables(people, how, dimension) if people is not None else ({}, None)
@@ -335,10 +348,13 @@ def _dimension(
         boards += [] if board is None else [board]
         both: Any = msgspec.UNSET
         corrected: Any = msgspec.UNSET
+        draw: DrawCheck | None = None
         if table is not None and metric in theirs:
             both, corrected = _agreement(table, theirs[metric]), _corrected(table, theirs[metric], how)
             if not corrected:
                 why = f"fewer than {FEWEST_LABELLED} prompts have people's scores of two models"
+            else:
+                draw = _draw(table, theirs[metric], cases)
         metrics.append(
             MetricScores(
                 metric=metric,
@@ -346,6 +362,8 @@ def _dimension(
                 use=ScaleUse.of(scored, how.scale.high),
                 people=both or msgspec.UNSET,
                 corrected=corrected or msgspec.UNSET,
+                random_draw_p=msgspec.UNSET if draw is None else draw.p,
+                no_random_draw=draw.sentence("prompts") if draw is not None and draw.alarms else msgspec.UNSET,
             )
         )
     weights = how.weights or (None,) * len(how.criteria)
@@ -468,6 +486,37 @@ def _corrected(table: ScoreTable, people: ScoreTable, how: Scoring) -> list[Corr
             )
         )
     return lines
+
+
+def _draw(table: ScoreTable, people: ScoreTable, cases: Sequence[Case]) -> DrawCheck:
+    """The prompts on which people scored two models or more, held against all that the judge scored."""
+    judge, human = ([_means(one, model) for model in table.models] for one in (table, people))
+    answers: dict[str, list[Case]] = {}
+    for case in cases:
+        answers.setdefault(case.prompt.prompt_id, []).append(case)
+    scored = {prompt for own in judge for prompt in own}
+    names = [name for name in answers if name in scored]
+    labelled = np.array([sum(name in own for own in human) > 1 for name in names])
+    scores = np.array([[own.get(name, np.nan) for own in judge] for name in names])
+    mean = np.nanmean(scores, axis=1)
+    prompts = [answers[name][0].prompt for name in names]
+    lengths = [float(np.mean([len(case.response_a) for case in answers[name]])) for name in names]
+    traits = [
+        Trait("the judge's mean score", mean),
+        Trait("how far apart the judge's scores are", np.nanmax(scores, axis=1) - np.nanmin(scores, axis=1)),
+        Trait("the length of the prompt", np.array([float(len(one.whole_text)) for one in prompts])),
+        Trait("the length of the answers", np.array(lengths)),
+        Trait("the place in the file", np.arange(1.0, len(names) + 1.0)),
+    ]
+    for model, own in zip(table.models[: 1 if len(table.models) == 2 else None], scores.T, strict=False):
+        traits.append(Trait(f"what the judge gives {model} above the mean", own - mean))
+    columns = dict.fromkeys(name for one in prompts for name in one.columns)
+    for column in ("source", "subject", "language"):
+        traits += kinds(column, [getattr(one, column) for one in prompts])
+    for column in columns:
+        values = [one.columns.get(column) for one in prompts]
+        traits += kinds(column, [None if value is None else str(value) for value in values])
+    return check_draw(traits, labelled, np.random.default_rng(0))
 
 
 # Scores against pairs

@@ -283,6 +283,11 @@ def score_text(scores: RunScores) -> str:
                     f"{metric.metric}, corrected by people: {one.new} − {one.old} {one.difference:+.2f}{ends}; the "
                     f"judge counts {one.judge_weight:.2f}"
                 )
+            if metric.corrected is not msgspec.UNSET:
+                lines.append(
+                    f"{metric.metric}: that holds if the prompts that people scored are a random draw; nothing "
+                    "records how they were drawn"
+                )
         if own.against_pairs is not msgspec.UNSET:
             lines.append(f"{dimension}: {own.against_pairs.sentence}")
         lines += [f"WARNING: {line}" for line in own.warnings]

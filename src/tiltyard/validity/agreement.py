@@ -6,9 +6,10 @@ common (linearization: Kish 1965 for shares; for kappa it equals Fleiss, Cohen a
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -154,13 +155,25 @@ def cohen_kappa(
 ) -> Estimate:
     """Cohen's kappa: agreement beyond what two raters with these habits would reach by chance (1960).
 
-    None when both always say the same one word: chance alone then explains everything.
+    None when both always say the same one word: chance alone then explains everything. Few rows may hold no or hardly
+    any disagreement by chance: the low end is the lower one of two, that of these rows, and that with one more row, on
+    which the two disagree in the way that lowers it most.
 
     Parameters:
         first: What the first rater said of each row.
         second: What the second said.
         clusters: What rows belong together (a prompt); None where they are independent.
     """
+    found = _kappa(first, second, clusters)
+    if found.low is None:
+        return found
+    together = None if clusters is None else [*clusters, object()]
+    pairs = itertools.permutations(dict.fromkeys([*first, *second]), 2)
+    lows = [_kappa([*first, one], [*second, other], together).low for one, other in pairs]
+    return replace(found, low=min(found.low, *(low for low in lows if low is not None)))
+
+
+def _kappa(first: Sequence[Hashable], second: Sequence[Hashable], clusters: Sequence[Hashable] | None) -> Estimate:
     n = len(first)
     words = {word: place for place, word in enumerate(dict.fromkeys([*first, *second]))}
     a = np.array([words[word] for word in first], int)
