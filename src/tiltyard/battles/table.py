@@ -52,6 +52,16 @@ class Codes(msgspec.Struct, frozen=True, eq=False):
     def __getitem__(self, rows: Bools | NDArray[np.intp]) -> Codes:
         return Codes(self.codes[rows], self.labels)
 
+    @property
+    def by_label(self) -> Codes:
+        """The same column with its labels in order; those of hashes are already."""
+        if not isinstance(self.labels, tuple):
+            return self
+        place = np.full(len(self.labels) + 1, MISSING, dtype=np.int32)
+        ordered = sorted(range(len(self.labels)), key=self.labels.__getitem__)
+        place[ordered] = np.arange(len(ordered), dtype=np.int32)
+        return Codes(looked_up(place, self.codes), tuple(self.labels[code] for code in ordered))
+
     def texts(self) -> list[str | None]:
         """The column as text, one entry per row."""
         return [None if code == MISSING else self.labels[code] for code in self.codes]
@@ -165,6 +175,15 @@ class BattleTable:
             columns={name: column[rows] for name, column in self.columns.items()},
             rows=None if self.rows is None else self.rows[rows],
         )
+
+    def in_canonical_order(self) -> BattleTable:
+        """The same battles in an order that depends only on what they hold, so that sums over rows do too.
+
+        Rows are ordered by a hash of their cells; texts count by their place among all texts of their column.
+        """
+        columns = {name: one.by_label if isinstance(one, Codes) else one for name, one in self.columns.items()}
+        table = replace(self, columns={name: columns[name] for name in sorted(columns)})
+        return table.take(np.argsort(_row_hashes(table)))
 
     def compact(self) -> BattleTable:
         """The same battles over only the models that appear in them."""
@@ -302,16 +321,42 @@ def merge_equal(table: BattleTable) -> BattleTable:
     one, number = _distinct(keys, len(table))
 
     def summed(values: Floats) -> Floats:
+<<<<<<< HEAD
         line = number
         if (values != np.floor(values)).any():  # fractions add up to the same bits in one order only
             order = np.lexsort((values, number))
             line, values = number[order], values[order]
         return np.bincount(line, values).astype(np.float64, copy=False)[number[one]]
+=======
+        places = number
+        if not (values == np.floor(values)).all():  # added in order of size: the order of rows changes no digit
+            order = np.lexsort((values, number))
+            places, values = number[order], values[order]
+        return np.bincount(places, values).astype(np.float64, copy=False)[number[one]]
+>>>>>>> scores
 
     rows = summed(_rows_or_one(table)) if weightless else None
     return replace(table.take(one), weight=summed(table.weight), rows=rows)
 
 
+<<<<<<< HEAD
+=======
+def _row_hashes(table: BattleTable) -> NDArray[np.uint64]:
+    """A number for each row that is the same for rows that are equal in every column."""
+    hashes = np.zeros(len(table), dtype=np.uint64)
+    numbers = [table.weight, *([] if table.score_a is None else [table.score_a])]
+    columns = (table.model_a, table.model_b, table.outcome, table.source, *numbers, *table.columns.values())
+    keys = [column.codes if isinstance(column, Codes) else column for column in columns]
+    for piece in pieces(len(table)):
+        mixed = hashes[piece]
+        for key in keys:
+            mixed ^= key[piece].view(np.uint64) if key.dtype == np.float64 else key[piece].astype(np.uint64)
+            mixed *= np.uint64(0x9E3779B97F4A7C15)
+            mixed ^= mixed >> np.uint64(29)
+    return hashes
+
+
+>>>>>>> scores
 def has_equal_rows(table: BattleTable) -> bool:
     """Whether two rows are equal in every column, or seem so by their hashes."""
     hashes = _row_hashes(table)
