@@ -321,52 +321,21 @@ def merge_equal(table: BattleTable) -> BattleTable:
     one, number = _distinct(keys, len(table))
 
     def summed(values: Floats) -> Floats:
-<<<<<<< HEAD
         line = number
         if (values != np.floor(values)).any():  # fractions add up to the same bits in one order only
             order = np.lexsort((values, number))
             line, values = number[order], values[order]
         return np.bincount(line, values).astype(np.float64, copy=False)[number[one]]
-=======
-        places = number
-        if not (values == np.floor(values)).all():  # added in order of size: the order of rows changes no digit
-            order = np.lexsort((values, number))
-            places, values = number[order], values[order]
-        return np.bincount(places, values).astype(np.float64, copy=False)[number[one]]
->>>>>>> scores
 
     rows = summed(_rows_or_one(table)) if weightless else None
     return replace(table.take(one), weight=summed(table.weight), rows=rows)
 
 
-<<<<<<< HEAD
-=======
-def _row_hashes(table: BattleTable) -> NDArray[np.uint64]:
-    """A number for each row that is the same for rows that are equal in every column."""
-    hashes = np.zeros(len(table), dtype=np.uint64)
-    numbers = [table.weight, *([] if table.score_a is None else [table.score_a])]
-    columns = (table.model_a, table.model_b, table.outcome, table.source, *numbers, *table.columns.values())
-    keys = [column.codes if isinstance(column, Codes) else column for column in columns]
-    for piece in pieces(len(table)):
-        mixed = hashes[piece]
-        for key in keys:
-            mixed ^= key[piece].view(np.uint64) if key.dtype == np.float64 else key[piece].astype(np.uint64)
-            mixed *= np.uint64(0x9E3779B97F4A7C15)
-            mixed ^= mixed >> np.uint64(29)
-    return hashes
-
-
->>>>>>> scores
 def has_equal_rows(table: BattleTable) -> bool:
     """Whether two rows are equal in every column, or seem so by their hashes."""
     hashes = _row_hashes(table)
     hashes.sort()
     return bool((hashes[1:] == hashes[:-1]).any())
-
-
-def in_canonical_order(table: BattleTable) -> BattleTable:
-    """The same rows in an order that depends on nothing but the rows, so that sums of fractions are the same bits."""
-    return table.take(np.argsort(_row_hashes(replace(table, columns=dict(sorted(table.columns.items()))))))
 
 
 def _row_hashes(table: BattleTable) -> NDArray[np.uint64]:

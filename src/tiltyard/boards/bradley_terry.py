@@ -83,9 +83,6 @@ DRAWN_REMARK = (
     "for all models at once"
 )
 
-MOST_ORDERED = 5_000_000
-"""Of more rows, whose copy would take half a gigabyte, last digits may depend on their order."""
-CENTRE = 1000.0
 """The mean rating where no anchor is given."""
 
 MANY_ROUNDS = 1000
@@ -183,8 +180,6 @@ class BradleyTerry(EstimatorParameters):
         selected = select(table, self.selection)
         if self.ties == "drop":
             selected = without_ties(selected)
-        if clusters is None and self._sums_over_rows(selected.table):
-            selected = msgspec.structs.replace(selected, table=selected.table.in_canonical_order())
         if not self.only_connected:
             self._check_memory(len(selected.table.models), memory)
         selected = connected(selected, remarks, only_connected=self.only_connected)
@@ -269,13 +264,6 @@ class BradleyTerry(EstimatorParameters):
             return False
         remarks += notes
         return True
-
-    def _sums_over_rows(self, table: BattleTable) -> bool:
-        """Whether rows are put in order because sums over them depend on it: not those of whole weights alone."""
-        if len(table) > MOST_ORDERED:
-            return False
-        whole = bool((table.weight == np.floor(table.weight)).all())
-        return bool(self.control) or self.slot is not False or self.misfit or not whole or table.score_a is not None
 
     def _prepare(self, selected: Selected, remarks: list[str], clusters: RemoteClusters | None) -> FitInput:
         """Comparisons with their clusters, tie groups and covariates, counted by pair."""

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.table import MISSING, BattleTable, Codes, HashedLabels, in_canonical_order
+from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.estimator import check_number
 from tiltyard.errors import NoBattles
 from tiltyard.options import MinBattles, SelectionOptions, explains
 from tiltyard.ratings.comparisons import OWN_CLUSTER, sum_by
-from tiltyard.types import Floats, Int32s, looked_up
+from tiltyard.types import Floats, Int32s
 
 WEIGHT_ZERO = "row of weight 0"
 DIMENSION = "dimension"
@@ -155,12 +155,7 @@ def pooled_remark(names: Collection[str]) -> list[str]:
 def cluster_codes(table: BattleTable, column: str) -> Int32s:
     """The cluster of every row, numbered in the order of their names; a row without a value is its own."""
     assert MISSING == OWN_CLUSTER
-    texts = table.text_column(column)
-    if isinstance(texts.labels, HashedLabels):  # in order already
-        return texts.codes
-    number = np.full(len(texts.labels) + 1, MISSING, dtype=np.int32)
-    number[sorted(range(len(texts.labels)), key=texts.labels.__getitem__)] = np.arange(len(texts.labels))
-    return looked_up(number, texts.codes)
+    return table.text_column(column).by_label.codes
 
 
 def fixed_order(table: BattleTable, controls: Sequence[str] = ()) -> BattleTable:
@@ -169,11 +164,4 @@ def fixed_order(table: BattleTable, controls: Sequence[str] = ()) -> BattleTable
     Whole weights add up to the same in any order. Text columns are numbered by their texts.
     """
     whole = table.score_a is None and bool((table.weight == np.floor(table.weight)).all())
-    if whole and not controls:
-        return table
-    columns = {
-        name: Codes(cluster_codes(table, name), sorted(column.labels))
-        for name, column in table.columns.items()
-        if isinstance(column, Codes) and not isinstance(column.labels, HashedLabels)
-    }
-    return in_canonical_order(replace(table, columns={**table.columns, **columns}))
+    return table if whole and not controls else table.in_canonical_order()
