@@ -83,6 +83,7 @@ DRAWN_REMARK = (
     "for all models at once"
 )
 
+CENTRE = 1000.0
 """The mean rating where no anchor is given."""
 
 MANY_ROUNDS = 1000
