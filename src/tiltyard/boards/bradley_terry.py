@@ -169,11 +169,11 @@ class BradleyTerry(EstimatorParameters):
         self, table: BattleTable, remarks: list[str], clusters: RemoteClusters | None, memory: float | None
     ) -> Solved:
         """Select, prepare, fit, and find the errors."""
+        if clusters is None and self._sums_over_rows(table):
+            table = table.in_canonical_order()
         selected = select(table, self.selection)
         if self.ties == "drop":
             selected = without_ties(selected)
-        if clusters is None and self._sums_over_rows(selected.table):
-            selected = msgspec.structs.replace(selected, table=selected.table.in_canonical_order())
         if not self.only_connected:
             self._check_memory(len(selected.table.models), memory)
         selected = connected(selected, remarks, only_connected=self.only_connected)
