@@ -195,7 +195,7 @@ def test_the_order_of_rows_changes_no_byte(kind, options):
         row = {"model_a": str(a), "model_b": str(b), "source": "human", "len_a": int(rng.integers(9, 99)), "len_b": 50}
         row |= {} if kind == "without ids" else {"question_id": f"q{i % 40}", "voter": f"v{i % 13}"}
         row |= {"weight": round(3 * rng.random(), 2)} if kind == "with weights" else {}
-        made.append(row | {"winner": str(rng.choice(["model_a", "model_b", "tie"]))})
+        made.append(row | {"winner": str(rng.choice(["model_a", "model_b", "tie", "tie (bothbad)"]))})
     board, found = ty.rate(made, **options), ty.difference(made, "w", "x", **options)
     for _ in range(3):
         shuffled = [made[i] for i in rng.permutation(len(made))]
