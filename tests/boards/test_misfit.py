@@ -273,7 +273,8 @@ def test_of_very_many_battles_some_are_checked_as_if_they_were_alone(monkeypatch
     rows = Comparisons(4, table.model_a, table.model_b, table.outcome, np.ones(len(table)))
     whole = checked(rows)
     monkeypatch.setattr(fit_checks, "MOST_ROWS", 2000)
-    part = rows.take(fit_checks.sample(rows, None, np.random.default_rng(0)))
+    drawn = fit_checks.sample(rows, np.linspace(0.0, 1.0, len(rows)), np.random.default_rng(0))
+    part = rows.take(np.sort(drawn))  # in the order of their times
     assert 1900 < len(part) < 2100
     some = checked(rows)
     monkeypatch.undo()
