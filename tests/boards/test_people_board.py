@@ -163,6 +163,47 @@ def test_labels_that_are_no_random_draw_are_noticed(chosen, words):
     assert found.details["people"]["random_draw_p"] < 0.01
 
 
+def drawn_in_order(rows: list[dict], **more: object) -> list[dict]:
+    return [{**row, "draw_place": place, "draw_of": 900, **more} for place, row in enumerate(rows, start=1)]
+
+
+def test_labels_that_carry_their_draw_say_what_they_are():
+    whole = ty.rate(JUDGED, people=drawn_in_order(PEOPLE))
+    assert "the first 120 of a random order of 900 matchups, none left out; that is a random draw" in remarks(whole)
+    assert whole.details["people"]["draw"] == {"of": 900, "first": 120, "left_out": 0}
+    without_ties = ty.rate(JUDGED, people=[row for row in drawn_in_order(PEOPLE) if row["winner"] != "tie"])
+    ties = sum(row["winner"] == "tie" for row in PEOPLE)
+    assert f"{ties} of them without a label: valid if these were not left out" in remarks(without_ties)
+    assert "and 900 were judged: valid for those that" in remarks(
+        ty.rate(JUDGED, people=drawn_in_order(PEOPLE, draw_of=500))
+    )
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"draw_place": 7},  # all at one place
+        {"draw_place": 0},
+        {"draw_place": 901},
+        {"draw_place": 1.5},
+        {"draw_of": 10**12},
+        {"draw_of": None},
+    ],
+    ids=str,
+)
+def test_a_draw_that_cannot_be_one_is_none(forged):
+    found = ty.rate(JUDGED, people=drawn_in_order(PEOPLE, **forged))
+    assert found.details["people"]["draw"] is None
+    assert "valid if the labelled matchups are a random draw" in remarks(found)
+
+
+def test_a_forged_draw_silences_no_alarm():
+    chosen = [row for row in PEOPLE if VERDICT[key(row)] != "tie"]
+    found = ty.rate(JUDGED, people=drawn_in_order(chosen))
+    assert "that is a random draw" in remarks(found)
+    assert "NOT a random draw, it seems: how often the judge finds a winner averages 1" in remarks(found)
+
+
 def test_a_random_draw_is_not_accused(board):
     assert "NOT a random draw" not in remarks(board)
     assert board.details["people"]["random_draw_p"] >= 0.05

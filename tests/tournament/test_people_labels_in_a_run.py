@@ -17,7 +17,7 @@ import tiltyard as ty
 from oracles.labelled_worlds import LabelledWorld, battle_rows
 from tests.cli.conftest import Run
 from tests.tournament.folder import change, lines, make_folder, read_lines, script
-from tiltyard.battles.label_sheets import SheetKey, SheetMatchup, draw_matchups, from_spreadsheet, read_sheet
+from tiltyard.battles.label_sheets import SheetDraw, SheetKey, SheetMatchup, draw_matchups, from_spreadsheet, read_sheet
 from tiltyard.errors import BattleError, ConfigError, NoBattles, OptionError
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.people import write_sheet
@@ -117,12 +117,12 @@ def test_labels_may_stand_in_the_config_and_must_be_there(tiltyard: Run, tmp_pat
 
 
 def test_a_draw_takes_every_pair_in_proportion_and_sides_by_chance() -> None:
-    drawn = draw_matchups(JUDGED, 120, np.random.default_rng(0), "d")
-    assert len(set(drawn)) == 120
+    drawn, of = draw_matchups(JUDGED, 120, np.random.default_rng(0), "d")
+    assert (len(set(drawn)), of) == (120, 240)
     assert set(Counter(frozenset((one.first, one.second)) for one in drawn).values()) == {20}
     assert 35 < sum(one.first < one.second for one in drawn) < 85
-    assert drawn != draw_matchups(JUDGED, 120, np.random.default_rng(1), "d")
-    assert len(draw_matchups(JUDGED, 10**6, np.random.default_rng(0))) == 240
+    assert drawn != draw_matchups(JUDGED, 120, np.random.default_rng(1), "d")[0]
+    assert len(draw_matchups(JUDGED, 10**6, np.random.default_rng(0))[0]) == 240
 
 
 def rows_of(drawn: list[SheetMatchup], key: SheetKey, **cells: str) -> list[dict[str, str]]:
@@ -132,7 +132,7 @@ def rows_of(drawn: list[SheetMatchup], key: SheetKey, **cells: str) -> list[dict
 
 def test_a_sheet_says_who_won_whichever_side_was_shown_first() -> None:
     key = SheetKey(b"salt")
-    drawn = draw_matchups(JUDGED, 40, np.random.default_rng(0))
+    drawn, _ = draw_matchups(JUDGED, 40, np.random.default_rng(0))
     table = read_sheet(rows_of(drawn, key, winner="B", voter="ann"), JUDGED, key)
     names = [(table.models[a], table.models[b]) for a, b in zip(table.model_a, table.model_b, strict=True)]
     assert names == [(one.first, one.second) for one in drawn]
@@ -153,7 +153,7 @@ def test_a_sheet_says_who_won_whichever_side_was_shown_first() -> None:
 )
 def test_a_sheet_may_be_saved_as_spreadsheets_do(tmp_path: Path, delimiter: str, encoding: str, first: str) -> None:
     key = SheetKey(b"salt")
-    rows = rows_of(draw_matchups(JUDGED, 40, np.random.default_rng(0)), key, voter="Zoë", remark="a, b")
+    rows = rows_of(draw_matchups(JUDGED, 40, np.random.default_rng(0))[0], key, voter="Zoë", remark="a, b")
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), delimiter=delimiter)
     writer.writeheader()
@@ -178,7 +178,7 @@ def test_labels_that_are_no_such_sheet_are_left_alone(tmp_path: Path) -> None:
 
 def test_a_winner_that_means_nothing_can_be_left_out_of_a_sheet() -> None:
     key = SheetKey(b"salt")
-    rows = rows_of(draw_matchups(JUDGED, 40, np.random.default_rng(0)), key)
+    rows = rows_of(draw_matchups(JUDGED, 40, np.random.default_rng(0))[0], key)
     rows[3]["winner"], rows[4]["winner"] = "who knows", ""
     with pytest.raises(BattleError, match="unknown winner"):
         read_sheet(rows, JUDGED, key)
@@ -189,7 +189,7 @@ def test_a_winner_that_means_nothing_can_be_left_out_of_a_sheet() -> None:
 
 def test_a_sheet_of_another_run_or_without_its_key_is_refused(tmp_path: Path) -> None:
     key = SheetKey(b"salt")
-    drawn = draw_matchups(JUDGED, 40, np.random.default_rng(0))
+    drawn, _ = draw_matchups(JUDGED, 40, np.random.default_rng(0))
     with pytest.raises(NoBattles, match="was the sheet drawn from another folder"):
         read_sheet(rows_of(drawn, SheetKey(b"other")), JUDGED, key)
     with pytest.raises(NoBattles, match="no row of the label sheet has a winner"):
@@ -243,3 +243,39 @@ def test_a_sheet_shows_the_conversation_and_refuses_images_of_answers(tmp_path: 
     lines(folder / "matches" / "matches.jsonl", [{**line, "images_a": [{"path": "otter/cat.png"}]}])
     with pytest.raises(OptionError, match="hold images"):
         write_sheet(folder, tmp_path / "t.csv", n=5, new_salt=b"salt")
+
+
+def labels_from(*numbers: list[int], draws: int = 1) -> dict[str, object] | None:
+    """What the board says of the draw if these rows of each sheet are labelled."""
+    key, sheets = SheetKey(b"salt"), []
+    for seed in range(draws):
+        drawn, of = draw_matchups(JUDGED, 60, np.random.default_rng(seed))
+        ids = tuple(key.label_id(one) for one in drawn)
+        key = key.with_draw(SheetDraw(of, ids))
+        sheets.append(rows_of(drawn, key))
+    rows = [sheet[n] for sheet, chosen in zip(sheets, numbers, strict=False) for n in chosen]
+    for number, row in enumerate(rows):
+        row["winner"] = "AB"[number % 3 == 0]
+    return ty.rate(JUDGED, people=read_sheet(rows, JUDGED, key)).details["people"]["draw"]
+
+
+def test_labels_of_a_sheet_carry_its_draw() -> None:
+    assert labels_from([*range(60)]) == {"of": 240, "first": 60, "left_out": 0}
+    assert labels_from([*range(40)]) == {"of": 240, "first": 40, "left_out": 0}, "whoever stops early leaves none out"
+    easy = [n for n in range(60) if n % 3]
+    assert labels_from(easy) == {"of": 240, "first": 60, "left_out": 20}
+    both = labels_from([*range(30)], [*range(30)], draws=2)
+    assert both == {"of": 240, "first": 58, "left_out": 0}, "two matchups are among the first thirty of both sheets"
+    assert labels_from([*range(60)], [], draws=2) == {"of": 240, "first": 60, "left_out": 0}, "one sheet was not sent"
+
+
+def test_a_key_of_a_folder_without_draws_is_read_and_one_with_nonsense_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "labelling.json").write_text('{"salt": "00ff"}', encoding="utf-8")
+    assert SheetKey.of_folder(tmp_path) == SheetKey(b"\x00\xff")
+    key = SheetKey(b"\x00\xff").with_draw(SheetDraw(9, ("a", "b")))
+    key.write(tmp_path)
+    assert SheetKey.of_folder(tmp_path) == key
+    assert key.with_draw(SheetDraw(9, ("a", "b"))) == key, "the same draw again is one draw"
+    (tmp_path / "labelling.json").write_text('{"salt": "00ff", "draws": [{"of": "many"}]}', encoding="utf-8")
+    with pytest.raises(BattleError, match="torn, or not the key"):
+        SheetKey.of_folder(tmp_path)

@@ -12,6 +12,8 @@ import csv
 import hashlib
 import io
 import json
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -48,10 +50,19 @@ class SheetMatchup:
 
 
 @dataclass(frozen=True, slots=True)
+class SheetDraw:
+    """A draw: the `label_id`s of a sheet in its order, which is random, and how many matchups there were."""
+
+    of: int
+    label_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SheetKey:
-    """What tells `label_id`s: a salt."""
+    """What tells `label_id`s: a salt; and what was drawn with it."""
 
     salt: bytes
+    draws: tuple[SheetDraw, ...] = ()
 
     @classmethod
     def of_folder(cls, folder: Path) -> SheetKey | None:
@@ -60,14 +71,39 @@ class SheetKey:
         if not path.is_file():
             return None
         try:
-            return cls(bytes.fromhex(json.loads(path.read_text(encoding="utf-8"))["salt"]))
-        except (ValueError, KeyError, TypeError) as error:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            draws = [SheetDraw(int(one["of"]), tuple(map(str, one["label_ids"]))) for one in kept.get("draws", ())]
+            return cls(bytes.fromhex(kept["salt"]), tuple(draws))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BattleError(f"{path}: torn, or not the key of label sheets ({error}). Draw a new sheet.") from None
 
     def write(self, folder: Path) -> None:
         """Keep it in a folder."""
         note = "tells who wrote the answers of label sheets: keep it from those who label"
-        write_json(folder / KEY_FILE, {"note": note, "salt": self.salt.hex()})
+        draws = [{"of": one.of, "label_ids": list(one.label_ids)} for one in self.draws]
+        write_json(folder / KEY_FILE, {"note": note, "salt": self.salt.hex(), "draws": draws})
+
+    def with_draw(self, draw: SheetDraw) -> SheetKey:
+        """The same with one more draw, if it is another."""
+        return replace(self, draws=tuple(dict.fromkeys([*self.draws, draw])))
+
+    def drawn(self, label_ids: Sequence[str]) -> dict[str, tuple[int, int, int]]:
+        """Of labelled rows the draw that they came from, their place in it and how many it was of.
+
+        A row that was drawn twice counts once: where it is one of the first rows of a draw that are all labelled, else
+        for the draw that has more of these rows.
+        """
+        labelled, found = set(label_ids), dict[str, tuple[int, int, int]]()
+        draws = sorted(enumerate(self.draws), key=lambda one: -len(labelled.intersection(one[1].label_ids)))
+        for whole in (False, True):
+            for number, draw in draws:
+                order = [one for one in draw.label_ids if found.get(one, (number,))[0] == number]
+                for place, label_id in enumerate(order, start=1):
+                    if label_id in labelled:
+                        found[label_id] = (number, place, draw.of)
+                    elif not whole:
+                        break
+        return found
 
     def label_id(self, shown: SheetMatchup) -> str:
         """The id of a matchup as shown."""
@@ -75,8 +111,10 @@ class SheetKey:
         return hashlib.blake2b(text.encode("utf-8"), key=self.salt, digest_size=8).hexdigest()
 
 
-def draw_matchups(judged: BattleTable, n: int, rng: np.random.Generator, dimension: str = "") -> list[SheetMatchup]:
-    """A random draw of n judged matchups, stratified by pair of models, in random order and with random sides."""
+def draw_matchups(
+    judged: BattleTable, n: int, rng: np.random.Generator, dimension: str = ""
+) -> tuple[list[SheetMatchup], int]:
+    """A random draw of n judged matchups, by pair of models, in random order and with random sides; and of how many."""
     prompt = judged.text_column("question_id")
     m = len(judged.models)
     low, high = np.minimum(judged.model_a, judged.model_b), np.maximum(judged.model_a, judged.model_b)
@@ -91,7 +129,7 @@ def draw_matchups(judged: BattleTable, n: int, rng: np.random.Generator, dimensi
         names = [judged.models[both // m], judged.models[both % m]]
         first, second = reversed(names) if turn else names
         rows.append(SheetMatchup(dimension, prompt.labels[code], first, second))
-    return rows
+    return rows, len(keys)
 
 
 def _stratified(stratum: NDArray[np.int64], n: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -190,7 +228,15 @@ def read_sheet(
     skipped = {**sheet.skipped, "not filled in": sum(empty.counts.values()), "not of this run": int((~known).sum())}
     sheet = replace(sheet.take(known), skipped={reason: n for reason, n in skipped.items() if n})
     rows = [matchups[code] for code in ids.codes[known].tolist()]
-    return _unblinded(sheet, [one for one in rows if one is not None], judged)
+    drawn = key.drawn([ids.labels[code] for code in np.unique(ids.codes[known]).tolist()])
+    places = [drawn.get(ids.labels[code], (MISSING, math.nan, math.nan)) for code in ids.codes[known].tolist()]
+    numbers = np.array(places, dtype=np.float64).reshape(-1, 3)
+    draw_columns = {
+        "draw": Codes.of([f"{number:g}" for number in numbers[:, 0]]),
+        "draw_place": numbers[:, 1],
+        "draw_of": numbers[:, 2],
+    }
+    return _unblinded(sheet, [one for one in rows if one is not None], judged, draw_columns)
 
 
 def _possible(judged: BattleTable) -> set[SheetMatchup]:
@@ -205,9 +251,9 @@ def _possible(judged: BattleTable) -> set[SheetMatchup]:
     return matchups
 
 
-def _unblinded(sheet: BattleTable, shown: list[SheetMatchup], judged: BattleTable) -> BattleTable:
+def _unblinded(sheet: BattleTable, shown: list[SheetMatchup], judged: BattleTable, draw: dict[str, Any]) -> BattleTable:
     """The rows of a sheet with the models that were shown as A and B."""
-    columns: dict[str, Any] = {"question_id": Codes.of([one.prompt_id for one in shown])}
+    columns: dict[str, Any] = {"question_id": Codes.of([one.prompt_id for one in shown]), **draw}
     if any(one.dimension for one in shown):
         columns["dimension"] = Codes.of([one.dimension for one in shown])
     if "voter" in sheet.columns:

@@ -178,8 +178,6 @@ class BradleyTerry(EstimatorParameters):
         self, table: BattleTable, remarks: list[str], clusters: RemoteClusters | None, memory: float | None
     ) -> Solved:
         """Select, prepare, fit, and find the errors."""
-        if clusters is None and self._sums_over_rows(table):
-            table = table.in_canonical_order()
         selected = select(table, self.selection)
         if self.ties == "drop":
             selected = without_ties(selected)

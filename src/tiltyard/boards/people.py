@@ -17,7 +17,7 @@ from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.frames import rereadable
 from tiltyard.battles.label_sheets import find_key, from_spreadsheet, is_sheet, read_sheet
 from tiltyard.battles.reading import BattleData, peek, read_battles
-from tiltyard.battles.table import MISSING, BattleTable, Codes
+from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry
 from tiltyard.boards.building import ordered_arrays
 from tiltyard.boards.certainty import (
@@ -57,6 +57,9 @@ APART_BY_LABELS = "its labels do not join it to the others: on the judge's scale
 
 MATCHED_BY = ("question_id", "dimension")
 """Columns by which labels find their matchups."""
+
+DRAW = ("draw_place", "draw_of")
+"""Columns in which labels carry their draw."""
 
 LENGTHS = ("len_a", "len_b")
 KINDS = ("category", "subject", "prompt_source", "language", "difficulty")
@@ -111,9 +114,19 @@ def _read_labels(people: BattleData, judged: BattleTable, battles: BattleData, r
     data = from_spreadsheet(rereadable(people))
     if is_sheet(data):
         return read_sheet(data, judged, find_key(battles), reading.on_bad)
-    raw = peek(data, default_source="human").raw_columns if reading.map else ()
-    mapped = {ours: theirs for ours, theirs in (reading.map or {}).items() if theirs in raw or ":" in ours}
-    return read_battles(data, default_source="human", on_bad=reading.on_bad, map=mapped or None)
+    seen = peek(data, default_source="human")
+    mapped = {ours: theirs for ours, theirs in (reading.map or {}).items() if theirs in seen.raw_columns or ":" in ours}
+    if mapped:
+        seen = peek(data, default_source="human", map=mapped)
+    draw = [name for name in DRAW if name in seen.raw_columns]
+    return read_battles(
+        data,
+        columns=[*seen.columns, *draw],
+        numbers=draw,
+        default_source="human",
+        on_bad=reading.on_bad,
+        map=mapped or None,
+    )
 
 
 def _check(estimator: BradleyTerry) -> None:
@@ -305,9 +318,9 @@ def _match(
 
 def _recorded_draw(labels: BattleTable, matchup: Ints) -> RecordedDraw | None:
     """What the labels carry of their draw: each its place in a random order, of how many; None if any has none."""
-    if not {"draw_place", "draw_of"} <= labels.columns.keys():
+    if not labels.columns.keys() >= {*DRAW}:
         return None
-    place, of = (labels.number_column(name) for name in ("draw_place", "draw_of"))
+    place, of = (labels.number_column(name) for name in DRAW)
     if not ((place >= 1.0) & (place <= of) & (place % 1.0 == 0.0) & (of < LARGEST_DRAW)).all():
         return None
     # Each dimension, and each sheet, has an order of its own.
@@ -319,12 +332,13 @@ def _recorded_draw(labels: BattleTable, matchup: Ints) -> RecordedDraw | None:
     order = np.asarray(order).ravel()
     if len(np.unique(np.column_stack([order, drawn[:, -3]]), axis=0)) < len(drawn):
         return None
-    last = [int(drawn[order == k, -3].max()) for k in range(len(orders))]
-    dimensions = {tuple(one[: "dimension" in names]): 0.0 for one in orders.tolist()}
-    for one, size in zip(orders[order].tolist(), drawn[:, -2].tolist(), strict=True):
-        key = tuple(one[: "dimension" in names])
-        dimensions[key] = max(dimensions[key], size)
-    return RecordedDraw(of=int(sum(dimensions.values())), first=sum(last), left_out=sum(last) - len(drawn))
+    last = sum(int(drawn[order == k, -3].max()) for k in range(len(orders)))
+    largest: dict[float, float] = {}
+    for dimension, of_all in zip(
+        drawn[:, 0] if "dimension" in names else [0.0] * len(drawn), drawn[:, -2], strict=True
+    ):
+        largest[dimension] = max(largest.get(dimension, 0.0), of_all)
+    return RecordedDraw(of=int(sum(largest.values())), first=last, left_out=last - len(drawn))
 
 
 LARGEST_DRAW = 1e9
@@ -351,10 +365,10 @@ def _traits(judged: BattleTable, matchup: Ints, data: LabelledMatchups, judge: L
     place = {text: float(number) for number, text in enumerate(used, start=1)}
     places = np.array([*(place.get(text, np.nan) for text in prompts.labels), np.nan])
     traits.append(Trait("the place of the prompt in the order of ids", places[prompts.codes[row]]))
-    lengths = [judged.columns[name] for name in LENGTHS if name in judged.columns]
-    if len(lengths) == len(LENGTHS) and not any(isinstance(one, Codes) for one in lengths):
-        both = np.add(*lengths)
-        traits.append(Trait("the length of the two answers", sum_by(matchup, both, n) / np.bincount(matchup)))
+    len_a, len_b = (judged.columns.get(name) for name in LENGTHS)
+    if isinstance(len_a, np.ndarray) and isinstance(len_b, np.ndarray):
+        both = sum_by(matchup, len_a + len_b, n) / np.bincount(matchup)
+        traits.append(Trait("the length of the two answers", both))
     for name in KINDS:
         if name in judged.columns:
             texts = judged.text_column(name)

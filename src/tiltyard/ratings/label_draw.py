@@ -95,7 +95,7 @@ def check_draw(
     if cluster is not None and _whole_clusters(labelled, cluster):
         sizes = np.maximum(np.bincount(cluster), 1)
         ranks = np.column_stack([sum_by(cluster, column, len(sizes)) for column in ranks.T]) / sizes[:, None]
-        drawn = sum_by(cluster, labelled * 1.0, len(sizes)) > 0.0
+        drawn = np.bincount(cluster, labelled, len(sizes)) > 0.0
     total, n = len(drawn), int(drawn.sum())
     if not 1 < n < total:
         return DrawCheck(1.0)
@@ -125,7 +125,7 @@ def check_draw(
 def _whole_clusters(labelled: Bools, cluster: Ints) -> bool:
     """Whether labels fill the clusters that have any, nearer to wholly than a draw of units would."""
     sizes = np.bincount(cluster).astype(np.float64)
-    filled = sum_by(cluster, labelled * 1.0, len(sizes))
+    filled = np.bincount(cluster, labelled, len(sizes))
     share = labelled.mean()
     by_units = share * len(labelled) / float((sizes * (1.0 - (1.0 - share) ** sizes)).sum())
     return bool(filled.sum() / sizes[filled > 0.0].sum() > (1.0 + by_units) / 2.0)

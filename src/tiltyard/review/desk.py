@@ -7,7 +7,9 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +52,10 @@ class DrawnItem(msgspec.Struct, frozen=True, kw_only=True):
     second: str
     dimension: str = ""
     probability: float = 1.0
+    place: int = 0
+    """Its place among the items of its dimension, which are in random order; 0 is not known."""
+    of: int = 0
+    """How many matchups of its dimension there were to draw from."""
 
 
 class ReviewRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,6 +203,8 @@ def start_review(
     rng = np.random.default_rng(seed)
     drawn = draw([(one.dimension, one.first, one.second) for one in source.candidates], n, draw_method, rng)
     chosen = [source.candidates[one.place] for one in drawn]
+    sizes = Counter(one.dimension for one in source.candidates)
+    numbers = {dimension: itertools.count(1) for dimension in sizes}
     items = tuple(
         DrawnItem(
             item=f"item-{number:05d}",
@@ -205,6 +213,8 @@ def start_review(
             second=one.second,
             dimension=one.dimension,
             probability=drawn_one.probability,
+            place=next(numbers[one.dimension]),
+            of=sizes[one.dimension],
         )
         for number, (one, drawn_one) in enumerate(zip(chosen, drawn, strict=True), start=1)
     )

@@ -104,15 +104,20 @@ def battle_rows(result: ReviewResult, first: int | None = None) -> Iterator[dict
 
 
 def label_rows(result: ReviewResult, first: int | None = None) -> Iterator[dict[str, Any]]:
-    """The same as labels for `rate --people` and `run --calibrate`: reviewers are a panel, not voters to sample."""
-    probability = {one.item: one.probability for one in result.review.record.items}
+    """The same as labels for `rate --people` and `run --calibrate`: reviewers are a panel, not voters to sample.
+
+    They carry their draw: an item's place in the random order of the draw, and how many matchups that was of.
+    """
+    drawn = {one.item: one for one in result.review.record.items}
     names = {(one.dimension, one.question_id, one.first, one.second): one.item for one in result.review.record.items}
     for row in battle_rows(result, first):
         pair = (row["model_a"], row["model_b"])
         about = (row.get("dimension", ""), row["question_id"])
         name = names.get((*about, *pair)) or names[(*about, *reversed(pair))]
         kept = {key: value for key, value in row.items() if key not in ("voter", "weight")}
-        yield {**kept, "reviewer": row["voter"], "probability": probability[name]}
+        item = drawn[name]
+        draw = {"draw_place": item.place, "draw_of": item.of} if item.place else {}
+        yield {**kept, "reviewer": row["voter"], "probability": item.probability, **draw}
 
 
 def review_rows(result: ReviewResult) -> Iterator[dict[str, Any]]:

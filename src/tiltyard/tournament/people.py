@@ -13,6 +13,7 @@ import numpy as np
 
 from tiltyard.battles.label_sheets import (
     SIDES,
+    SheetDraw,
     SheetKey,
     SheetMatchup,
     draw_matchups,
@@ -62,10 +63,10 @@ def write_sheet(
     judged = read_battles(require(folder / "battles.jsonl", folder), columns=["question_id", "dimension"])
     parts = dict(judged.split("dimension"))
     chosen = _dimension_of(list(parts), dimension)
-    shown = draw_matchups(parts[chosen], n, np.random.default_rng(seed), chosen)
+    shown, of = draw_matchups(parts[chosen], n, np.random.default_rng(seed), chosen)
     key = SheetKey.of_folder(folder) or SheetKey(new_salt)
-    key.write(folder)
     rows = _rows(folder, shown, key)
+    key.with_draw(SheetDraw(of, tuple(row["label_id"] for row in rows))).write(folder)
     if out.suffix.lower() == ".csv":
         write_text(out, _as_csv(rows), new_folder=False)
     else:

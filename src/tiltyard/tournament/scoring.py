@@ -508,7 +508,7 @@ def _draw(table: ScoreTable, people: ScoreTable, cases: Sequence[Case]) -> DrawC
         Trait("the length of the answers", np.array(lengths)),
         Trait("the place in the file", np.arange(1.0, len(names) + 1.0)),
     ]
-    for model, own in zip(list(table.models)[: 1 if len(table.models) == 2 else None], scores.T, strict=False):
+    for model, own in zip(table.models, scores.T, strict=True):
         traits.append(Trait(f"what the judge gives {model} above the mean", own - mean))
     columns = dict.fromkeys(name for one in prompts for name in one.columns)
     for column in ("source", "subject", "language"):
