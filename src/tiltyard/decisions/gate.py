@@ -818,9 +818,12 @@ def _listed(parts: Sequence[PartVerdict], unit: Unit) -> str:
 
 def _one_sided(result: GateResult) -> str:
     """The bound that is compared with the margin: an end of the two-sided interval is none."""
+    unit, scores = result.difference.unit, result.difference.scores
     if result.bound is None:
         return ""
-    return f", one-sided {percent(result.level)} above {result.difference.unit.plain(result.bound)}"
+    if scores is not None and scores.log and scores.lower_is_better:  # the ratio is that of the new one to the old one
+        return f", one-sided {percent(result.level)} below {unit.named(unit.plain(-result.bound))}"
+    return f", one-sided {percent(result.level)} above {unit.plain(result.bound)}"
 
 
 def _turned(result: GateResult) -> str:
