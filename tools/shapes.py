@@ -197,6 +197,17 @@ class InformationShares(TypedDict):
     judge: float
 
 
+class DrawOfLabels(TypedDict):
+    """A random order of matchups, of which the first were labelled."""
+
+    of: int
+    """Matchups in that order."""
+    first: int
+    """Place of the last labelled one."""
+    left_out: int
+    """Those before it without a label."""
+
+
 class PeopleLabels(msgspec.Struct):
     """`people` in a ratings file of `tiltyard rate --people` and of `ratings/calibrated/`."""
 
@@ -227,7 +238,9 @@ class PeopleLabels(msgspec.Struct):
     not_corrected: list[str]
     """Models that labels do not join to the others."""
     random_draw_p: float | None
-    """p-value of the labels being a random draw, by the judge's verdicts."""
+    """p-value of the labels being a random draw, by all that is known of the judged matchups."""
+    draw: DrawOfLabels | None
+    """The draw that labels carry (by `battles draw`, or a review); null where they carry none."""
 
 
 class SweepMean(TypedDict):

@@ -31,6 +31,7 @@ def main() -> None:
                 weights = np.array([np.exp(gap / 2), np.exp(-gap / 2), 0.5])
                 winner = str(rng.choice(["model_a", "model_b", "tie"], p=weights / weights.sum()))
                 names = {"model_a": a, "model_b": b, "winner": winner, "source": "llm-judge"}
+                names["judge_model"] = "simulated"
                 rows.append({**names, "question_id": f"p{prompt:03d}", "category": str(kinds[prompt])})
         text = "".join(json.dumps(row) + "\n" for row in rows)
         Path(__file__).with_name(f"{file}.jsonl").write_text(text, encoding="utf-8")

@@ -223,15 +223,15 @@ def test_a_model_with_two_battles_has_no_narrow_interval_and_no_narrow_rank():
     # One win and one loss against the same model: scores cancel in the sandwich of one prompt, Fisher's error does not.
     rows = arena(3, n=1500, prompts=60)
     newcomer = battle("z>c", question_id="q1") + battle("z<c", question_id="q1")
-    for ci in ("sandwich", "bootstrap"):
-        board = ty.rate(rows + newcomer, ci=ci, rounds=300)
+    for intervals in ({"ci": "sandwich"}, {"ci": "bootstrap", "rounds": 300}):
+        board = ty.rate(rows + newcomer, **intervals)
         known, new = board["c"], board["z"]
         assert (new.ci_low, new.ci_high) == (None, None)
         assert "no interval: its battles come from too few prompts (effectively 1.0" in new.note
         # The scale is that of the models that have an interval: z's own error is in nobody else's.
         others = [entry.rating for entry in board if entry.model != "z"]
         assert np.mean(others) == pytest.approx(1000.0, abs=1e-6)
-        without = ty.rate(rows, ci=ci, rounds=300)["c"]
+        without = ty.rate(rows, **intervals)["c"]
         assert known.ci_high - known.ci_low == pytest.approx(without.ci_high - without.ci_low, rel=0.05)
         assert (new.rank_low, new.rank_high) == (1, 6)
         assert known.rank_high - known.rank_low <= 2

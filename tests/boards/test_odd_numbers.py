@@ -40,7 +40,7 @@ NAN, INF = math.nan, math.inf
         ({"method": "elo-perm", "n_perms": 99_999_999_999}, "n_perms is 99999999999: .* at most 1,000,000"),
         ({"method": "elo-perm", "n_perms": 1}, "n_perms is 1: .* at least 2"),
         ({"method": "elo-perm", "k_sweep": (1.0, NAN)}, "K is nan"),
-        ({"method": "elo-perm", "ci": "none", "level": 95.0}, "level is 95.0"),
+        ({"method": "elo-perm", "level": 95.0}, "level is 95.0"),
     ],
 )
 def test_a_number_that_is_none_is_refused_in_one_line(options, words):

@@ -69,6 +69,7 @@ def test_agents_have_no_margin_of_their_own(tmp_path: Path) -> None:
     assert said["verdict"] == difference(even(), "new", "old").gate().verdict
 
 
+GAINS = {"new": 1, "old": 0}
 FAILED = {"check": "style: judge consistent", "passed": False,
           "detail": "55 of 120 judgments changed with the order of the answers"}  # fmt: skip
 
@@ -88,6 +89,16 @@ def test_a_run_that_says_no_go_of_itself_passes_no_gate(tmp_path: Path, manifest
     assert said in rate(run).remarks
     other = written(tmp_path / "again" / "battles.jsonl", even(wins=0.5, seed=1))
     assert said in compare_runs(run, other, cluster="voter")["new"].obstacles
+    scored = [
+        {"model": name, "prompt_id": i, "score": i % 3 + shift} for i in range(40) for name, shift in GAINS.items()
+    ]
+    scores = written(tmp_path / "pilot" / "scores.jsonl", scored)
+    done = within.run(
+        tmp_path, "gate", "new", "old", "--in", "pilot/scores.jsonl", "--bounds", "0,3", "--margin", "0.1"
+    )
+    assert done.returncode == 3
+    assert said in done.stdout.splitlines()[0]
+    assert difference(scores, "new", "old", bounds=(0, 3)).obstacles == (said,)
     passed = json.dumps(manifest).replace("false", "true")
     (tmp_path / "pilot" / "manifest.json").write_text(passed)
     assert difference(run, "new", "old").gate().verdict == "better"
@@ -180,9 +191,11 @@ def test_how_sure_one_is_in_the_worst_case_is_complementary() -> None:
         return Contrast(value, 1.0, 0.0, 30.0, True, 100.0)
 
     for against, in_favour in ((0.0, 1.0), (0.0, 0.0), (-1.0, 0.0), (0.5, 2.0), (-1.0, 1.0)):
-        here = WorstCase(one(against), one(in_favour)).probability_above()
-        mirror = WorstCase(one(-in_favour), one(-against)).probability_above()
+        between = (against + in_favour) / 2
+        here = WorstCase(one(against), one(in_favour)).probability_above(one(between), anytime=False)
+        mirror = WorstCase(one(-in_favour), one(-against)).probability_above(one(-between), anytime=False)
         assert (here is None) == (mirror is None)
         assert here is None or here + mirror == pytest.approx(1.0, abs=1e-12)
-    assert WorstCase(one(0.0), one(1.0)).probability_above() is None
-    assert WorstCase(one(0.0), one(0.0)).probability_above() == 0.5
+    assert WorstCase(one(-1.0), one(1.0)).probability_above(one(0.0), anytime=False) is None
+    assert WorstCase(one(0.0), one(1.0)).probability_above(one(0.5), anytime=False) == 0.5
+    assert WorstCase(one(0.0), one(0.0)).probability_above(one(0.0), anytime=False) == 0.5

@@ -109,10 +109,10 @@ def test_without_bounds_a_model_with_missing_answers_could_be_anywhere() -> None
     board = board_of(grades)
     assert places(board) == {"m2": (1, 1, 3), "m0": (2, 1, 2), "m1": (3, 2, 3)}
     assert board.entries[0].low is None
-    assert "could hold any place (m2)" in board.notes[2]
-    assert "bounds=" in board.notes[2]
+    assert "could hold any place (m2)" in board.notes[3]
+    assert "bounds=" in board.notes[3]
     assert places(board_of(grades, bounds=(0, 12)))["m2"] == (1, 1, 1)
-    assert "scored (0 to 12)" in board_of(grades, bounds=(0, 12)).notes[1]
+    assert "scored (0 to 12)" in board_of(grades, bounds=(0, 12)).notes[2]
     assert places(board_of(grades, missing="ignore"))["m2"] == (1, 1, 1)
 
 

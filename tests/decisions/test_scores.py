@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import tiltyard as ty
-from tiltyard.decisions.gate import as_junit
+from tiltyard.decisions.gate import as_junit, judge_metrics
 from tiltyard.decisions.sample_size import Goal
 from tiltyard.decisions.score_board import score_board
 from tiltyard.decisions.score_plan import plan_from_scores
@@ -268,6 +269,8 @@ def test_whole_values_of_a_scale_and_percentages_have_bounds() -> None:
         assert not wide.bounded
     (halves,) = read_scores(rows(a=[1.5, 2.0], b=[1.0, 2.5]))
     assert not halves.bounded
+    rounded = [{"latency_s": row.pop("score"), **row} for row in rows(a=[1, 2, 3], b=[2, 2, 4])]
+    assert not read_scores(rounded)[0].bounded, "a long answer may always take longer"
     percent = [{"model": name, "id": n, "percent_right": 51.5 + n} for name in "ab" for n in range(20)]
     (table,) = read_scores(percent)
     assert table.bounds == (0.0, 100.0)
@@ -297,7 +300,10 @@ def test_on_a_logarithmic_scale_margins_are_ratios() -> None:
     assert value["new_mean"] == pytest.approx(np.exp(np.log(1.05 * fast).mean()))
     assert "1.050 × (1.0" in found.sentence
     assert found.gate(margin="1.1x").verdict == "not_worse"
-    assert "by more than 1.100 ×" in found.gate(margin="1.1x").sentence
+    judged = found.gate(margin="1.1x")
+    assert "by more than 1.100 ×" in judged.sentence
+    bound = float(re.search(r"one-sided 95 % below ([\d.]+) ×", judged.sentence)[1])  # type: ignore[index]
+    assert value["ratio"]["value"] < bound < 1.1
     assert found.gate(margin="1.01x").verdict == "worse"
     for margin in (0.1, "10%", "0.9x", "x", "infx"):
         with pytest.raises(OptionError, match="on a logarithmic scale it is a ratio, 1x or more"):
@@ -477,8 +483,11 @@ def test_a_gate_asks_which_way_is_better_where_a_name_only_suggests_it() -> None
     assert "v2 is better than v1" in found.sentence
     assert any("lower is better, as the name latency_s suggests" in remark for remark in found.remarks)
     assert found.to_dict()["direction"] == "name"
-    with pytest.raises(OptionError, match=r"score=\['latency_s:lower'\] or score=\['latency_s:higher'\]"):
+    with pytest.raises(OptionError, match=r"score=\['latency_s:lower'\]"):
         found.gate(margin=0.1)
+    quality = ty.difference([{"faithful": row["latency_s"], **row} for row in seconds], "v2", "v1", score=["faithful"])
+    with pytest.raises(OptionError, match=r"score=\['faithful', 'latency_s:lower'\]"):
+        judge_metrics([quality, found], margin=0.1)
     said = ty.difference(seconds, "v2", "v1", score=["latency_s:lower"])
     assert said.gate(margin=0.1).verdict == "better"
     assert not any("suggests" in remark for remark in said.remarks)

@@ -249,7 +249,7 @@ def test_columns_that_say_nothing_of_sides_are_labels_at_every_door():
     plan, top = plan_from_battles(rows, "new", "old"), plan_top(rows, 1)
     for remarks in (board.remarks, found.remarks, plan.remarks, top.remarks):
         (note,) = [remark for remark in remarks if remark.startswith(NOTE)]
-        assert "--slot says so" in note
+        assert "option slot says so" in note
         assert not any(" was shown first in" in remark for remark in remarks)
     assert found.obstacles == plan.pilot.obstacles == ()
     assert found.gate().verdict == "better"
@@ -285,7 +285,7 @@ def test_sides_that_a_file_records_hide_a_model_that_always_has_the_first_one_at
 def test_the_slot_is_advised_only_where_it_can_be_fitted():
     uneven = votes(np.random.default_rng(3), 600, first=0.8, side=0.0)
     (note,) = [one for one in rate(uneven).remarks if one.startswith("sides:")]
-    assert note.endswith("the slot term (--slot) removes it")
+    assert note.endswith("the slot term (option slot) removes it")
     assert "slot" in str(rate(uneven, slot=True))
     rng = np.random.default_rng(4)
     mixed = concat([votes(rng, people=False, first=0.5), votes(rng, first=1.0)])

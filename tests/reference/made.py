@@ -75,7 +75,12 @@ def ratings(folder: Path) -> Made:
     ]
     boards = [json.loads(command(folder, "rate", birds, *wish, "--format", "json")) for wish in wishes]
     labelled = [str(EXAMPLES / "labels" / name) for name in ("judged.jsonl", "people.csv")]
-    boards.append(json.loads(command(folder, "rate", labelled[0], "--people", labelled[1], "--format", "json")))
+    for extra in ("", ",draw_place,draw_of"):  # labels that carry their draw, and others
+        drawn = Path(labelled[1]).read_text(encoding="utf-8").splitlines()
+        drawn = [drawn[0] + extra, *(f"{line},{n},480" if extra else line for n, line in enumerate(drawn[1:], 1))]
+        (folder / "people.csv").write_text("\n".join(drawn), encoding="utf-8")
+        asked = ("rate", labelled[0], "--people", "people.csv", "--format", "json")
+        boards.append(json.loads(command(folder, *asked)))
     row = {"model_a": "a", "model_b": "b", "winner": "model_a", "source": "human"}
     unbeaten = json.loads(ty.rate([row, row]).to_json())
     ring = [{**row, "model_a": f"m{i}", "model_b": f"m{(i + 1) % 302}"} for i in range(302)]
@@ -96,7 +101,7 @@ def ratings(folder: Path) -> Made:
             *by.pop("boards").values(),
         ],
         "Battle statistics": stats,
-        "People's labels": [boards[-1]["people"]],
+        "People's labels": [board["people"] for board in boards[-2:]],
     }
 
 

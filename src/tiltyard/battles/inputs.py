@@ -59,7 +59,7 @@ ZIPPED_LOG = ".eval"
 """How the name of a zipped log ends, so that it is read with a folder."""
 
 
-BATTLES = "battles.jsonl"
+BATTLES, SCORES = "battles.jsonl", "scores.jsonl"
 RUN_FOLDER = ("manifest.json", BATTLES)
 """A folder with these is that of a run or a placement, and its battles are in the second."""
 

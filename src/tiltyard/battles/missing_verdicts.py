@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.battles.inputs import BATTLES, find_parts
+from tiltyard.battles.inputs import BATTLES, SCORES, find_parts
 from tiltyard.battles.reading import BattleData
 from tiltyard.errors import RunFolderError
 
@@ -149,12 +149,12 @@ def missing_verdicts(battles: BattleData) -> MissingVerdicts:
 
 
 def run_folders(battles: BattleData) -> list[Path]:
-    """The run folders that battles come from; none where they come from no run."""
+    """The run folders that battles or scores come from; none where they come from no run."""
     paths = [battles] if isinstance(battles, str | Path) else battles
     if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | Path) for path in paths):
         return []
     parts = [] if "-" in map(str, paths) else find_parts(paths)
-    return list(dict.fromkeys(part.path.parent.resolve() for part in parts if part.path.name == BATTLES))
+    return list(dict.fromkeys(part.path.parent.resolve() for part in parts if part.path.name in (BATTLES, SCORES)))
 
 
 SHOWN_CHECKS = 3

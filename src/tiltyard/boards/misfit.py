@@ -128,7 +128,7 @@ def _skewed_sides(table: BattleTable, fit_input: FitInput) -> str | None:
     if not shown.all():
         cure = "no fit removes it, as other battles have no sides"
     elif _tells_sides(fit_input):
-        cure = "the slot term (--slot) removes it"
+        cure = "the slot term (option slot) removes it"
     else:
         cure = "only battles that show it on the other side would tell the two apart"
     return (

@@ -257,8 +257,8 @@ def settle_sides(table: BattleTable, *, mark_all: bool = False) -> tuple[BattleT
     voted = unsaid & ~judged
     if labels := _one_way(table, voted):
         notes.append(
-            f"{LABELS} if answers were shown in this order, --slot says so, and telling models from sides then takes "
-            "battles both ways"
+            f"{LABELS} if answers were shown in this order, the option slot says so, and telling models from sides "
+            "then takes battles both ways"
         )
     elif not mark_all:
         return table, notes

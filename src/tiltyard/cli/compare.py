@@ -98,7 +98,7 @@ def compare_command(
     DifferenceOptions,
     RunsOptions,
     leave_out=["texts", "level", "by"],
-    daily=["dimension", "format", "missing", "score"],
+    daily=["dimension", "missing", "score"],
 )
 def gate_command(
     new: NewArgument,

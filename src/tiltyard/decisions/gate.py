@@ -36,7 +36,6 @@ from tiltyard.options import MissingRule, check_choice
 from tiltyard.pages.tables import markdown_text
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.score_differences import ScoreEstimate
-from tiltyard.scores.table import both_ways
 
 if TYPE_CHECKING:
     from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
@@ -469,15 +468,7 @@ def judge_difference(
         pool_dimensions: One verdict on all dimensions together, in place of one on each.
     """
     check_choice("missing", missing, get_args(MissingRule))
-    if result.scores is not None and result.scores.direction == "name":
-        lower, higher = both_ways(result.scores.metric)
-        raise OptionError(
-            f"{result.scores.metric} is called like something of which less is better: say which way is, ",
-            lower,
-            " or ",
-            higher,
-            ".",
-        )
+    _check_directions([result])
     amount = _margin(result, margin)
     if not SMALLEST_ALPHA <= alpha < 0.5:
         raise OptionError(f"alpha is {alpha:g}: expected an error rate from {SMALLEST_ALPHA:g} to 0.5, such as 0.05.")
@@ -544,6 +535,19 @@ class MetricsGate:
         return f"<MetricsGate: {self.sentence}>"
 
 
+def _check_directions(answers: Sequence[Difference]) -> None:
+    """Refuse metrics of which only the name says which way is better."""
+    metrics = {one.scores.metric: one.scores.direction for one in answers if one.scores is not None}
+    guessed = [metric for metric, direction in metrics.items() if direction == "name"]
+    if guessed:
+        said = [f"{metric}:lower" if metric in guessed else metric for metric in metrics]
+        raise OptionError(
+            f"of {' and '.join(guessed)} less seems better, by the name: say it with :lower or :higher, as in ",
+            OptionValue("score", said),
+            ".",
+        )
+
+
 def judge_metrics(
     answers: Sequence[Difference], *, margin: float | str | None = None, alpha: float = ALPHA, **more: Any
 ) -> GateResult | MetricsGate:
@@ -557,6 +561,7 @@ def judge_metrics(
     """
     if len(answers) == 1:
         return judge_difference(answers[0], margin=margin, alpha=alpha, **more)
+    _check_directions(answers)
     judged = {}
     for one in answers:
         metric = one.scores.metric if one.scores is not None else ""

@@ -315,7 +315,6 @@ class Difference:
 
 
 BATTLES, MANIFEST, MATCHES = "battles.jsonl", "manifest.json", Path("matches") / "matches.jsonl"
-SCORES = "scores.jsonl"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

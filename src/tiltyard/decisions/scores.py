@@ -13,7 +13,9 @@ from heapq import nsmallest
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
+from tiltyard.battles.missing_verdicts import no_go
 from tiltyard.boards.estimator import check_level
 from tiltyard.boards.text import percent
 from tiltyard.decisions.gate import WorstCase, covering, worst_case
@@ -165,7 +167,9 @@ def read_to_compare_scores(data: Any, options: DifferenceOptions) -> list[ScoreT
     if options.cluster not in (None, PROMPT, "question_id", "none"):
         more.append(str(options.cluster))
     reading = replace(options.part(ReadScoresOptions), columns=tuple(more))
-    return read_scores(data, **{name: getattr(reading, name) for name in reading.__dataclass_fields__})
+    tables = read_scores(data, **{name: getattr(reading, name) for name in reading.__dataclass_fields__})
+    against = no_go(data)
+    return [structs.replace(table, against=against) for table in tables]
 
 
 def check_no_battles(options: Options, given: Collection[str] = ()) -> None:
@@ -186,7 +190,8 @@ def check_no_battles(options: Options, given: Collection[str] = ()) -> None:
 def difference_of_scores(table: ScoreTable, new: str, old: str, options: DifferenceOptions) -> Difference:
     """How the mean score of a new model differs from that of an old one, and how sure that is."""
     result = _of_two(table, new, old, replace(options, level=level_for(options)))
-    return for_picked(replace(result, best_of=_best_of(table, new, old)), options.picked_from)
+    against = (*table.against, *result.obstacles)
+    return for_picked(replace(result, obstacles=against, best_of=_best_of(table, new, old)), options.picked_from)
 
 
 def _best_of(table: ScoreTable, new: str, old: str) -> int | None:

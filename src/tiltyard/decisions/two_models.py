@@ -14,6 +14,7 @@ import numpy as np
 from tiltyard.battles.battle import Outcome
 from tiltyard.battles.formats import likely_clusters
 from tiltyard.battles.frames import rereadable
+from tiltyard.battles.inputs import SCORES
 from tiltyard.battles.missing_verdicts import MissingVerdicts, no_go
 from tiltyard.battles.reading import BattleData, peek
 from tiltyard.battles.table import BattleTable, concat
@@ -36,7 +37,7 @@ from tiltyard.decisions.gate import (
 from tiltyard.decisions.obstacles import NOTHING, distinct, obstacles, only_for
 from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores
-from tiltyard.decisions.records import SCORES, Difference, EstimatedDifference, HeadToHead, PartDifference, open_source
+from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, PartDifference, open_source
 from tiltyard.decisions.scores import difference_of_scores, one_metric, read_to_compare_scores
 from tiltyard.decisions.words import side, signed, size_of
 from tiltyard.errors import BattleError, NotConnected, OptionError, RatingError, ScoreError
@@ -72,8 +73,7 @@ def difference(battles: BattleData, new: str, old: str, options: DifferenceOptio
     """
     battles = rereadable(battles)
     if holds_scores(battles, options.part(ReadScoresOptions)):
-        found = difference_of_scores(one_metric(read_to_compare_scores(battles, options)), new, old, options)
-        return replace(found, obstacles=(*no_go(battles), *found.obstacles))
+        return difference_of_scores(one_metric(read_to_compare_scores(battles, options)), new, old, options)
     selection, by = options.part(Selection), options.by
     estimator = make_bradley_terry(
         options, level=level_for(options), control=tuple(options.control or ()), slot=options.slot

@@ -190,10 +190,13 @@ def make_case(plan: PlacementPlan, planned: PlannedBattle, exchange: Exchange, a
 
 
 def judged_battles(judgments: Sequence[Judgment]) -> BattleTable:
-    """The battles of the judgments that were settled."""
+    """The battles of the judgments that were settled.
+
+    They answer the question that people were asked, whatever the rubric calls it: they are no dimension of their own.
+    """
     # Where one order is judged here, it is drawn at random for each battle: sides favour nobody.
     rows = [
-        {**battle.to_dict(), "one_order": False}
+        {**battle.to_dict(), "one_order": False, "dimension": None}
         for judgment in judgments
         if (battle := to_battle(judgment)) is not None
     ]

@@ -144,7 +144,7 @@ def _pages(
 
 def _compared(publication: StaticSite) -> dict[tuple[str, str], Difference]:
     """The difference of every pair that has a page: neighbours on the board, and the first models with each other."""
-    estimator, solved_before = replace(publication.rules.estimator(), slot=False), dict[tuple[str, str], "Solved"]()
+    estimator, solved_before = publication.rules.estimator(), dict[tuple[str, str], "Solved"]()
     compared = {}
     for one, other in chosen_pairs(publication):
         try:

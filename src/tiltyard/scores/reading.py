@@ -692,7 +692,8 @@ class _Reading:
             sources=sources,
             skipped=dict(self.skipped),
             has_repeats=any(source.find(REPEAT_COLUMNS) is not None for source in self.sources),
-            few_values=bool((scored == np.floor(scored)).all() and (not len(scored) or np.ptp(scored) < FEW_VALUES)),
+            few_values=direction_of_name(metric) is None
+            and bool((scored == np.floor(scored)).all() and (not len(scored) or np.ptp(scored) < FEW_VALUES)),
             log=log,
         )
 

@@ -87,6 +87,7 @@ class ScoreTable(msgspec.Struct, frozen=True, eq=False):
         has_repeats: Whether a column numbers the repeats; else rows that repeat a prompt are taken as such.
         few_values: Whether scores are whole numbers that lie so near each other that they are a scale, as 1 to 5 are.
         log: Whether scores are logarithms of what was read.
+        against: Why nothing is decided by them: what the run that wrote them says of itself.
     """
 
     metric: str
@@ -102,6 +103,7 @@ class ScoreTable(msgspec.Struct, frozen=True, eq=False):
     has_repeats: bool = False
     few_values: bool = False
     log: bool = False
+    against: tuple[str, ...] = ()
 
     def __getitem__(self, model: str) -> ModelScores:
         if model not in self.models:

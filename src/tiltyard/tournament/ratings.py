@@ -456,7 +456,7 @@ def rate_dimension(
     """
     counts = HabitCounts(cases)
     battles = settled_battles(dimension, counts.watch(judgments), cases, styles)
-    table = replace(battles, columns={"question_id": battles.columns["question_id"]})
+    table = replace(battles, columns={name: battles.columns[name] for name in ("question_id", "judge_model")})
     board, why = _board(table, baseline, level)
     if board is not None and amend is not None:
         board = amend(board)
