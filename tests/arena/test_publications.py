@@ -18,12 +18,14 @@ from tiltyard.arena.events import Choice
 from tiltyard.arena.exporting import open_export
 from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.following.replay import period_of_log
-from tiltyard.arena.policy import DefenceRules, Policy
+from tiltyard.arena.policy import DefenceRules, LaneWeights, OpponentMix, Policy
 from tiltyard.arena.ratings import Ratings, rate_votes
 from tiltyard.arena.service import Arena
 from tiltyard.arena.simulation.ledger import FIRST_DAY
 from tiltyard.arena.store import Store
+from tiltyard.arena.store.matchups import cast_votes
 from tiltyard.arena.store.reading import events_in_order
+from tiltyard.arena.votes import CastVote, vote_table
 from tiltyard.arena.weights import vote_weights
 from tiltyard.boards.rating import rate
 from tiltyard.files import write_lines
@@ -158,22 +160,74 @@ def test_a_server_that_starts_within_a_long_period_shows_what_the_others_publish
         other.close()
 
 
-def test_matchmaking_is_handed_the_published_ratings_unless_they_are_published_rarely(
-    url: str, site: Observatory, clock: Clock
-) -> None:
-    handed: list[Ratings] = []
-    site.hand_over(handed.append)
-    assert handed == [site.snapshot.study.ratings]
-    with Arena(Store.open(url), now=clock) as arena:
-        site.hand_over(arena.choose_by)
-        arena.serve("visitor")
-        assert arena.read(lambda state: state.ratings) is site.snapshot.study.ratings
-        site.hand_over(handed.append)
-        clock.now += MINUTE
-        arena.append([e.SettingsChanged(policy=Policy(defences=DefenceRules(publish_seconds=86_400)))])
-    site._follow_once()
-    assert handed[-1] is not site.snapshot.study.ratings
-    assert handed[-1].rating.tolist() == site.snapshot.study.ratings.rating.tolist()
+def all_votes(arena: Arena) -> list[CastVote]:
+    with arena.store.database.read() as connection:
+        return list(cast_votes(connection))
+
+
+def published_after(arena: Arena, seq: int) -> Ratings:
+    """Ratings of the votes up to an event, all with the same weight."""
+    votes = [vote for vote in all_votes(arena) if vote.seq <= seq]
+    return arena.read(lambda state: rate_votes(vote_table(votes, state.catalog), state.policy.rating))
+
+
+def running(arena: Arena) -> Ratings:
+    arena.serve("onlooker")
+    return arena.read(lambda state: state.ratings)
+
+
+def assert_all_folded(arena: Arena) -> None:
+    expected, seen = published_after(arena, 2**62), running(arena)
+    for name in ("rating", "deviation", "volatility", "legacy"):
+        assert getattr(seen, name) == pytest.approx(getattr(expected, name), rel=1e-9)
+
+
+def test_lanes_choose_by_the_published_ratings_and_every_vote_since(url: str, clock: Clock) -> None:
+    with Arena(Store.open(url), now=clock) as arena, Arena(Store.open(url), now=clock) as other:
+        start = arena.read(lambda state: state.seq) - 40
+        arena.choose_by(published_after(arena, start), start)
+        assert_all_folded(arena)  # what was there before this process
+        served = arena.serve("voter")
+        for number in range(12):
+            here = (arena, other)[number % 2]
+            served = here.serve(f"voter{number}")
+            here.vote(served.matchup_id, f"voter{number}", list(Choice)[number % 4], reveal=number != 11)
+            assert_all_folded(arena)
+        arena.undo(served.matchup_id, "voter11")
+        assert_all_folded(arena)
+        excluded = tuple(vote.matchup_id for vote in all_votes(arena)[-10:])
+        arena.append([e.Excluded(matchup_ids=excluded, reason="test")])
+        assert_all_folded(arena)
+        arena.append([e.Restored(matchup_ids=excluded[:3], reason="test")])
+        assert_all_folded(arena)
+        arena.append([e.ModelAdded(model="new", display_name="New")])
+        assert_all_folded(arena)
+        until = arena.read(lambda state: state.seq)
+        arena.choose_by(published_after(arena, until), until)
+        assert_all_folded(arena)
+
+
+def test_neighbours_are_neighbours_however_long_ago_ratings_were_published(url: str, clock: Clock) -> None:
+    with Arena(Store.open(url), now=clock, rng=np.random.default_rng(3)) as arena:
+        lanes = LaneWeights(coverage=0.0, contender=1.0, uncertainty=0.0, exploration=0.0)
+        met = OpponentMix(neighbour=1.0, close=0.0, challenger=0.0)
+        arena.append([e.SettingsChanged(policy=Policy(lanes=lanes, opponents=met, contender_band=3))])
+        first = arena.read(lambda state: state.seq)
+        arena.choose_by(published_after(arena, first), first)
+        started = running(arena)
+        moved, apart = 0, []
+        for number in range(120):
+            served = arena.serve(f"visitor{number}")
+            order, one = arena.read(
+                lambda state, name=served.matchup_id: (state.order(), state.schedule.in_flight[name])
+            )  # type: ignore[misc]
+            pair, lane = (one.a, one.b), one.lane
+            if lane == "contender":
+                apart.append(abs(order.index(pair[0]) - order.index(pair[1])))
+            moved += order != np.argsort(-started.conservative, kind="stable").tolist()
+            arena.vote(served.matchup_id, f"visitor{number}", Choice.A if pair[0] > pair[1] else Choice.B)
+        assert apart.count(1) == len(apart) > 60
+        assert moved > 60
 
 
 def test_the_weekly_report_of_a_log_is_that_of_the_published_ratings(url: str, site: Observatory) -> None:

@@ -56,6 +56,19 @@ def test_rows_that_only_an_unpublished_column_tells_apart_agree_with_their_folde
     assert (repeats in published.publication.notes) == bool(repeated)
 
 
+def test_the_page_of_a_pair_takes_the_advantage_of_being_shown_first_out_of_the_difference(tmp_path: Path) -> None:
+    row = {"source": "human", "one_order": True}
+    rows = []
+    for n in range(120):
+        row |= {"question_id": f"q{n}", "voter": f"u{n % 40}", "winner": "model_a" if n % 4 else "model_b"}
+        rows += [{**row, "model_a": a, "model_b": b} for a, b in (("new", "old"), ("new", "d"), ("d", "new"))]
+    publish(write_rows(tmp_path / "rows.jsonl", rows), tmp_path / "site", PublishOptions(title="Sides"))
+    (page,) = (tmp_path / "site" / "compare").glob("new-*--old-*.html")
+    text = page.read_text(encoding="utf-8")
+    assert "Cannot tell new from old: 0 points" in text  # new won 90 of 120, all shown first
+    assert "the first side wins 75" in text
+
+
 def test_its_board_is_that_of_rate_and_its_rows_fit_their_schema(published: PublishedFolder, battle_file: Path) -> None:
     board = json.loads((published.folder / "board.json").read_bytes())
     expected = ty.rate(battle_file)

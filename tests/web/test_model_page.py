@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -316,11 +317,17 @@ def test_of_many_prompts_the_worst_and_the_best_are_seen_first(site: BoardSite) 
     ]
 
 
-@pytest.mark.parametrize(
-    ("won", "lost", "shade"), [(1, 0, "g4"), (0, 1, "g2"), (16, 10, "g5"), (10, 0, "g6"), (0, 10, "g0"), (3, 3, "g3")]
-)
-def test_a_cell_is_coloured_by_how_much_its_votes_say(site: BoardSite, won: int, lost: int, shade: str) -> None:
-    """(1 − 0)/√5 = 0.4 is pale, (16 − 10)/√30 = 1.1 less so, 10/√14 = 2.7 is the darkest."""
-    page, rival = page_of(site, MODELS[0]), site.world.snapshot.model(MODELS[1])
-    cell = charts._result_cell(page, rival, "p0", "Question", (won, lost, 0, 0), short=False)
-    assert cell.class_ == f"heat {shade}"
+def test_the_grid_shows_what_is_missing_and_won_and_lost_behind_it(site: BoardSite) -> None:
+    page, snapshot = page_of(site, MODELS[0]), site.world.snapshot
+    heatmap = page.detail.heatmap
+    grid, _ = charts.rival_grid(page, snapshot, {})
+    by_prompt = dict(grid.rows)
+    seen = set()
+    for prompt, counts in zip(heatmap.prompts, heatmap.decisive, strict=True):
+        for cell, count in zip(by_prompt.get(prompt, ()), counts, strict=False):
+            lacks = math.ceil(max(0.0, heatmap.target - count))
+            assert cell.shown == str(lacks)
+            assert re.search(r"(\d+) won, (\d+) lost", cell.words)
+            seen.add((lacks, cell.class_))
+    assert len({lacks for lacks, _ in seen}) > 1
+    assert (0, "heat h0") in seen

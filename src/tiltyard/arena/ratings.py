@@ -20,7 +20,6 @@ from tiltyard.ratings.glicko2_kernels import rate_one_by_one
 from tiltyard.types import Floats
 
 NO_HISTORY = np.empty((0, 4))
-FIRST, SECOND = np.array([0], dtype=np.int32), np.array([1], dtype=np.int32)
 
 FAILED_BOTH = -1.0
 """Represents BOTH_BAD among the scores of votes (1, ½ and 0)."""
@@ -75,16 +74,21 @@ def rate_votes(votes: VoteTable, rules: RatingRules) -> Ratings:
 
 def after_vote(now: Ratings, pair: Sequence[int], choice: Choice, rules: RatingRules) -> Ratings:
     """The ratings after one more vote, on the models of sides A and B."""
-    score = np.array([SCORES[choice]])
-    both, columns = list(pair), [column.copy() for column in (now.rating, now.deviation, now.volatility, now.legacy)]
-    rating, deviation, volatility, elo = (column[both] for column in columns)
-    if score[0] >= 0.0:
-        rate = rate_one_by_one.run(0.0)
-        rate(FIRST, SECOND, score, EVERY_ONE, rating, deviation, volatility, rules.glicko2().rules(), NO_HISTORY)
-    rate_with_baseline.run(0.0)(FIRST, SECOND, score, elo, rules.legacy_k, LOGITS_PER_POINT, rules.legacy_baseline)
-    for column, values in zip(columns, (rating, deviation, volatility, elo), strict=True):
-        column[both] = values
-    return Ratings(*columns)
+    return after_votes(now, [(pair[0], pair[1], choice)], rules)
+
+
+def after_votes(now: Ratings, votes: Sequence[tuple[int, int, Choice]], rules: RatingRules) -> Ratings:
+    """The ratings after more votes, one by one: the models of sides A and B, and the choice."""
+    a, b = (np.array([vote[side] for vote in votes], dtype=np.int32) for side in (0, 1))
+    score, seconds = np.array([SCORES[vote[2]] for vote in votes]), len(votes) * PLAIN_SECONDS_PER_BATTLE
+    rating, deviation, volatility, elo = (
+        column.copy() for column in (now.rating, now.deviation, now.volatility, now.legacy)
+    )
+    rate, rated = rate_one_by_one.run(seconds), score >= 0.0
+    weights, constants = EVERY_ONE, rules.glicko2().rules()
+    rate(a[rated], b[rated], score[rated], weights, rating, deviation, volatility, constants, NO_HISTORY)
+    rate_with_baseline.run(seconds)(a, b, score, elo, rules.legacy_k, LOGITS_PER_POINT, rules.legacy_baseline)
+    return Ratings(rating, deviation, volatility, elo)
 
 
 def ratings_of(end: Glicko2State, votes: VoteTable, rules: RatingRules) -> Ratings:

@@ -119,9 +119,9 @@ class Arena:
         commands.check_voter(cookie_hash)
         return self.store.known_voter(cookie_hash) or self.submit(commands.EnterVoter(cookie_hash)).result()
 
-    def choose_by(self, ratings: Ratings) -> None:
-        """Choose matchups by these ratings: the published ones."""
-        self._writer.published = ratings
+    def choose_by(self, ratings: Ratings, seq: int) -> None:
+        """Choose matchups by these ratings, of the votes up to an event of the log, and by every later vote."""
+        self._writer.running.start_from = (ratings, seq)
 
     def read(self, look: Callable[[ArenaState], R]) -> R:
         """The result of `look` on the state, including everything acknowledged before.

@@ -46,7 +46,7 @@ from tiltyard.arena.events import AnyBody, Event, Expired, MatchupServed, Prompt
 from tiltyard.arena.limits import Limiter
 from tiltyard.arena.matchmaking import Chooser, FollowsLog, Matchmaker, SeenMatchups, prompt_for_pair, served_event
 from tiltyard.arena.randomness import random_seed
-from tiltyard.arena.ratings import Ratings
+from tiltyard.arena.running import RunningRatings
 from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, files, log, matchups
@@ -109,8 +109,7 @@ class Writer:
         self._rng = rng
         self._new_id = new_id
         self._idle_seconds = idle_seconds
-        self.published: Ratings | None = None
-        """The ratings to choose matchups by; None: nobody has published any."""
+        self.running = RunningRatings()
         self._state: ArenaState | None = None
         self._hash = ""
         self._limiter = Limiter()
@@ -440,7 +439,7 @@ class _Group:
         if command.open_at_most and len(mine) >= command.open_at_most:
             self._shown.append((command, mine[-1], True))
             return
-        state.show(writer.published)
+        state.show(writer.running.ratings(state))
         seed = random_seed() if writer._rng is None else int(writer._rng.integers(2**63 - 1))
         rng, seen = np.random.default_rng(seed), writer._seen[command.voter]
         again = again_for(writer._again, state, rng, seen)

@@ -52,8 +52,8 @@ def interval_bar(line: BoardLine) -> Html | None:
         return None
     low, high = line.span
     ends = ["…" if end is None else f"{end:.0f}" for end in (low, high)]
-    tick = None if line.printed == line.raw else line.printed
-    return thin_interval(line.scale, line.raw, low, high, f"95 % interval {' to '.join(ends)}", tick=tick)
+    tick, of = (None, "") if line.printed == line.raw else (line.printed, " of the raw rating")
+    return thin_interval(line.scale, line.raw, low, high, f"95 % interval{of} {' to '.join(ends)}", tick=tick)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +125,9 @@ def _shaded(share: float, shown: str, label: str, of: ModelFacts, to: ModelFacts
 
 
 def rival_grid(page: ModelPage, snapshot: Snapshot, asked: Mapping[str, str]) -> tuple[HeatmapView, int]:
-    """How a model fared on each prompt against each opponent, the nearest in rank; and how many prompts are left out.
+    """What a model lacks on each prompt against each opponent, the nearest in rank; and how many prompts are left out.
 
-    A cell is won–lost, green or red as it leans, the stronger the more votes say so; one with fewer votes than
-    adjacent models need has a dotted edge.
+    A cell is the number of decisive votes that are missing, the darker the more; won–lost stands behind it.
     """
     heatmap, rank = page.detail.heatmap, page.detail.row.rank
     first = max(0, min(rank - 1 - NEAREST // 2, len(heatmap.opponents) - NEAREST))
@@ -145,37 +144,21 @@ def rival_grid(page: ModelPage, snapshot: Snapshot, asked: Mapping[str, str]) ->
     for record in kept:
         name, number = record.name, numbers[record.name]
         results = counted[number].tolist() if number < len(counted) else []
-        short = [lacks > 0 for lacks in missing.get(name, (0.0,) * len(rivals))]
-        prompt_text = asked.get(name, name)
-        cells = [
-            _result_cell(
-                page,
-                rival,
-                name,
-                prompt_text,
-                results[rival.number] if rival.number < len(results) else NO_VOTES,
-                short=lacks,
-            )
-            for rival, lacks in zip(rivals, short, strict=True)
-        ]
-        rows.append((prompt_text, cells))
-    caption = "Won–lost by prompt and opponent"
+        text = asked.get(name, name)
+        cells = []
+        for rival, deficit in zip(rivals, missing.get(name, (None,) * len(rivals)), strict=True):
+            won, lost, tied, bad = results[rival.number] if rival.number < len(results) else NO_VOTES
+            lacks = 0 if deficit is None else math.ceil(deficit * heatmap.target)
+            result = f"{won} won, {lost} lost, {tied} tied, {bad} both bad"
+            label = f"{rival.display_name}, {text}: " + (f"{lacks} missing; {result}" if lacks else result)
+            linked = page.answers.get(name) and won + lost + tied + bad
+            address = compare_address(page.facts.model, rival.model, name) if linked else ""
+            shown = f"{won}–{lost}" if deficit is None else str(lacks)
+            cells.append(HeatCell(f"heat h{round(SHADES * (deficit or 0.0))}", shown, label, address))
+        rows.append((text, cells))
+    caption = "Missing votes by prompt and opponent"
     head = [rival.display_name for rival in rivals]
     return HeatmapView(caption, head, rows, "heatmap texts"), len(records) - len(kept)
-
-
-def _result_cell(
-    page: ModelPage, rival: ModelFacts, prompt: str, asked: str, result: Sequence[int], *, short: bool
-) -> HeatCell:
-    won, lost, tied, bad = result
-    edge = " short" if short else ""
-    if not sum(result):
-        return HeatCell(f"none{edge}", "·", f"{rival.display_name}, {asked}: no votes")
-    label = f"{rival.display_name}, {asked}: {won} won, {lost} lost, {tied} tied, {bad} both bad"
-    lead = (won - lost) / math.sqrt(won + lost + 4)  # a 1–0 is pale: it says little
-    shade = 3 + (lead > 0) - (lead < 0) + (lead >= 1) - (lead <= -1) + (lead >= 2) - (lead <= -2)
-    address = compare_address(page.facts.model, rival.model, prompt) if page.answers.get(prompt) else ""
-    return HeatCell(f"heat g{shade}{edge}", f"{won}–{lost}", label, address)
 
 
 def path_chart(ratings: RatingPath, name: str) -> Html | None:

@@ -22,7 +22,7 @@ from tiltyard.arena.events import Excluded, PhaseChanged, Restored, SettingsChan
 from tiltyard.arena.following.evidence import findings_of
 from tiltyard.arena.following.parts import KeptParts, PartBoard, VotePart, counts_by
 from tiltyard.arena.following.recent_events import RecentEvents
-from tiltyard.arena.following.replay import movements, published_ratings, replay
+from tiltyard.arena.following.replay import movements, replay
 from tiltyard.arena.following.snapshots import (
     WEEK_DAYS,
     Snapshot,
@@ -62,11 +62,7 @@ DECISIONS = (SettingsChanged, PhaseChanged, Excluded, Restored)
 """What an operator does, and wants to see at once."""
 
 RARE_SECONDS = 3600
-"""From this time between publications on, they begin with the period and not with the start of a process, and
-matchmaking uses fresher ratings, which nobody is shown."""
-
-FRESH_SECONDS = 60.0
-"""How old those ratings may be."""
+"""From this time between publications on, they begin with the period and not with the start of a process."""
 
 STUDY_END_SECONDS = 2.0
 """How long closing waits for a slow study: votes-to-swap of many models can take a minute."""
@@ -101,8 +97,7 @@ class Observatory:
 
     def __init__(self, url: str, *, now: Callable[[], int] = clock, pace: Pace | None = None) -> None:
         self._url = url
-        self._listener: Callable[[Ratings], None] | None = None
-        self._told_at = 0.0
+        self._listener: Callable[[Ratings, int], None] | None = None
         self._now = now
         self._pace = pace or Pace()
         self._moving = threading.Lock()
@@ -144,23 +139,14 @@ class Observatory:
         for thread in self._threads:
             thread.start()
 
-    def hand_over(self, listener: Callable[[Ratings], None]) -> None:
-        """Pass ratings to matchmaking, now and after every publication."""
+    def hand_over(self, listener: Callable[[Ratings, int], None]) -> None:
+        """Pass ratings and the last event that is in them to matchmaking, now and after every publication."""
         self._listener = listener
-        self._told_at = 0.0
         self._tell(self.snapshot)
 
     def _tell(self, snapshot: Snapshot) -> None:
-        if self._listener is None:
-            return
-        if snapshot.policy.defences.publish_seconds <= RARE_SECONDS:
-            self._listener(snapshot.study.ratings)
-        elif time.monotonic() - self._told_at >= FRESH_SECONDS or not self._told_at:
-            self._told_at = time.monotonic()
-            with self._state:
-                state = self._following()
-                votes, policy = self._votes.table(state.catalog), state.policy
-            self._listener(published_ratings(votes, policy))
+        if self._listener is not None:
+            self._listener(snapshot.study.ratings, snapshot.study.seq)
 
     def close(self) -> None:
         """Stop following and close the database.

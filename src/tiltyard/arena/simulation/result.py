@@ -26,9 +26,9 @@ from tiltyard.arena.simulation.published import PublishedCheck
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair, pair_of
 from tiltyard.arena.votes import VoteColumns
+from tiltyard.arena.weekly import window_exposure
 from tiltyard.ratings.ranks import kendall_tau
 from tiltyard.types import Floats
-from tiltyard.validity.fairness import ExposureFairness, exposure_fairness
 
 TRAFFIC_SPAN = 200
 """A model's share of the traffic is measured over this many consecutive matchups."""
@@ -109,8 +109,9 @@ class SeenAgain:
 class SimulationResult:
     """How fast and accurately the arena ranked, and how fairly it served.
 
-    Taus are Kendall's, to the true strengths. Exposure is that of the last window: `in_tolerance` counts models,
-    `beyond_20_percent` names those further off, and `crossed_band` those that were contenders for a part of it.
+    Taus are Kendall's, to the true strengths. Exposure is that of the last window of counted votes, as in the weekly
+    report: `in_tolerance` counts models, `beyond_20_percent` names those further off, and `crossed_band` those that
+    were contenders for a part of it.
     `lane_shares` are over the matchups served while the contender lane could serve, `lane_shares_all` over all.
     `interval_coverage` is the share of Bradley–Terry's 95 % intervals that contain the true strength,
     `deviation_coverage` that of rating ± 1.96 Glicko deviations. Bradley–Terry's values are None if the votes cannot be
@@ -357,7 +358,7 @@ def summary(
 ) -> SimulationResult:
     """Assemble the result from the records, the final state and the votes."""
     names = [model.model for model in state.catalog.models]
-    fair = _exposure(state)
+    fair = window_exposure(state, votes.table(state.catalog), list(range(len(names))))
     wrong = [look.votes for look in looks if look.ranks_hold is False]
     ties = int(state.tallies.ties.view.sum()) // 2
     return SimulationResult(
@@ -399,13 +400,6 @@ def summary(
         badges=badge_summary([(look.votes, look.badges) for look in looks if look.badges is not None]),
         seen_again=monitor.seen_again,
     )
-
-
-def _exposure(state: ArenaState) -> ExposureFairness:
-    """Exposures of the last window against both targets."""
-    schedule, servable = state.schedule, np.asarray(state.catalog.servable().any(axis=1))
-    given, tolerance = schedule.by_contender_lane, state.policy.exposure_tolerance
-    return exposure_fairness(schedule.in_window, given, servable, len(schedule.window), tolerance=tolerance)
 
 
 def _shares(lanes: dict[str, int]) -> dict[str, float]:

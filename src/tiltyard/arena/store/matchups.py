@@ -163,10 +163,17 @@ _BALLOT = Ballot.__struct_fields__
 
 
 class TableVotes:
-    """The votes of the table, for a state that is at the end of the log; those of this transaction come first."""
+    """The votes of the table, for a state that is at the end of the log; those of this transaction come first.
+
+    `recent` are the latest votes in the order of the log, from where `keep_from` says; `corrections` counts how often
+    one of them ceased to count, or counted again.
+    """
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
+        self.recent: dict[str, CastVote] = {}
+        self.corrections = 0
+        self._recent_from: int | None = None
         self._new: dict[str, CastVote] = {}
 
     def begin(self, connection: Connection) -> None:
@@ -177,6 +184,17 @@ class TableVotes:
     def cast(self, vote: CastVote) -> None:
         """Remember a vote whose row is not written yet."""
         self._new[vote.matchup_id] = vote
+        if self._recent_from is not None:
+            self.recent[vote.matchup_id] = vote
+
+    def keep_from(self, seq: int) -> None:
+        """Keep the votes after an event of the log as the recent ones."""
+        if self._recent_from is None or self._recent_from > seq:
+            assert self.connection is not None
+            self.recent = {vote.matchup_id: vote for vote in cast_votes(self.connection, after=seq)} | self._new
+        else:
+            self.recent = {name: vote for name, vote in self.recent.items() if vote.seq > seq}
+        self._recent_from = seq
 
     def find(self, matchup_ids: Collection[str]) -> list[CastVote]:
         """The votes on these matchups."""
@@ -188,13 +206,14 @@ class TableVotes:
 
     def change(self, vote: CastVote, standing: VoteStanding) -> None:
         """Rows change by their events."""
-        if vote.matchup_id in self._new:
-            self._new[vote.matchup_id] = msgspec.structs.replace(vote, standing=standing)
+        for votes in (self._new, self.recent):
+            if vote.matchup_id in votes:
+                votes[vote.matchup_id] = msgspec.structs.replace(vote, standing=standing)
+        self.corrections += vote.matchup_id in self.recent
 
 
-def cast_votes(connection: Connection, until: int) -> Iterator[CastVote]:
-    """Every vote up to a place of the log, in order, with its current status."""
-    after = 0
+def cast_votes(connection: Connection, until: int = 2**62, after: int = 0) -> Iterator[CastVote]:
+    """Every vote up to a place of the log, and after another, in order, with its current status."""
     while rows := connection.rows(
         f"{_VOTES} vote_seq > ? AND vote_seq <= ? ORDER BY vote_seq LIMIT ?", after, until, VOTES_PAGE
     ):
