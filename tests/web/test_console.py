@@ -19,7 +19,9 @@ __all__ = ["address", "gallery"]
 PAGES = (*(page for page in PUBLIC if page != "/no-such-page"), "/admin/login", *ADMIN)
 """All but the one that is not there: a browser notes that by itself."""
 
-LOGIN = f"document.querySelector('[name=secret]').value = '{ADMIN_SECRET}'; document.querySelector('main form').submit()"
+LOGIN = (
+    f"document.querySelector('[name=secret]').value = '{ADMIN_SECRET}'; document.querySelector('main form').submit()"
+)
 RUN_BOTH = "document.querySelector('form button').click()", "document.querySelector('[data-do=run-both]').click()"
 VOTE = "document.querySelector('.choices [value=A]').click()", "document.querySelector('.show-names').click()"
 ANSWER = b"<!doctype html><h1>Answer</h1><script>document.body.append('it runs')</script>"
