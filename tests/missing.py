@@ -9,6 +9,7 @@ import pytest
 
 PACKAGES = {
     "chromium": "chromium-headless-shell",
+    "firefox": "firefox-esr",
     "PostgreSQL": "postgresql",
     "nginx": "nginx-light",
     "ip": "iproute2",

@@ -6,7 +6,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,14 +61,30 @@ class Gallery:
 
 @pytest.fixture(scope="module")
 def gallery(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gallery]:
-    path = tmp_path_factory.mktemp("gallery") / "arena.db"
-    shutil.copy(sqlite_template, path)
+    with open_gallery(sqlite_template, tmp_path_factory.mktemp("gallery")) as opened:
+        yield opened
+
+
+@contextmanager
+def open_gallery(template: Path, folder: Path, *, second_host: bool = False) -> Iterator[Gallery]:
+    """A gallery in a folder. With a second host, pages are framed from `localhost`, which is another site."""
+    path = shutil.copy(template, folder / "arena.db")
     url = f"sqlite:///{path}"
-    settings = SiteSettings(db=url, title="Gallery", secret=SECRET, admin_secret=ADMIN_SECRET, rate_limit=False)
+    bound = socket.create_server(("127.0.0.1", 0))
+    port = bound.getsockname()[1]
+    settings = SiteSettings(
+        db=url,
+        title="Gallery",
+        secret=SECRET,
+        admin_secret=ADMIN_SECRET,
+        rate_limit=False,
+        public_url=f"http://127.0.0.1:{port}",
+        answers_host=f"localhost:{port}" if second_host else "",
+    )
     with ExitStack() as stack:
         arena = stack.enter_context(Arena.open(url))
         arena.append([*catalog(), *(e.PromptDisabled(prompt_id=f"p{j}") for j in range(2))])
-        server = LiveServer(create_app(settings, arena, stack.enter_context(Observatory(url, pace=QUICK))))
+        server = LiveServer(create_app(settings, arena, stack.enter_context(Observatory(url, pace=QUICK))), bound)
         server.start()
         stack.callback(server.stop)
         yield Gallery(arena, server.url)
@@ -81,10 +97,10 @@ def context(browser: Browser, gallery: Gallery) -> Iterator[BrowserContext]:
     made.close()
 
 
-def visit(context: BrowserContext) -> Page:
+def visit(context: BrowserContext, url: str = "") -> Page:
     """The page of a pair, as a new voter."""
     page = context.new_page()
-    page.goto("/")
+    page.goto(f"{url}/")
     page.click("text=Start voting")
     page.wait_for_selector(".view")
     return page

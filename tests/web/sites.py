@@ -81,6 +81,7 @@ def small_site(
     rate_limit: bool = False,
     proxies: tuple[str, ...] = (),
     public_url: str | None = None,
+    answers_host: str = "",
     secret: str = SECRET,
     consent: str = "",
     privacy: str = "",
@@ -94,6 +95,7 @@ def small_site(
         rate_limit=rate_limit,
         trusted_proxies=proxies,
         public_url=public_url,
+        answers_host=answers_host,
         consent=consent,
         privacy=privacy,
     )
@@ -113,8 +115,8 @@ def small_site(
 class LiveServer:
     """A real server on a port of its own, in a thread."""
 
-    def __init__(self, app: ASGIApp, **options: Any) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, app: ASGIApp, bound: socket.socket | None = None, **options: Any) -> None:
+        self._socket = bound or socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         config = uvicorn.Config(app, **{**server_options(), **options})

@@ -11,11 +11,12 @@ from starlette.testclient import TestClient
 
 from tests.arena.databases import rule_above_the_store
 from tests.web.file_answers import TYPES, add_files, only
-from tests.web.sites import MODELS, SECRET, SmallSite
+from tests.web.sites import MODELS, SECRET, SmallSite, small_site
 from tiltyard.arena import events as e
 from tiltyard.arena.store.files import PART_BYTES, CleanFile
 from tiltyard.arena.store.verify import verify
-from tiltyard.errors import ArenaError
+from tiltyard.errors import ArenaError, OptionError
+from tiltyard.web.settings import SiteSettings
 from tiltyard.web.shown import INERT, SANDBOX, ShownLinks, page_start
 
 
@@ -162,7 +163,9 @@ def test_answers_of_two_kinds_to_one_prompt_are_refused(sqlite_site: SmallSite) 
 
 def test_an_address_does_not_say_which_side_it_is() -> None:
     links = ShownLinks(SECRET)
-    tokens = [links.url(f"matchup-{number:02}", side).rpartition("/")[2] for number in range(50) for side in ("A", "B")]
+    tokens = [
+        links.url(f"matchup-{number:02}", side, "svg").rpartition("/")[2] for number in range(50) for side in ("A", "B")
+    ]
     assert [links.read(token) for token in tokens[:2]] == [("matchup-00", "A"), ("matchup-00", "B")]
     columns = list(zip(*(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)) for token in tokens), strict=True))
     assert all(len(set(column)) > 50 for column in columns), "a letter of the side or of the matchup is readable"
@@ -177,7 +180,11 @@ def test_an_answer_that_an_administrator_switched_off_is_gone(sqlite_site: Small
     sqlite_site.observatory.refresh()
     assert [client.get(matchup[f"url_{side}"]).status_code for side in "ab"] == [404, 404]
     links = ShownLinks(SECRET)
-    by_id = (links.public_url("image-0"), links.operator_url("image-0"), links.operator_url("nothing"))
+    by_id = (
+        links.public_url("image-0", "image"),
+        links.operator_url("image-0", "image"),
+        links.operator_url("nothing", "svg"),
+    )
     assert [client.get(address).status_code for address in by_id] == [404, 200, 404]
 
 
@@ -209,3 +216,38 @@ def _on(body: e.ResponseAdded, prompt_id: str) -> e.ResponseAdded:
     import msgspec
 
     return msgspec.structs.replace(body, prompt_id=prompt_id)
+
+
+def test_a_second_host_serves_answers_to_the_site_alone_and_nothing_else(filled_url: str) -> None:
+    here, there = {"host": "arena.example.org"}, {"host": "Answers.example.net"}
+    with small_site(filled_url, public_url="https://arena.example.org", answers_host="answers.example.net") as site:
+        only(site.arena, "html")
+        client = site.client()
+        client.headers.update(here)
+        assert "frame-src 'self' answers.example.net;" in client.get("/").headers["content-security-policy"]
+        addresses = [served(client)[f"url_{side}"] for side in "ab"]
+        assert {address.partition("/shown/")[0] for address in addresses} == {"//answers.example.net"}
+        path = addresses[0].removeprefix("//answers.example.net")
+        answer = client.get(path, headers=there)
+        assert answer.status_code == 200
+        assert "frame-ancestors https://arena.example.org;" in answer.headers["content-security-policy"]
+        for other in ("/", "/leaderboard", "/api/v1/leaderboard", "/healthz", "/static/vote.js", "/shown/nothing"):
+            refused = site.client().get(other, headers=there)
+            assert refused.status_code == 404, other
+            assert "Test arena" not in refused.text
+            assert "set-cookie" not in refused.headers
+        assert site.client().post("/start", headers=there).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("host", "url", "named"),
+    [
+        ("a.example", None, "public-url"),
+        ("https://a.example", "https://b.example", "https://a.example"),
+        ("b.example", "https://b.example", "public-url"),
+        ("a; script-src *", "https://b.example", "script-src"),
+    ],
+)
+def test_a_second_host_that_cannot_be_one_is_named(host: str, url: str | None, named: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(named)):
+        SiteSettings(db="sqlite:///none.db", public_url=url, answers_host=host)

@@ -9,7 +9,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from tiltyard.pages.tables import Cell, Kind, Table, TableColumn
+from tiltyard.pages.tables import Cell, Kind, Table, TableColumn, markdown_text
 
 if TYPE_CHECKING:
     from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
@@ -76,8 +76,8 @@ def as_table(board: Leaderboard, *, strip: bool = True) -> str:
 
 def as_markdown(board: Leaderboard) -> str:
     """The table as Markdown."""
-    notes = [f"- {note}" for note in footnotes(board)]
-    return "\n".join([headline(board), "", board_table(board).markdown(), "", *notes]) + "\n"
+    notes = [f"- {markdown_text(note)}" for note in footnotes(board)]
+    return "\n".join([markdown_text(headline(board)), "", board_table(board).markdown(), "", *notes]) + "\n"
 
 
 def as_latex(board: Leaderboard) -> str:

@@ -252,6 +252,15 @@ def serve_command(
     public_url: Annotated[
         str | None, typer.Option(metavar="URL", help="The address that visitors use, where a proxy hides it.")
     ] = None,
+    answers_host: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST",
+            help="A second host name of this site, of another domain: answers that are pages are framed from it, and "
+            "browsers run them in a process of their own.",
+            show_default=False,
+        ),
+    ] = "",
     trusted_proxy: Annotated[
         list[str] | None,
         typer.Option(metavar="NETWORK", help="Believe forwarded addresses from here (10.0.0.0/8); may be given again."),
@@ -276,6 +285,7 @@ def serve_command(
         "title": title,
         "notice": notice,
         "public_url": public_url,
+        "answers_host": answers_host,
         "trusted_proxies": tuple(trusted_proxy or ()),
         "longest_wait": longest_wait,
         "rate_limit": not no_rate_limit,

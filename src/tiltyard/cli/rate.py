@@ -160,6 +160,7 @@ def _text(boards: dict[str, Leaderboard], by: str | None, format: Format) -> str
     """One board, or one per value of a column, in a format."""
     from tiltyard.boards import text
     from tiltyard.boards.leaderboard import EloReport
+    from tiltyard.pages.tables import markdown_text
 
     if by is None:
         if format == "json":
@@ -176,7 +177,9 @@ def _text(boards: dict[str, Leaderboard], by: str | None, format: Format) -> str
             f"% {by}: {' '.join(value.split())}\n{text.as_latex(board)}" for value, board in boards.items()
         )
     if format == "md":
-        parts = [f"## {by}: {value}\n\n{text.as_markdown(board)}" for value, board in boards.items()]
+        parts = [
+            f"## {markdown_text(f'{by}: {value}')}\n\n{text.as_markdown(board)}" for value, board in boards.items()
+        ]
         return "\n".join([*parts, *_not_joint(boards)])
     parts = [f"{by}: {value}\n{text.as_table(board)}" for value, board in boards.items()]
     return "\n\n".join([*parts, *_not_joint(boards)])

@@ -121,8 +121,11 @@ def boards_text(boards: Sequence[ScoreBoard], shape: Format) -> str:
     if shape == "csv":
         return "".join(board.csv(head=place == 0) for place, board in enumerate(boards))
     if shape == "md":
+        from tiltyard.pages.tables import markdown_text
+
         return "\n\n".join(
-            f"{board.table().markdown()}\n\n" + "\n".join(f"- {n}" for n in board.notes) for board in boards
+            f"{board.table().markdown()}\n\n" + "\n".join(f"- {markdown_text(n)}" for n in board.notes)
+            for board in boards
         )
     if shape == "latex":
         return "\n\n".join(board.table().latex(f"Mean {board.metric}", board.notes) for board in boards)

@@ -889,7 +889,7 @@ def as_markdown(result: GateResult | MetricsGate) -> str:
     by = "" if result.difference.scores is None else f" by {result.difference.scores.metric}"
     head = markdown_text(f"## {mark} {result.difference.new} against {result.difference.old}{by}")
     parts = [f"- {markdown_text(line)}" for line in _part_lines(result) if line.strip()]
-    notes = [f"- {line}" for line in advice(result)]
+    notes = [f"- {markdown_text(line)}" for line in advice(result)]
     return "\n".join([head, "", difference_markdown(result.difference, first=result.sentence), *parts, *notes]) + "\n"
 
 

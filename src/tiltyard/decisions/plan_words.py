@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.boards.text import percent
 from tiltyard.decisions.words import between, plain, share, side, signed
-from tiltyard.pages.tables import Table
+from tiltyard.pages.tables import Table, markdown_text
 
 if TYPE_CHECKING:
     from tiltyard.decisions.plan import Amount, BoardPlan, CallPrice, PairPlan, SamplePlan
@@ -263,4 +263,5 @@ def board_notes(plan: BoardPlan) -> list[str]:
 
 def _document(sentence: str, table: Table, notes: Sequence[str]) -> str:
     """A sentence, a table and notes as Markdown."""
-    return f"**{sentence}**\n\n{table.markdown()}\n\n" + "\n".join(f"- {note}" for note in notes) + "\n"
+    lines = "\n".join(f"- {markdown_text(note)}" for note in notes)
+    return f"**{markdown_text(sentence)}**\n\n{table.markdown()}\n\n{lines}\n"

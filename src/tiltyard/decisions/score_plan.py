@@ -14,7 +14,7 @@ from tiltyard.decisions.sample_size import Goal
 from tiltyard.decisions.scores import PairedScores, noise_of
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import OptionError, ScoreError
-from tiltyard.pages.tables import Table
+from tiltyard.pages.tables import Table, markdown_text
 from tiltyard.ratings.score_differences import FEWEST, FEWEST_UNBOUNDED, ScoreSpread, cluster_means, least_deviation
 from tiltyard.scores import ScoreTable
 
@@ -92,9 +92,8 @@ class ScorePlan:
 
     def markdown(self) -> str:
         """The plan in Markdown."""
-        return (
-            "\n\n".join([f"**{self.sentence}**", self.table().markdown(), *(f"- {note}" for note in self.notes)]) + "\n"
-        )
+        notes = [f"- {markdown_text(note)}" for note in self.notes]
+        return "\n\n".join([f"**{markdown_text(self.sentence)}**", self.table().markdown(), *notes]) + "\n"
 
     def __str__(self) -> str:
         return "\n".join([self.sentence, "", *self.table().text(), "", *self.notes])

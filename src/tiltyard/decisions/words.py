@@ -165,7 +165,10 @@ def as_markdown(difference: Difference, shown: int = SHOWN, *, first: str | None
     if difference.scores is None:
         blocks += [_estimates(difference).markdown(), *(markdown_text(line) for line in _counts(difference) if line)]
     for column in dict.fromkeys(part.column for part in difference.parts):
-        blocks += [f"By {column} (intervals hold for all values at once):", _part_table(difference, column).markdown()]
+        blocks += [
+            f"By {markdown_text(column)} (intervals hold for all values at once):",
+            _part_table(difference, column).markdown(),
+        ]
     for title, prompts in prompt_lists(difference, shown):
         blocks += [markdown_text(f"{title[0].upper()}{title[1:]}:"), prompt_table(difference, prompts).markdown()]
     notes = footnotes(difference, missing=first is None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -96,12 +97,12 @@ class Table(msgspec.Struct, frozen=True):
         return lines
 
     def markdown(self) -> str:
-        """The table in Markdown; no cell is read as HTML."""
+        """The table in Markdown; every cell reads as it is."""
         full = len(self.columns)
 
         def line(cells: Sequence[str]) -> str:
             filled = [*cells, *[""] * (full - len(cells))]
-            return "| " + " | ".join(markdown_text(cell).replace("|", "\\|") for cell in filled) + " |"
+            return "| " + " | ".join(markdown_text(cell) for cell in filled) + " |"
 
         ruler = "|" + "|".join(" --- " if column.to_the_left else " ---: " for column in self.columns) + "|"
         return "\n".join([line(self.heads), ruler, *map(line, self.cells())])
@@ -156,5 +157,6 @@ def latex_text(text: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """A text in one line that Markdown does not read as HTML."""
-    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    """A text in one line in which Markdown sees no HTML, link, picture, bold text or end of a cell."""
+    plain = re.sub(r"([\\\[\]*|])", r"\\\1", " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;"))
+    return re.sub(r"(?i)\bwww(?=\.)", r"\g<0>&#8203;", plain.replace("://", "&#58;//"))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from tiltyard.arena.blindness import NOT_BLIND
 from tiltyard.arena.weekly import Note, WeeklyReport
 from tiltyard.pages.figures import day, percent, plural, points, signed_percent
-from tiltyard.pages.tables import Table
+from tiltyard.pages.tables import Table, markdown_text
 from tiltyard.validity.fairness import THREE_SIGMA
 from tiltyard.validity.misfit import fit_sentences, fit_verdict
 from tiltyard.validity.publication import Publication, Rule
@@ -225,16 +225,16 @@ def weekly_markdown(report: WeeklyReport) -> str:
     blocks = [
         "# Validity report",
         f"{day(report.since)} to {day(report.until)}",
-        f"**{status_sentence(report)}**",
+        f"**{markdown_text(status_sentence(report))}**",
         "" if report.blind else f"**{NOT_BLIND}**",
         _table(
             ["rule", "found", "needed", "met"],
             [(rule.name, *rule_numbers(rule), _yes(rule.met)) for rule in report.board.publication.deciding],
         ),
-        worth_knowing(report.board.publication),
+        markdown_text(worth_knowing(report.board.publication)),
         _facts(report),
         "## Coverage fairness",
-        "\n".join(exposure_sentences(report)),
+        "\n".join(map(markdown_text, exposure_sentences(report))),
         _exposures(report),
         "## Pair completeness",
         f"Adjacent pairs in the top {report.churn.top}.",
@@ -246,7 +246,7 @@ def weekly_markdown(report: WeeklyReport) -> str:
             ],
         ),
         "## Confidence stability",
-        "\n".join(stability_sentences(report)),
+        "\n".join(map(markdown_text, stability_sentences(report))),
         *(
             [CONFIDENCE_NOTE, _table(["confidence", "ratings", "stated", "held"], confidence_rows(report))]
             if report.confidence
@@ -254,7 +254,7 @@ def weekly_markdown(report: WeeklyReport) -> str:
         ),
         *_calibration(report),
         "## Top-rank churn against confidence bands",
-        "\n".join(churn_sentences(report)),
+        "\n".join(map(markdown_text, churn_sentences(report))),
         "## Lanes and sides",
         _lanes(report),
         lane_sentence(report),
@@ -323,7 +323,11 @@ def _offline(report: WeeklyReport) -> list[str]:
             )
         )
     heads = ["model", "place", "range", "rating", "interval", "votes to swap with next"]
-    return ["## Intervals and ranges of ranks", "\n".join(offline_sentences(report)), _table(heads, rows)]
+    return [
+        "## Intervals and ranges of ranks",
+        "\n".join(map(markdown_text, offline_sentences(report))),
+        _table(heads, rows),
+    ]
 
 
 def _lanes(report: WeeklyReport) -> str:
@@ -341,7 +345,7 @@ def _yes(met: bool) -> str:
 
 
 def _list(lines: Iterable[str], none: str) -> str:
-    return "\n".join(f"- {' '.join(line.split())}" for line in lines) or none
+    return "\n".join(f"- {markdown_text(line)}" for line in lines) or none
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -168,7 +168,9 @@ def one_answer(store: Store, links: ShownLinks, name: str) -> tuple[ReportedAnsw
         raise OptionError("there is no such answer. Open it from the list.")
     answer = PublicAnswer(rendered_answer(result[0].text))
     file = files_of(store, [name]).get(name)
-    return result[0], answer if file is None else replace(answer, kind=file.kind, url=links.operator_url(name))
+    return result[0], answer if file is None else replace(
+        answer, kind=file.kind, url=links.operator_url(name, file.kind)
+    )
 
 
 def settle(store: Store, name: str, to: str, at: int) -> None:

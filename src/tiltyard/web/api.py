@@ -107,7 +107,9 @@ async def new_matchup(request: Request) -> Response:
     )
     if served.kind != AnswerKind.TEXT:
         links, name = site.shown_links, served.matchup_id
-        shown = msgspec.structs.replace(shown, url_a=links.url(name, "A"), url_b=links.url(name, "B"))
+        shown = msgspec.structs.replace(
+            shown, url_a=links.url(name, "A", served.kind), url_b=links.url(name, "B", served.kind)
+        )
     return _json(shown, 200 if served.again else 201)
 
 

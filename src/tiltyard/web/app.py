@@ -135,7 +135,7 @@ def _site(
         PageCache(),
         refusals,
         FirstEffects(),
-        ShownLinks(settings.secret),
+        ShownLinks(settings.secret, settings.answers_host),
         PageCache(1, FITS_WAITING, FITS_OF_ONE),
         desk,
     )

@@ -138,7 +138,7 @@ def answer_error(request: Request, error: Exception) -> Response:
     if request.scope["path"].startswith("/api/"):
         body = msgspec.json.encode({"error": {"code": failure.code, "message": failure.message}})
         return Response(body, failure.status, headers, media_type="application/json")
-    if site is None:
+    if site is None or request.state.only_answers:
         return Response(failure.message, failure.status, headers, media_type="text/plain")
     page: Response = site.page("error.html", {"failure": failure}, status=failure.status, headers=headers)
     return page

@@ -60,6 +60,8 @@ NOT_LISTED = (b"x-robots-tag", b"noindex")
 METHODS = frozenset({"GET", "HEAD", "POST"})
 """The methods that are counted by name."""
 
+NOT_HERE = "there is nothing at this address."
+
 SOMEBODY = "192.0.2.1"
 """An address reserved for documentation."""
 
@@ -79,6 +81,9 @@ class Guard:
         self._app = app
         self._counts = counts
         self._proxies = settings.proxies
+        self._answers_host = settings.answers_host.lower()
+        policy = POLICY.replace("frame-src 'self'", f"frame-src 'self' {settings.answers_host}".rstrip())
+        self._headers = ((HEADERS[0][0], policy.encode()), *HEADERS[1:])
         self._https = bool(settings.public_url and settings.public_url.startswith("https:"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,10 +99,12 @@ class Guard:
                 started = True
                 route = str(getattr(scope.get("route"), "path", "none"))  # as declared, never the visitor's path
                 self._counts[method if method in METHODS else "other", route, message["status"]] += 1
-                message = {**message, "headers": _headers(scope["path"], arrival, list(message.get("headers", ())))}
+                message = {**message, "headers": self._answer_headers(scope["path"], arrival, message)}
             await send(message)
 
         try:
+            if arrival["only_answers"] and not scope["path"].startswith("/shown/"):
+                raise Failure(404, "not_found", NOT_HERE)
             await self._app(scope, receive, answer)
         except ClientDisconnect:
             return  # the client is gone, and nothing is broken
@@ -110,7 +117,7 @@ class Guard:
 
     def _arrive(self, scope: Scope) -> dict[str, Any]:
         """Store the visitor's address, scheme and cookie in the scope, where routes can read and change them."""
-        headers: dict[bytes, list[str]] = {b"cookie": [], b"x-forwarded-for": [], b"x-forwarded-proto": []}
+        headers: dict[bytes, list[str]] = {b"cookie": [], b"x-forwarded-for": [], b"x-forwarded-proto": [], b"host": []}
         for name, value in scope["headers"]:
             if name in headers:
                 headers[name].append(value.decode("latin-1"))
@@ -120,6 +127,7 @@ class Guard:
             scheme = forwarded[-1].rpartition(",")[2].strip().lower()
         site = getattr(scope["app"].state, "site", None)
         cookie = None if site is None else site.visitors.cookies.find(headers[b"cookie"])
+        only_answers = self._answers_host in map(str.lower, headers[b"host"]) if self._answers_host else False
         arrival: dict[str, Any] = scope.setdefault("state", {})
         arrival.update(
             address=_address(peer, tuple(headers[b"x-forwarded-for"]), self._proxies),
@@ -127,24 +135,25 @@ class Guard:
             cookie_is_new=cookie is None,
             is_head=scope["method"] == "HEAD",
             is_https=self._https or scheme == "https",
-            sets_cookie=not (site is None or cookie or scope["path"].startswith(BARE)),
+            only_answers=only_answers,
+            sets_cookie=not (site is None or cookie or only_answers or scope["path"].startswith(BARE)),
         )
         return arrival
 
-
-def _headers(path: str, arrival: dict[str, Any], headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    names = {name for name, _ in headers}
-    ours = FRAMED_HEADERS if path == FRAMED else HEADERS
-    headers.extend(header for header in (NOT_KEPT, *ours) if header[0] not in names)
-    if arrival["is_https"]:
-        headers.append(TRANSPORT)
-    if PERSONAL.match(path):
-        headers.append(NOT_LISTED)
-    if arrival["sets_cookie"]:
-        secure = "; Secure" if arrival["is_https"] else ""
-        cookie = f"{COOKIE}={arrival['cookie']}; Path=/; Max-Age={YEAR_SECONDS}; HttpOnly; SameSite=Lax{secure}"
-        headers.append((b"set-cookie", cookie.encode()))
-    return headers
+    def _answer_headers(self, path: str, arrival: dict[str, Any], message: Message) -> list[tuple[bytes, bytes]]:
+        headers = list(message.get("headers", ()))
+        names = {name for name, _ in headers}
+        ours = FRAMED_HEADERS if path == FRAMED else self._headers
+        headers.extend(header for header in (NOT_KEPT, *ours) if header[0] not in names)
+        if arrival["is_https"]:
+            headers.append(TRANSPORT)
+        if PERSONAL.match(path):
+            headers.append(NOT_LISTED)
+        if arrival["sets_cookie"]:
+            secure = "; Secure" if arrival["is_https"] else ""
+            cookie = f"{COOKIE}={arrival['cookie']}; Path=/; Max-Age={YEAR_SECONDS}; HttpOnly; SameSite=Lax{secure}"
+            headers.append((b"set-cookie", cookie.encode()))
+        return headers
 
 
 @lru_cache(maxsize=4096)

@@ -210,7 +210,7 @@ def _texts(site: Site, prompt: str | None, responses: list[str]) -> tuple[str, l
     result = site.observatory.texts([("prompt", prompt), *(("response", response) for response in responses)])
     answers = {response: PublicAnswer(rendered_answer(result[("response", response)])) for response in responses}
     for name, file in files_of(site.engine.arena.store, responses).items():
-        answers[name] = replace(answers[name], kind=file.kind, url=site.shown_links.public_url(name))
+        answers[name] = replace(answers[name], kind=file.kind, url=site.shown_links.public_url(name, file.kind))
     return result[("prompt", prompt)], [answers[response] for response in responses]
 
 

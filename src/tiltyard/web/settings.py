@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,8 @@ class SiteSettings:
     """Whether limits hold; `--no-rate-limit` is for load tests."""
     public_url: str | None = None
     """The address that visitors use, where a proxy hides it: `--public-url`."""
+    answers_host: str = ""
+    """A second host name, with its port if it is not the usual one, for answers that are pages: `--answers-host`."""
     notice: str = ""
     """A sentence shown on every page: `--notice`."""
     consent: str = ""
@@ -66,6 +69,21 @@ class SiteSettings:
             raise OptionError(f"a longest wait of {self.longest_wait} seconds is out of range. Choose 0.1 to 60.")
         if self.public_url is not None:
             check_web_address(self.public_url)
+        if self.answers_host:
+            self._check_answers_host()
+
+    def _check_answers_host(self) -> None:
+        if self.public_url is None:
+            raise OptionError("--answers-host needs --public-url: only pages of that address may show the answers.")
+        if not re.fullmatch(r"[a-z0-9.-]+(:[0-9]{1,5})?", self.answers_host):
+            raise OptionError(f"--answers-host {self.answers_host[:80]!r} is not a host. Write answers.example.net.")
+        if self.answers_host == urlsplit(self.public_url).netloc:
+            raise OptionError("--answers-host is the host of --public-url. Choose another name, of another domain.")
+
+    @property
+    def origin(self) -> str:
+        """The public URL without its path."""
+        return "/".join((self.public_url or "").split("/")[:3])
 
     @property
     def proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -36,7 +36,7 @@ TOKEN = re.compile(r"[A-Za-z0-9_-]{40,320}\Z")
 
 SANDBOX = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
-    "font-src data:; media-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; webrtc 'block'; "
+    "font-src data:; media-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; "
     "require-trusted-types-for 'script'; trusted-types default"
 )
 """What a page may do: run its own scripts and styles. No network, no storage, no other window, no navigation.
@@ -60,21 +60,22 @@ COMPRESSED = frozenset({AnswerKind.SVG.value, AnswerKind.HTML.value, AnswerKind.
 class ShownLinks:
     """Makes and reads the addresses of answers."""
 
-    def __init__(self, secret: str) -> None:
+    def __init__(self, secret: str, answers_host: str = "") -> None:
+        self._origin = f"//{answers_host}" if answers_host else ""
         self._key = derived_key(secret, "shown answer")
         self._mask_key = derived_key(secret, "shown answer's mask")
 
-    def url(self, matchup_id: str, side: Literal["A", "B"]) -> str:
+    def url(self, matchup_id: str, side: Literal["A", "B"], kind: str) -> str:
         """The address of one answer of a matchup."""
-        return self._url(f"{side}{matchup_id}")
+        return self._url(f"{side}{matchup_id}", kind)
 
-    def public_url(self, response_id: str) -> str:
+    def public_url(self, response_id: str, kind: str) -> str:
         """The address of an answer that is public with its author, because its prompt is retired."""
-        return self._url(f"{PUBLIC}{response_id}")
+        return self._url(f"{PUBLIC}{response_id}", kind)
 
-    def operator_url(self, response_id: str) -> str:
+    def operator_url(self, response_id: str, kind: str) -> str:
         """The address of an answer on the administrator's pages, which show what is switched off, too."""
-        return self._url(f"{OPERATOR}{response_id}")
+        return self._url(f"{OPERATOR}{response_id}", kind)
 
     def read(self, token: str) -> tuple[str, str] | None:
         """The matchup and the side that a token stands for, or an answer and for whom; None if it is not ours."""
@@ -89,9 +90,10 @@ class ShownLinks:
             return None
         return named[1:].decode(), named[:1].decode()
 
-    def _url(self, named: str) -> str:
+    def _url(self, named: str, kind: str) -> str:
         mac = self._mac(named.encode())
-        return f"/shown/{_letters(mac + self._masked(mac, named.encode()))}"
+        origin = self._origin if kind == AnswerKind.HTML else ""
+        return f"{origin}/shown/{_letters(mac + self._masked(mac, named.encode()))}"
 
     def _mac(self, named: bytes) -> bytes:
         return hmac.digest(self._key, named, "sha256")[:MAC_BYTES]
@@ -140,6 +142,10 @@ class PublicAnswer:
 def answer_with(request: Request, store: Store, file: StoredFile) -> Response:
     """A file as a response: whole, compressed, or the range that a player asked for."""
     headers = headers_of(file)
+    if (settings := site_of(request).settings).answers_host:
+        headers["content-security-policy"] = headers["content-security-policy"].replace(
+            "frame-ancestors 'self'", f"frame-ancestors {settings.origin}"
+        )
     if request.headers.get("sec-fetch-dest") == "document":
         headers["content-security-policy"] = INERT  # opened by its address, a page could go elsewhere
     zipped = file.kind in COMPRESSED and takes_gzip(request.headers.get("accept-encoding", ""))

@@ -399,8 +399,8 @@ async def texts_of(site: Site, matchup: ShownMatchup | ServedMatchup) -> dict[st
     a, b = await shown_answer(matchup.response_a), await shown_answer(matchup.response_b)
     if matchup.kind != AnswerKind.TEXT:
         links, seconds = site.shown_links, site.observatory.snapshot.policy.bank.played_seconds
-        a = replace(a, kind=matchup.kind, url=links.url(matchup.matchup_id, "A"), played_seconds=seconds)
-        b = replace(b, kind=matchup.kind, url=links.url(matchup.matchup_id, "B"), played_seconds=seconds)
+        a = replace(a, kind=matchup.kind, url=links.url(matchup.matchup_id, "A", matchup.kind), played_seconds=seconds)
+        b = replace(b, kind=matchup.kind, url=links.url(matchup.matchup_id, "B", matchup.kind), played_seconds=seconds)
     reasoned = a.reasoning is not None or b.reasoning is not None
     return {"prompt": await shown(matchup.prompt), "answer_a": a, "answer_b": b, "reasoned": reasoned}
 

@@ -5,6 +5,7 @@ const SILENT_MS = 4000; // a running page that answers no ping for so long is st
 const STARTING_MS = 10_000;
 const PING_MS = 500;
 const MOST_MESSAGES = 200; // in one second; a page that sends more is stopped
+const MOST_JUMPS = 30; // to places in itself, each an entry in the tab's history, which has room for 50
 const RUNNING = "tiltyard:running"; // kept while a page starts, so that one that froze the browser does not do it again
 
 const runs = new Set();
@@ -158,6 +159,25 @@ function growing(view) {
   button.addEventListener("click", () => (document.fullscreenElement ? document.exitFullscreen() : view.requestFullscreen()));
 }
 
+// ---- Where the visitor is
+
+// A page in a frame can be scrolled into sight by a search, a dialog or the focus, and this page with it. What was scrolled
+// without a wheel, a touch, a key or a pointer is put back.
+const SCROLLING_MS = {
+  wheel: 1000, keydown: 1000, pointerup: 1000, resize: 1000, touchmove: 3000, touchend: 3000, pointercancel: 3000,
+  pointerdown: Infinity, "tiltyard:scroll": 1000,
+};
+let scrollsUntil = 0, place = [scrollX, scrollY];
+const mayScroll = (kind) => { scrollsUntil = performance.now() + (SCROLLING_MS[kind] ?? 0); };
+for (const kind in SCROLLING_MS) addEventListener(kind, () => mayScroll(kind), { capture: true, passive: true });
+addEventListener("pointermove", ({ buttons }) => { // no browser tells when a scroll bar is let go
+  if (!buttons && scrollsUntil === Infinity) mayScroll("pointerup");
+}, { capture: true, passive: true });
+addEventListener("scroll", () => {
+  if (runs.size && performance.now() > scrollsUntil) scrollTo({ left: place[0], top: place[1], behavior: "instant" });
+  else place = [scrollX, scrollY];
+}, { passive: true });
+
 // ---- Pages: in a sandboxed frame, after a click, watched
 
 function showPage(view) {
@@ -181,7 +201,7 @@ class Run {
     this.view = view;
     this.heard = this.began = performance.now();
     this.isUp = false;
-    this.messages = 0;
+    this.messages = this.jumps = 0;
     sessionStorage.setItem(RUNNING, view.dataset.url);
     this.frame = document.createElement("iframe");
     this.frame.setAttribute("sandbox", "allow-scripts");
@@ -215,6 +235,13 @@ class Run {
     else if (message === "tiltyard:alive") this.alive();
   }
 
+  // Only what happened comes through the door, and nothing that the page made up.
+  notice(kind) {
+    if (kind === "escape") this.leave();
+    else if (kind !== "hashchange") mayScroll(kind === "pointerdown" ? "pointerup" : kind); // where it ends may be elsewhere
+    else if (++this.jumps > MOST_JUMPS) this.stop("stopped", `It filled the history of this tab and was stopped.${toSay()}`);
+  }
+
   // Escape in the page that has the focus leads out of it. Only a key that was pressed there comes through the door: which of
   // two frames has the focus cannot be seen from here, as Chromium goes on naming the one that had it before.
   leave() {
@@ -236,7 +263,7 @@ class Run {
     else if (document.activeElement === document.body) this.frame.focus({ preventScroll: true });
     this.isLoaded = true;
     const door = new MessageChannel();
-    door.port1.onmessage = () => this.leave();
+    door.port1.onmessage = ({ data }) => this.notice(data);
     this.ping([door.port2]);
   }
 

@@ -138,19 +138,43 @@ async function lookAhead(address) {
 }
 
 function show(page, next, address) {
-  const views = new Map([...stage.querySelectorAll(".view[data-state=ready]:not(:has(.frame))")].map((view) => [view.dataset.url, view]));
-  stage.replaceChildren(...next.childNodes);
-  for (const view of stage.querySelectorAll(".view")) if (views.has(view.dataset.url)) view.replaceWith(views.get(view.dataset.url)); // what was loaded stays
+  const loaded = new Map([...stage.querySelectorAll(".view[data-state=ready]")].map((view) => [view.dataset.url, view]));
+  fill(stage, next, loaded);
   document.title = page.title;
   document.body.className = page.body.className;
   document.body.classList.add("scripted");
   const here = /^\/(start|vote|skip|undo|reveal)$/.test(address.pathname) ? "/" : address.pathname;
   if (here !== location.pathname) history.pushState(null, "", here);
   shownAt = here;
+  window.dispatchEvent(new Event("tiltyard:scroll")); // see views.js
   window.scrollTo(0, 0);
   announce.textContent = stage.querySelector("[data-announce]")?.dataset.announce ?? "";
   settle();
   stage.querySelector("h1")?.focus({ preventScroll: true });
+}
+
+// Gives an element the content of another one. Views that are loaded stay where they are: a program would start anew elsewhere.
+function fill(old, made, loaded) {
+  let at = old.firstChild;
+  const removeUntil = (end) => {
+    while (at !== end) [at] = [at.nextSibling, at.remove()];
+  };
+  for (const child of [...made.childNodes]) {
+    const views = child.matches?.(".view") ? [child] : [...(child.querySelectorAll?.(".view") ?? [])];
+    const kept = views.map((view) => loaded.get(view.dataset.url)).find(Boolean);
+    const place = kept && [...old.childNodes].find((each) => each.contains(kept));
+    if (!place) {
+      old.insertBefore(child, at);
+      continue;
+    }
+    removeUntil(place);
+    at = place.nextSibling;
+    if (place === kept) continue;
+    for (const name of place.getAttributeNames()) place.removeAttribute(name);
+    for (const { name, value } of child.attributes) place.setAttribute(name, value);
+    fill(place, child, loaded);
+  }
+  removeUntil(null);
 }
 
 // After a vote there is a moment to undo it; then the names are asked for, which makes it final.
