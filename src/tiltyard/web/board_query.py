@@ -101,7 +101,7 @@ COLUMNS: Mapping[str, Column] = {
         lambda line: line.width,
         "asc",
         "95 % interval",
-        "The ends of the bar in numbers, those of the raw rating where the printed one is conservative; sorted by width.",
+        "The ends of the bar in numbers, of the raw rating where the printed one is conservative; sorted by width.",
         default=False,
     ),
     "moved": Column(
