@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from pathlib import Path
@@ -90,7 +91,7 @@ def test_what_a_function_raises_is_a_failed_verdict_with_its_name(tmp_path: Path
     judged = asyncio.run(judge(judging_plan(1), function_judge(tmp_path, broken)))
     (judgment,) = judged.judgments["clarity"]
     assert judgment.outcome == "failed"
-    assert judgment.raw[1].error == "ValueError: no such thing"
+    assert re.fullmatch(r"ValueError: no such thing \(test_function_judge.py, line \d+\)", judgment.raw[1].error or "")
 
 
 @pytest.mark.parametrize("returned", [None, 7, ["A"], b"A"])

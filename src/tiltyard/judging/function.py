@@ -16,6 +16,7 @@ import hashlib
 import importlib
 import inspect
 import sys
+import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
@@ -97,21 +98,25 @@ class FunctionProvider:
     async def ask(self, request: Request) -> Reply:
         """What the function says of the question; an exception, a timeout or another type is an error."""
         question = self._question_of(request)
+        failure = ""
         try:
             async with asyncio.timeout(self._timeout_seconds) as deadline:
                 text = _as_text(await self._call(question), question)
         except (Exception, SystemExit) as error:
-            why = f"{type(error).__name__}: {error}".rstrip(": ")
-            if deadline.expired():
-                why = f"no answer within {self._timeout_seconds:g} seconds (timeout_seconds)"
-            elif not self._answered:
-                raise JudgingError(
-                    f"{function_name(self._function)} failed on prompt {question.prompt.prompt_id!r}, before it judged "
-                    f"anything: {one_line(why)} Mend it, then run again."
-                ) from error
-            return Reply(error=why, usage=Usage())
-        self._answered = True
-        return Reply(text=text, usage=Usage())
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            place = "" if last.filename == __file__ else f" ({Path(last.filename).name}, line {last.lineno})"
+            failure = f"{type(error).__name__}: {error}".rstrip(": ") + place
+        if deadline.expired():
+            return Reply(error=f"no answer within {self._timeout_seconds:g} seconds (timeout_seconds)", usage=Usage())
+        if not failure:
+            self._answered = True
+            return Reply(text=text, usage=Usage())
+        if self._answered:
+            return Reply(error=failure, usage=Usage())
+        raise JudgingError(
+            f"{function_name(self._function)} failed on prompt {question.prompt.prompt_id!r}, before it judged "
+            f"anything: {one_line(failure)} Mend it, then run again."
+        )
 
     async def aclose(self) -> None:
         """Does nothing: there is no connection to close."""

@@ -227,7 +227,9 @@ def error_of(problem: object) -> dict[str, str]:
     error = an_object(problem)
     code = a_count(error.get("code"))
     status = a_name(error.get("status")) or _CODES.get(code or 0, a_name(code))
-    reasons = (a_name(an_object(detail).get("reason")) for detail in a_list(error.get("details")))
+    details = [an_object(detail) for detail in a_list(error.get("details"))]
+    quotas = [a_name(an_object(one).get("quotaId")) for detail in details for one in a_list(detail.get("violations"))]
+    reasons = [quota for quota in quotas if "PerDay" in quota] + [a_name(detail.get("reason")) for detail in details]
     reason = next((reason for reason in reasons if reason), status)
     return {"type": reason or "error", "code": status, "message": a_text(error.get("message")) or ""}
 
