@@ -210,6 +210,10 @@ _OPENING = re.compile(r"\s*<(think|thinking)>", re.IGNORECASE | re.ASCII)
 _CLOSING = {name: re.compile(f"</{name}>", re.IGNORECASE | re.ASCII) for name in ("think", "thinking")}
 
 
+SPECIAL_TOKEN = r"<(?:\|[^<>|\s]*\||｜[^<>｜\s]*｜|/s|eos|end_of_turn)>"  # noqa: S105
+"""What servers append after an answer's last token, as a pattern: `<|im_end|>`, `</s>`, …"""
+
+
 def answer_start(text: str) -> int | None:
     """Where the answer begins in a model's text: after leading blocks of thoughts; None if one is not closed."""
     start = 0
