@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -193,6 +195,8 @@ def test_scores_and_pairs_of_one_run_say_which_is_cheaper(tmp_path: Path) -> Non
     assert "For the same certainty pairs cost" in beside.sentence
     assert result.report.is_file()
     assert result.standings["calibration"].board is not None
+    for again in (copy.copy(result), copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
+        assert again == result
 
 
 def test_people_correct_a_judge_that_favours_length(tmp_path: Path) -> None:

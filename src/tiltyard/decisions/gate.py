@@ -37,6 +37,7 @@ from tiltyard.pages.tables import markdown_text
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.score_differences import ScoreEstimate
 from tiltyard.scores.table import both_ways
+from tiltyard.types import Comparable
 
 if TYPE_CHECKING:
     from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
@@ -351,7 +352,7 @@ class PartVerdict:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GateResult:
+class GateResult(Comparable):
     """The verdict of a gate on a difference.
 
     Parameters:
@@ -500,7 +501,7 @@ def judge_difference(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MetricsGate:
+class MetricsGate(Comparable):
     """The verdicts of a gate on several metrics, which share an error rate, and what they make together.
 
     Parameters:

@@ -60,11 +60,12 @@ from tiltyard.tournament.rounds import (
 )
 from tiltyard.tournament.scoring import RunScores, people_score, rate_scores
 from tiltyard.tournament.summary import gate
+from tiltyard.types import Comparable
 
 Notice = Callable[[str], None]
 
 
-class RunResult(msgspec.Struct, frozen=True):
+class RunResult(Comparable, msgspec.Struct, frozen=True, eq=False):
     """A finished run: where it is, and its results."""
 
     folder: Path
