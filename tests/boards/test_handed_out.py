@@ -191,8 +191,8 @@ def test_the_matrices_of_win_rates_are_in_the_order_of_the_board():
 def test_results_can_be_copied_pickled_and_compared():
     rows = [one | {"question_id": f"q{place % 9}"} for place, one in enumerate(TRIANGLE)]
     board, found = ty.rate(rows), ty.difference(rows, "x", "y")
-    results = [board, board["x"], ty.rate(rows, method="elo-perm"), found, found.gate(), ty.compare_boards(board, board)]
-    for result in results:
+    elo, compared = ty.rate(rows, method="elo-perm"), ty.compare_boards(board, board)
+    for result in (board, board["x"], elo, compared, found, found.gate()):
         for again in (copy.copy(result), copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
             assert again == result
     assert ty.rate(rows) == board
