@@ -632,7 +632,9 @@ class RunOptions(Options):
         int | None, _help("How many times every question is asked.", default="the config's, 1", least=1)
     ] = None
     n_perms: Annotated[int | None, _help("Shuffles of permutation Elo.", least=2)] = None
-    limit_pairs: Annotated[int | None, _help("Only the first N pairs of each dimension.", least=1)] = None
+    limit_pairs: Annotated[
+        int | None, _help("Only N pairs of each dimension: prompt by prompt, all pairs of each.", least=1)
+    ] = None
     retry_failed: Annotated[bool, _help("Ask again what failed for good in an earlier run.")] = False
     max_batch: Annotated[int | None, _help("Requests per batch.", least=1)] = None
 
@@ -718,9 +720,15 @@ class PlaceOptions(Options):
     cache_dir: Annotated[Path, _help("Where verdicts and answers are kept between runs.", metavar="DIR")] = Path(
         "judgments"
     )
-    base_url: Annotated[str | None, _help("Address of the judge's server, for local/….")] = None
+    base_url: Annotated[
+        str | None, _help("Address of the judge's server, for local/…, vllm/… and others of one's own.")
+    ] = None
     model_base_url: Annotated[
-        str | None, _help("Address of the new model's server.", default="for local/…, that of the judge")
+        str | None,
+        _help(
+            "Address of the new model's server.",
+            default="for local/… and the judge's kind of server, that of the judge",
+        ),
     ] = None
     max_tokens: Annotated[int, _help("How long an answer of the new model may be.", least=1)] = 1024
 

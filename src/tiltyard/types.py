@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -105,3 +107,29 @@ def occurring(codes: AnyInts, size: int) -> Bools:
     for piece in pieces(len(codes)):
         result[codes[piece]] = True
     return result
+
+
+class Comparable:
+    """A record that equals another of its type with the same values, where arrays and NaN are among them."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return same_values(self, other)
+
+
+def same_values(one: object, other: object) -> bool:
+    """Whether two values are the same: records, mappings and sequences by what they hold; NaN is NaN."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same_values(one[key], other[key]) for key in one)
+    if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, str | bytes):
+        return len(one) == len(other) and all(map(same_values, one, other))
+    if type(one) is not type(other):
+        return False
+    if is_dataclass(one) or isinstance(one, msgspec.Struct):
+        names = one.__struct_fields__ if isinstance(one, msgspec.Struct) else [each.name for each in fields(one)]
+        return all(same_values(getattr(one, name), getattr(other, name)) for name in names)
+    return bool(one == other) or (one != one and other != other)

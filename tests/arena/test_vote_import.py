@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.arena.engines import START, Clock, catalog, open_arena, play, sql
+from tests.within import run
 from tiltyard.arena import events as e
 from tiltyard.arena import vote_import
 from tiltyard.arena.exporting import open_export
@@ -140,3 +141,19 @@ def test_votes_without_prompts_are_refused(arena: Arena, tmp_path: Path) -> None
 def test_an_imported_vote_cannot_be_written_by_hand(arena: Arena) -> None:
     with pytest.raises(ArenaError, match="not written by hand"):
         arena.append([e.Voted(matchup_id="imported-000000000", choice=e.Choice.A)])
+
+
+def test_columns_of_votes_with_other_names_are_mapped(arena: Arena, sqlite_url: str, tmp_path: Path) -> None:
+    others = {"question_id": "task", "winner": "better"}
+    rows = [{others.get(name, name): value for name, value in row.items()} for row in votes(10)]
+    path = written(tmp_path / "votes.jsonl", rows)
+    arena.close()
+    command = ["arena", "import", "--db", sqlite_url, "--votes", str(path), "--map", "question_id=task"]
+    refused = run(tmp_path, *command)
+    assert refused.returncode == 1
+    assert "winner" in refused.stderr
+    done = run(tmp_path, *command, "--map", "winner=better")
+    assert done.returncode == 0, done.stderr
+    assert "votes: 10 imported" in done.stderr
+    alone = run(tmp_path, "arena", "import", "--db", sqlite_url, "--map", "a=b", "--models", "m.yaml")
+    assert "--map names columns of --votes" in alone.stderr

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import copy
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from battle_rows import rows, same
 
-from tiltyard.battles import BattleTable, Codes, Outcome, read_battles
+from tiltyard.battles import BattleTable, Codes, Outcome, battles_to_frame, read_battles, write_battles
 from tiltyard.battles.table import concat, merge_equal
 from tiltyard.errors import BattleError
 
@@ -76,3 +81,48 @@ def test_columns_of_different_lengths_make_no_table() -> None:
     ones, two = np.zeros(1, dtype=np.int32), np.zeros(2, dtype=np.int32)
     with pytest.raises(BattleError, match="model_b has 2 rows"):
         BattleTable(("a",), ones, two, ones.astype(np.int8), ones.astype(np.int8), np.ones(1))
+
+
+FLAGGED = [
+    {**rows()[0], "source": "llm-judge", "one_order": True},
+    {**rows()[1], "winner_first": True, "inconsistent": False},
+    {**rows()[2], "source": "llm-judge", "one_order": True, "inconsistent": True, "winner": "tie"},
+    rows()[3],
+]
+
+
+def flags(table: BattleTable) -> list[list[float]]:
+    return [table.number_column(name).tolist() for name in ("one_order", "winner_first", "inconsistent")]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_flags_survive_every_way_in_and_out(tmp_path: Path, ending: str) -> None:
+    table = read_battles(FLAGGED)
+    told = [[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]]
+    assert flags(table) == told
+    write_battles(tmp_path / f"table.{ending}", table)
+    write_battles(tmp_path / f"records.{ending}", list(table))
+    ways = {
+        "records": read_battles(list(table)),
+        "dictionaries": read_battles([battle.to_dict() for battle in table]),
+        "frame": read_battles(battles_to_frame(table)),
+        "file": read_battles(tmp_path / f"table.{ending}"),
+        "file of records": read_battles(tmp_path / f"records.{ending}"),
+        "swapped": table.swapped(),
+        "taken": table.take(np.arange(4)).compact(),
+        "joined": concat([table.take(np.arange(2)), table.take(np.arange(2, 4))]),
+        "pickled": pickle.loads(pickle.dumps(table)),
+    }
+    assert {name: flags(way) for name, way in ways.items()} == dict.fromkeys(ways, told)
+    without = concat([table, read_battles(rows())])
+    assert flags(without)[0] == [*told[0], 0, 0, 0, 0]
+
+
+def test_a_copy_of_a_table_equals_it_and_another_one_does_not() -> None:
+    table = read_battles(rows())
+    for again in (copy.copy(table), copy.deepcopy(table), pickle.loads(pickle.dumps(table)), read_battles(list(table))):
+        assert again == table
+    assert table != table.swapped()
+    assert table != read_battles(rows()[:2])
+    assert table != "a table"
+    assert all(one != table for one in (replace(table, skipped={"odd": 1}), replace(table, weight=table.weight * 2)))

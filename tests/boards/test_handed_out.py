@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from board_rows import arena, battle, swapped
@@ -183,3 +186,15 @@ def test_the_matrices_of_win_rates_are_in_the_order_of_the_board():
     shuffled = ty.rate(TRIANGLE, method="elo-perm", n_perms=20)
     means = shuffled.arrays["permutation_ratings"].mean(axis=0)
     np.testing.assert_allclose(means, [entry.rating for entry in shuffled])
+
+
+def test_results_can_be_copied_pickled_and_compared():
+    rows = [one | {"question_id": f"q{place % 9}"} for place, one in enumerate(TRIANGLE)]
+    board, found = ty.rate(rows), ty.difference(rows, "x", "y")
+    elo, compared = ty.rate(rows, method="elo-perm"), ty.compare_boards(board, board)
+    for result in (board, board["x"], elo, compared, found, found.gate()):
+        for again in (copy.copy(result), copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
+            assert again == result
+    assert ty.rate(rows) == board
+    assert ty.rate(rows, seed=1) != board
+    assert ty.difference(rows, "y", "x") != found

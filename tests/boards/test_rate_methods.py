@@ -98,7 +98,7 @@ def test_permutation_elo_leaves_ties_out_and_says_so():
     ties = len(ROWS) - len(decisive)
     assert list(board.left_out.values()) == [ties]
     assert "tie" in next(iter(board.left_out))
-    assert set(board.details["k_sensitivity"]) == {"1", "4", "8", "16", "32"}
+    assert set(board.details["k_sensitivity"]) == {"1.0", "4.0", "8.0", "16.0", "32.0"}
     for entry in board:
         assert entry.extra["sampling_low"] == entry.ci_low < entry.rating < entry.ci_high
         assert entry.extra["ci95_high"] - entry.rating == pytest.approx(1.96 * entry.extra["sem"])

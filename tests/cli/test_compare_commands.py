@@ -143,6 +143,22 @@ def test_two_ratings_files_are_compared(tiltyard: Run, birds: str, tmp_path: Pat
     assert "their errors are counted as independent" in done.stdout
 
 
+def test_a_page_of_a_live_arena_is_one_reading_of_it(
+    tiltyard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tiltyard.arena import exporting
+
+    db = f"sqlite:///{tmp_path / 'arena.db'}"
+    tiltyard("arena", "simulate", "--models", "4", "--prompts", "5", "--votes", "100", "--db", db)
+    stored = json.loads(tiltyard("arena", "export", "--db", db).stdout.splitlines()[0])
+    readings, open_export = [], exporting.open_export
+    monkeypatch.setattr(exporting, "open_export", lambda url: readings.append(url) or open_export(url))
+    done = tiltyard("compare", stored["model_a"], stored["model_b"], "--in", db, "--format", "html")
+    assert done.returncode == 0, done.stderr
+    assert "<html" in done.stdout
+    assert readings == [db]
+
+
 def test_an_arena_database_is_read_with_its_prompts(tiltyard: Run, tmp_path: Path) -> None:
     db = f"sqlite:///{tmp_path / 'arena.db'}"
     done = tiltyard("arena", "simulate", "--models", "4", "--prompts", "5", "--votes", "100", "--db", db)

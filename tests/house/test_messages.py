@@ -6,8 +6,10 @@ import ast
 import re
 
 import pytest
+import typer
 
 from tests.house.sources import PATHS, nodes
+from tiltyard.cli.main import make_app
 from tiltyard.cli.output import as_flag
 from tiltyard.errors import OptionError, OptionValue
 
@@ -25,6 +27,30 @@ def test_no_message_below_the_command_line_names_an_option(room: str) -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and OPTION.search(node.value)
     ]
     assert found == []
+
+
+def test_commands_and_options_that_a_message_names_exist() -> None:
+    """`tiltyard arena import --votes …` in any text of the package, with X for what is filled in."""
+    everything, missing = typer.main.get_command(make_app()), []
+    for name in PATHS:
+        for node in nodes(name) if name != "cli/main.py" else ():
+            for hint in re.findall(r"`(?:tiltyard|arena) [^`]*`", _text(node)):
+                words, command = hint.strip("`").removeprefix("tiltyard ").split(), everything
+                while words and words[0] in getattr(command, "commands", {}):
+                    command = command.commands[words.pop(0)]  # type: ignore[attr-defined]
+                known = {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
+                options = {word.split("=")[0] for word in words if word.startswith("--")}
+                if command is everything or options - known:
+                    missing.append(f"{name}:{node.lineno}: {hint}")
+                if getattr(command, "commands", None) and words and words[0].islower():
+                    missing.append(f"{name}:{node.lineno}: {hint}")
+    assert missing == []
+
+
+def _text(node: ast.AST) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(part) or "X" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.judging.cases import PRICES, case, judging_plan
@@ -88,18 +91,89 @@ def test_what_a_function_raises_is_a_failed_verdict_with_its_name(tmp_path: Path
     judged = asyncio.run(judge(judging_plan(1), function_judge(tmp_path, broken)))
     (judgment,) = judged.judgments["clarity"]
     assert judgment.outcome == "failed"
-    assert judgment.raw[1].error == "ValueError: no such thing"
+    assert re.fullmatch(r"ValueError: no such thing \(test_function_judge.py, line \d+\)", judgment.raw[1].error or "")
 
 
 @pytest.mark.parametrize("returned", [None, 7, ["A"], b"A"])
 def test_another_type_is_an_error_and_never_a_tie(tmp_path: Path, returned: Any) -> None:
     async def odd(question: Question) -> Any:
-        return returned
+        return returned if question.swapped else "A"
 
     judged = asyncio.run(judge(judging_plan(1), function_judge(tmp_path, odd)))
     (judgment,) = judged.judgments["clarity"]
     assert judgment.outcome == "failed"
-    assert "not a str or a Verdict" in (judgment.raw[0].error or "")
+    assert f"it returned {type(returned).__name__}" in (judgment.raw[1].error or "")
+
+
+@pytest.mark.parametrize("fault", [ZeroDivisionError("by zero"), SystemExit(3), StopIteration(), TimeoutError(), None])
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_bug_ends_the_run_at_once_and_names_the_function(tmp_path: Path, fault: Any, plain: bool) -> None:
+    calls = []
+
+    def broken(question: Question) -> Any:
+        calls.append(question.key)
+        if fault is not None:
+            raise fault
+
+    async def later(question: Question) -> Any:
+        return broken(question)
+
+    function = broken if plain else later
+    began = time.monotonic()
+    with pytest.raises(JudgingError) as raised:
+        winners(tmp_path, function, 40)
+    assert function_name(function) in str(raised.value)
+    assert ("it returned NoneType" if fault is None else type(fault).__name__) in str(raised.value)
+    assert len(calls) <= 4
+    assert time.monotonic() - began < 5
+
+
+def test_a_failure_after_an_answer_is_one_call_and_is_tried_again_by_the_next_run(tmp_path: Path) -> None:
+    calls = []
+
+    def moody(question: Question) -> str:
+        calls.append(question.key)
+        if question.matchup.prompt_id == "p1" and len(calls) < 5:
+            raise OSError("the disk is gone")
+        return "A"
+
+    moody_first = judging_plan(1)
+    asyncio.run(judge(JudgingPlan(moody_first.rubrics, {"clarity": [case("p0")]}), function_judge(tmp_path, moody)))
+    assert len(calls) == 2
+    with pytest.raises(JudgingError, match="the disk is gone"):
+        winners(tmp_path, moody, 1)
+    assert len(calls) <= 4
+    calls += [""] * 4
+    assert winners(tmp_path, moody, 1) == ["inconsistent"]
+
+
+def test_slow_plain_functions_do_not_use_up_the_time_of_others(tmp_path: Path) -> None:
+    """Sixteen questions sleep through their time, each in a thread of its own; the 24 others are judged."""
+    slow = {f"p{number}" for number in range(1, 9)}
+    release = threading.Event()
+
+    def sleepy(question: Question) -> str:
+        if question.matchup.prompt_id in slow:
+            release.wait(30)
+        return "TIE"
+
+    began = time.monotonic()
+    outcomes = winners(tmp_path, sleepy, 20)
+    release.set()
+    assert outcomes == ["failed"] * 8 + ["tie"] * 12
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(("returned", "score"), [(7, 7.0), (7.0, 7.0), (np.int64(7), 7.0), (np.float32(7), 7.0)])
+def test_a_number_is_a_score_where_scores_are_asked_for(tmp_path: Path, returned: Any, score: float) -> None:
+    judged = asyncio.run(judge(scored_plan(1), function_judge(tmp_path, lambda question: returned)))
+    assert [one.scores for one in judged.answers[NAME]] == [{"score": score}] * 2
+
+
+def test_numbers_by_criterion_are_scores(tmp_path: Path) -> None:
+    plan = scored_plan(1, TWO)
+    judged = asyncio.run(judge(plan, function_judge(tmp_path, lambda question: {"accuracy": 9, "clarity": 4})))
+    assert judged.answers[NAME][0].scores == {"accuracy": 9.0, "clarity": 4.0}
 
 
 def test_a_function_that_hangs_is_given_up_in_time(tmp_path: Path) -> None:
@@ -154,6 +228,7 @@ def named(folder: Path, name: str, **changes: Any) -> Any:
 
 def test_a_judge_is_imported_only_where_that_is_allowed(tmp_path: Path) -> None:
     (tmp_path / "own_judges.py").write_text("async def strict(question):\n    return 'A'\nraise_on_import = 1\n")
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(3)\n")
     with pytest.raises(OptionError, match=r"python:own_judges:strict is code: only `tiltyard run`"):
         named(tmp_path, "own_judges:strict")
     assert named(tmp_path, "own_judges:strict", functions=True).name == "python:own_judges:strict"
@@ -162,6 +237,7 @@ def test_a_judge_is_imported_only_where_that_is_allowed(tmp_path: Path) -> None:
         ("own_judges:missing", "has no missing"),
         ("no_such_module_here:x", "cannot import no_such_module_here"),
         ("own_judges:raise_on_import", "not a function"),
+        ("leaves:x", "SystemExit: 3"),
     ):
         with pytest.raises(OptionError, match=words):
             named(tmp_path, name, functions=True)

@@ -175,7 +175,7 @@ def test_the_third_option_of_a_multiple_choice_is_a_tie() -> None:
 def test_probabilities_give_the_likeliest_word_and_a_soft_score(
     chances: dict[str, float], said: VerdictLabel, score_a: float
 ) -> None:
-    reading = read_reply(Reply(text="A", stop=Stop.LENGTH, choice_probabilities=chances), CHOICES)
+    reading = read_reply(Reply(text="A", choice_probabilities=chances), CHOICES)
     assert reading.label is said
     assert reading.score_a == pytest.approx(score_a)
     assert reading.choice_mass == pytest.approx(sum(chances.values()))
@@ -202,26 +202,44 @@ def test_words_that_were_never_likely_are_no_verdict_and_the_reason_names_how_li
     )
 
 
+@pytest.mark.parametrize("text", ["A", " A\n", "<think>B? No.</think> A", "", "T", "A is better because", "<think>\nA"])
+def test_a_reply_that_was_cut_off_is_no_verdict_with_probabilities_or_without(text: str) -> None:
+    for chances in (None, {"A": 0.9, "B": 0.1, "TIE": 0.0}):
+        reply = Reply(text=text, stop=Stop.LENGTH, choice_probabilities=chances)
+        assert read_reply(reply, CHOICES).label is VerdictLabel.TRUNCATED
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("A", VerdictLabel.A),  # one token was allowed, and it was the answer
-        (" A\n", VerdictLabel.A),
-        ("<think>B? No.</think> A", VerdictLabel.A),
-        ("", VerdictLabel.TRUNCATED),
-        ("T", VerdictLabel.TRUNCATED),
-        ("A is better because", VerdictLabel.TRUNCATED),
-        ("Sorry", VerdictLabel.TRUNCATED),
-        ("<think>\nA", VerdictLabel.TRUNCATED),
-        ("<think>\nHm.</think>", VerdictLabel.TRUNCATED),
+        ("A", VerdictLabel.A),
+        (" **a**.\n", VerdictLabel.A),
+        ("(A)", VerdictLabel.A),
+        ("“A”!", VerdictLabel.A),
+        ("A .", VerdictLabel.A),
+        ("A<|im_end|>", VerdictLabel.A),
+        ("A </s>\n", VerdictLabel.A),
+        ("A<｜end▁of▁sentence｜>", VerdictLabel.A),
+        ("<think>B?</think>A", VerdictLabel.A),
+        ("A better answer is B.", None),
+        ("A\nB", None),
+        ("A B", None),
+        ("A, B", None),
+        ("A/B", None),
+        ("A>B", None),
+        ("A <B>", None),
+        ("A?", None),
+        ("not A", None),
+        ("A1", None),
+        ("A" + " " * 200, None),
     ],
 )
-def test_a_reply_that_was_cut_off_counts_only_as_one_whole_word_with_probabilities(
-    text: str, said: VerdictLabel
-) -> None:
-    sure = {"A": 0.9, "B": 0.1, "TIE": 0.0}
-    assert read_reply(Reply(text=text, stop=Stop.LENGTH, choice_probabilities=sure), CHOICES).label is said
-    assert read_reply(Reply(text=text, stop=Stop.LENGTH), CHOICES).label is VerdictLabel.TRUNCATED
+def test_a_choice_with_probabilities_is_that_and_nothing_after_it(text: str, said: VerdictLabel | None) -> None:
+    """The first token says A whatever follows it."""
+    reading = read_reply(Reply(text=text, choice_probabilities={"A": 0.9, "B": 0.1, "TIE": 0.0}), CHOICES)
+    assert reading.label is (said or VerdictLabel.UNPARSED)
+    assert reading.score_a == (None if said is None else pytest.approx(0.9))
+    assert read_reply(Reply(text=text), CHOICES).label is reading.label, "and without them too"
 
 
 @pytest.mark.parametrize("chances", [{"C": 1.0}, {"A": 0.0}, {"A": math.nan}, {"A": math.inf}, {"A": 2.0, "B": -1.0}])

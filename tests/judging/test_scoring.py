@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.judging.cases import RUBRIC, case, make_judge
@@ -116,6 +117,14 @@ def test_one_word_replies_and_their_probabilities() -> None:
     assert read_scores_of(Reply(text="seven"), TEN, "label").label is VerdictLabel.UNPARSED
     likely = Reply(text="PASS", choice_probabilities={"PASS": 0.9, "FAIL": 0.05})
     assert read_scores_of(likely, PASS, "label").scores == {ONE: 1.0}
+    for text in ("PASS or FAIL", "PASS, if one is strict", "FAILPASS"):
+        assert read_scores_of(msgspec.structs.replace(likely, text=text), PASS, "label").label is VerdictLabel.UNPARSED
+    assert (
+        read_scores_of(msgspec.structs.replace(likely, stop=Stop.LENGTH), PASS, "label").label is VerdictLabel.TRUNCATED
+    )
+    assert read_scores_of(msgspec.structs.replace(likely, text="**Pass**.<|im_end|>"), PASS, "label").scores == {
+        ONE: 1.0
+    }
     noise = Reply(text="PASS", choice_probabilities={"PASS": 0.2, "FAIL": 0.1})
     assert read_scores_of(noise, PASS, "label").label is VerdictLabel.UNPARSED
     assert read_scores_of(Reply(text="C"), FIVE, "choice").scores == {ONE: 3.0}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import traceback
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.llm.providers_in_memory import DirectProvider, Kept, answer, asks, la
 from tiltyard.errors import ModelError, OptionError, QuestionRefused, Refused, TryLater
 from tiltyard.llm.asking import Ask, AskingParts, AskingSettings, ConcurrencyLimit, Totals, backoff_seconds
 from tiltyard.llm.direct import Trial
+from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import Reply, Request, Stop
 from tiltyard.llm.runner import ask_all
@@ -199,6 +201,98 @@ def test_a_server_that_goes_away_after_an_answer_costs_only_the_questions_meanwh
     assert kept.ended["k1"].error == "no answer in 6 tries"
 
 
+def test_a_rate_limit_without_end_stops_the_run_after_a_quarter_of_an_hour(tmp_path: Path) -> None:
+    """The quota is enough for 30 of 2,000 questions; the minute that is asked for each time is waited in vain."""
+    asked = 0
+
+    class Limited(DirectProvider):
+        async def ask(self, request):
+            nonlocal asked
+            asked += 1
+            if asked > 30:
+                raise TryLater("429: slow down.", 60.0)
+            return await super().ask(request)
+
+    kept, seconds = Kept(), []
+
+    async def work(now):
+        with pytest.raises(TryLater, match=r"slow down.*15 minutes.*run the same again later.*requests_per_minute"):
+            await ask_all(asks(2000), Limited(), kept, AskingParts(prices=PRICES, now=now), folder=tmp_path)
+        seconds.append(now() - START)
+
+    run_virtually(work)
+    assert len(kept.ended) - len(kept.failed) == 30
+    assert seconds[0] < 1000
+    assert asked < 30 + 16 * 17
+
+
+def test_a_wait_longer_than_that_is_not_begun(tmp_path: Path) -> None:
+    class Later(DirectProvider):
+        async def ask(self, asked):
+            raise TryLater("429: come back in an hour.", 3600.0)
+
+    async def work(now):
+        with pytest.raises(TryLater, match="in an hour"):
+            await ask_all(asks(5), Later(), Kept(), AskingParts(prices=PRICES, now=now), folder=tmp_path)
+        assert now() - START < 1
+
+    run_virtually(work)
+
+
+def test_an_outage_shorter_than_that_is_borne_with_again_and_again(tmp_path: Path) -> None:
+    """Ten minutes of 429 before every hundredth answer."""
+    answered = 0
+
+    class Moody(DirectProvider):
+        async def ask(self, asked):
+            nonlocal answered
+            answered += 1
+            if answered % 100 == 0:
+                raise TryLater("429", 600.0)
+            return await super().ask(asked)
+
+    kept = Kept()
+    _, seconds = ask(tmp_path, Moody(), kept, asks(500))
+    assert not kept.failed
+    assert seconds > 3000
+
+
+def test_a_question_that_runs_out_of_time_is_asked_once(tmp_path: Path) -> None:
+    """Its answer may have been paid for, and would take as long the next time."""
+
+    class Dripping(DirectProvider):
+        async def ask(self, asked):
+            await super().ask(asked)
+            if asked.user == "question 1":
+                await asyncio.sleep(600)
+                raise TryLater("no whole answer within 600 s", timed_out=True)
+            return answer(asked)
+
+    kept, provider = Kept(), Dripping()
+    _, seconds = ask(tmp_path, provider, kept, asks(3))
+    assert set(provider.asked.values()) == {1}
+    assert kept.failed == {"k1"}
+    assert kept.ended["k1"].error == "no answer in 1 try"
+    assert kept.ended["k1"].usage is None
+    assert seconds < 700
+
+
+def test_what_a_provider_of_somebody_elses_raises_is_one_line_without_keys(tmp_path: Path) -> None:
+    keep_secret("sk-planted-in-a-plug-in")
+
+    class Careless(DirectProvider):
+        async def ask(self, asked):
+            try:
+                raise OSError("Authorization: sk-planted-in-a-plug-in")
+            except OSError as error:
+                raise KeyError("sk-planted-in-a-plug-in") from error
+
+    with pytest.raises(ModelError, match=r"KeyError: '\[hidden\]'.*report it") as caught:
+        ask(tmp_path, Careless(), Kept(), asks(3))
+    assert "sk-planted" not in "".join(traceback.format_exception(caught.value))
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
 def test_an_error_that_may_pass_is_tried_again_and_a_final_one_is_not(tmp_path: Path) -> None:
     errors = {"question 0": Reply(error="errored: overloaded"), "question 1": Reply(error="too long", final=True)}
     provider = DirectProvider(lambda asked: errors.get(asked.user) or answer(asked))
@@ -279,7 +373,7 @@ def test_a_refusal_does_not_wait_for_those_who_pause(tmp_path: Path) -> None:
         async def ask(self, asked):
             if asked.user == "question 0":
                 await asyncio.sleep(0.5)
-                raise TryLater("come back in an hour", 3600.0)
+                raise TryLater("come back in ten minutes", 600.0)
             await asyncio.sleep(1.0)
             raise Refused("wrong key")
 

@@ -50,6 +50,7 @@ def test_elo_shows_mean_shuffle_error_and_sampling_interval(
 @pytest.mark.parametrize(("place", "dimension"), PLACES)
 def test_the_k_table_shows_every_k(place: int, dimension: str, run_folder: Path, page: Page) -> None:
     sweep = json.loads((run_folder / "elo_results.json").read_text())["k_sensitivity"][dimension]
+    sweep = {f"{float(k):g}": lines for k, lines in sweep.items()}
     section = part(page[f"d{place}"], "Does the order depend on K?")
     assert [cell.text for cell in section.one("thead").all("th")] == ["", *(f"K {k}" for k in sweep)]
     for name, row in rows(section).items():

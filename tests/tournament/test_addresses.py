@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,3 +159,27 @@ def test_entrants_and_members_of_a_panel_have_headers_of_their_own(
     done = tiltyard(*RUN)
     assert done.returncode == 0, done.stderr
     assert (teams(own_server), teams(openai)) == ({"blue"}, {"red"})
+
+
+def test_a_server_of_ones_own_is_reached_by_its_name_in_capitals_which_every_file_keeps(
+    tmp_path: Path, tiltyard: Run, own_server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As JudgeArena writes names; entrants on the judge's kind of server are asked at the judge's address."""
+    monkeypatch.setenv("VLLM_API_KEY", LOCAL_KEY)
+    name = "VLLM/Qwen/Qwen3-8B"
+    config = folder(tmp_path, own_server, pilot="local/other", headline=name)
+    entrants = [{"entrant_id": "wren", "model": "VLLM/small"}, {"entrant_id": "robin", "model": "local/small"}]
+    change(config, entrants=entrants)
+    monkeypatch.setenv("LOCAL_API_KEY", LOCAL_KEY)
+    done = tiltyard("generate", "tournament.yaml", "--yes")
+    assert done.returncode == 0, done.stderr
+    done = tiltyard(*RUN)
+    assert done.returncode == 0, done.stderr
+    assert models(own_server) == {"small", "Qwen/Qwen3-8B"}
+    manifest, *rest = (
+        tmp_path / "run" / one for one in ("manifest.json", "battles.jsonl", "verdicts/factuality.jsonl")
+    )
+    assert json.loads(manifest.read_text())["judge_model"] == name
+    for file in rest:
+        assert name in file.read_text()
+        assert "vllm/" not in file.read_text()

@@ -57,8 +57,10 @@ def test_a_missing_response_file_is_named_first_and_the_run_goes_on_without_the_
     assert first.startswith(f"WARNING: no answers of heron (there is no {responses / 'responses_heron.jsonl'}); ")
     assert f"`tiltyard generate {config}`" in first
     assert len(plan.matches.by_dimension["calibration"]) == 4
-    assert (plan.matches.cells_present, plan.matches.cells_expected) == (8, 8)
+    assert (plan.matches.cells_present, plan.matches.cells_expected) == (8, 12)
+    assert "answers: 8 of 12 (entrant, prompt) cells" in plan.announcements()
     written = manifest(plan, started_at="", finished_at=None)
+    assert written["cells"] == {"present": 8, "expected": 12}
     assert (written["entrants"], written["entrants_without_answers"]) == (["otter", "crane"], ["heron"])
     assert set(written["sha256"]["responses"]) == {"otter", "crane"}
 
@@ -92,12 +94,18 @@ def test_bank_rubrics_answers_and_judge_that_are_wrong_are_said_at_once(tmp_path
         assert words in str(caught.value)
 
 
-def test_limit_pairs_keeps_the_first_of_each_dimension(tmp_path: Path) -> None:
-    plan = make_plan(load_setup(make_folder(tmp_path)), RunOptions(mode="headline", limit_pairs=2))
-    assert {dimension: len(cases) for dimension, cases in plan.matches.by_dimension.items()} == {
-        "factuality": 2,
-        "calibration": 2,
-    }
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 7, 9, 11, 12, 100])
+def test_limit_pairs_takes_prompt_by_prompt_all_pairs_of_each_in_the_order_of_all(tmp_path: Path, limit: int) -> None:
+    """So that a diagnostic of a few pairs meets every entrant."""
+    setup = load_setup(make_folder(tmp_path))
+    whole = make_plan(setup, RunOptions(mode="headline")).matches.by_dimension
+    limited = make_plan(setup, RunOptions(mode="headline", limit_pairs=limit)).matches.by_dimension
+    for dimension, cases in whole.items():
+        prompts = list(dict.fromkeys(case.matchup.prompt_id for case in cases))
+        by_prompt = sorted(cases, key=lambda case: prompts.index(case.matchup.prompt_id))[:limit]  # a stable sort
+        kept = [case for case in cases if case in by_prompt]
+        assert list(limited[dimension]) == kept
+        assert len(kept) == min(limit, len(cases))
 
 
 def test_a_pilot_takes_its_subset_and_its_judge(tmp_path: Path) -> None:

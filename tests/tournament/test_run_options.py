@@ -236,8 +236,9 @@ def test_skip_judging_rates_what_the_cache_holds_says_what_is_missing_and_needs_
     assert manifest["skip_judging"] is True
     assert manifest["results"]["dimensions"]["factuality"]["missing_verdicts"] == 8
     rows = read_lines(tmp_path / "again" / "verdicts" / "factuality.jsonl")
-    assert [row["status"] for row in rows] == ["ok"] * 5 + ["failed"] * 4
-    assert all(row["raw"] == [] for row in rows[5:])
+    failed = [row for row in rows if row["status"] == "failed"]
+    assert (len(rows), len(failed)) == (9, 4)
+    assert all(row["raw"] == [] for row in failed)
     for name in ("battles.jsonl", "pairwise_winrates.csv"):
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
 
@@ -314,7 +315,7 @@ def test_an_entrant_without_a_response_file_is_named_by_the_terminal_the_pilots_
     done = tiltyard("run", scripted, "--mode", "pilot", "--output-dir", "run", "--yes")
     assert done.returncode == 3, done.stderr
     assert done.stderr.startswith("WARNING: no answers of heron (there is no responses/responses_heron.jsonl); ")
-    assert "FAIL answers complete: 8 of 8 cells, and no answers of heron" in done.stdout
+    assert "FAIL answers complete: 8 of 12 cells, and no answers of heron" in done.stdout
     assert read(tmp_path / "run" / "manifest.json")["entrants_without_answers"] == ["heron"]
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "Left out because there are no answers: heron." in page

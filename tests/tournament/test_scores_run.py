@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import json
+import os
+import pickle
 import random
+import signal
 import subprocess
+import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +195,8 @@ def test_scores_and_pairs_of_one_run_say_which_is_cheaper(tmp_path: Path) -> Non
     assert "For the same certainty pairs cost" in beside.sentence
     assert result.report.is_file()
     assert result.standings["calibration"].board is not None
+    for again in (copy.copy(result), copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
+        assert again == result
 
 
 def test_people_correct_a_judge_that_favours_length(tmp_path: Path) -> None:
@@ -309,3 +318,31 @@ def test_a_folder_that_held_scores_holds_none_after_a_run_of_pairs(tmp_path: Pat
     left = {path.name for path in (tmp_path / "run").rglob("*score*")}
     assert left <= {"scores"}
     assert len(PROMPTS) == 4
+
+
+@pytest.mark.parametrize("notebook", [False, True])
+def test_ctrl_c_ends_a_run_in_a_script_and_in_a_notebook(tmp_path: Path, notebook: bool) -> None:
+    """What is on its way is kept, nothing more is asked, and the same call goes on."""
+    config, calls = many(tmp_path, 40), []
+
+    def interrupted(question: Question) -> str:
+        calls.append(question.key)
+        if len(calls) == 30:
+            os.kill(os.getpid(), signal.SIGINT)
+        if 30 <= len(calls) < 60:
+            time.sleep(0.5)
+        return "A"
+
+    def script() -> None:
+        ty.run_tournament(config, judge=interrupted, output_dir=tmp_path / "run")
+
+    async def cell() -> None:
+        script()
+
+    with closing(asyncio.new_event_loop()) as loop, pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(cell()) if notebook else script()
+    assert 30 <= len(calls) < 60
+    kept = read_lines(tmp_path / "judgments" / "judgments_calibration.jsonl")
+    assert len(kept) == len(calls)
+    ty.run_tournament(config, judge=interrupted, output_dir=tmp_path / "run")
+    assert len(set(calls)) == len(calls) > 60

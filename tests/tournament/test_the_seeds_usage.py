@@ -154,7 +154,7 @@ def check_the_seeds_files(run: Path) -> None:
     assert results["default_k"] == 16
     traces = np.load(run / "elo_per_perm.npz")
     for dimension in DIMENSIONS:
-        assert set(results["k_sensitivity"][dimension]) == {"1", "4", "8", "16", "32"}
+        assert set(results["k_sensitivity"][dimension]) == {"1.0", "4.0", "8.0", "16.0", "32.0"}
         data, names = traces[f"{dimension}__data"], traces[f"{dimension}__entrants"].tolist()
         assert (data.dtype, data.shape, names) == (np.float64, (50, 3), sorted(ENTRANTS))
         for place, name in enumerate(names):
@@ -163,7 +163,7 @@ def check_the_seeds_files(run: Path) -> None:
             assert line["mean"] == pytest.approx(data[:, place].mean(), abs=1e-9)
             assert line["sem"] == pytest.approx(data[:, place].std(ddof=1) / np.sqrt(50), abs=1e-9)
             assert line["ci95_low"] < line["mean"] < line["ci95_high"]
-            assert line == {**line, **results["k_sensitivity"][dimension]["16"][name], **_sampling(line)}
+            assert line == {**line, **results["k_sensitivity"][dimension]["16.0"][name], **_sampling(line)}
         order = sorted(names, key=lambda name: -results["primary"][dimension][name]["mean"])
         assert order == list(ENTRANTS if dimension != "calibration" else ENTRANTS[::-1])
     with (run / "pairwise_winrates.csv").open(encoding="utf-8", newline="") as file:

@@ -7,7 +7,7 @@ and voter. So ratings, exports and proofs include them, and everybody can tell t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +39,7 @@ class ImportedVotes:
     excluded: int
 
 
-def import_votes(arena: Arena, path: Path) -> ImportedVotes:
+def import_votes(arena: Arena, path: Path, mapping: Mapping[str, str] | None = None) -> ImportedVotes:
     """Bring the votes of a file of battles into an arena in which nobody was served yet.
 
     The file names a prompt (`question_id`) in every row, and may say `voter` and `timestamp`; models, prompts and
@@ -49,8 +49,9 @@ def import_votes(arena: Arena, path: Path) -> ImportedVotes:
     Parameters:
         arena: Where to.
         path: A file of battles: JSON Lines, CSV, Parquet.
+        mapping: Names of its columns, by ours.
     """
-    table = _in_order(read_battles(path, default_source="human"))
+    table = _in_order(read_battles(path, default_source="human", map=mapping))
     catalog, served, excluded = arena.read(
         lambda state: (_names(state.catalog), state.catalog.matchups, frozenset(state.excluded))
     )

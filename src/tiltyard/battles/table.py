@@ -8,7 +8,7 @@ it: the reader merges as it goes and hands over a (much shorter) table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.battle import FLAGS, TEXT_FIELDS, Battle, Outcome, Source, is_pair
 from tiltyard.errors import BattleError
-from tiltyard.types import Bools, Floats, Int32s, looked_up, mixed, numbered, occurring
+from tiltyard.types import Bools, Floats, Int32s, looked_up, mixed, numbered, occurring, same_values
 
 Int8s = NDArray[np.int8]
 
@@ -114,6 +114,17 @@ class BattleTable:
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         object.__setattr__(self, "skipped", MappingProxyType(dict(self.skipped)))
 
+    def __reduce__(self) -> tuple[type[BattleTable], tuple[Any, ...]]:
+        values = (getattr(self, each.name) for each in fields(self))  # a mapping proxy cannot be pickled
+        return BattleTable, tuple(dict(value) if isinstance(value, Mapping) else value for value in values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BattleTable) and same_values(self._values(), other._values())
+
+    def _values(self) -> dict[str, Any]:
+        texts = {name: one.texts() if isinstance(one, Codes) else one for name, one in self.columns.items()}
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {"columns": texts}
+
     def __len__(self) -> int:
         return len(self.model_a)
 
@@ -129,7 +140,7 @@ class BattleTable:
             }
             values = {name: float(column[at]) for name, column in numbers.items() if not np.isnan(column[at])}
             given["timestamp"] = values.pop("timestamp", None)
-            given["inconsistent"] = values.pop("inconsistent", 0.0) == 1.0
+            given |= {name: values.pop(name, 0.0) == 1.0 for name in FLAGS}
             score = np.nan if self.score_a is None else float(self.score_a[at])
             yield Battle(
                 model_a=self.models[self.model_a[at]],

@@ -23,6 +23,7 @@ from tiltyard.options import check_choice
 from tiltyard.ratings.glicko2 import expected_score
 from tiltyard.ratings.ranks import kendall_tau, ranks, spearman_rho
 from tiltyard.ratings.tie_models import HALF, TIE_MODELS
+from tiltyard.types import Comparable
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +76,7 @@ class RatingEntry:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Leaderboard:
+class Leaderboard(Comparable):
     """Rated models, best first.
 
     Parameters:

@@ -226,7 +226,7 @@ class PermutationElo(EstimatorParameters):
             remarks=remarks,
             details={
                 "k_sensitivity": {
-                    f"{trace.k:g}": {
+                    str(float(trace.k)): {
                         name: {"mean": mean, "sem": sem}
                         for name, mean, sem in zip(models, trace.mean.tolist(), _or_none(trace.sem), strict=True)
                     }

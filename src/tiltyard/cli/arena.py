@@ -31,7 +31,7 @@ from tiltyard.cli.arena_options import (
     shown_url,
 )
 from tiltyard.cli.arena_simulate import simulate_command
-from tiltyard.cli.options import App, daily_first, rare
+from tiltyard.cli.options import App, daily_first, rare, read_pairs
 from tiltyard.cli.output import note, printable, say
 from tiltyard.errors import OptionError
 
@@ -185,6 +185,10 @@ def import_command(
             show_default=False,
         ),
     ] = None,
+    map: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="OURS=THEIRS", help="A column of --votes has another name. May be given again."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check and clean everything, say what would be done, and do nothing.")
     ] = False,
@@ -195,6 +199,8 @@ def import_command(
         raise OptionError(
             "there is nothing to import. Give a folder or a zip file, --prompts, --responses, --models or --votes."
         )
+    if map and votes is None:
+        raise OptionError("--map names columns of --votes: give that too, or leave it out.")
     if votes is not None and dry_run:
         raise OptionError("--votes has no dry run: try it on a copy of the arena (`arena backup`).")
     from tiltyard.arena.import_source import ImportFolder, opened_source
@@ -231,7 +237,7 @@ def import_command(
                 for line in hide_self_naming(arena):
                     note(line)
         if votes is not None:
-            taken = import_votes(arena, votes)
+            taken = import_votes(arena, votes, read_pairs(map))
             note(f"votes: {taken.new:,} imported, {taken.before:,} were there; {taken.excluded:,} do not count")
         servable = arena.read(lambda state: int((state.catalog.servable().sum(axis=0) >= 2).sum()))
     note(f"{servable} prompts can be served: they have answers of two models or more")

@@ -85,9 +85,10 @@ def compare_command(
         deliver(answers_text(scored, shape, prompts), out, exact=shape in ("md", "html"))
         send(to, lambda: figures_of_differences(scored))
         return
-    answer = _answer(new, old, where, given)
+    battles, known = read_places(where) if where else (None, {})
+    answer = _answer(new, old, battles, {**known, **given})
     if shape == "html":
-        text = _page(answer, where, given) if isinstance(answer, Difference) else _two_runs_page(answer, new, old)
+        text = _page(answer, battles, given) if isinstance(answer, Difference) else _two_runs_page(answer, new, old)
     else:
         text = answer_text(answer, shape, prompts)
     deliver(text, out, exact=shape in ("md", "html"))
@@ -165,7 +166,11 @@ def gate_command(
     scored = score_answers(new, old, where, {**given, **({} if by is None else {"by": [by]})})
     if scored is not None and model is not None:
         raise OptionError("--model is about two runs of battles: leave it out for scores.")
-    answers = scored if scored is not None else [_about(_answer(new, old, where, given), model)]
+    if scored is None:
+        battles, known = read_places(where) if where else (None, {})
+        answers = [_about(_answer(new, old, battles, {**known, **given}), model)]
+    else:
+        answers = scored
     result = words.judge_metrics(
         answers, margin=margin, alpha=alpha, by=by, missing=missing, pool_dimensions=pool_dimensions
     )
@@ -179,12 +184,11 @@ def gate_command(
         raise typer.Exit(THE_ANSWER_IS_NO)
 
 
-def _answer(new: str, old: str, places: tuple[str, ...], given: dict[str, Any]) -> Difference | RunComparison:
-    """The difference of two models of the same battles, or of two runs."""
+def _answer(new: str, old: str, battles: Any, given: dict[str, Any]) -> Difference | RunComparison:
+    """The difference of two models of the same battles, or without any (None) of two runs."""
     with working("comparing …"):
-        if places:
-            battles, more = read_places(places)
-            return two_models(battles, new, old, {**more, **given})
+        if battles is not None:
+            return two_models(battles, new, old, given)
         for name in (new, old):
             if not Path(name).exists() and "*" not in name:
                 raise OptionError(
@@ -245,7 +249,7 @@ def answer_text(answer: Difference | RunComparison, shape: Literal["table", "jso
     return as_markdown(answer, prompts) if shape == "md" else as_table(answer, prompts)
 
 
-def _page(answer: Difference, places: tuple[str, ...], given: dict[str, Any]) -> str:
+def _page(answer: Difference, battles: Any, given: dict[str, Any]) -> str:
     """The self-contained page with the grid of prompts, from the counted battles behind the answer."""
     from tiltyard.battles.reading import read_battles
     from tiltyard.battles.table import concat
@@ -253,7 +257,7 @@ def _page(answer: Difference, places: tuple[str, ...], given: dict[str, Any]) ->
     from tiltyard.decisions.records import open_source
     from tiltyard.report.comparison import comparison_page, run_behind
 
-    origin = open_source(read_places(places)[0])
+    origin = open_source(battles)
     reading, selecting = (
         {name: value for name, value in given.items() if name in options_of(struct)}
         for struct in (ReadingOptions, SelectionOptions)

@@ -59,7 +59,9 @@ def check_command(
     ],
     rubric: Annotated[Path | None, typer.Option(help="The rubric it judges by. (default: a general one)")] = None,
     cache_dir: Annotated[Path, typer.Option(help="Where verdicts are kept between runs.")] = Path("judgments"),
-    base_url: Annotated[str | None, rare(help="Address of a compatible server, for local/….")] = None,
+    base_url: Annotated[
+        str | None, rare(help="Address of a compatible server, for local/…, vllm/… and others of one's own.")
+    ] = None,
     reply: Annotated[
         Literal["reasoned", "label", "choice", "json", "tool"],
         typer.Option(

@@ -36,6 +36,7 @@ from tiltyard.options import MissingRule, check_choice
 from tiltyard.pages.tables import markdown_text
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.score_differences import ScoreEstimate
+from tiltyard.types import Comparable
 
 if TYPE_CHECKING:
     from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
@@ -350,7 +351,7 @@ class PartVerdict:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GateResult:
+class GateResult(Comparable):
     """The verdict of a gate on a difference.
 
     Parameters:
@@ -491,7 +492,7 @@ def judge_difference(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MetricsGate:
+class MetricsGate(Comparable):
     """The verdicts of a gate on several metrics, which share an error rate, and what they make together.
 
     Parameters:

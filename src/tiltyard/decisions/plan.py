@@ -44,7 +44,7 @@ from tiltyard.options import BattleOptions, FitOptions, Help, InputOptions, Side
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import FEW, Covariance
-from tiltyard.types import Floats
+from tiltyard.types import Comparable, Floats
 
 ORDERS = 2
 """Calls of a judge for each verdict: one for each order of the answers."""
@@ -203,7 +203,7 @@ class Pilot:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SamplePlan:
+class SamplePlan(Comparable):
     """How much data each difference takes.
 
     Parameters:
@@ -546,7 +546,7 @@ class PairPlan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BoardPlan:
+class BoardPlan(Comparable):
     """How much data separates the top of a board.
 
     Parameters:

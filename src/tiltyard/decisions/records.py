@@ -23,6 +23,7 @@ from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.decisions.words import as_html, as_table, sentence
 from tiltyard.errors import RunFolderError
 from tiltyard.options import MissingRule
+from tiltyard.types import Comparable
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class OnlyFor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Difference:
+class Difference(Comparable):
     """How a new model differs from an old one, and how sure that is.
 
     Parameters:

@@ -25,7 +25,7 @@ from tiltyard.ratings.ranks import RankIntervals, ranks
 from tiltyard.ratings.score_differences import ScoreEstimate, holm_ranks, mean_score, score_difference
 from tiltyard.ratings.score_effects import ScoreEffects
 from tiltyard.scores import ReadScoresOptions, ScoreTable, read_scores
-from tiltyard.types import Floats, Ints
+from tiltyard.types import Comparable, Floats, Ints
 
 LISTED = 5
 """Models that a note names."""
@@ -64,7 +64,7 @@ class MeanEntry:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ScoreBoard:
+class ScoreBoard(Comparable):
     """Models by mean score, with ranges of places that hold for all of them at once.
 
     Parameters:

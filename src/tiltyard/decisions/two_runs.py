@@ -49,6 +49,7 @@ from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.options import InputOptions, MissingRule, RunsOptions, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.ranks import ranks
+from tiltyard.types import Comparable
 
 FEWEST_SHARED = 2
 DONE_WITH = {"ignore": "those without are ignored", "worst": "intervals hold however they would have been decided"}
@@ -61,7 +62,7 @@ ABOUT_ONE = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EntrantChange:
+class EntrantChange(Comparable):
     """One entrant then and now.
 
     Parameters:
@@ -91,7 +92,7 @@ class EntrantChange:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RunComparison:
+class RunComparison(Comparable):
     """Two runs, and what moved between them.
 
     Parameters:

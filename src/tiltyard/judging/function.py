@@ -4,8 +4,9 @@
         first, second = question.answers
         return question.verdict("A" if len(first) < len(second) else "B", "the shorter one")
 
-A string is read like a model's reply: a verdict line at its end, or nothing but the word or the score. What the
-function raises, and anything else that it returns, is a failed verdict under its own name, never a tie or a score.
+A string is read like a model's reply: a verdict line at its end, or nothing but the word or the score. A number, or
+numbers by criterion, are scores where scores are asked for. If a function raises or returns anything else before it has
+answered anything, the run ends: that is a bug. Later it is a failed verdict, never a tie or a score.
 """
 
 from __future__ import annotations
@@ -15,22 +16,29 @@ import hashlib
 import importlib
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+import traceback
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextvars import copy_context
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import msgspec
 
-from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
 from tiltyard.judging.questions import Question
 from tiltyard.judging.records import Verdict
 from tiltyard.judging.scoring import ONE
 from tiltyard.llm.asking import AskingParts
 from tiltyard.llm.provider import Reply, Request, Usage
+from tiltyard.llm.providers.wire import one_line
 
-JudgeFunction = Callable[[Question], Awaitable[str | Verdict] | str | Verdict]
+Answer = str | float | Mapping[str, float] | Verdict
+JudgeFunction = Callable[[Question], Awaitable[Answer] | Answer]
 """What judges a question. A plain function runs in a thread of its own."""
 
 PREFIX = "python:"
@@ -63,7 +71,8 @@ class FunctionJudge(LanguageModelJudge):
             images=True if settings.images is None else settings.images,
         )
         provider = FunctionProvider(function, self._question_of, asking.settings.timeout_seconds)
-        super().__init__(provider, known, folder=folder, asking=asking)
+        once = replace(asking, settings=replace(asking.settings, max_resubmits=0))
+        super().__init__(provider, known, folder=folder, asking=once)
 
     def _question_of(self, request: Request) -> Question:
         assert self._questions is not None
@@ -79,6 +88,7 @@ class FunctionProvider:
         self._function = function
         self._question_of = question_of
         self._timeout_seconds = timeout_seconds
+        self._answered = False
 
     @property
     def name(self) -> str:
@@ -88,19 +98,25 @@ class FunctionProvider:
     async def ask(self, request: Request) -> Reply:
         """What the function says of the question; an exception, a timeout or another type is an error."""
         question = self._question_of(request)
+        failure = ""
         try:
-            given: Any = await asyncio.wait_for(self._call(question), self._timeout_seconds)
-        except TimeoutError:
-            return _failed(f"no answer within {self._timeout_seconds:g} seconds (timeout_seconds)")
-        except TiltyardError as error:
-            return _failed(str(error))
-        except Exception as error:
-            return _failed(f"{type(error).__name__}: {error}")
-        if isinstance(given, Verdict):
-            return Reply(text=_as_reply(given, question), usage=Usage())
-        if isinstance(given, str):
-            return Reply(text=_whole_line(given, question), usage=Usage())
-        return _failed(f"it returned {type(given).__name__}, not a str or a Verdict")
+            async with asyncio.timeout(self._timeout_seconds) as deadline:
+                text = _as_text(await self._call(question), question)
+        except (Exception, SystemExit) as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            place = "" if last.filename == __file__ else f" ({Path(last.filename).name}, line {last.lineno})"
+            failure = f"{type(error).__name__}: {error}".rstrip(": ") + place
+        if deadline.expired():
+            return Reply(error=f"no answer within {self._timeout_seconds:g} seconds (timeout_seconds)", usage=Usage())
+        if not failure:
+            self._answered = True
+            return Reply(text=text, usage=Usage())
+        if self._answered:
+            return Reply(error=failure, usage=Usage())
+        raise JudgingError(
+            f"{function_name(self._function)} failed on prompt {question.prompt.prompt_id!r}, before it judged "
+            f"anything: {one_line(failure)} Mend it, then run again."
+        )
 
     async def aclose(self) -> None:
         """Does nothing: there is no connection to close."""
@@ -108,12 +124,32 @@ class FunctionProvider:
     async def _call(self, question: Question) -> object:
         if inspect.iscoroutinefunction(self._function):
             return await self._function(question)
-        given = await asyncio.to_thread(self._function, question)
+        ended: Future[tuple[Any, BaseException | None]] = Future()
+        ended.set_running_or_notify_cancel()
+
+        def run() -> None:
+            try:
+                ended.set_result((self._function(question), None))
+            except BaseException as error:
+                ended.set_result((None, error))
+
+        # not a thread of a pool: it would wait for those that hang, and so would the end of the program
+        Thread(target=copy_context().run, args=(run,), daemon=True).start()
+        given, error = await asyncio.wrap_future(ended)
+        if error is not None:
+            raise error
         return await given if inspect.isawaitable(given) else given
 
 
-def _failed(why: str) -> Reply:
-    return Reply(error=why, usage=Usage())
+def _as_text(given: object, question: Question) -> str:
+    """What a function returned as the text that a judge would have written."""
+    if isinstance(given, Real | Mapping) and question.scoring is not None:
+        given = question.verdict(given)  # type: ignore[arg-type]
+    if isinstance(given, Verdict):
+        return _as_reply(given, question)
+    if isinstance(given, str):
+        return _whole_line(given, question)
+    raise TypeError(f"it returned {type(given).__name__}, not a text, a Verdict, or a score where one is asked for")
 
 
 def _as_reply(verdict: Verdict, question: Question) -> str:
@@ -164,7 +200,7 @@ def import_function(name: str, look_in: Sequence[Path]) -> JudgeFunction:
         raise OptionError(f"{PREFIX}{name}: cannot import {module_name} ({error}). Install it, or check it.") from None
     except AttributeError:
         raise OptionError(f"{PREFIX}{name}: {module_name} has no {attribute}. Check the name.") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise OptionError(f"{PREFIX}{name}: importing it failed: {type(error).__name__}: {error}.") from None
     finally:
         for path in paths:

@@ -213,6 +213,9 @@ class LazySequence(Sequence[Item]):
     def __len__(self) -> int:
         return self._length
 
+    def __reduce__(self) -> tuple[type[list[Item]], tuple[list[Item]]]:
+        return list, (list(self),)
+
     @overload
     def __getitem__(self, place: int) -> Item: ...
     @overload

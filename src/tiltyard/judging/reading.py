@@ -13,7 +13,7 @@ import msgspec
 
 from tiltyard.errors import OptionError
 from tiltyard.judging.records import VerdictLabel
-from tiltyard.llm.provider import Reply, ReplySchema, Stop, answer_start
+from tiltyard.llm.provider import SPECIAL_TOKEN, Reply, ReplySchema, Stop, answer_start
 
 ReplyForm = Literal["reasoned", "label", "choice", "json", "tool"]
 """`reasoned`: a short comparison that ends in the verdict line. `label`: one word, whose probability is asked for.
@@ -157,7 +157,9 @@ _GRADE = "|".join(r"\s*".join(re.escape(part) for part in re.findall("[AB]|[>=]+
 _GRADE_LINE = re.compile(
     rf"{_EMPHASIS}VERDICT{_EMPHASIS}[:：]{_LABEL.replace('A|B|TIE', _GRADE)}", re.IGNORECASE | re.ASCII
 )
-_BARE_LABEL = re.compile(_LABEL.replace("|TIE", "|C|TIE"), re.IGNORECASE | re.ASCII)
+_ONE_WORD = re.compile(
+    rf"[\s*_`#~(\['\"“‘]*([A-Z0-9./]*[A-Z0-9])[\s*_`#~)\]'\"”’.,:;!]*(?:{SPECIAL_TOKEN}\s*)*", re.IGNORECASE | re.ASCII
+)
 _MEANT = {"A": VerdictLabel.A, "B": VerdictLabel.B, "C": VerdictLabel.TIE, "TIE": VerdictLabel.TIE}
 """The verdict that each word of `Request.choices` stands for."""
 _LONGEST_LINE = 80
@@ -194,10 +196,9 @@ def read_reply(
 
     `choices` and `structured` are those of the request, if it had any; `grades` says whether verdicts are graded.
 
-    Thoughts before the answer are skipped. A truncated reply has no verdict line, whatever it ends with; a refused one
-    has no verdict, whatever it says. Both are asked again. One exception: if probabilities were requested and given, a
-    one-word answer counts even if truncated after that word, because servers limited to one token end every answer that
-    way.
+    Thoughts before the answer are skipped. A truncated reply has no verdict, whatever it ends with, nor has a refused
+    one, whatever it says. Both are asked again. Where `choices` were asked for the answer is one of them and nothing
+    else, also where there are probabilities.
     """
     if reply.error is not None:
         return ParsedReply(VerdictLabel.ERROR, why=reply.error)
@@ -211,16 +212,18 @@ def read_reply(
         why = "cut off at max_tokens while thinking" if cut_off else "the thoughts have no end"
         return ParsedReply(VerdictLabel.TRUNCATED if cut_off else VerdictLabel.UNPARSED, why=why)
     answer = reply.text[start:]
-    chances = reply.choice_probabilities if choices else None
-    if cut_off and (chances is None or read_label(answer, choices) is None):
+    if cut_off:
         return ParsedReply(VerdictLabel.TRUNCATED, why="cut off at max_tokens")
-    if chances is not None:
-        meant = {_MEANT[word].value: chances[word] for word in choices if word in chances}
-        return read_probabilities(meant, min_choice_mass=min_choice_mass)
     if grades and (grade := _match(_GRADE_LINE, answer)):
         return _graded("".join(grade.split()))
     label = read_label(answer, choices) if choices else None if grades else read_verdict_line(answer)
-    if label is not None:
+    chances = reply.choice_probabilities if choices else None
+    if chances is not None:
+        meant = {_MEANT[word].value: chances[word] for word in choices if word in chances}
+        likely = read_probabilities(meant, min_choice_mass=min_choice_mass)
+        if label is not None or not likely.label.readable:
+            return likely
+    elif label is not None:
         return ParsedReply(label)
     why = f"the reply is not one of {', '.join(choices)}" if choices else "the last line is no verdict"
     return ParsedReply(VerdictLabel.UNPARSED, why=why if answer.strip() else "the reply is empty")
@@ -237,9 +240,18 @@ def read_verdict_line(text: str) -> VerdictLabel | None:
 
 
 def read_label(text: str, choices: Sequence[str] = ("A", "B", "TIE")) -> VerdictLabel | None:
-    """The verdict of a one-word reply; None if there is anything besides the word, or it is not one of the choices."""
-    word = _match(_BARE_LABEL, text) if len(text.split(maxsplit=1)) == 1 else None
-    return _MEANT[word] if word and word in choices else None
+    """The verdict of a one-word reply; None if there is more than the word, or it is not one of the choices.
+
+    Blanks and punctuation round it and a special token of the model's after it (`<|im_end|>`) do not matter.
+    """
+    word = one_word(text)
+    return _MEANT[word] if word in choices and word in _MEANT else None
+
+
+def one_word(text: str) -> str:
+    """The one word that a reply is, in capitals; empty if it is more than that."""
+    match = _ONE_WORD.fullmatch(text) if len(text) <= _LONGEST_LINE else None
+    return match[1].upper() if match else ""
 
 
 def read_probabilities(probabilities: Mapping[str, float], *, min_choice_mass: float = MIN_CHOICE_MASS) -> ParsedReply:

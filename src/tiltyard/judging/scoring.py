@@ -18,6 +18,7 @@ from tiltyard.judging.reading import (
     ParsedReply,
     ReplyForm,
     one_object,
+    one_word,
     shown,
     structured_text,
 )
@@ -282,17 +283,18 @@ def read_scores_of(
         answer = reply.text[start:]
         if not answer.strip():
             raise NoVerdict("the reply is empty")
-        chances = reply.choice_probabilities if choices else None
-        if reply.stop is Stop.LENGTH and chances is None:
+        if reply.stop is Stop.LENGTH:
             raise NoVerdict("cut off at max_tokens")
+        word = one_word(answer)
+        chances = reply.choice_probabilities if choices else None
         if chances is not None:
             mass = min(1.0, math.fsum(chances.get(word, 0.0) for word in choices))
             if not mass >= max(min_choice_mass, 1e-12):
                 raise NoVerdict(f"the allowed answers have a probability of {mass:.2f} together")
-            word = max(choices, key=lambda one: chances.get(one, 0.0))
-            return _scored({ONE: _word_value(word, scoring, form)}, mass=mass)
+            if word in choices:
+                word = max(choices, key=lambda one: chances.get(one, 0.0))
         if form in ("label", "choice"):
-            return _scored({ONE: _word_value(answer.strip().strip("*_`.() "), scoring, form)})
+            return _scored({ONE: _word_value(word or answer, scoring, form)}, mass=mass)
         return _scored(_lines(answer, scoring))
     except NoVerdict as failure:
         if reply.stop is Stop.LENGTH or failure.breaks_off:

@@ -24,6 +24,8 @@ from tiltyard.llm.provider import TIMEOUT_SECONDS, Reply, Request, Usage
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
+PATIENCE_SECONDS = 900.0
+"""How long a provider may say `TryLater` to everything before asking stops."""
 FIRST_WIDTH = 4.0
 
 

@@ -18,6 +18,7 @@ from tiltyard.errors import BudgetReached, ModelError, Refused, TryLater
 from tiltyard.llm.asking import (
     NO_TOKENS,
     NOTHING,
+    PATIENCE_SECONDS,
     Ask,
     AskingParts,
     CostEstimate,
@@ -285,13 +286,13 @@ class Batches:
                 if error.retry_after is None and not error.unreachable:
                     await self._look_for_it_later(held, error)
                     return
-                if tries < self._settings.max_tries:
+                if tries < self._settings.max_tries and (error.retry_after or 0.0) <= PATIENCE_SECONDS:
                     await self._sleep(backoff_seconds(tries, error.retry_after, self._rng))
                 elif self._held:  # there may be room when others end
                     await self._wait(len(self._held) - 1)
                 else:
                     self._journal.abandoned(intent, "not taken")
-                    raise
+                    raise TryLater(f"{error} Everything answered so far is kept: run the same again later.") from None
                 self._journal.trying(intent)
             except Refused:
                 self._journal.abandoned(intent, "refused")

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from tiltyard.errors import QuestionRefused, Refused, TiltyardError, TryLater
+from tiltyard.errors import ModelError, QuestionRefused, Refused, TiltyardError, TryLater
 from tiltyard.llm.asking import (
     NO_TOKENS,
+    PATIENCE_SECONDS,
     Ask,
     AskingParts,
     ConcurrencyLimit,
@@ -22,6 +23,7 @@ from tiltyard.llm.asking import (
 )
 from tiltyard.llm.keys import redact
 from tiltyard.llm.provider import Provider, Reply, Usage
+from tiltyard.llm.providers.wire import one_line
 
 GIVE_UP_AFTER = 20
 """If this many first questions all fail, the questions are hardly to blame: nothing more is asked."""
@@ -108,6 +110,8 @@ class DirectAsking:
         self._reached = False
         """Whether anybody has answered anything."""
         self._unreached_reported = False
+        self._in_vain_since: float | None = None
+        """When the provider first said `TryLater` since it last replied."""
 
     async def run(self, asks: Iterator[Ask]) -> None:
         """Wait until every ask is answered or has failed; raise the first error once outstanding calls are done."""
@@ -199,29 +203,39 @@ class DirectAsking:
         while await self._pause(self._pace.take(ask.request)) and await self._pause(self._not_before - self._now()):
             sent_at = self._now()
             retry_after = None
+            bug = ""
             try:
                 reply = await self._provider.ask(ask.request)
             except TryLater as error:
                 self._check_reached(error, tries + 1)
                 retry_after = error.retry_after
+                self._check_patience(error, retry_after or 0.0)
                 if not error.damaged:
                     self._limit.back_off(sent_at, self._now())
                 if retry_after is not None:  # it applies to all workers
                     self._not_before = max(self._not_before, self._now() + retry_after)
                 paid = error.damaged or error.timed_out
                 usage = None if paid else Usage()
-                reply = Reply(error=f"no answer in {tries + 1} tries", text=str(error), usage=usage)
-                allowed = self._settings.max_tries
+                reply = Reply(
+                    error=f"no answer in {tries + 1} {'tries' if tries else 'try'}", text=str(error), usage=usage
+                )
+                allowed = 1 if error.timed_out else self._settings.max_tries
             except QuestionRefused as error:
-                self._reached = True
-                self._limit.replied()
+                self._replied()
                 usage = None if error.paid else Usage()
                 return Reply(error=f"errored: {error.name}", text=error.words, final=True, usage=usage)
+            except TiltyardError:
+                raise
+            except Exception as error:  # not of a built-in provider; it may hold the key, so it goes no further
+                bug = (
+                    f"{self._provider.name}, asked for {ask.request.model}, failed with {type(error).__name__}: {error}"
+                )
             else:
-                self._reached = True
-                self._limit.replied()
+                self._replied()
                 self._pace.replied(ask.request, reply.usage)
                 allowed = self._settings.max_resubmits + 1
+            if bug:
+                raise ModelError(one_line(bug, "Its provider should raise one of `tiltyard.errors`: report it there."))
             tries += 1
             if reply.error is None or reply.final or tries >= allowed:
                 return reply
@@ -229,6 +243,22 @@ class DirectAsking:
             if not await self._pause(backoff_seconds(tries, retry_after, self._rng)):
                 return None
         return None
+
+    def _replied(self) -> None:
+        """The provider replied, if only to refuse the question."""
+        self._reached, self._in_vain_since = True, None
+        self._limit.replied()
+
+    def _check_patience(self, error: TryLater, pause: float) -> None:
+        """Raise if the provider has said `TryLater` to everything for too long, or wants that."""
+        if self._in_vain_since is None:
+            self._in_vain_since = self._now()
+        if self._now() + pause - self._in_vain_since > PATIENCE_SECONDS:
+            raise TryLater(
+                f"{error} Nothing is waited for longer than {PATIENCE_SECONDS / 60:g} minutes. Everything answered so "
+                "far is kept: run the same again later; if this was a rate limit, set `judge.requests_per_minute`, "
+                "`judge.tokens_per_minute` or a lower `judge.concurrency`."
+            )
 
     def _check_reached(self, error: TryLater, tries: int) -> None:
         """Say once that nobody is there; raise if nobody was in all the tries of a question, nor before."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -210,6 +210,10 @@ _OPENING = re.compile(r"\s*<(think|thinking)>", re.IGNORECASE | re.ASCII)
 _CLOSING = {name: re.compile(f"</{name}>", re.IGNORECASE | re.ASCII) for name in ("think", "thinking")}
 
 
+SPECIAL_TOKEN = r"<(?:\|[^<>|\s]*\||｜[^<>｜\s]*｜|/s|eos|end_of_turn)>"  # noqa: S105
+"""What servers append after an answer's last token, as a pattern: `<|im_end|>`, `</s>`, …"""
+
+
 def answer_start(text: str) -> int | None:
     """Where the answer begins in a model's text: after leading blocks of thoughts; None if one is not closed."""
     start = 0
@@ -249,16 +253,21 @@ class ModelName(msgspec.Struct, frozen=True):
     """Who serves it: one of `PROVIDERS`, such as `anthropic`, `openai`, `gemini`, `openrouter`, `local`."""
     model: str
     """The model's name at the provider."""
+    written: str = ""
+    """The provider as it was written, where it had capital letters."""
 
     def __str__(self) -> str:
-        return f"{self.provider}{':' if self.provider == PYTHON else '/'}{self.model}"
+        return f"{self.written or self.provider}{':' if self.provider == PYTHON else '/'}{self.model}"
 
-    def shared_address(self, base_url: str | None) -> str | None:
-        """The judge's server address, if this model may use it too: only a local model may.
+    def shared_address(self, base_url: str | None, judges: Iterable[str | None]) -> str | None:
+        """The judge's server address, if this model may use it too: a local one, or one of a judge's kind of server.
 
         The key of a provider such as OpenAI must not be sent to someone else's server.
         """
-        return base_url if self.provider == "local" else None
+        preset = PRESETS.get(self.provider)
+        own = preset is not None and not preset.needs_key
+        kinds = {"local", *(parse_model_name(judge).provider for judge in judges if judge)}
+        return base_url if own and self.provider in kinds else None
 
 
 def parse_model_name(text: str) -> ModelName:
@@ -269,10 +278,10 @@ def parse_model_name(text: str) -> ModelName:
             `gpt-…` OpenAI, a bare `gemini-…` Gemini.
     """
     name = text.strip()
-    provider, slash, model = name.partition("/")
-    provider = provider.lower()
+    written, slash, model = name.partition("/")
+    provider = written.lower()
     if slash and model and (provider in PROVIDERS or provider in registered()):
-        return ModelName(provider, model)
+        return ModelName(provider, model, written if written != provider else "")
     if name.startswith(f"{PYTHON}:"):
         return ModelName(PYTHON, name.removeprefix(f"{PYTHON}:"))
     if not slash:

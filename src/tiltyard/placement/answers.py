@@ -174,7 +174,7 @@ def make_answers(
     if known is not None:
         return Answers(known)
     name = parse_model_name(options.model)
-    base_url = options.model_base_url or name.shared_address(options.base_url)
+    base_url = options.model_base_url or name.shared_address(options.base_url, [options.judge])
     provider = (
         SilentProvider(name.provider)
         if silent

@@ -236,7 +236,7 @@ def read_run(folder: str | Path) -> Run:
                 name=name,
                 n_decisive=results.n_decisive_matches.get(name, 0),
                 elo=results.primary[name],
-                sweep=results.k_sensitivity.get(name, {}),
+                sweep={f"{float(k):g}": lines for k, lines in results.k_sensitivity.get(name, {}).items()},
                 traces=traces.get(name, {}),
                 pairs=tallies.get(name, ()),
                 board=_board(folder / "ratings" / f"{name}.json"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,8 @@ def run_tournament(
     Parameters:
         config: The tournament file (YAML).
         judge: Who judges instead of the config's judge: `async def judge(question)` that returns `A`, `B`, `TIE` or a
-            score as text, or `question.verdict(…)`. What it raises is a failed verdict, not a tie.
+            score, or `question.verdict(…)`. What it raises before its first answer ends the run; later it is a failed
+            verdict, not a tie.
         mode: `pilot` or `headline`.
         options: Any option of `tiltyard run`, under its Python name: `output_dir`, `judge_model`, `budget_usd`,
             `labels_path`, `until`, `repeats`, `skip_judging`, ….
@@ -62,6 +63,19 @@ def run_tournament(
 
 
 def _finished(work: Coroutine[Any, Any, RunResult]) -> RunResult:
-    """The result, from a thread with a loop of its own: in a notebook, one is running already."""
+    """The result, from a thread with a loop of its own: in a notebook, one is running already. Ctrl-C ends it."""
+    begun: Future[asyncio.Task[Any]] = Future()
+
+    async def run() -> RunResult:
+        begun.set_result(asyncio.current_task())  # type: ignore[arg-type]
+        return await work
+
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result()
+        running = pool.submit(asyncio.run, run())
+        try:
+            return running.result()
+        except BaseException:
+            if not running.done():
+                task = begun.result()
+                task.get_loop().call_soon_threadsafe(task.cancel)
+            raise

@@ -200,7 +200,7 @@ def write_standings(
         default_k=default_k,
         primary={dimension: dict(standing.elo) for dimension, standing in standings.items()},
         k_sensitivity={
-            dimension: {f"{k:g}": dict(by_entrant) for k, by_entrant in standing.sweep.items()}
+            dimension: {str(float(k)): dict(by_entrant) for k, by_entrant in standing.sweep.items()}
             for dimension, standing in standings.items()
         },
         n_decisive_matches={dimension: standing.n_decisive for dimension, standing in standings.items()},

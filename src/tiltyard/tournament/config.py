@@ -145,12 +145,12 @@ class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
     budget_usd: float | None = None
     """Stop before this much is spent."""
     base_url: str | None = None
-    """Address of the judge's server, for `local/…`."""
+    """Address of the judge's server, for `local/…`, `vllm/…` and others of one's own."""
     headers: dict[str, str] = {}
     """Further headers for the judge's server, such as a gateway. `${NAME}` in a value is that variable of the
     environment or of `.env`. They go to judges that are asked at `base_url`; without one, to every judge."""
     timeout_seconds: float = TIMEOUT_SECONDS
-    """How long one request may take in all. Then it is tried again."""
+    """How long one request may take in all. Then it has failed; the next run asks again."""
     requests_per_minute: float | None = None
     """Direct calls per minute, at most, for each judge."""
     tokens_per_minute: float | None = None
@@ -181,6 +181,11 @@ class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
         """The judge of a mode, or the name of the panel, if the file names one."""
         named = (self.pilot_model if mode == "pilot" else self.headline_model) or self.model
         return named or (panel_name([member.model for member in self.members]) if self.panel else None)
+
+    @property
+    def named(self) -> tuple[str | None, ...]:
+        """Every judge that the file names."""
+        return (self.model, self.pilot_model, self.headline_model, *(member.model for member in self.members))
 
     @property
     def members(self) -> tuple[PanelMember, ...]:

@@ -69,7 +69,7 @@ def _provider(entrant: Entrant, setup: Setup) -> Provider:
     """Who answers for an entrant, at its own address, or at the judge's if that is a local server."""
     judge, folders = setup.config.judge, (setup.path.parent, Path())
     name = parse_model_name(entrant.model or "")
-    base_url = entrant.base_url or name.shared_address(judge.base_url)
+    base_url = entrant.base_url or name.shared_address(judge.base_url, judge.named)
     shared = judge.headers if base_url is not None and base_url == judge.base_url else {}
     return make_provider(
         name,

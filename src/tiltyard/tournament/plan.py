@@ -212,6 +212,16 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
         raise OptionError(f"limit_pairs is about pairs, and judge.task is {config.judge.task}: leave it out.")
     if n_perms > N_PERMS_MAX:
         raise OptionError(f"n_perms is {n_perms}: take 2 to {N_PERMS_MAX:,}; 500 is usual.")
+    matches = build_matches(
+        selected,
+        answers,
+        there.entrant_ids,
+        rubrics,
+        limit_pairs=options.limit_pairs,
+        baseline=config.opponents.baseline,
+        images=images,
+        task=config.judge.task,
+    )
     return RunPlan(
         setup=there,
         options=options,
@@ -220,16 +230,7 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
         bank=tuple(bank),
         selected=tuple(selected),
         rubrics=rubrics,
-        matches=build_matches(
-            selected,
-            answers,
-            there.entrant_ids,
-            rubrics,
-            limit_pairs=options.limit_pairs,
-            baseline=config.opponents.baseline,
-            images=images,
-            task=config.judge.task,
-        ),
+        matches=replace(matches, cells_expected=len(selected) * len(setup.entrant_ids)),
         images=images,
         transcripts=transcripts,
         left_out=tuple(name for name in setup.entrant_ids if name not in there.entrant_ids),
@@ -342,10 +343,18 @@ class Matches(LazySequence[Case]):
         self._answers = answers
         self._images = images
         whole = len(self._pairs) * len(prompts)
-        super().__init__(whole if limit_pairs is None else min(whole, limit_pairs), self._case)
+        kept = whole if limit_pairs is None else min(whole, limit_pairs)
+        self._each, self._longer = divmod(kept, len(self._pairs))
+        super().__init__(kept, self._case)
 
     def _case(self, number: int) -> Case:
-        pair, place = divmod(number, len(self._prompts))
+        # The first pairs have the last prompt too, where a limit ends in the middle of it.
+        longer = self._longer * (self._each + 1)
+        if number < longer:
+            pair, place = divmod(number, self._each + 1)
+        else:
+            pair, place = divmod(number - longer, self._each)
+            pair += self._longer
         prompt, (a, b) = self._prompts[place], self._pairs[pair]
         matchup = Matchup(prompt_id=prompt.prompt_id, dimension=self._dimension, entrant_a=a, entrant_b=b)
         text_a, text_b = (self._answers[name][prompt.prompt_id].response_text for name in (a, b))
@@ -411,8 +420,8 @@ def build_matches(
 ) -> MatchList:
     """Every pair on every prompt that all entrants answered, in the order of the config and of the bank.
 
-    A dimension whose rubric needs a gold answer skips prompts without one. `limit_pairs` keeps the first N of each
-    dimension. With a `baseline` the pairs are every other entrant and it.
+    A dimension whose rubric needs a gold answer skips prompts without one. `limit_pairs` keeps N of each dimension:
+    prompt by prompt, all pairs of each. With a `baseline` the pairs are every other entrant and it.
     """
     missing = {name: sum(prompt.prompt_id not in answers[name] for prompt in prompts) for name in entrants}
     complete = [prompt for prompt in prompts if all(prompt.prompt_id in answers[name] for name in entrants)]

@@ -60,11 +60,12 @@ from tiltyard.tournament.rounds import (
 )
 from tiltyard.tournament.scoring import RunScores, people_score, rate_scores
 from tiltyard.tournament.summary import gate
+from tiltyard.types import Comparable
 
 Notice = Callable[[str], None]
 
 
-class RunResult(msgspec.Struct, frozen=True):
+class RunResult(Comparable, msgspec.Struct, frozen=True, eq=False):
     """A finished run: where it is, and its results."""
 
     folder: Path
@@ -172,15 +173,14 @@ def _single_judge(
 def _judge_address(config: JudgeSection, judge_model: str) -> str | None:
     """The config's `base_url`, if it applies to this judge.
 
-    It applies to `local/…` judges, and to a provider's if every judge of the config is that provider's: then it is a
-    gateway.
+    It applies to judges on a server of one's own (`local/…`, `vllm/…`), and to a provider's if every judge of the
+    config is that provider's: then it is a gateway.
     """
     if config.base_url is None:
         return None
     name = parse_model_name(judge_model)
-    named = (config.model, config.pilot_model, config.headline_model, *(member.model for member in config.members))
-    makers = {parse_model_name(one).provider for one in named if one}
-    return config.base_url if makers == {name.provider} else name.shared_address(config.base_url)
+    makers = {parse_model_name(one).provider for one in config.named if one}
+    return config.base_url if makers == {name.provider} else name.shared_address(config.base_url, config.named)
 
 
 def asking_parts(setup: Setup, notice: Notice, *, budget_usd: float | None, max_batch: int | None) -> AskingParts:

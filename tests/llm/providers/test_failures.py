@@ -51,6 +51,25 @@ def test_a_refusal_says_whether_it_is_of_this_question_or_of_all(kind: str, fake
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_the_quota_of_a_day_is_not_waited_for(kind: str, fake_server: FakeServer) -> None:
+    """As OpenAI (money, then requests per day), OpenRouter and Anthropic say it; a limit per minute is waited for."""
+    words = (
+        "Rate limit reached for gpt-x on requests per day (RPD): Limit 200, Used 200. Please try again in 7m12s.",
+        "Rate limit exceeded: free-models-per-day.",
+        "The number of request tokens has exceeded your daily rate limit.",
+    )
+    faults = [Fault(status=429, message=word, headers={"retry-after": "20"}) for word in words]
+    faults.append(Fault(status=429, message="Rate limit reached on requests per min (RPM): Limit 3."))
+    *days, minute = all_failed(kind, fake_server, faults)
+    assert [type(error) for error in days] == [Refused] * 3
+    assert all("quota of the day" in str(error) for error in days)
+    assert isinstance(minute, TryLater)
+    if kind in ("openai", "local"):
+        fault = Fault(status=429, error_type="insufficient_quota", message="You exceeded your current quota.")
+        assert "Top up the account" in str(all_failed(kind, fake_server, [fault])[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_flagged_question_and_odd_statuses_fail_alone(kind: str, fake_server: FakeServer) -> None:
     flagged = Fault(status=403, message="Your input was flagged by moderation")
     errors = all_failed(
@@ -131,6 +150,9 @@ def test_a_planted_key_is_in_no_error_and_no_log(
     errors = [failed(kind, fake_server)]
     assert "[hidden]" in str(errors[0]), "the server quoted the key, so it must have been hidden"
     fake_server.behaviour.key = None
+    (named,) = all_failed(kind, fake_server, [Fault(status=400, message="no", error_type=KEY)])
+    assert isinstance(named, QuestionRefused)
+    assert KEY not in named.name
     faults = [Fault(status=500, message=f"oh {KEY}"), Fault(kind="drop"), Fault(kind="cut"), Fault(kind="garbage")]
     errors += all_failed(kind, fake_server, faults)
     for error in errors:

@@ -294,3 +294,17 @@ def test_every_line_of_results_is_an_answer_or_a_named_error(line: dict[str, Any
     reply = wire.batch_reply(line)
     assert (reply.error, reply.final, reply.batched) == (error, final, True)
     json.dumps(reply.text)
+
+
+def test_googles_quota_of_a_day_is_known_by_its_name(fake_server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.fakes import gate
+
+    day = {"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier", "quotaValue": "50"}
+    minute = {"quotaId": "GenerateRequestsPerMinutePerProjectPerModel"}
+    for violations, kind in (([minute, day], Refused), ([minute], TryLater)):
+        details = [{"violations": violations}, {"retryDelay": "26s"}]
+        body = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Quota!", "details": details}}
+        monkeypatch.setattr(gate.gemini_wire, "error_body", lambda *_, body=body: body)  # type: ignore[attr-defined]
+        (error,) = all_failed("gemini", fake_server, [Fault()])
+        assert type(error) is kind
+        assert ("quota of the day" in str(error)) is (kind is Refused)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tiltyard.errors import OptionError
-from tiltyard.llm.provider import PROVIDERS, ModelName, parse_model_name
+from tiltyard.llm.provider import PROVIDERS, parse_model_name
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,8 @@ from tiltyard.llm.provider import PROVIDERS, ModelName, parse_model_name
     ],
 )
 def test_a_name_says_who_is_asked(text: str, provider: str, model: str) -> None:
-    assert parse_model_name(text) == ModelName(provider, model)
+    name = parse_model_name(text)
+    assert (name.provider, name.model) == (provider, model)
 
 
 @pytest.mark.parametrize(
@@ -47,3 +48,4 @@ def test_a_name_that_says_nothing_is_one_clear_line(text: str) -> None:
 
 def test_a_name_reads_back_as_it_was_written() -> None:
     assert str(parse_model_name("claude-x")) == "anthropic/claude-x"
+    assert str(parse_model_name("VLLM/Qwen/Qwen2.5-7B")) == "VLLM/Qwen/Qwen2.5-7B"

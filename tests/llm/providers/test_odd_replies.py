@@ -283,6 +283,11 @@ ODD_ANSWERS: list[tuple[str, Any, Reply]] = [
         candidate(first={"content": {}, "finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "call x("}),
         Reply(text="call x(.", error="errored: MALFORMED_FUNCTION_CALL", usage=KNOWN),
     ),
+    (
+        "a call that nobody asked for",
+        candidate(A, first={"finishReason": "UNEXPECTED_TOOL_CALL"}),
+        Reply(error="errored: UNEXPECTED_TOOL_CALL", usage=KNOWN),
+    ),
     ("a new reason", candidate(A, first={"finishReason": "TIRED"}), Reply(text="A", usage=KNOWN)),
     ("a list as reason", candidate(A, first={"finishReason": ["SAFETY"]}), Reply(text="A", usage=KNOWN)),
     ("logprobs n/a", candidate(A, first={"logprobsResult": "n/a"}), Reply(text="A", usage=KNOWN)),

@@ -72,6 +72,8 @@ _STOPS = {"MAX_TOKENS": Stop.LENGTH, "CONTINUATION": Stop.LENGTH} | dict.fromkey
     ),
     Stop.REFUSAL,
 )
+_NO_ANSWER = re.compile("MALFORMED|TOOL_CALL")
+"""Reasons to stop after which the text is none that was meant: `UNEXPECTED_TOOL_CALL`, `MALFORMED_FUNCTION_CALL`, …"""
 _CODES = {
     1: "CANCELLED",
     2: "UNKNOWN",
@@ -162,7 +164,7 @@ def gemini_reply(answer: object, choices: Sequence[str] = (), *, batched: bool =
     if usage is not None and (text or calls) and not usage.output_tokens:
         usage = None  # an answer of no tokens would be free; Google leaves out only counts of zero
     stop = _STOPS.get(reason, Stop.END)
-    if text is None and stop is Stop.END:
+    if stop is Stop.END and (text is None or _NO_ANSWER.search(reason)):
         kind = reason if reason not in ("", "STOP") else "no content"
         words = _line(first.get("finishMessage"))
         return Reply(text=words, error=f"errored: {kind}", usage=usage or Usage(), model=model, batched=batched)
@@ -227,7 +229,9 @@ def error_of(problem: object) -> dict[str, str]:
     error = an_object(problem)
     code = a_count(error.get("code"))
     status = a_name(error.get("status")) or _CODES.get(code or 0, a_name(code))
-    reasons = (a_name(an_object(detail).get("reason")) for detail in a_list(error.get("details")))
+    details = [an_object(detail) for detail in a_list(error.get("details"))]
+    quotas = [a_name(an_object(one).get("quotaId")) for detail in details for one in a_list(detail.get("violations"))]
+    reasons = [quota for quota in quotas if "PerDay" in quota] + [a_name(detail.get("reason")) for detail in details]
     reason = next((reason for reason in reasons if reason), status)
     return {"type": reason or "error", "code": status, "message": a_text(error.get("message")) or ""}
 

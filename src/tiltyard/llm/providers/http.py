@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import httpx2
 
 from tiltyard.errors import ModelError, OptionError, QuestionRefused, Refused, TryLater
-from tiltyard.llm.keys import keep_secret
+from tiltyard.llm.keys import keep_secret, redact
 from tiltyard.llm.provider import TIMEOUT_SECONDS, Request
-from tiltyard.llm.providers.wire import NotJSON, decode, one_line
+from tiltyard.llm.providers.wire import NotJSON, a_name, decode, one_line
 
 if TYPE_CHECKING:
     import ssl
@@ -68,6 +68,8 @@ _AS_STATUS = {"API_KEY_INVALID": 401, "FAILED_PRECONDITION": 403}
 _NO_MONEY = frozenset({"insufficient_quota", "billing_error"})
 _NO_CREDIT = re.compile(r"credit balance is too low|credits are depleted", re.IGNORECASE)
 """How Anthropic (400) and Google (429) say that the credit is used up."""
+_OF_THE_DAY = re.compile(r"per[ -]?day|daily", re.IGNORECASE)
+"""How makers say with a 429 that it is the quota of the day: in words, or in the name of Google's quota."""
 
 _MEANING = {
     400: "the request is malformed",
@@ -271,11 +273,14 @@ def translate(error: Exception, caller: Caller, about: str) -> ModelError:
     message = f"{caller.provider} did not answer {about}: {_MEANING.get(meant, 'HTTP error')} ({status}): {words}"
     if status == 402 or _NO_MONEY & names.keys() or _NO_CREDIT.search(words):
         return Refused(one_line(message, "Top up the account, then run again."))
+    if status == 429 and _OF_THE_DAY.search(" ".join((*names, words))):
+        return Refused(one_line(message, "That is the quota of the day: run again when it is renewed, or raise it."))
     if status in _LATER or not 400 <= status < 500:
         return TryLater(one_line(message), retry_after(getattr(getattr(error, "response", None), "headers", {})))
     line = one_line(message, _advice(meant, caller))
     if meant not in _ALL_QUESTIONS or (meant == 403 and _FLAGGED.search(words)):
-        return QuestionRefused(line, next(iter(names), f"status {status}"), one_line(words))
+        name = redact(a_name(next(iter(names), f"status {status}")))
+        return QuestionRefused(line, name, one_line(words))
     return Refused(line)
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from tiltyard.bank.images import Image
 from tiltyard.llm.keys import redact
-from tiltyard.llm.provider import UNREADABLE, Reply, Request, Stop, ToolCall, Usage, answer_start
+from tiltyard.llm.provider import SPECIAL_TOKEN, UNREADABLE, Reply, Request, Stop, ToolCall, Usage, answer_start
 
 _LARGEST_COUNT = 2**53
 _LONGEST_NAME = 80
@@ -194,9 +194,7 @@ _TOP_LOGPROBS = 20
 _STOPS = {"length": Stop.LENGTH, "content_filter": Stop.REFUSAL}
 _CODES = {"batch_expired": "expired", "batch_cancelled": "canceled"}
 _POINTLESS = frozenset({400, 404, 413, 422})
-_SPECIAL_TOKENS = re.compile(r"(\s*<[^<>\s]+>)*\s*")
-"""What servers append after an answer's last token: `<|im_end|>`, `</s>`, …"""
-_WORD = re.compile(r"[^\W_]+")
+_SPECIAL_TOKENS = re.compile(rf"(\s*{SPECIAL_TOKEN})*\s*")
 _ROUNDING = 1e-3
 """By how much a server's probabilities may exceed 1 in total."""
 
@@ -313,23 +311,9 @@ def choice_probabilities(tokens: object, choices: Sequence[str], text: str) -> d
             same = answer.startswith(spoken) or (
                 spoken.startswith(answer) and _SPECIAL_TOKENS.fullmatch(spoken, len(answer)) is not None
             )
-            fits = same and _is_whole(token.strip(), answer, choices)
-            return _shares(entry.get("top_logprobs"), choices) if fits else None
+            return _shares(entry.get("top_logprobs"), choices) if same else None
         place += len(token)
     return None
-
-
-def _is_whole(token: str, answer: str, choices: Sequence[str]) -> bool:
-    """Whether a first token is a word, and a complete one if it looks like a choice.
-
-    `A` may begin `Although`, and a lowercase `a` followed by more text may be an article.
-    """
-    word = _WORD.match(answer)
-    if word is None:
-        return False
-    choice = _choice_of(token, choices)
-    alone = not _WORD.search(answer, word.end())
-    return choice is None or word[0] == choice or (alone and word[0].upper() == choice.upper())
 
 
 def _shares(alternatives: object, choices: Sequence[str]) -> dict[str, float] | None:
