@@ -109,7 +109,8 @@ class SqliteFiles:
 
     def _shrank(self, log: os.stat_result) -> bool:
         """Whether the log of writes is shorter, or has a hole where it was cut and then written on."""
-        return log.st_size < self._log.st_size or log.st_blocks < self._log.st_blocks
+        hole = log.st_blocks < self._log.st_blocks and log.st_blocks * 512 < log.st_size
+        return hole or log.st_size < self._log.st_size
 
     def _remember(self) -> None:
         """The files as they are now, unless they are others."""
