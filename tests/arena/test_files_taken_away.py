@@ -184,6 +184,20 @@ def test_a_whole_copy_put_over_a_database_whose_log_of_writes_is_empty_is_notice
         refused(arena, open_one, "arena.db was cut or overwritten")
 
 
+def test_a_longer_copy_put_over_a_database_whose_votes_are_all_in_its_log_of_writes_is_noticed(sqlite_url: str) -> None:
+    """The log can be read to its end, since all its pages are there; other tables are those of the copy."""
+    path = path_of(sqlite_url)
+    with open_arena(sqlite_url) as arena:
+        arena.append(catalog())
+        play(arena, 40)
+        arena.store.database.copy(path.with_name("older.db"))
+        play(arena, 20, seed=1)
+        open_one = arena.serve("ann").matchup_id
+        assert path.stat().st_size <= path.with_name("older.db").stat().st_size
+        overwrite(path)
+        refused(arena, open_one, "arena.db was cut or overwritten")
+
+
 @pytest.mark.parametrize("take", [cut, cut_log])
 def test_a_cut_file_stops_votes_and_is_not_made_worse(sqlite_url: str, take: Callable[[Path], None]) -> None:
     path = path_of(sqlite_url)
