@@ -2,6 +2,7 @@
 # /opt/tiltyard/share/backup.sh: copy the arena, check the copy against every head kept before, publish the new head.
 # Settings: arena.env (TILTYARD_DB) and backup.env. Run by tiltyard-backup.service; by hand it works the same.
 set -eu
+umask 077
 
 : "${TILTYARD_DB:?is not set: the address of the arena}"
 : "${BACKUP_DIR:?is not set: where copies go}"

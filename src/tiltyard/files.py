@@ -40,12 +40,13 @@ def json_line(value: Any) -> bytes:
 
 
 @contextmanager
-def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
+def whole_file(path: Path, *, durable: bool = False, private: bool = False) -> Iterator[Path]:
     """A name beside `path` to write under: the file takes its place when the block ends, and vanishes if it fails.
 
     The name is new each time, so two processes that write the same file do not meet; the later one wins. A link stays
     a link and its target is replaced; a pipe or device (`/dev/stdout`) is written to as it is. With `durable` the file
-    is on the disk when the block has ended, else when the system writes it.
+    is on the disk when the block has ended, else when the system writes it. With `private` a new file may be read by
+    its owner alone.
     """
     if path.exists() and (not path.is_file() or str(path.parent) in _OPEN_FILES):
         yield path
@@ -53,14 +54,16 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
     target = Path(os.path.realpath(path))
     part = target.with_name(f".{target.name[:_NAME_SHOWN]}.{secrets.token_hex(6)}.part")
     try:
+        if private:
+            part.touch(mode=0o600)
         yield part
         if target.exists():
             shutil.copymode(target, part)
         if durable:
-            _to_disk(part)
+            sync_to_disk(part)
         part.replace(target)
         if durable:
-            _to_disk(target.parent)
+            sync_to_disk(target.parent)
     except OSError as error:
         of_part = error.filename == str(part) or (error.filename is None and error.errno in _OF_THE_DISK)
         if not of_part:
@@ -76,7 +79,19 @@ def remove_unfinished(folder: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def _to_disk(path: Path) -> None:
+def append_bytes(path: Path, content: bytes) -> None:
+    """Add bytes at the end of a file; they are on the disk when it returns, and so is a new file's name."""
+    fresh = not path.exists()
+    with path.open("ab") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    if fresh:
+        sync_to_disk(path.parent)
+
+
+def sync_to_disk(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk when it returns."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -85,10 +100,10 @@ def _to_disk(path: Path) -> None:
 
 
 @contextmanager
-def _in_its_folder(path: Path) -> Iterator[Path]:
+def _in_its_folder(path: Path, *, private: bool = False) -> Iterator[Path]:
     """The same, in a folder that is made if it is not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as part:
+    with whole_file(path, private=private) as part:
         yield part
 
 
@@ -100,8 +115,7 @@ def write_bytes(path: Path, content: bytes, *, new_folder: bool = True) -> None:
 
 def write_private(path: Path, content: bytes) -> None:
     """Write bytes that only the user may read, and have them on the disk when it returns."""
-    with whole_file(path, durable=True) as part:
-        part.touch(mode=0o600)
+    with whole_file(path, durable=True, private=True) as part:
         part.write_bytes(content)
 
 
@@ -115,9 +129,9 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def write_lines(path: Path, rows: Iterable[Any]) -> None:
+def write_lines(path: Path, rows: Iterable[Any], *, private: bool = False) -> None:
     """Write one JSON value per line, as they come: the rows need not fit into memory."""
-    with _in_its_folder(path) as part, part.open("wb") as file:
+    with _in_its_folder(path, private=private) as part, part.open("wb") as file:
         for row in rows:
             file.write(json_line(row))
 

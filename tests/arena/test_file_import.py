@@ -14,14 +14,15 @@ from tests.arena import planted
 from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import open_arena, sql
 from tiltyard.arena import events as e
-from tiltyard.arena.import_source import code_of, opened_source
+from tiltyard.arena.commands import MOST_CHARACTERS
+from tiltyard.arena.import_source import ENTRY_BYTES, code_of, opened_source
 from tiltyard.arena.importing import Import, carry_out, parts_of, prepare_import
 from tiltyard.arena.policy import read_policy
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.files import read_file, stored_files
 from tiltyard.arena.store.verify import verify
 from tiltyard.bank import AnswerKind
-from tiltyard.errors import BankError, TiltyardError
+from tiltyard.errors import ArenaError, BankError, TiltyardError
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><rect width="{0}" height="{0}"/>{1}</svg>'
 MODELS = ("zyxwolf-one", "qvartz-7b")
@@ -259,6 +260,29 @@ def test_a_zip_that_lies_about_its_sizes_is_stopped(tmp_path: Path) -> None:
     with pytest.raises(BankError), opened_source(path, 1_000_000):
         raise AssertionError
     assert [p.name for p in tmp_path.iterdir()] == ["liar.zip"]
+
+
+def test_a_small_zip_that_holds_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("prompts.jsonl", bytes(ENTRY_BYTES + 1))
+    assert (tmp_path / "bomb.zip").stat().st_size < 1_000_000
+    with pytest.raises(BankError, match=r"'prompts\.jsonl'.*200 MB"), opened_source(tmp_path / "bomb.zip", 10**10):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("which", ["prompt 'p0'", "of 'm' to 'p0'"])
+def test_a_text_too_long_to_show_is_refused_and_nothing_is_imported(
+    sqlite_url: str, tmp_path: Path, which: str
+) -> None:
+    long = "x" * (MOST_CHARACTERS + 1)
+    prompt = {"prompt_id": "p0", "text": long if "prompt" in which else "Why?"}
+    response = {"prompt_id": "p0", "entrant_id": "m", "response_text": "So." if "prompt" in which else long}
+    (tmp_path / "prompts.jsonl").write_text(json.dumps(prompt), encoding="utf-8")
+    (tmp_path / "responses_m.jsonl").write_text(json.dumps(response), encoding="utf-8")
+    with open_arena(sqlite_url) as arena:
+        with pytest.raises(ArenaError, match=rf"{which}.* 1,000,001 characters.*1,000,000"):
+            bring(arena, tmp_path)
+        assert arena.read(lambda state: state.seq) == 0
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -166,28 +165,21 @@ def test_a_lock_of_another_number_is_left_alone(postgresql_url: str) -> None:
         assert other.execute("SELECT 1").fetchone() == (1,)
 
 
-@pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
-def test_when_the_file_of_an_arena_is_deleted_or_replaced_votes_are_refused_at_once(
-    sqlite_url: str, tmp_path: Path, replaced: bool
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_two_writers_refuse_nothing_whatever_isolation_the_database_has_by_default(
+    postgresql_url: str, level: str
 ) -> None:
-    with open_arena(sqlite_url) as arena:
-        arena.append(catalog())
-        play(arena, 2)
-        open_one = arena.serve("ann").matchup_id
-        before = shutil.copytree(tmp_path, tmp_path.with_name(f"{tmp_path.name}-kept"))
-        path = tmp_path / "arena.db"
-        path.unlink()
-        if replaced:
-            shutil.copy(before / "arena.db", path)
-        began = time.monotonic()
-        for step in (lambda: arena.vote(open_one, "ann", e.Choice.A), lambda: arena.serve("bob")):
-            with pytest.raises(StoreError, match="deleted or replaced"):
-                step()
-        assert time.monotonic() - began < 2.0
-        assert path.exists() is replaced, "no empty file takes its place"
-    shutil.rmtree(tmp_path)
-    shutil.copytree(before, tmp_path)
-    assert verify(sqlite_url).votes == 2
+    with psycopg.connect(postgresql_url, autocommit=True) as operator:
+        name = operator.info.dbname
+        operator.execute(f"ALTER DATABASE \"{name}\" SET default_transaction_isolation TO '{level}'")
+    with open_arena(postgresql_url) as one, open_arena(postgresql_url, seed=2) as two:
+        one.append(catalog())
+        jobs = [(arena, f"{name}-{number}") for name, arena in (("one", one), ("two", two)) for number in range(3)]
+        with ThreadPoolExecutor(len(jobs)) as pool:
+            for done in [pool.submit(vote_often, arena, voter, 15) for arena, voter in jobs]:
+                done.result(240)
+    assert verify(postgresql_url).votes == 90
+    assert_one_order(postgresql_url)
 
 
 def test_a_log_whose_end_was_taken_away_meanwhile_is_not_continued(arena_url: str) -> None:

@@ -46,7 +46,7 @@ ELSEWHERE = {
     "pages/share_card.py": "a picture in memory, which is sent or written by others",
     "battles/writing.py": UNDER_A_NAME,
     "boards/charts.py": UNDER_A_NAME,
-    "arena/store/database.py": UNDER_A_NAME,
+    "arena/store/sqlite_files.py": f"{UNDER_A_NAME}; and empties a log of writes that belongs to no database any more",
 }
 """The modules besides `files` that write to a disk, and why each may."""
 

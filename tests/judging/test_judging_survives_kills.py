@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import random
 import subprocess
 from pathlib import Path
@@ -10,6 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.forked import Forked, script
+from tests.judging.cases import judging_plan, make_judge, prefers, shown
+from tiltyard.judging import judge
+from tiltyard.judging.cache import cache_path
+from tiltyard.llm.journal import JOURNAL_FILE
+from tiltyard.llm.provider import Reply, Request
+from tiltyard.llm.providers.scripted import ScriptedBatchProvider
 
 RUN = """
 import asyncio, hashlib, json, sys
@@ -81,3 +89,31 @@ def test_kill_and_resume_ends_like_an_undisturbed_run(tmp_path: Path, kills: int
         asked, expected = (json.loads((place / "asked.json").read_text()) for place in (folder, undisturbed))
         assert asked == expected
         runs += 1
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["answered", "asked again"])
+def test_verdicts_are_on_the_disk_before_their_batch_is_recorded_as_collected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    """A power cut in between would lose what was paid for: nobody collects that batch again."""
+    synced: dict[int, int] = {}
+    safe: list[bool] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        file = os.fstat(descriptor)
+        synced[file.st_ino] = file.st_size
+        journal, cache = tmp_path / JOURNAL_FILE, cache_path(tmp_path, "clarity")
+        if journal.exists() and file.st_ino == journal.stat().st_ino and b'"collected"' in journal.read_bytes():
+            found = cache.stat()
+            safe.append(synced.get(found.st_ino) == found.st_size and tmp_path.stat().st_ino in synced)
+
+    def answer(request: Request) -> Reply | str:
+        return "It depends." if again and shown(request)[0] == "otter" else prefers("otter")(request)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    judge_ = make_judge(tmp_path, ScriptedBatchProvider(answer), max_attempts=2)
+    asyncio.run(judge(judging_plan(20), judge_))
+    assert safe
+    assert all(safe)

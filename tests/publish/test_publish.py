@@ -271,6 +271,17 @@ def test_a_missing_file_and_a_path_that_leaves_the_folder_are_named(small: Publi
             read_manifest(json.dumps(said).encode(), "x")
 
 
+@pytest.mark.parametrize("other", [{"format": -1}, {"format": 0}, {"format": 99}, {"kind": "published-bread"}])
+def test_a_format_that_is_not_known_is_refused(
+    small: PublishedFolder, tmp_path: Path, other: dict[str, object]
+) -> None:
+    folder = copied(small, tmp_path)
+    said = json.loads((folder / "published.json").read_bytes())
+    (folder / "published.json").write_text(json.dumps({**said, **other}), encoding="utf-8")
+    with pytest.raises(TiltyardError, match=str(*other.values())):
+        check(folder)
+
+
 def test_publishing_again_replaces_what_was_ours_and_nothing_else(small: PublishedFolder, tmp_path: Path) -> None:
     out = copied(small, tmp_path)
     (out / "CNAME").write_text("board.example.org", encoding="utf-8")

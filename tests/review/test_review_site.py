@@ -50,7 +50,7 @@ def vote_all(client: TestClient, choice: str = "A", *hidden: str) -> int:
 
 def test_a_team_votes_a_review_to_its_end_by_the_interface(tmp_path: Path) -> None:
     review = new_review(tmp_path, 9, adjudicators=["lead"])
-    assert stat.S_IMODE((review.folder / "links.json").stat().st_mode) == 0o600
+    assert {stat.S_IMODE(path.stat().st_mode) for path in review.folder.iterdir()} == {0o600}
     with open_site(review) as site:
         done = {name: vote_all(visitor(site, review, name)) for name in ("ann", "bob", "cyd")}
         assert done == {"ann": 6, "bob": 6, "cyd": 6}
@@ -282,6 +282,7 @@ def test_what_comes_out_is_read_by_rate_compare_and_training(tmp_path: Path) -> 
                 client.post(f"/api/v1/matchups/{body['matchup_id']}/vote", json={"choice": good})
     result = ReviewResult.of(review)
     labels, battles, reviews = export(result)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (labels, battles, reviews)} == {0o600}
     table = read_battles(battles)
     assert (len(table), table.weight.sum()) == (50, 25.0)
     assert len(read_battles(labels, default_source="human")) == 50

@@ -67,8 +67,15 @@ def test_a_close_that_is_cut_off_is_finished_by_the_next_one(tmp_path: Path, mon
 def test_a_start_that_fails_leaves_nothing_behind_and_one_that_was_killed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    write = desk.write_private
+
+    def fail(path: Path, content: bytes) -> None:
+        if path.name == "review.json":
+            raise OSError("disk full")
+        write(path, content)
+
     with monkeypatch.context() as patch:
-        patch.setattr(desk, "write_json", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+        patch.setattr(desk, "write_private", fail)
         with pytest.raises(OSError, match="disk full"):
             new_review(tmp_path, 2)
     assert not (tmp_path / "review").exists()

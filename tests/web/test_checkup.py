@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import NameOID
 
 from tests.cli.conftest import Run, tiltyard
-from tests.web.sites import QUICK, SECRET, LiveServer, catalog
+from tests.web.sites import QUICK, SECRET, LiveServer, catalog, live_site
 from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.heads import new_key
 from tiltyard.arena.policy import Policy, read_policy
@@ -126,6 +126,12 @@ def test_rights_room_and_clock(arena: Arena, sqlite_url: str, monkeypatch: pytes
     found = list(checkup.check_store(arena.store, Policy(), NOW))
     assert needs(found, "database") == [Need.GOOD]
     assert needs(found, "limits") == [Need.GOOD]
+    saved = path.with_name("arena.db.saved-7")
+    saved.touch()
+    found = list(checkup.check_store(arena.store, Policy(), NOW))
+    assert needs(found, "database") == [Need.GOOD, Need.LOOK]
+    assert any(saved.name in line.message for line in found)
+    saved.unlink()
     path.chmod(0o644)
     monkeypatch.setattr(checkup, "ROOM", 1 << 60)
     found = list(checkup.check_store(arena.store, Policy(), NOW))
@@ -230,6 +236,14 @@ def test_whoever_answers_instead_of_the_site_gets_one_line(answer: bytes, part: 
     assert line.need is Need.REPAIR
     assert said in line.message
     assert line.message.isprintable()
+
+
+def test_files_taken_away_from_a_running_site_are_named(sqlite_url: str) -> None:
+    with live_site(sqlite_url) as address:
+        Path(sqlite_url.removeprefix("sqlite:///") + "-wal").unlink()
+        (line,) = [line for line in checkup.check_site(address, SECRET) if line.part == "site"]
+    assert line.need is Need.REPAIR
+    assert line.todo.startswith("arena.db-wal was removed")
 
 
 def test_a_redirect_is_not_followed_so_the_token_stays_here(arena: Arena) -> None:

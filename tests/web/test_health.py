@@ -92,8 +92,8 @@ def test_without_its_database_the_site_is_broken(sqlite_url: str) -> None:
         path.rmdir()
 
 
-@pytest.mark.parametrize("lost", ["deleted", "replaced"])
-def test_a_database_file_that_disappears_takes_no_votes_and_the_site_says_at_once_that_it_is_broken(
+@pytest.mark.parametrize("lost", ["removed", "replaced", "log of writes"])
+def test_an_arena_whose_files_disappear_takes_no_votes_and_the_site_says_at_once_that_it_is_broken(
     sqlite_url: str, lost: str
 ) -> None:
     """SQLite goes on writing to a deleted file: votes that nobody will ever see must not be acknowledged."""
@@ -101,18 +101,18 @@ def test_a_database_file_that_disappears_takes_no_votes_and_the_site_says_at_onc
         path, client = Path(sqlite_url.removeprefix("sqlite:///")), site.client()
         matchup = client.post("/api/v1/matchups").json()["matchup_id"]
         assert client.get("/healthz").json()["status"] == "ready"
-        kept = path.rename(path.with_name("kept.db"))
+        log_is_lost = lost == "log of writes"
+        path.with_name("arena.db-wal").unlink() if log_is_lost else path.rename(path.with_name("kept.db"))
         if lost == "replaced":
-            shutil.copy(kept, path)
+            shutil.copy(path.with_name("kept.db"), path)
         answer = client.get("/healthz")
         assert (answer.status_code, answer.json()["status"]) == (503, "broken")
         assert "database" in answer.json()["trouble"]
+        assert answer.json()["why"].startswith("arena.db-wal was removed" if log_is_lost else f"arena.db was {lost}")
+        assert str(path.parent) not in answer.json()["why"]
         assert figures(client)["tiltyard_up"] == 0
         address = f"/api/v1/matchups/{matchup}/vote"
         assert [client.post(address, json={"choice": "A"}).status_code for _ in range(5)] == [503] * 5
-        kept.rename(path)
-        assert client.get("/healthz").json()["trouble"] in ([], ["writer"])
-        assert client.post(address, json={"choice": "A"}).status_code == 200
 
 
 @rule_above_the_store
@@ -240,10 +240,12 @@ def test_a_full_disk_is_broken_until_there_is_room_again(
             client = site.client()
             assert client.get("/healthz").json()["status"] == "ready"
             fill(disk / "filler")
+            assert client.get("/healthz").json()["status"] == "broken", "before the first vote that finds no room"
             matchups = [client.post("/api/v1/matchups").status_code for _ in range(20)]
             assert matchups[-1] == 503
             answer = client.get("/healthz")
             assert (answer.status_code, answer.json()["status"]) == (503, "broken")
+            assert "no room left" in answer.json()["why"]
             (disk / "filler").unlink()
             assert client.get("/healthz").json()["status"] == "ready"
             assert client.post("/api/v1/matchups").status_code == 201

@@ -144,7 +144,7 @@ def test_a_models_hostile_answers_are_shown_and_do_nothing(sqlite_site: SmallSit
         f"{MARK}\n\n[x](javascript:zq9()) ![y](https://elsewhere.example/z.png) <svg/onload=zq9()> \u202eabc\u200b"
     )
     bodies = [
-        answer(model, prompt, f"{hostile} {model} {prompt}" + " long" * (200_000 if model == 0 else 0))
+        answer(model, prompt, f"{hostile} {model} {prompt}" + " long" * (190_000 if model == 0 else 0))
         for model in range(len(MODELS))
         for prompt in range(3)
     ]

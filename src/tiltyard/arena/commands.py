@@ -29,6 +29,9 @@ R = TypeVar("R")
 SAFE_ID = re.compile(r"[A-Za-z0-9_.:-]{1,200}\Z")
 """Keys of voters and matchups: anything else is refused before it reaches the database."""
 
+MOST_CHARACTERS = 1_000_000
+"""In one text: a browser shows both of a matchup, and every process keeps many in memory."""
+
 UNRENDERED = ("A", "B", "AB")
 """Which answers a voter may say could not be shown."""
 
@@ -392,7 +395,8 @@ def check_content(body: e.AnyBody) -> None:
                 f"prompt {body.prompt_id!r}", body.prompt_id, body.text, body.subject or "", body.language, *body.tags
             )
         case e.ResponseAdded():
-            _check_texts(f"response {body.response_id!r}", body.response_id, body.text)
+            what = f"response {body.response_id!r}, of {body.model!r} to {body.prompt_id!r},"
+            _check_texts(what, body.response_id, body.text)
             _check_kind(body)
 
 
@@ -429,6 +433,10 @@ def _check_texts(what: str, name: str, *texts: str) -> None:
     if not name:
         raise ArenaError(f"{what} has an empty name. Give it one.")
     for text in (name, *texts):
+        if len(text) > MOST_CHARACTERS:
+            raise ArenaError(
+                f"{what} has a text of {len(text):,} characters, and {MOST_CHARACTERS:,} may be in one. Shorten it."
+            )
         if "\x00" in text or (not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)):
             raise ArenaError(
                 f"{what} contains a NUL character or half a surrogate pair. Remove it: it cannot be stored as text."

@@ -22,6 +22,8 @@ from tiltyard.files import whole_file
 
 PREFIX, SUFFIX = "responses_", ".jsonl"
 MOST_ENTRIES = 50_000
+ENTRY_BYTES = 200_000_000
+"""Of one file, unpacked: a file of answers is read into memory."""
 PIECE_BYTES = 1 << 20
 LEFT_OUT = ("__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini")
 TEXTS = (".txt", ".md")
@@ -84,7 +86,10 @@ def unzip(path: Path, folder: Path, most_bytes: int) -> None:
             left = most_bytes
             for entry in entries:
                 target = folder.joinpath(*PurePosixPath(entry.filename).parts)
-                left -= _unpack(archive, entry, target, left)
+                written = _unpack(archive, entry, target, min(left, ENTRY_BYTES))
+                left -= written
+                if written > ENTRY_BYTES:
+                    raise _too_much(f"{path.name}: {entry.filename[:80]!r}", ENTRY_BYTES)
                 if left < 0:
                     raise _too_much(path.name, most_bytes)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:

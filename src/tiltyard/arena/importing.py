@@ -173,6 +173,8 @@ def plan_import(
         _plan_model(plan, catalog, name, described.get(name), given=name in files)
     for name, folder in files.items():
         _plan_answers(plan, catalog, answer_texts, name, folder, known, code)
+    for body in plan.bodies:
+        check_content(body)
     _flag_answers(plan, catalog, prompt_texts)
     return plan
 
@@ -405,8 +407,6 @@ def prepare_import(
             intake=intake,
             code=code,
         )
-        for body in plan.bodies:
-            check_content(body)
     except BaseException:
         intake.close()
         raise

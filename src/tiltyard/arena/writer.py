@@ -153,6 +153,8 @@ class Writer:
                     self._began = time.monotonic()
                     self._run(group)
                     self._began = None
+                else:
+                    self._store.database.check_files()
                 if self._open:
                     self._idle()
             except BaseException as error:  # only this thread writes, so it must not end
@@ -277,6 +279,7 @@ class Writer:
         assert isinstance(state.votes, matchups.TableVotes)
         state.votes.begin(connection)
         if log.hash_at(connection, state.seq) != self._hash:
+            self._store.database.check_files()
             raise StoreError(f"event {state.seq} of the log is another one than before. Run `tiltyard arena verify`.")
         for page in log.pages(connection, state.seq):
             for event in page.events:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tiltyard.bank.prompts import convert, read_objects
 from tiltyard.errors import BankError
-from tiltyard.files import json_line
+from tiltyard.files import append_bytes, json_line
 
 STYLE = ("len", "headings", "lists", "bold")
 """What is measured of an answer, by the names that control it: characters, headings, list items, bold passages."""
@@ -367,10 +367,7 @@ def append_responses(folder: str | Path, entrant_id: str, responses: Iterable[Re
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = b"".join(map(json_line, responses))
     _close_last_line(path)
-    with path.open("ab") as file:
-        file.write(lines)
-        file.flush()
-        os.fsync(file.fileno())
+    append_bytes(path, lines)
 
 
 def _close_last_line(path: Path) -> None:

@@ -359,7 +359,7 @@ def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
 
     with open_export(db) as export:
         if out is not None:
-            write_lines(out, export.rows)
+            write_lines(out, export.rows, private=True)
             note(f"wrote {out}. Rate it: tiltyard rate {out} {export.rate_options}")
             return
         for row in export.rows:

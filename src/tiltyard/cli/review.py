@@ -236,7 +236,7 @@ def export_command(
         return
     if to == "preferences":
         rows = list(preference_rows(result))
-        write_lines(folder / "preferences.jsonl", rows)
+        write_lines(folder / "preferences.jsonl", rows, private=True)
         note(f"{len(rows):,} pairs in {folder / 'preferences.jsonl'}; ties, open items and files make none")
         return
     for path in export(result):

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.errors import JudgingError
-from tiltyard.files import json_line
+from tiltyard.files import json_line, sync_to_disk
 from tiltyard.judging.records import Verdict
 
 SYNC_SECONDS = 1.0
@@ -153,6 +153,7 @@ class VerdictCache:
     def flush(self) -> None:
         """Sync everything that was added to disk."""
         if self._file is not None:
+            sync_to_disk(self.path.parent)
             os.fsync(self._file)
 
     def close(self) -> None:

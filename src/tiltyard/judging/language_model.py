@@ -521,10 +521,13 @@ class LanguageModelJudge:
         finally:
             if self._asking.tally is not None:
                 self._asking.tally.add(tally)
-            for cache in self._caches.values():
-                cache.flush()
+            self._sync()
         verdicts.count(hits, tally)
         return verdicts
+
+    def _sync(self) -> None:
+        for cache in self._caches.values():
+            cache.flush()
 
     async def _ask_open(
         self, pending: OpenQuestions, sink: VerdictSink, asking: AskingParts, options: JudgingOptions
@@ -546,6 +549,7 @@ class LanguageModelJudge:
                 recall=pending.first_ask,
                 trial=self.trial,
                 pace=self._pace,
+                sync=self._sync,
             )
 
         self.trial.enough = options.give_up_after or GIVE_UP_AFTER

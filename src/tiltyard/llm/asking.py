@@ -130,7 +130,7 @@ class Ask:
 
 
 class Sink(Protocol):
-    """Saves replies: a reply is on disk when the call returns, and saving the same reply twice does no harm."""
+    """Saves replies: a reply is in its file when the call returns, and saving the same reply twice does no harm."""
 
     def __call__(self, ask: Ask, reply: Reply) -> Ask | None:
         """Save a reply; return a further ask (a larger token limit, one more try), or None when this one is done."""
@@ -405,8 +405,10 @@ class Totals:
 class Keeper:
     """Saves replies and counts their cost. Shared by direct calls and batches."""
 
-    def __init__(self, sink: Sink, tally: Totals, budget: Budget, prices: PriceTable) -> None:
+    def __init__(self, sink: Sink, tally: Totals, budget: Budget, prices: PriceTable, sync: Callable[[], None]) -> None:
         self._sink = sink
+        self.sync = sync
+        """Brings what the sink saved to the disk."""
         self.tally = tally
         self.budget = budget
         self._prices = prices

@@ -21,7 +21,7 @@ from typing import Literal
 import msgspec
 
 from tiltyard.errors import ModelError
-from tiltyard.files import json_line
+from tiltyard.files import append_bytes, json_line
 from tiltyard.llm.asking import Ask
 
 JOURNAL_FILE = "batches.jsonl"
@@ -265,15 +265,7 @@ def forget_batch(folder: Path, name: str, now: Callable[[], float]) -> int:
 
 def append_line(path: Path, record: object) -> None:
     """Add a record to a JSON Lines file; the whole line is on disk when this returns."""
-    fresh = not path.exists()
-    with path.open("ab") as file:
-        file.write(json_line(record))
-        file.flush()
-        os.fsync(file.fileno())
-    if fresh:
-        descriptor = os.open(path.parent, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
+    append_bytes(path, json_line(record))
 
 
 LOCK_FILE = "asking.lock"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tiltyard.errors import OptionError
@@ -24,6 +24,7 @@ async def ask_all(
     recall: Recall | None = None,
     trial: Trial | None = None,
     pace: RequestPace | None = None,
+    sync: Callable[[], None] = lambda: None,
 ) -> Totals:
     """Ask everything, including what the sink asks next, until every key is answered or has failed; return the totals.
 
@@ -42,10 +43,11 @@ async def ask_all(
         trial: Told by the sink how each key ended; gives up on a model that answers nothing: with direct calls, after
             as many keys as it allows; with batches, once their replies are in.
         pace: How fast direct calls follow each other, if several calls of this function share it.
+        sync: Brings what the sink saved to the disk, before a batch is recorded as collected.
     """
     settings = parts.settings
     tally = parts.tally or Totals(watch)
-    keeper = Keeper(sink, tally, parts.budget or Budget(settings.budget_usd), parts.prices)
+    keeper = Keeper(sink, tally, parts.budget or Budget(settings.budget_usd), parts.prices, sync)
     pace = pace or settings.pace(parts.now)
 
     async def ask_directly(asks: Iterator[Ask]) -> None:

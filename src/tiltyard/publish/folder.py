@@ -96,8 +96,11 @@ def read_manifest(data: bytes, source: str) -> PublishedManifest:
         manifest = msgspec.json.decode(data, type=PublishedManifest)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise TiltyardError(f"{source}: not the manifest of a published board ({error}).") from None
-    if manifest.kind != KIND or manifest.format > FORMAT:
-        raise TiltyardError(f"{source}: written by a later version, or by another program. Update tiltyard.")
+    if manifest.kind != KIND or manifest.format != FORMAT:
+        raise TiltyardError(
+            f"{source}: is a {manifest.kind[:40]!r} in format {manifest.format}, not a {KIND!r} in format {FORMAT}. "
+            "Update tiltyard, or use the program that wrote it."
+        )
     for name in manifest.files:
         if "\\" in name or "\0" in name or not {"", ".", ".."}.isdisjoint(name.split("/")):
             raise TiltyardError(f"{source}: {name!r} is no file inside the folder. Do not trust this folder.")

@@ -29,7 +29,7 @@ from tiltyard.arena.store.reading import events_in_order
 from tiltyard.arena.voting import ReviewClosed
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import OptionError
-from tiltyard.files import write_json, write_private
+from tiltyard.files import write_private
 from tiltyard.review.assignment import ReviewChooser, ReviewLog
 from tiltyard.review.draw import DrawMethod, draw
 from tiltyard.review.sources import Candidate, ReviewSource
@@ -156,7 +156,11 @@ def open_review(folder: Path) -> Review:
 
 def keep_links(folder: Path, links: Links) -> None:
     """Write `links.json`, readable by its owner only."""
-    write_private(folder / LINKS, msgspec.json.format(msgspec.json.encode(links), indent=2) + b"\n")
+    _write_private(folder / LINKS, links)
+
+
+def _write_private(path: Path, value: msgspec.Struct) -> None:
+    write_private(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
 def start_review(
@@ -251,7 +255,7 @@ def start_review(
             for person in made:
                 invite_person(arena.store, person.key, person.token, now=clock())
         keep_links(out, review.links)
-        write_json(out / RECORD, msgspec.to_builtins(record))
+        _write_private(out / RECORD, record)
     except BaseException:
         for path in (*(out.glob(f"{DATABASE}*") if db is None else ()), out / LINKS):
             path.unlink(missing_ok=True)

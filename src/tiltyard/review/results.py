@@ -182,7 +182,7 @@ def export(result: ReviewResult) -> list[Path]:
     folder = result.review.folder
     files = {"labels.jsonl": label_rows, "battles.jsonl": battle_rows, "reviews.jsonl": review_rows}
     for name, rows in files.items():
-        write_lines(folder / name, rows(result))
+        write_lines(folder / name, rows(result), private=True)
     return [folder / name for name in files]
 
 

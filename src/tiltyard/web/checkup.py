@@ -103,6 +103,10 @@ def _check_file(path: Path) -> Iterator[CheckupLine]:
     """The rights of a SQLite file, and the room beside it."""
     if path.stat().st_mode & 0o077:
         yield look("database", f"{path} can be opened by other users of this machine", f"chmod 600 {path}")
+    saved = sorted(file.name for file in path.parent.glob(f"{path.name}*.saved-*"))
+    if saved:
+        todo = "Compare it with the database, then move it away: `tiltyard arena verify` reads it."
+        yield look("database", f"somebody took its files away while it was open: saved in {', '.join(saved)}", todo)
     free, needed = shutil.disk_usage(path.parent).free, path.stat().st_size + ROOM
     message = f"{free / 1e9:.1f} GB free beside a database of {path.stat().st_size / 1e9:.3f} GB"
     if free < needed:
@@ -226,14 +230,15 @@ def check_site(url: str, secret: str) -> Iterator[CheckupLine]:
         yield good("site", f"{url} says {health}, version {_one_line(answer.get('version'))}")
     else:
         named = f": {', '.join(map(_one_line, trouble))}" if isinstance(trouble, list) and trouble else ""
-        todo = "Read the server's log; /healthz names the part that fails."
+        why = _one_line(answer.get("why") or "")
+        todo = why or "Read the server's log; /healthz names the part that fails."
         yield repair("site", f"{url} says {_one_line(health)} (status {status}){named}", todo)
     yield from _check_seen(answer.get("seen"), parts.scheme, parts.hostname or "")
 
 
 def _one_line(value: object) -> str:
     """Any value as a short line without control characters: what a stranger sends must not write to a terminal."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in str(value)[:200]).split())
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in str(value)[:500]).split())
 
 
 class _StayHere(HTTPRedirectHandler):

@@ -70,6 +70,8 @@ class Health:
     """Whether reading the database failed, or its file is no longer there."""
     shared: SharedBlock | None = None
     """The block that most of the latest votes came from, if there is one."""
+    why: str = ""
+    """What is wrong with the files of the database or with their disk, and what to do."""
 
     @property
     def status(self) -> Readiness:
@@ -91,7 +93,7 @@ class Health:
         return next((words for words in troubles if words is not None), None)
 
     def values(self) -> dict[str, Any]:
-        """What `/healthz` returns. It names the failed part; the error message stays in the server's log."""
+        """What `/healthz` returns. It names the failed part; all messages but `why` stay in the server's log."""
         parts = {"database": self.unreadable, "writer": not self.writer.works}
         return {
             "status": self.status,
@@ -101,6 +103,7 @@ class Health:
                 *(name for name, fails in parts.items() if fails),
                 *(failures.thread for failures in self.failures if failures.trouble is not None),
             ],
+            "why": self.why or None,
             "waiting": self.writer.load.waiting,
             "head": None if self.store is None else self.store.head_seq,
             "board_age_seconds": self.board_age_seconds,
@@ -111,32 +114,33 @@ class Health:
 
 async def look_at(site: Site) -> Health:
     """The current state of a site's parts; never takes much longer than its timeout."""
-    (store, shared, unreadable), writer = await asyncio.gather(_store(site), site.engine.writer())
+    (store, shared, unreadable, why), writer = await asyncio.gather(_store(site), site.engine.writer())
     failures = (site.engine.arena.failures, *site.observatory.failures)
     refuses = site.refusals.go_on
     try:
         snapshot = site.observatory.snapshot
     except ArenaError:
-        return Health(store, writer, None, None, failures, refuses, unreadable, shared)
+        return Health(store, writer, None, None, failures, refuses, unreadable, shared, why)
     behind = store is None or snapshot.seq < store.head_seq
     age = max(0.0, (clock() - snapshot.at) / SECOND) if behind else 0.0
-    return Health(store, writer, snapshot.seq, round(age, 3), failures, refuses, unreadable, shared)
+    return Health(store, writer, snapshot.seq, round(age, 3), failures, refuses, unreadable, shared, why)
 
 
-async def _store(site: Site) -> tuple[Backlog | None, SharedBlock | None, bool]:
-    """The database's figures and whose votes most of the latest are, None if it is too slow; whether it is lost."""
+async def _store(site: Site) -> tuple[Backlog | None, SharedBlock | None, bool, str]:
+    """The database's figures and who cast most of the latest votes, None if it is too slow; whether it is lost; why."""
     store = site.engine.arena.store
-    if not store.database.is_in_place():
-        return None, None, True
     try:
+        trouble = await asyncio.wait_for(asyncio.to_thread(store.database.trouble), PATIENCE_SECONDS)
+        if trouble:
+            return None, None, True, trouble
         result = await asyncio.wait_for(
             asyncio.to_thread(lambda: (backlog(store), shared_block(latest_blocks(store)))), PATIENCE_SECONDS
         )
     except TimeoutError:
-        return None, None, False
+        return None, None, False, ""
     except StoreError:
-        return None, None, True
-    return *result, False
+        return None, None, True, ""
+    return *result, False, ""
 
 
 async def healthz(request: Request) -> Response:

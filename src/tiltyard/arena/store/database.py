@@ -6,12 +6,14 @@ writer of the log. Values never appear in an error: they may be a visitor's addr
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
+from tiltyard.arena.store.sqlite_files import SqliteFiles, copy_database
 from tiltyard.errors import OptionError, StoreError
-from tiltyard.files import whole_file
 
 Row = tuple[Any, ...]
 
@@ -28,6 +30,9 @@ BUSY_SECONDS = 5.0
 """How long a write waits for another program's write on SQLite, and a request for a free connection."""
 
 MOST_CONNECTIONS = 15
+
+LEAST_ROOM = 1 << 20
+"""A disk with fewer free bytes is full, though a few votes may find room in files that are there."""
 
 PURGE_MS = 100
 """How long deleting the traces of deleted rows may hold up writers."""
@@ -40,6 +45,13 @@ FROZEN_SECONDS = 2
 
 SCHEMA = Path(__file__).with_name("schema.sql")
 SCHEMA_NUMBER = "1"
+
+_SETTINGS = (
+    *("journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0"),
+    *("cache_size = -8192", "secure_delete = ON"),
+)
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+"""On PostgreSQL: a database may have another default, under which the lock shows nothing new."""
 
 _SPELLINGS = {
     True: {"BIG": "INTEGER", "NAME": "TEXT", "BYTES": "BLOB"},
@@ -62,6 +74,8 @@ class Connection:
     def __init__(self, driver: Any, *, is_sqlite: bool) -> None:
         self.driver = driver
         self.is_sqlite = is_sqlite
+        self.head: tuple[int, str] | None = None
+        """The last event that this transaction wrote, and its hash."""
 
     def rows(self, sql: str, *values: object) -> list[Row]:
         """All rows of a query."""
@@ -132,7 +146,8 @@ class Database:
         self._busy_seconds = busy_seconds
         self._idle: list[tuple[Any, float]] = []
         self._room = threading.Semaphore(MOST_CONNECTIONS)
-        self._file: tuple[int, int] | None = None
+        self._files: SqliteFiles | None = None
+        self._opening = threading.Lock()
         self._closed = False
 
     @contextmanager
@@ -142,13 +157,17 @@ class Database:
         On SQLite it is the only one from its start. On PostgreSQL it is the only one with `lock` (an advisory lock of
         the database), which whoever appends to the log takes; a statement after it sees all that was committed before
         it. Either lock ends with the transaction, or when its process or connection dies. Any error in the block rolls
-        everything back, and one of the database becomes a `StoreError`.
+        everything back, and one of the database becomes a `StoreError`; so does a commit to files that are no longer
+        in place.
         """
-        with self._transaction("write to", "BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN") as connection:
+        if self._files is not None and self._files.lost:
+            raise StoreError(self._files.lost)
+        with self._transaction("write to", "BEGIN IMMEDIATE" if self.is_sqlite else _BEGIN) as connection:
             if lock and not self.is_sqlite:
                 self._lock(connection)
-            self._check_in_place()
             yield connection
+        if self._files is not None:
+            self._files.committed(connection.head)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -182,23 +201,25 @@ class Database:
             for statement in filter(None, map(str.strip, sql.split(";"))):
                 connection.execute(statement)
 
-    def is_in_place(self) -> bool:
-        """Whether the file of a SQLite arena is still the one that was opened: not deleted, and not replaced."""
-        if self.path is None or self._file is None:
-            return True
+    def check_files(self) -> None:
+        """A `StoreError` if a SQLite arena's files were removed, moved or overwritten while they are open."""
+        if self._files is not None:
+            self._files.check()
+
+    def trouble(self) -> str:
+        """What is wrong with the files of a SQLite arena, or with their disk, and what to do; empty if nothing is."""
         try:
-            found = self.path.stat()
-        except OSError:
-            return False
-        return (found.st_dev, found.st_ino) == self._file
+            self.check_files()
+        except StoreError as error:
+            return str(error)
+        full = self.path is not None and shutil.disk_usage(self.path.parent).free < LEAST_ROOM
+        return "There is no room left on the disk of the database. Free some." if full else ""
 
     def purge_deleted(self) -> None:
         """Let nothing of deleted rows stay in SQLite's log of writes. While others read, a later checkpoint does it."""
-        if self.is_sqlite:
-            with self._translated("tidy up"), self._borrowed() as driver:
-                for setting in (f"busy_timeout = {PURGE_MS}", "wal_checkpoint(TRUNCATE)"):
-                    driver.execute(f"PRAGMA {setting}").fetchall()  # writers wait while it waits for readers
-                driver.execute(f"PRAGMA busy_timeout = {int(self._busy_seconds * 1000)}")
+        if self._files is not None:
+            with self._translated("tidy up"):
+                self._files.checkpoint("TRUNCATE", PURGE_MS)
 
     def copy(self, out: Path) -> None:
         """Write a consistent copy of a SQLite arena to a new file, completely or not at all; writers continue.
@@ -212,9 +233,10 @@ class Database:
             )
         if out.exists():
             raise OptionError(f"{out} is there already. A backup overwrites nothing: name another file.")
+        self.check_files()
         try:
-            with whole_file(out, durable=True) as unfinished, self._borrowed() as driver:
-                driver.execute("VACUUM INTO ?", (str(unfinished),))
+            with self._borrowed() as driver:
+                copy_database(driver, out)
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"cannot copy {self.shown} to {out}: {error}. Nothing was copied.") from None
 
@@ -222,6 +244,9 @@ class Database:
         """Close all idle connections; those in use are closed when they are handed back."""
         self._closed = True
         self._drop_idle()
+        files, self._files = self._files, None
+        if files is not None:
+            files.close()
 
     @contextmanager
     def _transaction(self, doing: str, begin: str) -> Iterator[Connection]:
@@ -280,27 +305,26 @@ class Database:
 
     def _connected(self) -> Any:
         if self.path is not None:
-            self._check_in_place()  # connecting would make an empty file, and so delete the log of writes beside it
-            driver: Any = sqlite3.connect(
-                self.path, isolation_level=None, timeout=self._busy_seconds, check_same_thread=False
-            )
-            for setting in ("journal_mode = WAL", "synchronous = FULL", "cache_size = -8192", "secure_delete = ON"):
-                driver.execute(f"PRAGMA {setting}")
-            if self._file is None:
-                there = self.path.stat()
-                self._file = (there.st_dev, there.st_ino)
+            with self._opening:
+                self.check_files()  # connecting would make an empty file, and so delete the log of writes beside it
+                if _is_kept_copy(self.path):
+                    address = f"{self.path.absolute().as_uri()}?immutable=1"
+                    return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+                driver = self._open_file(self.path)
+                if self._files is None:
+                    self._files = SqliteFiles(self.path, self._open_file(self.path))
             return driver
         import psycopg
 
-        driver = psycopg.connect(self.url, autocommit=True)
+        session = psycopg.connect(self.url, autocommit=True)
         try:
-            driver.execute("SELECT set_config('lock_timeout', '3s', false)")
-            if driver.execute("SELECT current_setting('synchronous_commit')").fetchone() == ("off",):
-                driver.execute("SET synchronous_commit TO on")
+            session.execute("SELECT set_config('lock_timeout', '3s', false)")
+            if session.execute("SELECT current_setting('synchronous_commit')").fetchone() == ("off",):
+                session.execute("SET synchronous_commit TO on")
         except BaseException:
-            driver.close()
+            session.close()
             raise
-        return driver
+        return session
 
     def _lock(self, connection: Connection) -> None:
         """Take the lock. Who has waited 3 s ends the session that holds it, if its client has said nothing for 2 s."""
@@ -312,16 +336,21 @@ class Database:
             except LockNotAvailable:
                 connection.execute("ROLLBACK")
                 connection.rows(_END_FROZEN, WRITER_LOCK, FROZEN_SECONDS)
-                connection.execute("BEGIN")
+                connection.execute(_BEGIN)
             else:
                 return
 
-    def _check_in_place(self) -> None:
-        if not self.is_in_place():
-            raise StoreError(
-                f"the file of {self.shown} was deleted or replaced while it was open. Nothing was saved; put it back, "
-                "then start again."
-            )
+    def _open_file(self, path: Path) -> sqlite3.Connection:
+        with suppress(OSError):  # there is one, or SQLite says what is wrong
+            path.touch(mode=0o600, exist_ok=False)
+        driver = sqlite3.connect(path, isolation_level=None, timeout=self._busy_seconds, check_same_thread=False)
+        try:
+            for setting in _SETTINGS:
+                driver.execute(f"PRAGMA {setting}")
+        except BaseException:
+            driver.close()
+            raise
+        return driver
 
     def _errors(self) -> tuple[type[Exception], ...]:
         if self.is_sqlite:
@@ -336,10 +365,19 @@ class Database:
         try:
             yield
         except self._errors() as error:
+            self.check_files()
             if self.path is not None and not self.path.parent.is_dir():
                 message = f"there is no folder {self.path.parent}. Check the path, or make the folder first."
                 raise StoreError(f"cannot {doing} {self.shown}: {message}") from error
             raise StoreError(f"cannot {doing} {self.shown}: {_explained(error)}") from error
+
+
+def _is_kept_copy(path: Path) -> bool:
+    """Whether this is a database on a disk that cannot be written, which nobody has open."""
+    if not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        return False
+    log = path.with_name(f"{path.name}-wal")
+    return not path.with_name(f"{path.name}-shm").exists() and not (log.exists() and log.stat().st_size)
 
 
 def _explained(error: Exception) -> str:
@@ -348,6 +386,13 @@ def _explained(error: Exception) -> str:
     state = getattr(error, "sqlstate", None)
     if "is locked" in message or state == "55P03":
         return "another program holds its lock. Nothing was saved; try again when that program is done."
+    if getattr(error, "sqlite_errorname", "").startswith(
+        ("SQLITE_IOERR_SHORT_READ", "SQLITE_CORRUPT", "SQLITE_NOTADB")
+    ):
+        return (
+            f"its files do not belong together ({message}): was one removed or replaced while a site had them open? "
+            "Stop it, look at what it says, or restore a backup."
+        )
     if "is full" in message or "disk I/O" in message or state == "53100":
         return f"no room left on its disk ({message}). Nothing was saved; free some space, then try again."
     if "readonly" in message or "unable to open" in message:

@@ -38,6 +38,7 @@ def append_events(connection: Connection, events: Sequence[Event], seq: int, pre
     links = link_events(previous, seq, times, texts, salts)
     numbers = range(seq + 1, seq + 1 + len(events))
     connection.insert("events", COLUMNS, list(zip(numbers, times, kinds, texts, salts, links, strict=True)))
+    connection.head = (seq + len(events), links[-1])
     return links[-1]
 
 
