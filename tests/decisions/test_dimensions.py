@@ -169,6 +169,25 @@ def test_scores_of_the_same_run_that_say_worse_stand_against_a_verdict_on_its_ba
     assert ty.difference(run, "v1", "v2").obstacles == ()
 
 
+def test_scores_of_two_runs_that_say_worse_stand_against_a_verdict_on_their_battles(tmp_path: Path) -> None:
+    runs = []
+    for name, won, score in (("now", 4, 3), ("then", 2, 8)):
+        judged_pairs = [(f"p{i}", "v", "base", "v" if i % won else "base") for i in range(120)]
+        runs.append(run_folder(tmp_path / name, judged_pairs))
+        rows = [
+            {"model": model, "question_id": f"p{i}", "metric": "accuracy", "score": n + i % 2, "source": "llm-judge"}
+            for model, n in (("v", score), ("base", 5))
+            for i in range(120)
+        ]
+        (runs[-1] / "scores.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    found = ty.compare_runs(*runs, unchanged=["base"])
+    assert found["v"].gate().verdict == "unknown"
+    assert "worse by accuracy in scores.jsonl, 3.5" in found["v"].sentence
+    assert ty.compare_runs(*runs[::-1], unchanged=["base"])["v"].gate().verdict == "worse"
+    (runs[1] / "scores.jsonl").unlink()
+    assert ty.compare_runs(*runs, unchanged=["base"])["v"].gate().verdict == "better"
+
+
 def two_runs(then: dict[str, int], now: dict[str, int], n: int = 120) -> ty.RunComparison:
     """Two runs, in which v wins so many of n battles against base by dimension."""
 

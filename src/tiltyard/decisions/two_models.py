@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,7 +40,7 @@ from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHe
 from tiltyard.decisions.scores import difference_of_scores, one_metric, read_to_compare_scores
 from tiltyard.decisions.words import side, signed, size_of
 from tiltyard.errors import BattleError, NotConnected, OptionError, RatingError, ScoreError
-from tiltyard.options import DifferenceOptions, FitOptions, InputOptions, MissingRule, takes
+from tiltyard.options import DifferenceOptions, FitOptions, InputOptions, MissingRule, RunsOptions, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.tie_models import FAR
 from tiltyard.scores import ReadScoresOptions, holds_scores, read_scores
@@ -98,15 +97,15 @@ def difference(battles: BattleData, new: str, old: str, options: DifferenceOptio
     result = replace(result, obstacles=(*no_go(where_from.battles), *result.obstacles))
     result = _with_missing(result, table, lost, estimator, options.missing)
     if where_from.folder is not None and (where_from.folder / SCORES).is_file() and selection.dimension is None:
-        worse = _worse_by_scores(where_from.folder / SCORES, new, old, options)
+        worse = worse_by_scores(where_from.folder / SCORES, new, old, options)
         result = replace(result, obstacles=(*result.obstacles, *worse))
     return for_picked(result, options.picked_from)
 
 
-def _worse_by_scores(path: Path, new: str, old: str, options: DifferenceOptions) -> list[str]:
-    """A clause for each metric by which the scores of the same run say that the new one is worse, all at once."""
+def worse_by_scores(scores: BattleData, new: str, old: str, options: DifferenceOptions | RunsOptions) -> list[str]:
+    """A clause for each metric by which the scores of the same runs say that the new one is worse, all at once."""
     try:
-        tables = [table for table in read_scores(path) if {new, old} <= table.models.keys()]
+        tables = [table for table in read_scores(scores) if {new, old} <= table.models.keys()]
     except ScoreError:  # no answer has a score
         return []
     worse = []
@@ -117,7 +116,7 @@ def _worse_by_scores(path: Path, new: str, old: str, options: DifferenceOptions)
         except ScoreError:  # no prompt has a score of both
             continue
         if side(found.low, found.high) == "worse":
-            worse.append(f"{new} is worse by {table.metric} in {path.name}, {size_of(found, found.low, found.high)}")
+            worse.append(f"{new} is worse by {table.metric} in {SCORES}, {size_of(found, found.low, found.high)}")
     return worse
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tiltyard.battles.battle import Outcome, Source
+from tiltyard.battles.inputs import SCORES
 from tiltyard.battles.missing_verdicts import MissingVerdicts, no_go, together
 from tiltyard.battles.reading import BattleData
 from tiltyard.battles.table import BattleTable, concat
@@ -43,6 +44,7 @@ from tiltyard.decisions.two_models import (
     few_clusters,
     make_bradley_terry,
     read_to_compare,
+    worse_by_scores,
 )
 from tiltyard.decisions.words import changes_table, run_sentence, side
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
@@ -201,8 +203,25 @@ def compare_runs(new: BattleData, old: BattleData, options: RunsOptions) -> RunC
     )
     if any(lost):
         result = _with_missing(result, (tables[0], tables[1]), (lost[0], lost[1]), estimator, options.missing)
-    changes = (replace(one, difference=for_picked(one.difference, options.picked_from)) for one in result.changes)
-    return replace(result, changes=tuple(changes))
+    return replace(result, changes=tuple(_change_with_scores(change, runs, options) for change in result.changes))
+
+
+def _change_with_scores(
+    change: EntrantChange, runs: tuple[BattleSource, BattleSource], options: RunsOptions
+) -> EntrantChange:
+    """The change with what the scores of both runs say against it, and what holds of the best of several."""
+    found, name = change.difference, change.entrant
+    files = [run.folder / SCORES for run in runs if run.folder is not None and (run.folder / SCORES).is_file()]
+    if len(files) == len(runs) and options.dimension is None:
+        sides = (f"{name} now", f"{name} then")
+        rows = [
+            {**row, "model": side}
+            for side, file in zip(sides, files, strict=True)
+            for row in map(json.loads, file.read_text(encoding="utf-8").splitlines())
+            if row.get("model") == name
+        ]
+        found = replace(found, obstacles=(*found.obstacles, *worse_by_scores(rows, *sides, options)))
+    return replace(change, difference=for_picked(found, options.picked_from))
 
 
 def _with_missing(
