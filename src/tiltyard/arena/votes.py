@@ -21,9 +21,7 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.events import Choice, ModelAdded, PromptAdded
-from tiltyard.arena.policy import DefenceRules
 from tiltyard.arena.units import HOUR
-from tiltyard.arena.weights import vote_weights
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.types import Bools, Floats, Ints
@@ -353,10 +351,12 @@ def vote_table(votes: Iterable[CastVote], catalog: Catalog | CatalogNames) -> Vo
 def battle_rows(
     votes: Iterable[CastVote],
     catalog: Catalog,
-    rules: DefenceRules,
+    weights: Iterable[float],
     reasons: Mapping[str, Sequence[str]] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """One row per vote, in the order of the log, with its status and weight; votes that were undone are left out.
+
+    `weights` are those of the votes that count.
 
     An excluded vote weighs 0, a counted one as much as on the published board, so that rating the rows gives that
     board. `voter` is a number assigned in order of appearance: it says which votes belong together, and cannot be
@@ -365,7 +365,7 @@ def battle_rows(
     voter gave reasons; these are lists of tags.
     """
     cast = [vote for vote in votes if vote.standing is not VoteStanding.UNDONE]
-    weights = iter(vote_weights(vote_table(cast, catalog), rules).tolist())
+    weight = iter(weights)
     models: Sequence[str] = [model.model for model in catalog.models]
     prompts = [prompt.prompt_id for prompt in catalog.prompts]
     numbers: dict[str, int] = {}
@@ -380,7 +380,7 @@ def battle_rows(
             "voter": f"v{numbers.setdefault(vote.voter, len(numbers) + 1)}",
             "timestamp": vote.at // HOUR * 3600,
             "status": str(vote.standing),
-            "weight": next(weights) if vote.standing is VoteStanding.COUNTED else 0.0,
+            "weight": next(weight) if vote.standing is VoteStanding.COUNTED else 0.0,
             **({"unrendered": vote.unrendered} if says_unrendered else {}),
             **({"reasons": list(reasons.get(vote.matchup_id, ()))} if reasons else {}),
         }

@@ -408,8 +408,7 @@ class _Group:
             command.refuse(error)
             return
         for body in command.bodies:
-            if isinstance(body, ResponseAdded) and not body.salt:
-                # Its hash is public, and must not reveal the author to anyone who has the text.
+            if isinstance(body, PromptAdded | ResponseAdded) and not body.salt:
                 body = msgspec.structs.replace(body, salt=self.writer._new_id())
             self._append(body, self.now)
 
