@@ -90,7 +90,7 @@ def test_a_gate_asks_for_the_direction_of_seconds(tiltyard: Run, tmp_path: Path)
         (tmp_path / f"{name}.csv").write_text("\n".join(["id,latency_s", *lines]) + "\n")
     asked = tiltyard("gate", "v3.csv", "v4.csv", "--margin", "0.1")
     assert asked.returncode == 1
-    assert "--score latency_s:lower or --score latency_s:higher" in asked.stderr
+    assert "as in --score latency_s:lower." in asked.stderr
     assert tiltyard("gate", "v3.csv", "v4.csv", "--margin", "0.1", "--score", "latency_s:lower").returncode == 0
     assert tiltyard("gate", "v3.csv", "v4.csv", "--margin", "0.1", "--score", "latency_s:higher").returncode == 3
     for command in (["compare", "v3.csv", "v4.csv"], ["rate", "v3.csv", "v4.csv"], ["plan", "v3.csv", "v4.csv"]):
