@@ -257,7 +257,7 @@ def settle_sides(table: BattleTable, *, mark_all: bool = False) -> tuple[BattleT
     voted = unsaid & ~judged
     if labels := _one_way(table, voted):
         notes.append(
-            f"{LABELS} if answers were shown in this order, say so (--slot, in Python slot=True), and collect battles "
+            f"{LABELS} if answers were shown in this order, set the option slot, and collect battles "
             "shown the other way round"
         )
     elif not mark_all:
