@@ -230,7 +230,7 @@ SIDE_FLAGS = ("one_order", "winner_first")
 
 
 LABELS = (
-    "columns A and B are taken for labels, as every pair has the same model on side A in all its rows and nothing says "
+    "columns A and B are taken for labels: every pair has the same model on side A in all its rows, and nothing says "
     "who was shown first;"
 )
 SAME_SIDE = 8
@@ -257,8 +257,8 @@ def settle_sides(table: BattleTable, *, mark_all: bool = False) -> tuple[BattleT
     voted = unsaid & ~judged
     if labels := _one_way(table, voted):
         notes.append(
-            f"{LABELS} if answers were shown in this order, the option slot says so, and telling models from sides "
-            "then takes battles both ways"
+            f"{LABELS} if answers were shown in this order, set the option slot, and collect battles "
+            "shown the other way round"
         )
     elif not mark_all:
         return table, notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -9,7 +10,7 @@ import typer
 
 from tiltyard.cli.options import with_options
 from tiltyard.cli.output import THE_ANSWER_IS_NO, deliver, note, working
-from tiltyard.cli.scores import answers_text, score_answers
+from tiltyard.cli.scores import answers_text, score_answers, with_flags
 from tiltyard.cli.sending import (
     ToOption,
     check_trackers,
@@ -205,7 +206,8 @@ def two_models(battles: Any, new: str, old: str, given: dict[str, Any]) -> Diffe
     for name in ("anyway", "unchanged"):
         if name in given:
             raise OptionError(OptionValue(name), " is about two runs: leave it out for two models of the same battles.")
-    return difference(battles, new, old, **given)
+    found = difference(battles, new, old, **given)
+    return replace(found, remarks=with_flags(found.remarks))
 
 
 def two_runs(new: str, old: str, given: dict[str, Any], names: tuple[str, str] | None = None) -> RunComparison:

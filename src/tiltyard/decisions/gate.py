@@ -469,7 +469,7 @@ def judge_difference(
         pool_dimensions: One verdict on all dimensions together, in place of one on each.
     """
     check_choice("missing", missing, get_args(MissingRule))
-    _check_directions([result])
+    _check_metrics([result])
     amount = _margin(result, margin)
     if not SMALLEST_ALPHA <= alpha < 0.5:
         raise OptionError(f"alpha is {alpha:g}: expected an error rate from {SMALLEST_ALPHA:g} to 0.5, such as 0.05.")
@@ -536,8 +536,17 @@ class MetricsGate(Comparable):
         return f"<MetricsGate: {self.sentence}>"
 
 
-def _check_directions(answers: Sequence[Difference]) -> None:
-    """Refuse metrics of which only the name says which way is better."""
+def _check_metrics(answers: Sequence[Difference]) -> None:
+    """Refuse one column out of several that nobody named, and metrics whose name alone says which way is better."""
+    for facts in (one.scores for one in answers if one.scores is not None and one.scores.beside):
+        raise OptionError(
+            f"the gate would judge {facts.metric} alone, and {', '.join(facts.beside)} may be scores too. Name what it "
+            "is to judge, as in ",
+            OptionValue("score", [facts.metric]),
+            " or ",
+            OptionValue("score", [facts.metric, *facts.beside]),
+            ".",
+        )
     metrics = {one.scores.metric: one.scores.direction for one in answers if one.scores is not None}
     guessed = [metric for metric, direction in metrics.items() if direction == "name"]
     if guessed:
@@ -562,7 +571,7 @@ def judge_metrics(
     """
     if len(answers) == 1:
         return judge_difference(answers[0], margin=margin, alpha=alpha, **more)
-    _check_directions(answers)
+    _check_metrics(answers)
     judged = {}
     for one in answers:
         metric = one.scores.metric if one.scores is not None else ""

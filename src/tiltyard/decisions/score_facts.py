@@ -70,6 +70,7 @@ class ScoreFacts:
         counted: What the data are counted in: prompts, clusters, or answers of the smaller of two samples.
         ratio: The typical ratio of scores without bounds that are all positive; it decides nothing unless `log`.
         log: Whether scores are compared as logarithms, so that differences are those of logarithms.
+        beside: Other columns that may hold scores, of which nothing was read.
     """
 
     unit: Unit
@@ -85,6 +86,7 @@ class ScoreFacts:
     counted: str
     ratio: Ratio | None = None
     log: bool = False
+    beside: tuple[str, ...] = ()
 
     @property
     def sample(self) -> str:

@@ -339,6 +339,7 @@ def _facts(
         shares=table.shares,
         lower_is_better=table.lower_is_better,
         direction=table.direction,
+        beside=table.beside,
         n_answers=int(every.sum()),
         repeats=(int(every.min()), int(every.max())),
         n_prompts=len(pairs.prompts),
@@ -409,6 +410,7 @@ def _unpaired(table: ScoreTable, new: str, old: str, level: float, options: Diff
         shares=table.shares,
         lower_is_better=table.lower_is_better,
         direction=table.direction,
+        beside=table.beside,
         n_answers=n_answers,
         repeats=(1, 1),
         n_prompts=None,
@@ -430,7 +432,7 @@ def _unpaired(table: ScoreTable, new: str, old: str, level: float, options: Diff
         n_voters=None,
         interval={"level": level, "method": "plus one on each side", "clusters": []},
         left_out=table.skipped,
-        remarks=(note, *_tails(table, result), *_direction(table)),
+        remarks=(note, *_tails(table, result), *table.reading_notes),
         anytime=anytime,
         obstacles=_obstacles(result, facts, anytime=anytime),
         missing=missing,
@@ -555,7 +557,7 @@ def _remarks(
                 f"{percent(share)} of the variance comes from answers that vary: about {max(1, round(best))} repeats a "
                 "prompt are best if a new prompt costs as much as an answer"
             )
-    remarks += _direction(table)
+    remarks += table.reading_notes
     if cluster is None and table.possible_cluster is not None:
         remarks.append(table.possible_cluster)
     elif cluster is None:
@@ -564,10 +566,6 @@ def _remarks(
             Message("prompts count as independent: if some share a source, name the column that says it (", chosen, ")")
         )
     return remarks
-
-
-def _direction(table: ScoreTable) -> list[Message]:
-    return [] if table.direction_note is None else [table.direction_note]
 
 
 def noise_of(table: ScoreTable, names: tuple[str, str]) -> RepeatNoise | None:
