@@ -393,14 +393,13 @@ def check_content(body: e.AnyBody) -> None:
             _check_texts(f"model {body.model!r}", *facts)
             _check_seen(f"model {body.model!r}", facts)
         case e.PromptAdded():
-            _check_id(f"prompt {body.prompt_id!r}", body.prompt_id)
-            _check_texts(
-                f"prompt {body.prompt_id!r}", body.prompt_id, body.text, body.subject or "", body.language, *body.tags
-            )
+            what = f"prompt {body.prompt_id!r}"
+            _check_texts(what, body.prompt_id, body.text, body.subject or "", body.language, *body.tags)
+            _check_id(what, body.prompt_id)
         case e.ResponseAdded():
             what = f"response {body.response_id!r}, of {body.model!r} to {body.prompt_id!r},"
-            _check_id(what, body.response_id)
             _check_texts(what, body.response_id, body.text)
+            _check_id(what, body.response_id)
             _check_kind(body)
 
 
