@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import isclose
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -34,6 +34,8 @@ from tiltyard.arena.votes import CastVote, VoteColumns, VoteStanding, VoteTable,
 from tiltyard.battles.settle import has_control_character
 from tiltyard.errors import ArenaError, OptionError, TiltyardError
 from tiltyard.pages.figures import day, plural, points
+
+T = TypeVar("T")
 
 FORMAT = 2
 """The version of the file."""
@@ -203,28 +205,31 @@ def read_witness(
 
 def _header(line: bytes, source: str) -> WitnessHeader:
     try:
-        found = msgspec.json.decode(line)
-        if isinstance(found, dict) and found.get("witness", FORMAT) != FORMAT:
-            raise ArenaError(
-                f"{source} has version {found['witness']} of the format, not {FORMAT}. Use the tiltyard of its arena."
-            )
-        header = msgspec.convert(found, WitnessHeader)
+        header = _read(_header_of, line)
         Head.parse(header.head)
-        if rows.canonical(header) != line.removesuffix(b"\n"):
-            raise ValueError("it is not written as tiltyard writes it: a key may be there twice")
+        if header.witness != FORMAT:
+            raise ValueError(f"version {header.witness} of the format, not {FORMAT}")
     except (msgspec.MsgspecError, RecursionError, ValueError, OptionError) as error:
         raise ArenaError(f"{source} is not a witness file ({error}). `tiltyard arena witness` writes one.") from None
     return header
 
 
-_row = msgspec.json.Decoder(rows.PublicRow).decode
+_header_of = msgspec.json.Decoder(WitnessHeader).decode
+_row_of = msgspec.json.Decoder(rows.PublicRow).decode
+_weights_of = msgspec.json.Decoder(WitnessWeights).decode
+
+
+def _read(decode: Callable[[bytes], T], line: bytes) -> T:
+    """A line, which is written in one way only: nobody may read another thing from it."""
+    value = decode(line)
+    if rows.canonical(value) != line.removesuffix(b"\n"):
+        raise ValueError("it is not written as tiltyard writes it: a key may be there twice")
+    return value
 
 
 def _take(result: Witness, raw: bytes) -> None:
     """Take in the next row."""
-    row = _row(raw)
-    if rows.canonical(row) != raw:
-        raise ValueError("it is not written as tiltyard writes it: a key may be there twice, or two rows in one line")
+    row = _read(_row_of, raw)
     if not 0 <= row.hour <= LAST_HOUR:
         raise ValueError(f"{row.hour} is no hour since 1970")
     state, at = result.state, row.hour * HOUR
@@ -251,13 +256,14 @@ def _take(result: Witness, raw: bytes) -> None:
             result.counts["excluded" if body is e.Excluded else "restored"] += len(row.receipts)
         case rows.PublicModel():
             _check_names(row.model, row.name or row.model)
-            known = state.catalog.has_model(row.model)
+            result.counts[f"model {row.model} {'named anew' if state.catalog.has_model(row.model) else 'added'}"] += 1
             apply(e.ModelAdded(model=row.model, display_name=row.name))
-            result.counts[f"model {row.model} named anew" if known else f"model {row.model} added"] += 1
-        case rows.PublicModelEnabled() | rows.PublicModelDisabled():
-            on = isinstance(row, rows.PublicModelEnabled)
-            apply((e.ModelEnabled if on else e.ModelDisabled)(model=row.model))
-            result.counts[f"model {row.model} {'enabled' if on else 'disabled'}"] += 1
+        case rows.PublicModelEnabled():
+            apply(e.ModelEnabled(model=row.model))
+            result.counts[f"model {row.model} enabled"] += 1
+        case rows.PublicModelDisabled():
+            apply(e.ModelDisabled(model=row.model))
+            result.counts[f"model {row.model} disabled"] += 1
         case rows.PublicPhase():
             if row.phase not in PHASES:
                 raise ValueError(f"there is no phase {row.phase}")
@@ -290,9 +296,7 @@ def _check_names(*names: str) -> None:
 
 
 def _take_weights(result: Witness, raw: bytes) -> None:
-    found = msgspec.json.decode(raw, type=WitnessWeights)
-    if rows.canonical(found) != raw:
-        raise ValueError("it is not written as tiltyard writes it: a key may be there twice")
+    found = _read(_weights_of, raw)
     counted = {vote.matchup_id for vote in result.votes if vote.standing is VoteStanding.COUNTED}
     for name, weight in found.weights.items():
         if name not in counted or not 0.0 < weight < 1.0:
