@@ -8,6 +8,7 @@ import re
 import shutil
 import stat
 import subprocess
+import time
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -16,10 +17,12 @@ import yaml
 
 from tests.arena.engines import sql
 from tests.cli.conftest import Run, tiltyard
+from tests.forked import PATIENCE_SECONDS
 from tests.stand_in import program
 from tests.web.administrators import staffed_site
 from tests.web.sites import IDENTIFYING, SmallSite, live_site, said, vote_once
 from tiltyard.arena.events import Choice, PhaseChanged
+from tiltyard.arena.following import observatory
 from tiltyard.arena.heads import Head, HeadFile, new_key
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.witnessing import record_head, record_hourly, state_head
@@ -61,6 +64,21 @@ def test_the_witness_of_a_site_leads_to_the_heads_that_it_publishes(sqlite_site:
     page = client.get("/heads").text
     assert all(str(head) in page for head in heads)
     assert public in page
+
+
+def test_a_site_that_runs_publishes_the_head_of_the_hour(
+    sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vote_once(sqlite_site.client())
+    assert sqlite_site.client().get("/api/v1/heads").json()["heads"] == []
+    monkeypatch.setattr(observatory, "HEAD_SECONDS", 0.0)
+    with observatory.Observatory(sqlite_site.url, pace=observatory.Pace(board_seconds=0.01)):
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not (heads := sqlite_site.client().get("/api/v1/heads").json()["heads"]):
+            assert time.monotonic() < until, "no head was published"
+            time.sleep(0.02)
+    answer = sqlite_site.client().get("/api/v1/witness.jsonl")
+    assert [row["head"] for row in heads] == [answer.headers["x-log-head"]]
 
 
 def test_a_witness_is_written_at_most_once_a_minute(sqlite_site: SmallSite, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,4 +184,7 @@ def public_rows(
 
 def canonical(value: object) -> bytes:
     """A value as the one line of JSON that is hashed, without its end: as Python writes it, in ASCII."""
-    return json.dumps(msgspec.to_builtins(value), separators=(",", ":"), allow_nan=False).encode()
+    return _written(msgspec.to_builtins(value)).encode()
+
+
+_written = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode

@@ -54,7 +54,6 @@ from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.desk import keep_comment
 from tiltyard.arena.store.visitors import tidy_visitors, try_write
-from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.waiting import WaitingPairs, again_for, shown_pair
 from tiltyard.errors import ArenaError, StoreError
@@ -214,7 +213,6 @@ class Writer:
                 self._forget_voters_at = passed + FORGET_SECONDS
             with self._store.database.write() as connection:
                 tidy_visitors(connection, now, days)
-            record_hourly(self._store, now)
         elif self._state is not None and passed - self._followed >= FOLLOW_SECONDS:
             self._follow()
 
