@@ -347,6 +347,8 @@ def test_heads_are_published_once_an_hour_if_there_are_new_rows(arena_url: str) 
         assert len(heads()) == 2, "nothing public has happened since"
         assert heads()[0] == str(public_head(arena.store, clock.now))
         assert arena.read(lambda state: state.head) == heads()[0]
+        play(arena, 4)
+        assert public_head(arena.store, clock.now) == read(lines_of(arena)).head, "no prompt begins anew"
     assert verify(arena_url, now=clock.now).clean
 
 
