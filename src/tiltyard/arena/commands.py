@@ -18,12 +18,12 @@ from tiltyard.arena import events as e
 from tiltyard.arena import reasons, voting
 from tiltyard.arena.chain import salted_digest
 from tiltyard.arena.policy import PHASES
+from tiltyard.arena.public_rows import has_control_character
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.files import CleanFile
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.voting import Ballot, Decision
 from tiltyard.bank import AnswerKind
-from tiltyard.battles.settle import has_control_character
 from tiltyard.errors import ArenaError
 
 R = TypeVar("R")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
@@ -108,6 +109,11 @@ PublicRow = (
     | PublicExclusion
     | PublicRestoration
 )
+
+
+def has_control_character(name: str) -> bool:
+    """Whether a name has a control character or a line break: two names could then be read as three."""
+    return any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in name)
 
 
 class VotedMatchup(NamedTuple):

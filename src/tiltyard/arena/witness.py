@@ -31,7 +31,6 @@ from tiltyard.arena.policy import PHASES
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import CastVote, VoteColumns, VoteStanding, VoteTable, vote_table
-from tiltyard.battles.settle import has_control_character
 from tiltyard.errors import ArenaError, OptionError, TiltyardError
 from tiltyard.pages.figures import day, plural, points
 
@@ -291,7 +290,7 @@ def _cast(result: Witness, row: rows.PublicVote, at: int) -> None:
 
 def _check_names(*names: str) -> None:
     for name in names:
-        if not name or has_control_character(name):
+        if not name or rows.has_control_character(name):
             raise ValueError(f"{name!r} is no name: it is empty or has a control character")
 
 

@@ -7,7 +7,6 @@ numbers, never at one row at a time.
 from __future__ import annotations
 
 import enum
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -81,15 +80,6 @@ REASON_LABELS = {
     Reason.WRONG_LENGTH: "wrong number of cells",
     Reason.NOT_UTF8: "not UTF-8 text",
 }
-
-
-CONTROL = frozenset({"Cc", "Zl", "Zp"})
-"""Unicode's categories of control characters and line breaks."""
-
-
-def has_control_character(name: str) -> bool:
-    """Whether a name has a control character or a line break: two names could then read as three."""
-    return not name.isprintable() and any(unicodedata.category(letter) in CONTROL for letter in name)
 
 
 class LabelColumn(msgspec.Struct, frozen=True):
