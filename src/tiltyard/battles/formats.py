@@ -402,7 +402,8 @@ def log_format(name: str) -> Format:
 LOG_FORMATS = {
     name: log_format(name)
     for name in (
-        *("inspect", "promptfoo", "lm-eval", "mt-bench", "deepeval", "langfuse", "phoenix", "otel", "open-webui"),
+        *("inspect", "promptfoo", "lm-eval", "mt-bench", "verdicts", "deepeval", "langfuse", "phoenix", "otel"),
+        "open-webui",
     )
 }
 """Logs of other tools, recognised by their contents: `log_readers` makes battle rows of them."""
