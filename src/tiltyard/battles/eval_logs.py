@@ -154,11 +154,11 @@ def battle_score(
     first = _verdict(forward, "forward")
     second = first if backward is None else _verdict(backward, "backward").swapped
     winner = first if first is second else Outcome.TIE
-    row: dict[str, Any] = {"model_a": model_a, "model_b": model_b, "winner": winner.label, **columns}
+    row: dict[str, Any] = {"model_a": model_a, "model_b": model_b, "winner": winner.value, **columns}
     row |= {"judge_model": judge_model} if judge_model is not None else {}
     row |= {"inconsistent": True} if first is not second else {}
     value = {Outcome.A: 1.0, Outcome.B: 0.0}.get(winner, 0.5)
-    return {"value": value, "answer": winner.label, "explanation": explanation, "metadata": {BATTLE: row}}
+    return {"value": value, "answer": winner.value, "explanation": explanation, "metadata": {BATTLE: row}}
 
 
 def _verdict(word: str, name: str) -> Outcome:
@@ -177,7 +177,7 @@ def _battle(
     row: dict[str, Any] = {
         "model_a": one,
         "model_b": other,
-        "winner": winner.label,
+        "winner": winner.value,
         "question_id": answer.prompt,
         "dimension": metric or None,
         "category": run.task,
@@ -567,12 +567,12 @@ def _settled(where: str, row: Mapping[str, Any]) -> RawRow:
         one = msgspec.convert(row, _Judgment)
     except msgspec.ValidationError as error:
         raise BattleError(f"{where}: not a judgment of a tournament ({error}). Check what wrote it.") from None
-    labels = {one.entrant_a: Outcome.A.label, one.entrant_b: Outcome.B.label, None: Outcome.TIE.label}
+    labels = {one.entrant_a: Outcome.A.value, one.entrant_b: Outcome.B.value, None: Outcome.TIE.value}
     battle = {
         "model_a": one.entrant_a,
         "model_b": one.entrant_b,
         "winner": labels.get(one.winner, one.winner),
-        "source": Source.LLM_JUDGE.label,
+        "source": Source.LLM_JUDGE.value,
         "inconsistent": one.inconsistent or None,
         "question_id": one.prompt_id,
         "dimension": one.dimension,

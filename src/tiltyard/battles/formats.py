@@ -186,7 +186,7 @@ def _plain(name: str) -> str:
 OWN_PAIR = ("model_a", "model_b", "score_a")
 """Columns that end in `_a` or `_b` like a pair of style columns, but are not one."""
 
-OWN_WINNERS = {outcome.label: outcome for outcome in Outcome}
+OWN_WINNERS = {outcome.value: outcome for outcome in Outcome}
 
 
 class Preference(msgspec.Struct, frozen=True):
