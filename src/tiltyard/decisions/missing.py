@@ -144,7 +144,7 @@ def missing_among(
     Whether a matchup without a row satisfies a filter over rows is not known: only a dimension that the filter leaves
     out altogether leaves its matchups out too.
     """
-    if selection.source == Source.HUMAN.label:
+    if selection.source == Source.HUMAN.value:
         return MissingVerdicts()
     if selection.dimension is not None:
         return missing.only(dimensions={selection.dimension})
@@ -167,7 +167,7 @@ def add_decided(
         return table
     models = tuple(sorted({name for one in missing for name in one.entrants}))
     code = {name: place for place, name in enumerate(models)}
-    won = [Outcome.A if winner(one) == one.entrant_a else Outcome.B for one in missing]
+    won = [Outcome.A.code if winner(one) == one.entrant_a else Outcome.B.code for one in missing]
     columns: dict[str, Any] = {}
     for name, column in table.columns.items():
         if name == PROMPT:
@@ -186,7 +186,7 @@ def add_decided(
         model_a=np.array([code[one.entrant_a] for one in missing], dtype=np.int32),
         model_b=np.array([code[one.entrant_b] for one in missing], dtype=np.int32),
         outcome=np.array(won, dtype=np.int8),
-        source=np.full(len(missing), Source.LLM_JUDGE, dtype=np.int8),
+        source=np.full(len(missing), Source.LLM_JUDGE.code, dtype=np.int8),
         weight=np.ones(len(missing)),
         columns=columns,
     )

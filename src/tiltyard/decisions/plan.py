@@ -378,7 +378,7 @@ def amount_of(solved: Solved) -> Amount:
     selected = solved.fit_input.selected
     by_people = by_judge = 0.0
     for table in (selected.table, selected.both_bad):
-        voted = table.source == Source.HUMAN
+        voted = table.source == Source.HUMAN.code
         by_people += float(table.weight[voted].sum())
         by_judge += float(table.weight[~voted].sum())
     dropped = sum(selected.left_out.get(reason, 0.0) for reason in DROPPED)
@@ -459,7 +459,7 @@ def _variance_of(solved: Solved, result: Contrast) -> Callable[[float], float]:
     table = solved.fit_input.selected.table
     if len(table.models) > 2:
         return lambda _: present
-    tied = float(table.weight[table.outcome == Outcome.TIE].sum() / table.n_battles)
+    tied = float(table.weight[table.outcome == Outcome.TIE.code].sum() / table.n_battles)
     at = 2.0 * math.cosh(0.5 * result.value)
     nu = tied / (1.0 - tied) * at
 

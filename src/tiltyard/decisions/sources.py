@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tiltyard.battles.inputs import MANIFEST, MATCHES, run_files
 from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts
 from tiltyard.battles.reading import BattleData
 from tiltyard.errors import RunFolderError
-
-BATTLES, MANIFEST, MATCHES = "battles.jsonl", "manifest.json", Path("matches") / "matches.jsonl"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,8 +59,8 @@ class BattleSource:
 
 
 def is_run_folder(path: Path) -> bool:
-    """Whether a folder is a tournament's run folder."""
-    return (path / MANIFEST).is_file() and (path / BATTLES).is_file()
+    """Whether a folder is that of a run with battles or verdicts."""
+    return bool(run_files(path))
 
 
 def open_source(data: BattleData, unnamed: str = "battles") -> BattleSource:
@@ -70,8 +69,7 @@ def open_source(data: BattleData, unnamed: str = "battles") -> BattleSource:
     if isinstance(paths, Sequence) and paths and all(isinstance(path, str | Path) for path in paths):
         if len(paths) == 1 and is_run_folder(Path(paths[0])):
             return _run(Path(paths[0]))
-        files = [Path(path) / BATTLES if is_run_folder(Path(path)) else path for path in paths]
-        return BattleSource(" and ".join(Path(path).stem for path in paths[:3]), files)
+        return BattleSource(" and ".join(Path(path).stem for path in paths[:3]), list(paths))
     return BattleSource(unnamed, data)
 
 
@@ -87,7 +85,7 @@ def _run(folder: Path) -> BattleSource:
     judge, bank = manifest.get("judge_model"), hashes.get("bank")
     return BattleSource(
         folder.name or str(folder),
-        [folder / BATTLES],
+        run_files(folder),
         folder=folder,
         judge=None if judge is None else str(judge),
         rubrics=rubrics,

@@ -385,7 +385,8 @@ def _head_to_head(
     if not len(rated) and not len(bad):
         return None
     won, lost, tied = (
-        float(rated.weight[rated.outcome == result].sum()) for result in (Outcome.A, Outcome.B, Outcome.TIE)
+        float(rated.weight[rated.outcome == result].sum())
+        for result in (Outcome.A.code, Outcome.B.code, Outcome.TIE.code)
     )
     estimate = rate = None
     if len(rated):

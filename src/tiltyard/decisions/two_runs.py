@@ -173,7 +173,7 @@ def _unlike(runs: tuple[BattleSource, BattleSource], tables: Sequence[BattleTabl
     new, old = (_judges(run, table) for run, table in zip(runs, tables, strict=True))
     if new and old and new != old:
         notes.append(f"another judge: {', '.join(sorted(new))} (new), {', '.join(sorted(old))} (old)")
-    deciders = [{Source(code).label for code in np.unique(table.source)} for table in tables]
+    deciders = [{Source.of_code(int(code)).value for code in np.unique(table.source)} for table in tables]
     if deciders[0] != deciders[1]:
         notes.append(f"decided by {' and '.join(sorted(deciders[0]))} (new), {' and '.join(sorted(deciders[1]))} (old)")
     elif bool(new) != bool(old):
@@ -433,7 +433,7 @@ def _battles(tables: Sequence[BattleTable], name: str) -> float:
     total = 0.0
     for table in tables:
         code = table.models.index(name)
-        rows = ((table.model_a == code) | (table.model_b == code)) & (table.outcome != Outcome.BOTH_BAD)
+        rows = ((table.model_a == code) | (table.model_b == code)) & (table.outcome != Outcome.BOTH_BAD.code)
         total += float(table.weight[rows].sum())
     return total
 
