@@ -91,6 +91,13 @@ LIKELY_CLUSTERS = {
     ),
 }
 """Usual other names of the columns of prompts and voters: they are suggested, never taken unasked."""
+LIKELY_DIMENSIONS = ("aspect", "criterion", "criteria", "metric", "rubric", "attribute", "facet", "quality_dimension")
+"""Usual other names of the column of dimensions, likewise."""
+
+
+def likely_dimension(header: Iterable[str]) -> str | None:
+    """The column of a header that may name the dimension."""
+    return next((name for name in header if _plain(name) in map(_plain, LIKELY_DIMENSIONS)), None)
 
 
 def likely_clusters(header: Iterable[str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from tiltyard.battles.missing_verdicts import missing_verdicts
 from tiltyard.battles.reading import read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.leaderboard import EloReport
-from tiltyard.decisions.records import is_run_folder, open_source
+from tiltyard.decisions import is_run_folder, open_source
 from tiltyard.errors import OptionError, RunFolderError, TiltyardError
 from tiltyard.judging.run_folder import read_object
 from tiltyard.publish.publication import PublishOptions, StaticSite, static_site
