@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NoReturn, Self
 
 import msgspec
@@ -20,6 +21,7 @@ class CodedEnum(enum.StrEnum):
         self.code = len(type(self).__members__)
 
     @classmethod
+    @cache
     def of_code(cls, code: int) -> Self:
         """The word that an array holds as this code."""
         return {one.code: one for one in cls}[code]
