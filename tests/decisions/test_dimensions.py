@@ -13,8 +13,9 @@ from lost_verdicts import run_folder
 
 import tiltyard as ty
 from tiltyard.boards.leaderboard import EloReport
-from tiltyard.decisions import plan_from_battles
-from tiltyard.decisions.gate import all_together, as_junit, as_markdown, as_table, judge_metrics
+from tiltyard.decisions import judge_metrics, plan_from_battles
+from tiltyard.decisions.gate import all_together
+from tiltyard.decisions.gate_words import as_junit, as_markdown, as_table
 from tiltyard.decisions.scores import difference_of_scores
 from tiltyard.decisions.two_boards import compare_ratings
 from tiltyard.errors import OptionError

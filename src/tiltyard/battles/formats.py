@@ -193,7 +193,7 @@ def _plain(name: str) -> str:
 OWN_PAIR = ("model_a", "model_b", "score_a")
 """Columns that end in `_a` or `_b` like a pair of style columns, but are not one."""
 
-OWN_WINNERS = {outcome.label: outcome for outcome in Outcome}
+OWN_WINNERS = {outcome.value: outcome for outcome in Outcome}
 
 
 class Preference(msgspec.Struct, frozen=True):
@@ -409,7 +409,8 @@ def log_format(name: str) -> Format:
 LOG_FORMATS = {
     name: log_format(name)
     for name in (
-        *("inspect", "promptfoo", "lm-eval", "mt-bench", "deepeval", "langfuse", "phoenix", "otel", "open-webui"),
+        *("inspect", "promptfoo", "lm-eval", "mt-bench", "verdicts", "deepeval", "langfuse", "phoenix", "otel"),
+        "open-webui",
     )
 }
 """Logs of other tools, recognised by their contents: `log_readers` makes battle rows of them."""

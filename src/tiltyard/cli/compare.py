@@ -153,7 +153,8 @@ def gate_command(
     Exit code 0: better, or not worse. 3: worse, or cannot tell. `tiltyard gate v2 v1 --in battles.jsonl`, two files of
     scores: `tiltyard gate v2.csv v1.csv --margin 2pp`, or two run folders: `tiltyard gate runs/today runs/last-week`.
     """
-    from tiltyard.decisions import gate as words
+    from tiltyard.decisions import gate_words as words
+    from tiltyard.decisions import judge_metrics
 
     check_trackers(to)
     where = (*(places or ()), *(more or ()))
@@ -172,9 +173,7 @@ def gate_command(
         answers = [_about(_answer(new, old, battles, {**known, **given}), model)]
     else:
         answers = scored
-    result = words.judge_metrics(
-        answers, margin=margin, alpha=alpha, by=by, missing=missing, pool_dimensions=pool_dimensions
-    )
+    result = judge_metrics(answers, margin=margin, alpha=alpha, by=by, missing=missing, pool_dimensions=pool_dimensions)
     for path, render in ((markdown, words.as_markdown), (junit, words.as_junit), (json, words.as_json)):
         if path is not None:
             deliver(render(result), path)
@@ -256,7 +255,7 @@ def _page(answer: Difference, battles: Any, given: dict[str, Any]) -> str:
     from tiltyard.battles.reading import read_battles
     from tiltyard.battles.table import concat
     from tiltyard.boards.selection import Selection, select
-    from tiltyard.decisions.records import open_source
+    from tiltyard.decisions import open_source
     from tiltyard.report.comparison import comparison_page, run_behind
 
     origin = open_source(battles)
@@ -272,7 +271,7 @@ def _page(answer: Difference, battles: Any, given: dict[str, Any]) -> str:
 
 def _two_runs_page(answer: RunComparison, *names: str) -> str:
     """The same for two runs; with answers and the judge's words where both are run folders."""
-    from tiltyard.decisions.records import is_run_folder
+    from tiltyard.decisions import is_run_folder
     from tiltyard.report.comparison import run_behind, runs_page
 
     if not all(is_run_folder(Path(name)) for name in names):

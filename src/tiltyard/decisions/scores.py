@@ -18,11 +18,18 @@ from msgspec import structs
 from tiltyard.battles.missing_verdicts import no_go
 from tiltyard.boards.estimator import check_level
 from tiltyard.boards.text import percent
-from tiltyard.decisions.gate import WorstCase, covering, worst_case
+from tiltyard.decisions.missing import MissingScores, WorstCase, worst_case
 from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.prompts import PromptScore
-from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
-from tiltyard.decisions.score_facts import MissingScores, Ratio, ScoreFacts, doubt_words
+from tiltyard.decisions.records import (
+    Difference,
+    EstimatedDifference,
+    PartDifference,
+    Ratio,
+    ScoreFacts,
+    covering,
+    doubt_words,
+)
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
 from tiltyard.options import DifferenceOptions, MissingRule, Options, options_of

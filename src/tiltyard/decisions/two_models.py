@@ -24,20 +24,13 @@ from tiltyard.boards.preparation import known_clusters, settle_sides
 from tiltyard.boards.rating import make_estimator
 from tiltyard.boards.selection import DIMENSION, Selection, dimensions_of, known_models
 from tiltyard.decisions.contrast import Contrast, contrast, fit_sides, solve_plainly
-from tiltyard.decisions.gate import (
-    Missing,
-    add_decided,
-    in_part,
-    missing_among,
-    part_of,
-    with_missing,
-    worst_case,
-)
+from tiltyard.decisions.missing import Missing, add_decided, in_part, missing_among, part_of, worst_case
 from tiltyard.decisions.obstacles import NOTHING, distinct, obstacles, only_for
 from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores
-from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, PartDifference, open_source
+from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, PartDifference, with_missing
 from tiltyard.decisions.scores import difference_of_scores, one_metric, read_to_compare_scores
+from tiltyard.decisions.sources import open_source
 from tiltyard.decisions.words import side, signed, size_of
 from tiltyard.errors import (
     BattleError,
@@ -392,7 +385,8 @@ def _head_to_head(
     if not len(rated) and not len(bad):
         return None
     won, lost, tied = (
-        float(rated.weight[rated.outcome == result].sum()) for result in (Outcome.A, Outcome.B, Outcome.TIE)
+        float(rated.weight[rated.outcome == result].sum())
+        for result in (Outcome.A.code, Outcome.B.code, Outcome.TIE.code)
     )
     estimate = rate = None
     if len(rated):
