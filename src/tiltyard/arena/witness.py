@@ -307,6 +307,8 @@ class WitnessCheck(NamedTuple):
     """What a witness agrees with, as sentences and as values, and what is wrong with it."""
 
     messages: list[str]
+    board: list[str]
+    """The board at its end, a line for each model."""
     values: dict[str, Any]
     problems: list[str]
 
@@ -348,9 +350,12 @@ def check_witness(
     if not problems:
         messages += _agreement(len(heads.keys() - kept.keys()), newest, compared, len(signed))
         messages.append(_trust(bool(kept), bool(keys)))
-    for rank, row in enumerate(board := result.board, start=1):
-        deviation = "" if row.deviation is None else f"  RD {points(row.deviation, 1):>5}"
-        messages.append(f"{rank:>4}  {points(row.rating):>6}{deviation}  {row.model}")
+    board = result.board
+    lines_of_board = [
+        f"{rank:>4}  {points(row.rating):>6}"
+        f"{'' if row.deviation is None else f'  RD {points(row.deviation, 1):>5}'}  {row.model}"
+        for rank, row in enumerate(board, start=1)
+    ]
     values = {
         "head": str(result.head),
         "rows": result.head.rows,
@@ -363,7 +368,7 @@ def check_witness(
         "board": [msgspec.structs.asdict(row) for row in board],
         "receipts": votes,
     }
-    return WitnessCheck([*messages, *filter(None, votes.values())], values, problems)
+    return WitnessCheck([*messages, *filter(None, votes.values())], lines_of_board, values, problems)
 
 
 def _missing_heads(result: Witness, heads: Iterable[Head]) -> Iterator[str]:

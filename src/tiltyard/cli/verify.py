@@ -247,10 +247,12 @@ def _is_witness(first: bytes) -> bool:
 
 def _verify_witness(request: VerifyRequest) -> Finding:
     from tiltyard.arena.witness import check_witness
+    from tiltyard.publish.arenas import WITNESS
 
     lines = chain([request.first], request.lines)
     found = check_witness(lines, request.source, request.given, request.published, request.keys, request.receipts)
-    return Finding(found.messages, found.values, found.problems)
+    board = [] if request.source == WITNESS else found.board  # a published folder shows its own
+    return Finding([*found.messages, *board], found.values, found.problems)
 
 
 VERIFIERS: list[tuple[Callable[[bytes], bool], Callable[[VerifyRequest], Finding]]] = [(_is_witness, _verify_witness)]
