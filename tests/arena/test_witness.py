@@ -380,7 +380,12 @@ def test_a_key_must_have_signed_the_newest_signed_head(sqlite_url: str) -> None:
             play(arena, 3)
             record_head(arena.store, state_head(arena.store, clock.now, pem=pem))
         lines, shown = lines_of(arena), [one.file for one in head_history(arena.store) if one.file is not None]
+        play(arena, 2, seed=1)
+        later = lines_of(arena)
     assert check_witness(lines, "it", keys=[new]).problems == []
+    (told,) = [line for line in check_witness(later, "it", keys=[new]).messages if "signed by" in line]
+    assert told.startswith(f"contains the head signed by {new} at 2023-11-14T22:13:20Z (row ")
+    assert told.endswith("After it: 2 votes. Nobody but its operator vouches for those.")
     for beside in ([], shown, shown[1:]):
         (problem,) = check_witness(lines, "it", [], beside, [old]).problems
         assert problem.startswith("the newest signed head (")

@@ -263,7 +263,7 @@ def test_no_edit_of_a_row_up_to_a_kept_head_passes(honest: tuple[Lines, Head], a
         passed += not found
         if not wrong(forged):
             alone += 1
-            assert "Whoever wrote it could have invented, changed or left out votes" in " ".join(check(forged).messages)
+            assert "Whoever wrote it could have invented, changed or left out votes" in check(forged).conclusion
         if not lines[first].startswith(b'{"kind":"settings"'):  # the short program reads no policy
             assert bool(accepts(forged)) == (not wrong(forged)), (first, wrong(forged))
     assert passed > 20, "what came after the kept head is the operator's word"

@@ -311,6 +311,8 @@ class WitnessCheck(NamedTuple):
     """The board at its end, a line for each model."""
     values: dict[str, Any]
     problems: list[str]
+    conclusion: str
+    """Whom one has to trust for the rest; empty if there are problems."""
 
 
 def check_witness(
@@ -346,10 +348,12 @@ def check_witness(
     compared, wrong = _compare_boards(result, signed)
     votes, lost = _own_votes(result, receipts)
     problems += [*wrong, *lost]
-    messages = [*_summary(header.title, result), *(_since(result, head) for head in kept if not problems)]
+    messages = list(_summary(header.title, result))
     if not problems:
-        messages += _agreement(len(heads.keys() - kept.keys()), newest, compared, len(signed))
-        messages.append(_trust(bool(kept), bool(keys)))
+        messages += [_since(result, head, "you kept") for head in kept]
+        if newest is not None and plain(newest) not in kept:
+            messages.append(_since(result, plain(newest), f"signed by {newest.key} at {newest.stated.at}"))
+        messages += _agreement(len(heads.keys() - kept.keys()), compared, len(signed))
     board = result.board
     lines_of_board = [
         f"{rank:>4}  {points(row.rating):>6}"
@@ -368,7 +372,8 @@ def check_witness(
         "board": [msgspec.structs.asdict(row) for row in board],
         "receipts": votes,
     }
-    return WitnessCheck([*messages, *filter(None, votes.values())], lines_of_board, values, problems)
+    conclusion = "" if problems else _trust(bool(kept), bool(keys))
+    return WitnessCheck([*messages, *filter(None, votes.values())], lines_of_board, values, problems, conclusion)
 
 
 def _missing_heads(result: Witness, heads: Iterable[Head]) -> Iterator[str]:
@@ -435,8 +440,8 @@ def _vote_counts(result: Witness) -> dict[str, int]:
     return {"votes": standings["counted"], "excluded": standings["excluded"]}
 
 
-def _since(result: Witness, head: Head) -> str:
-    """Where a head that was kept is, and what came after it."""
+def _since(result: Witness, head: Head, whose: str) -> str:
+    """Where a head is, and what came after it."""
     point = result.points.get(head.rows)
     before = Counter[str]() if point is None else point.counts
     later = result.counts - before
@@ -444,17 +449,15 @@ def _since(result: Witness, head: Head) -> str:
     parts += [what if n == 1 else f"{what} ({n} times)" for what, n in later.items()]
     when = "" if point is None else f", {day(point.hour * HOUR)}"
     after = f"{', '.join(parts)}. Nobody but its operator vouches for those." if parts else "nothing."
-    return f"contains the head you kept (row {head.rows}{when}). After it: {after}"
+    return f"contains the head {whose} (row {head.rows}{when}). After it: {after}"
 
 
 _COUNTED = {"votes": "", "excluded": " excluded", "restored": " restored"}
 
 
-def _agreement(published: int, newest: HeadFile | None, boards: int, stated: int) -> Iterator[str]:
+def _agreement(published: int, boards: int, stated: int) -> Iterator[str]:
     if published:
         yield f"contains {'the head' if published == 1 else f'all {published:,} heads'} shown beside it"
-    if newest is not None:
-        yield f"its newest signed head is of row {plain(newest).rows} ({newest.stated.at[:10]}), by {newest.key}"
     if boards:
         yield f"gives the {'board' if boards == 1 else f'{boards:,} boards'} stated in heads"
     if boards < stated:

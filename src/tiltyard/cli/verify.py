@@ -252,7 +252,8 @@ def _verify_witness(request: VerifyRequest) -> Finding:
     lines = chain([request.first], request.lines)
     found = check_witness(lines, request.source, request.given, request.published, request.keys, request.receipts)
     board = [] if request.source == WITNESS else found.board  # a published folder shows its own
-    return Finding([*found.messages, *board], found.values, found.problems)
+    said = [*found.messages, *board, *([found.conclusion] if found.conclusion else [])]
+    return Finding(said, found.values, found.problems)
 
 
 VERIFIERS: list[tuple[Callable[[bytes], bool], Callable[[VerifyRequest], Finding]]] = [(_is_witness, _verify_witness)]

@@ -178,9 +178,10 @@ class _Check:
         files = [*heads, *(one.file for of in self.published.values() for one in of)]
         signed = [file for file in files if isinstance(file, HeadFile) and file.signature]
         for file in signed:
-            wrong = file.wrong() or (f"it is signed by {file.key}, which was not given" if keys else "")
-            if wrong and (file.key not in keys or file.wrong()):
+            if wrong := file.wrong():
                 self.find("heads", str(plain(file)), wrong)
+            elif keys and file.key not in keys:
+                self.find("heads", str(plain(file)), f"it is signed by {file.key}, which was not given")
         for key in keys:
             if key not in {file.key for file in signed}:
                 self.find("heads", key, "this key has signed no head of this arena")
