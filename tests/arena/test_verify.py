@@ -253,7 +253,7 @@ def publish(url: str, pem: bytes | None = None) -> NewHead:
     """Publish the head of the arena now, as `tiltyard arena head` does."""
     store = Store.open(url)
     new = state_head(store, clock(), pem=pem)
-    record_head(store, new)
+    record_head(store, new, clock())
     store.close()
     return new
 
@@ -378,11 +378,29 @@ def test_a_signed_head_with_another_statement_signature_or_time_is_named(publish
     assert any(line.endswith("what was signed is another head, or another time") for line in lines)
 
 
+def test_a_head_that_was_signed_while_another_was_published_is_no_problem(played_url: str) -> None:
+    store = Store.open(played_url)
+    slow = state_head(store, clock(), pem=PEM)
+    with open_arena(played_url) as arena:
+        play(arena, 2)
+    record_head(store, state_head(store, clock()), clock())
+    record_head(store, slow, clock())
+    store.close()
+    assert verify(played_url, keys=[KEY]).clean
+
+
 def test_times_of_heads_are_in_order(published_url: str) -> None:
     (_, _, (seq,)) = sql(published_url, HEADS)
     chain_anew(published_url, lambda run: run(f"UPDATE events SET at = at - {HOUR} WHERE seq = {seq}"))
     (problem,) = verify(published_url).problems
     assert str(problem).endswith("is older than what was published before it")
+
+
+def test_a_head_moved_to_another_time_than_was_signed_is_named(published_url: str) -> None:
+    (_, (seq,), _) = sql(published_url, HEADS)
+    chain_anew(published_url, lambda run: run(f"UPDATE events SET at = at + {2 * HOUR} WHERE seq >= {seq}"))
+    problem, *_ = [one for one in verify(published_url).problems if one.table == "heads"]
+    assert str(problem).endswith("what was signed is another head, or another time")
 
 
 def test_a_key_that_never_signed_and_a_head_of_another_key_are_problems(published_url: str) -> None:

@@ -378,7 +378,7 @@ def test_a_key_must_have_signed_the_newest_signed_head(sqlite_url: str) -> None:
         assert "no head is signed" in check_witness(lines_of(arena), "it", keys=[new]).problems[0]
         for pem in (old_pem, new_pem):
             play(arena, 3)
-            record_head(arena.store, state_head(arena.store, clock.now, pem=pem))
+            record_head(arena.store, state_head(arena.store, clock.now, pem=pem), clock.now)
         lines, shown = lines_of(arena), [one.file for one in head_history(arena.store) if one.file is not None]
         play(arena, 2, seed=1)
         later = lines_of(arena)

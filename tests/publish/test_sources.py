@@ -46,7 +46,8 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
             served = made.arena.serve(voter)
             made.arena.vote(served.matchup_id, voter, Choice.A if rng.random() < 0.6 else Choice.B)
         made.arena.append([e.PhaseChanged(phase=4), e.PromptDisabled(prompt_id="p2")])
-        record_head(made.arena.store, state_head(made.arena.store, made.arena.now(), title="Test arena", pem=pem))
+        new = state_head(made.arena.store, made.arena.now(), title="Test arena", pem=pem)
+        record_head(made.arena.store, new, made.arena.now())
     return url, public
 
 

@@ -368,7 +368,7 @@ def site(url: str) -> Made:
         made.observatory.refresh()
         keep_finished_weeks(made.arena.store, made.arena.now() + 14 * DAY)
         head = state_head(made.arena.store, made.arena.now(), title="Test arena", pem=new_key()[0])
-        record_head(made.arena.store, head)
+        record_head(made.arena.store, head, made.arena.now())
         client = made.client()
         board = client.get("/leaderboard.json").json()
         category = client.get("/leaderboard.json?category=sums").json()

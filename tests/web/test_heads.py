@@ -38,7 +38,7 @@ def sign(site: SmallSite) -> tuple[Head, str]:
     """Publish a signed head, as the nightly job does; the head and the public key."""
     pem, public = new_key()
     new = state_head(site.arena.store, site.arena.now(), title="Test arena", pem=pem)
-    record_head(site.arena.store, new)
+    record_head(site.arena.store, new, site.arena.now())
     return new.head, public
 
 
@@ -116,7 +116,7 @@ def test_verify_takes_the_address_of_a_site(sqlite_url: str, tiltyard: Run) -> N
         arena.append([PhaseChanged(phase=3)])
         pem, public = new_key()
         new = state_head(arena.store, arena.now(), pem=pem)
-        record_head(arena.store, new)
+        record_head(arena.store, new, arena.now())
         done = tiltyard("verify", address, "--head", str(new.head), "--key", public)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "gives the board stated in heads" in done.stdout

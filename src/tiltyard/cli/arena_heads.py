@@ -162,7 +162,7 @@ def head_command(
         new = state_head(store, clock(), title=title, pem=pem)
         if out is not None:  # first: a head that could not be written is not in the history either
             write_bytes(out, json_line(new.file), new_folder=False)
-        record_head(store, new)
+        record_head(store, new, clock())
     finally:
         store.close()
     say(str(new.head))

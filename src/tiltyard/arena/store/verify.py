@@ -33,6 +33,7 @@ from tiltyard.arena.store.matchups import (
     row_after,
 )
 from tiltyard.arena.store.witnessing import PublicLog, PublishedHead, published_heads, time_stated
+from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import VoteColumns, vote_table
 from tiltyard.arena.voting import CLOCK_MARGIN
 from tiltyard.arena.weights import weighed
@@ -44,6 +45,9 @@ NAMED_PER_TABLE = 20
 
 KEPT_DIFFERENCES = 100_000
 """Rows that may differ at a time and be found equal later; with more of them, the rest are not looked at."""
+
+SIGNING = HOUR
+"""How long before it is published a head may have been signed: of a long log that takes minutes."""
 
 _PAGE = "SELECT seq, at, kind, body, hash FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
 
@@ -161,20 +165,16 @@ class _Check:
         """Look at all heads, kept and published, by themselves; what they stand for is compared on the way."""
         for head in map(plain, heads):
             self.kept.setdefault(head.rows, []).append(head)
-        before = None
-        for one in reversed(published_heads(self.connection)):
+        before = 0
+        for one in reversed(published_heads(self.connection, log.EVERYTHING)):
             self.published.setdefault(one.body.until, []).append(one)
-            if one.body.until >= one.seq or (
-                before is not None
-                and (one.at + CLOCK_MARGIN < before.at or (one.body.until, one.head) < (before.body.until, before.head))
-            ):
+            if one.body.until >= one.seq or one.at + CLOCK_MARGIN < before:
                 self.find("heads", f"event {one.seq}", f"{one.head} is older than what was published before it")
-            if one.file is not None and (one.file.stated.head, one.file.stated.at) != (
-                str(one.head),
-                time_stated(one.at),
-            ):
-                self.find("heads", f"event {one.seq}", "what was signed is another head, or another time")
-            before = one
+            before = max(before, one.at)
+            if one.file is not None:
+                stated, earliest = one.file.stated, time_stated(one.at - SIGNING)
+                if stated.head != str(one.head) or not earliest <= stated.at <= time_stated(one.at):
+                    self.find("heads", f"event {one.seq}", "what was signed is another head, or another time")
         files = [*heads, *(one.file for of in self.published.values() for one in of)]
         signed = [file for file in files if isinstance(file, HeadFile) and file.signature]
         for file in signed:
@@ -237,7 +237,7 @@ class _Check:
             self.find("files", f"sha256 {name[:16]}…", what)
         tallies = self.state.tallies
         votes = int(tallies.rated.sum() + tallies.both_bad.view.sum()) // 2
-        published = tuple(published_heads(connection))
+        published = tuple(published_heads(connection, log.EVERYTHING))
         problems = tuple(self.problems)
         return Verification(self.state.seq, votes, self.public.head, problems, self.unnamed, published, self.since)
 

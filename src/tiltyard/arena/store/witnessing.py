@@ -169,8 +169,6 @@ class NewHead(NamedTuple):
     """The last event from which its rows follow."""
     file: HeadFile
     """What it states, signed if there was a key."""
-    at: int
-    """When, in microseconds."""
 
 
 def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = None) -> NewHead:
@@ -205,7 +203,7 @@ def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = N
     if pem is not None:
         with store.database.write() as connection:
             statement = msgspec.structs.replace(statement, state=keep_checkpoint(connection, state))
-    return NewHead(rows.head, until, signed(statement, pem), now)
+    return NewHead(rows.head, until, signed(statement, pem))
 
 
 def public_head(store: Store, now: int) -> Head:
@@ -219,11 +217,11 @@ def time_stated(at: int) -> str:
     return datetime.fromtimestamp(at // SECOND, UTC).isoformat().replace("+00:00", "Z")
 
 
-def record_head(store: Store, new: NewHead) -> None:
-    """Publish a head: from here on it is part of the log."""
+def record_head(store: Store, new: NewHead, at: int) -> None:
+    """Publish a head at a time in microseconds: from here on it is part of the log."""
     file = new.file if new.file.signature else None
     with store.database.write(lock=True) as connection:
-        _record(connection, e.HeadPublished(head=str(new.head), until=new.until, file=file), new.at)
+        _record(connection, e.HeadPublished(head=str(new.head), until=new.until, file=file), at)
 
 
 def record_hourly(store: Store, now: int) -> None:
