@@ -133,8 +133,10 @@ class Battle(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Take the spellings of a battle row too, where the outcome and the source are given as text."""
-        msgspec.structs.force_setattr(self, "winner", Outcome(self.winner))
-        msgspec.structs.force_setattr(self, "source", Source(self.source))
+        if type(self.winner) is not Outcome:
+            msgspec.structs.force_setattr(self, "winner", Outcome(self.winner))
+        if type(self.source) is not Source:
+            msgspec.structs.force_setattr(self, "source", Source(self.source))
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Battle:
