@@ -212,13 +212,7 @@ class AlmostRight:
 
     def _administer(self) -> Sent:
         session = (self.desk.client.cookies.get(ADMIN_COOKIE) or "..").split(".")[1]
-        number, to = next(self.numbers), self.rng.choice(("on", "on", "off"))
-        texts = {
-            "prompts": json.dumps({"prompt_id": f"n{number}", "text": "Another question?", "subject": "sums"}),
-            "responses": json.dumps({"entrant_id": MODELS[0], "prompt_id": "p0", "response_text": f"So {number}."}),
-            "models": json.dumps([{"model": MODELS[0], "display_name": f"One {number}", "provider": "Zyxcorp"}]),
-        }
-        field_name = self.rng.choice(tuple(texts))
+        to = self.rng.choice(("on", "on", "off"))
         decision = {"do": self.rng.choice(("exclude", "restore")), "until": "99999999", "reason": "a test"}
         person = self.rng.choice(self.people)
         voter = self.site.arena.store.known_voter("x") or person.client.cookies.get(COOKIE, "v")
@@ -228,7 +222,6 @@ class AlmostRight:
                 ("/prompts", {"name": "p1", "to": to}),
                 ("/reports", {"answer": f"{MODELS[1]}/p0", "to": self.rng.choice(("on", "dismiss"))}),
                 ("/answers", {"name": f"{MODELS[1]}/p0", "to": "on"}),
-                ("/import", {field_name: texts[field_name]}),
                 ("/screening", {}),
                 (f"/screening/session/{quote(voter)}", decision),
                 ("/screening/answers/all", decision),

@@ -48,7 +48,7 @@ PUBLIC = (
 WITH_SCRIPTS = (PUBLIC[0], *PUBLIC[3:5], "/me")
 """Pages that scripts add something to, so that they have to run."""
 
-ADMIN = tuple(f"/admin{name}" for name in ("", "/models", "/prompts", "/import", "/screening", "/reports", "/settings"))
+ADMIN = tuple(f"/admin{name}" for name in ("", "/models", "/prompts", "/screening", "/reports", "/settings"))
 WORKED = ("link", "button", "textbox", "searchbox", "combobox", "checkbox", "radio", "Date", "DisclosureTriangle")
 """Roles of what can be worked with, as Chromium calls them."""
 
