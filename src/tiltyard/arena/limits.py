@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tiltyard.arena import voting
 from tiltyard.arena.commands import Command, EnterVoter, MatchupCommand, ServeMatchup, SubmitVote
 from tiltyard.arena.integrity import Act, limits_of
-from tiltyard.arena.policy import EntryRules, Limits
+from tiltyard.arena.policy import Limits, Policy
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
 from tiltyard.arena.store.visitors import BlockKeys, Quota, QuotaCounter, enter_voter, known_cookies
@@ -32,14 +32,14 @@ class Limiter:
         self._blocks.forget()
         self.usage.forget()
 
-    def check(self, connection: Connection, group: Sequence[Command[object]], rules: EntryRules, now: int) -> None:
+    def check(self, connection: Connection, group: Sequence[Command[object]], policy: Policy, now: int) -> None:
         """Refuse commands without an invitation or over a limit, and give the others the key of their block."""
-        closed = rules.invitation_only
+        closed = policy.entry.invitation_only
         if closed:
             self._admit_invited(connection, group, now)
         self._check_quotas(connection, group, now, closed=closed)
         if not closed:
-            self._name_blocks(connection, group, now)
+            self._name_blocks(connection, group, policy.retention.network_days, now)
 
     def _admit_invited(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
         """In a closed arena, refuse matchups and votes without a valid invitation, which stands for a block."""
@@ -87,11 +87,11 @@ class Limiter:
             used.update(quota.name for quota in quotas)
         self.usage.note(connection, noted, now)
 
-    def _name_blocks(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
+    def _name_blocks(self, connection: Connection, group: Sequence[Command[object]], days: int, now: int) -> None:
         """Give each command the key of the address block that it comes from."""
         located = [command for command in group if command.block and not command.refused]
         if located:
-            keys = self._blocks.of(connection, [command.block for command in located], now)
+            keys = self._blocks.of(connection, [command.block for command in located], now, days)
             for command in located:
                 command.block_key = keys[command.block]
 

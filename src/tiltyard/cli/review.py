@@ -205,14 +205,21 @@ def people_command(
     new_link: Annotated[
         list[str] | None, typer.Option(metavar="NAMES", help="Give these a new link; the old one ends.")
     ] = None,
+    erase: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAMES", help="Erase the names and links of people who left; their votes stay."),
+    ] = None,
 ) -> None:
     """Add or remove people, or replace a link, also while the review is served; prints all links."""
     need_arena()
-    from tiltyard.review.desk import change_people, open_review
+    from tiltyard.review.desk import change_people, erase_names, open_review
 
     review = open_review(folder)
     if add or remove or new_link:
         review = change_people(review, add=split_names(add), remove=split_names(remove), new_link=split_names(new_link))
+    if erase:
+        review = erase_names(review, split_names(erase))
+        note("erased from links.json and the database; delete copies of them, too")
     say(_links(review))
 
 

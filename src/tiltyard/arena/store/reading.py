@@ -11,8 +11,11 @@ from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.desk import open_reports
 from tiltyard.arena.store.files import read_file
 from tiltyard.arena.store.log import RARE
-from tiltyard.arena.voting import MatchupStatus
+from tiltyard.arena.voting import CLOCK_MARGIN, MatchupStatus
 from tiltyard.validity.voters import SessionActs
+
+LATEST = 1_000
+"""How many events are looked at to see whether a clock is wrong."""
 
 LATEST_VOTES = 500
 """How many votes are looked at to see whether most come from one block."""
@@ -113,7 +116,8 @@ class Backlog:
     """The log's last number and hash, and how many matchups and reports are open.
 
     `reported_answers` are those that open reports are about. `head_at` and `signed_head_at` say when the latest head,
-    and the latest signed one, was published; None: never.
+    and the latest signed one, was published; None: never. `ahead` is by how many microseconds the latest events are
+    ahead of the time that was given: a clock was wrong then, or is now.
     """
 
     head_seq: int
@@ -123,18 +127,28 @@ class Backlog:
     signed_head_at: int | None = None
     open_reports: int = 0
     reported_answers: int = 0
+    ahead: int = 0
 
 
-def backlog(store: Store) -> Backlog:
+def backlog(store: Store, now: int) -> Backlog:
     """The current figures."""
     with store.database.read() as connection:
+        latest = connection.value("SELECT max(at) FROM (SELECT at FROM events ORDER BY seq DESC LIMIT ?) t", LATEST)
         return Backlog(
             *log.head(connection),
             int(connection.value("SELECT count(*) FROM matchups WHERE status = 'open'")),
             connection.value("SELECT max(at) FROM heads"),
             connection.value("SELECT max(at) FROM heads WHERE statement IS NOT NULL"),
             *open_reports(connection),
+            max(0, (latest or 0) - now - CLOCK_MARGIN),
         )
+
+
+def events_ahead(store: Store, now: int) -> tuple[int, int]:
+    """How many events of the log are dated after this time, and by how many microseconds at most."""
+    with store.database.read() as connection:
+        n, latest = connection.rows("SELECT count(*), max(at) FROM events WHERE at > ?", now + CLOCK_MARGIN)[0]
+    return int(n), 0 if latest is None else int(latest) - now
 
 
 def server_time(store: Store) -> float:
