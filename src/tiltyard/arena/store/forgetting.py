@@ -154,9 +154,7 @@ def _forget_until(connection: Connection, until: int) -> Deleted:
 
 def _forget_invitations(connection: Connection, names: Sequence[str]) -> Deleted:
     rows = connection.rows("SELECT voter FROM voters WHERE invitation IN ??", list(names))
-    result = _forget(connection, [voter for (voter,) in rows])
-    connection.execute("DELETE FROM invitations WHERE name IN ??", list(names))
-    return result
+    return _forget(connection, [voter for (voter,) in rows], names)
 
 
 def drop_networks(connection: Connection) -> Deleted:
@@ -167,7 +165,7 @@ def drop_networks(connection: Connection) -> Deleted:
     return Deleted(counts=counts, blocks=blocks, keys=keys)
 
 
-def _forget(connection: Connection, voters: Sequence[str]) -> Deleted:
+def _forget(connection: Connection, voters: Sequence[str], invitations: Sequence[str] = ()) -> Deleted:
     """Delete whatever leads from these keys to somebody, or was written under them."""
     names = sorted(set(voters))
     served = [row[0] for row in connection.rows("SELECT id FROM matchups WHERE voter IN ??", names)]
@@ -175,12 +173,13 @@ def _forget(connection: Connection, voters: Sequence[str]) -> Deleted:
     reports = connection.execute("UPDATE reports SET reason = '' WHERE reason <> '' AND matchup_id IN ??", served)
     # An invitation for one person leads to that person; one for many is theirs together.
     own = connection.rows(
-        "SELECT name, key FROM invitations WHERE most = 1 "
-        "AND name IN (SELECT invitation FROM voters WHERE voter IN ??)",
+        "SELECT name, key FROM invitations WHERE name IN ?? "
+        "OR most = 1 AND name IN (SELECT invitation FROM voters WHERE voter IN ??)",
+        list(invitations),
         names,
     )
     connection.execute("DELETE FROM invitations WHERE name IN ??", [name for name, _ in own])
-    counted = {*names, *(key for _, key in own)}
+    counted = {*names, *(part for row in own for part in row)}
     keys = connection.rows("SELECT DISTINCT key FROM counters")
     keys = [key for (key,) in keys if not counted.isdisjoint(key.split(":"))]
     counts = connection.execute("DELETE FROM counters WHERE key IN ??", keys)

@@ -92,7 +92,7 @@ class Outside:
         """All hashes, and until when everybody was forgotten, in microseconds; a torn last line is none."""
         try:
             text = self.deletions_path.read_text("ascii")
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return set(), 0
         except (OSError, UnicodeDecodeError) as error:
             raise StoreError(f"cannot read the deletions in {self.deletions_path}: {error}. Restore it.") from None
