@@ -14,7 +14,7 @@ from tiltyard.arena.integrity import Act, limits_of
 from tiltyard.arena.policy import Limits, Policy
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
-from tiltyard.arena.store.visitors import BlockKeys, Quota, QuotaCounter, enter_voter, known_cookies
+from tiltyard.arena.store.visitors import KEYS_CHANGED, BlockKeys, Quota, QuotaCounter, enter_voter, known_cookies
 from tiltyard.arena.units import SECOND
 
 NOT_INVITED = "voting here is by invitation. Open the link that you were given, or ask for one."
@@ -26,6 +26,7 @@ class Limiter:
     def __init__(self) -> None:
         self.usage = QuotaCounter()
         self._blocks = BlockKeys()
+        self._changed: int | None = None
 
     def forget(self) -> None:
         """Forget what was read: the transaction that wrote it may have failed."""
@@ -37,7 +38,10 @@ class Limiter:
         closed = policy.entry.invitation_only
         if closed:
             self._admit_invited(connection, group, now)
-        self._check_quotas(connection, group, now, closed=closed)
+        changed = self._check_quotas(connection, group, now, closed=closed)
+        if changed is None or changed != self._changed:  # where nothing is limited nobody can tell
+            self.forget()
+            self._changed = changed
         if not closed:
             self._name_blocks(connection, group, policy.retention.network_days, now)
 
@@ -55,10 +59,11 @@ class Limiter:
 
     def _check_quotas(
         self, connection: Connection, group: Sequence[Command[object]], now: int, *, closed: bool
-    ) -> None:
+    ) -> int | None:
         """Refuse what is over a limit, and count the rest. A new cookie's first visit counts once.
 
-        In a `closed` arena limits count by invitation instead of address.
+        In a `closed` arena limits count by invitation instead of address. The result tells whether somebody deleted
+        keys of networks since; None: nothing was limited.
         """
         limited = {
             command: by_invitation(command.quotas, _invitation(command)) if closed else command.quotas
@@ -66,7 +71,7 @@ class Limiter:
             if command.quotas and not command.refused
         }
         if not limited:
-            return
+            return None
         used = self.usage.used(connection, [quota for quotas in limited.values() for quota in quotas], now)
         entered = known_cookies(
             connection, [command.cookie_hash for command in limited if isinstance(command, EnterVoter)]
@@ -86,6 +91,7 @@ class Limiter:
                 entered.add(command.cookie_hash)
             used.update(quota.name for quota in quotas)
         self.usage.note(connection, noted, now)
+        return used[KEYS_CHANGED]
 
     def _name_blocks(self, connection: Connection, group: Sequence[Command[object]], days: int, now: int) -> None:
         """Give each command the key of the address block that it comes from."""

@@ -20,6 +20,7 @@ from tiltyard.arena.store.desk import forget_comment, tags_by_matchup
 from tiltyard.arena.store.invitations import SHOWN_LETTERS
 from tiltyard.arena.store.log import EVERYTHING
 from tiltyard.arena.store.outside import ALL, deletion
+from tiltyard.arena.store.visitors import note_changed_keys
 from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.voting import MatchupStatus, shows_names
 from tiltyard.errors import OptionError
@@ -162,6 +163,7 @@ def drop_networks(connection: Connection) -> Deleted:
     counts, blocks, keys = (
         connection.execute(f"DELETE FROM {table}") for table in ("counters", "address_blocks", "address_keys")
     )
+    note_changed_keys(connection)
     return Deleted(counts=counts, blocks=blocks, keys=keys)
 
 
@@ -203,6 +205,7 @@ def _pool_blocks(connection: Connection, voters: Sequence[str]) -> int:
     if key is None:
         key = secrets.token_urlsafe(9)
         connection.insert("address_blocks", ("name", "key", "expires_at"), [(POOL, key, max(row[1] for row in rows))])
+    note_changed_keys(connection)
     return connection.execute("UPDATE address_blocks SET key = ? WHERE name IN ??", key, [row[0] for row in rows])
 
 

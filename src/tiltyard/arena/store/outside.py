@@ -26,7 +26,8 @@ ALL = "all"
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Where programs of this user keep what is neither a setting nor a document."""
     given = Path(environment.get("XDG_STATE_HOME", ""))
-    return (given if given.is_absolute() else Path.home() / ".local" / "state") / "tiltyard"
+    home = os.path.expanduser("~/.local/state")  # noqa: PTH111 - who has no home is told once the folder is needed
+    return (given if given.is_absolute() else Path(home)) / "tiltyard"
 
 
 class Outside:
@@ -102,9 +103,11 @@ class Outside:
 
     def check_folder(self) -> None:
         """Make the folder; a `StoreError` if nothing can be written there."""
+        writable = self.folder.is_absolute()  # a user may have no home
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            writable = os.access(self.folder, os.W_OK | os.X_OK)
+            if writable:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                writable = os.access(self.folder, os.W_OK | os.X_OK)
         except OSError:
             writable = False
         if not writable:

@@ -18,6 +18,12 @@ SLOTS = 12
 
 DAY_SECONDS = 86_400
 
+KEYS_CHANGED = "keys changed"
+"""The counter that is another number after keys of blocks were deleted: until then a process keeps what it read."""
+
+BLOCKS_KEPT = 50_000
+"""How many blocks' keys a process keeps in memory."""
+
 HASHES_KEPT = 50_000
 """How many hashed addresses a process keeps in memory."""
 
@@ -88,17 +94,33 @@ class BlockKeys:
     def __init__(self) -> None:
         self._period = (0, 0)
         self._secret = b""
+        self._known: dict[str, str] = {}
 
     def of(self, connection: Connection, names: Iterable[str], now: int, days: int) -> dict[str, str]:
         """The keys of these blocks in a period of so many days; new ones for blocks that have none yet."""
         asked = set(names) - {""}
         period, until = (days, now // (days * DAY)), (now // (days * DAY) + 1) * days * DAY
         if asked and period != self._period:
+            self.forget()
             self._secret = address_key(connection, f"block of {days}", period[1], until)
             self._period = period
-        hashed = {hmac.digest(self._secret, name.encode(), "sha256").hex(): name for name in asked}
+        missing = asked - self._known.keys()
+        if missing:
+            if len(self._known) > BLOCKS_KEPT:
+                self._known.clear()
+                missing = asked
+            self._known.update(self._found(connection, sorted(missing), until))
+        return {name: self._known[name] for name in asked}
+
+    def forget(self) -> None:
+        """Forget what was read: the transaction that wrote it failed, or somebody deleted keys."""
+        self._period = (0, 0)
+        self._known.clear()
+
+    def _found(self, connection: Connection, names: Sequence[str], until: int) -> dict[str, str]:
+        hashed = {hmac.digest(self._secret, name.encode(), "sha256").hex(): name for name in names}
         query = "SELECT name, key FROM address_blocks WHERE name IN ??"
-        known: dict[str, str] = dict(connection.rows(query, sorted(hashed))) if asked else {}
+        known: dict[str, str] = dict(connection.rows(query, list(hashed)))
         new = sorted(hashed.keys() - known.keys())
         if new:
             rows = [(name, secrets.token_urlsafe(9), until) for name in new]
@@ -106,9 +128,16 @@ class BlockKeys:
             known |= dict(connection.rows(query, new))
         return {hashed[name]: key for name, key in known.items()}
 
-    def forget(self) -> None:
-        """Forget the key of the period: the transaction that wrote it failed, or another process deleted it."""
-        self._period = (0, 0)
+
+def note_changed_keys(connection: Connection) -> None:
+    """Let every process read the keys of blocks again."""
+    connection.execute(
+        "INSERT INTO counters (key, slot, count, expires_at) VALUES (?, 0, ?, ?) "
+        "ON CONFLICT (key, slot) DO UPDATE SET count = excluded.count",
+        KEYS_CHANGED,
+        secrets.randbits(30),
+        2**62,
+    )
 
 
 class QuotaCounter:
@@ -123,11 +152,11 @@ class QuotaCounter:
         self._hashes: dict[tuple[int, str], str] = {}
 
     def used(self, connection: Connection, quotas: Iterable[Quota], now: int) -> Counter[str]:
-        """How much of each quota was used in the window that ends now."""
+        """How much of each quota was used in the window that ends now; and `KEYS_CHANGED`, since it costs no query."""
         counts: Counter[str] = Counter()
         asked = {quota.name: quota for quota in quotas}
         if asked:
-            stored: dict[str, tuple[str, int]] = {}
+            stored: dict[str, tuple[str, int]] = {KEYS_CHANGED: (KEYS_CHANGED, -1)}
             for quota in asked.values():
                 since = now - quota.window
                 for name in self._stored(connection, quota, now, since):
