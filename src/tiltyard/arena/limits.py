@@ -39,11 +39,14 @@ class Limiter:
         if closed:
             self._admit_invited(connection, group, now)
         changed = self._check_quotas(connection, group, now, closed=closed)
-        if changed is None or changed != self._changed:  # where nothing is limited nobody can tell
+        located = [command for command in group if command.block and not command.refused and not closed]
+        if located and (changed is None or changed != self._changed):  # where nothing is limited nobody can tell
             self.forget()
             self._changed = changed
-        if not closed:
-            self._name_blocks(connection, group, policy.retention.network_days, now)
+        if located:
+            keys = self._blocks.of(connection, [one.block for one in located], now, policy.retention.network_days)
+            for command in located:
+                command.block_key = keys[command.block]
 
     def _admit_invited(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
         """In a closed arena, refuse matchups and votes without a valid invitation, which stands for a block."""
@@ -92,14 +95,6 @@ class Limiter:
             used.update(quota.name for quota in quotas)
         self.usage.note(connection, noted, now)
         return used[KEYS_CHANGED]
-
-    def _name_blocks(self, connection: Connection, group: Sequence[Command[object]], days: int, now: int) -> None:
-        """Give each command the key of the address block that it comes from."""
-        located = [command for command in group if command.block and not command.refused]
-        if located:
-            keys = self._blocks.of(connection, [command.block for command in located], now, days)
-            for command in located:
-                command.block_key = keys[command.block]
 
     def note_abandoned(self, connection: Connection, voters: Sequence[str], limits: Limits, now: int) -> None:
         """Count matchups that these voters left until they expired like skipped ones."""
