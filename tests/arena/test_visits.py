@@ -22,7 +22,7 @@ from tiltyard.arena.randomness import random_id, random_seed
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.checkpoints import load_votes
-from tiltyard.arena.store.forgetting import tidy
+from tiltyard.arena.store.forgetting import forget_cookie, tidy
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.store.visitors import Quota, QuotaCounter
 from tiltyard.arena.units import DAY
@@ -195,6 +195,20 @@ def test_two_workers_give_a_new_block_the_same_key(arena_url: str) -> None:
         for future in asked:
             future.result(PATIENCE_SECONDS)
     assert len({block for (block,) in sql(arena_url, "SELECT block FROM matchups")}) == 1
+
+
+def test_another_worker_reads_the_key_of_a_block_again_after_somebody_there_was_forgotten(arena_url: str) -> None:
+    quota = (Quota("matchup:address:60:home", 1000, 60, hidden=True),)
+    with open_arena(arena_url) as one, open_arena(arena_url) as other:
+        one.append(catalog())
+        ann = one.voter("cookie-of-ann")
+        blocks = []
+        for arena, forgets in ((one, False), (other, False), (one, True), (other, False)):
+            if forgets:
+                forget_cookie(arena.store, "cookie-of-ann")
+            name = arena.serve("bob" if forgets else ann, quota, block="home").matchup_id
+            blocks += [row[0] for row in sql(arena_url, f"SELECT block FROM matchups WHERE id = '{name}'")]
+    assert blocks[0] == blocks[1] != blocks[2] == blocks[3]
 
 
 def test_a_vote_table_knows_the_block_of_each_vote(sqlite_url: str) -> None:

@@ -14,6 +14,7 @@ from datetime import date, timedelta
 from multiprocessing import get_context
 from pathlib import Path
 
+import psycopg
 import pytest
 from starlette.testclient import TestClient
 
@@ -156,6 +157,22 @@ def test_no_byte_of_who_is_forgotten_stays_in_the_files(sqlite_url: str) -> None
         tidy(site.arena.store, clock() + 8 * DAY)
         after = bytes_of(sqlite_url)
         assert not [key for key in keys if key.encode() in after]
+
+
+def test_postgresql_writes_the_tables_anew_so_that_no_byte_stays_in_their_files(postgresql_url: str) -> None:
+    def in_files() -> bytes:
+        with psycopg.connect(postgresql_url, autocommit=True) as connection:
+            connection.execute("CHECKPOINT")
+            query = "SELECT pg_read_binary_file(pg_relation_filepath(%s::regclass))"
+            names = [*TABLES, *(f"{name}_pkey" for name in TABLES)]
+            return b"".join(connection.execute(query, (name,)).fetchone()[0] for name in names)  # type: ignore[index]
+
+    with small_site(postgresql_url, rate_limit=True) as site:
+        ann = somebody(site, HOME)
+        assert all(trace.encode() in in_files() for trace in ann.traces)
+        forget_me(ann)
+        tidy(site.arena.store, clock(), 400)  # as the site does every six hours
+        assert not [trace for trace in ann.traces if trace.encode() in in_files()]
 
 
 def test_while_somebody_reads_traces_stay_until_the_next_tidying(sqlite_url: str) -> None:

@@ -103,8 +103,9 @@ def _say_deleted(done: Deleted) -> None:
 def new_secret_command(db: DbOption = DEFAULT_DB) -> None:
     """Change the site's secret, such as after it leaked; what was made of networks under the old one is dropped.
 
-    Visitors keep what is theirs: for 30 days cookies signed with the old secret are taken, and signed anew. Restart the
-    site afterwards. If TILTYARD_SECRET is set, change it there to NEW,OLD; this command then drops the networks alone.
+    Visitors keep what is theirs: for 30 days, and until the site is started after them, cookies signed with the old
+    secret are taken, and signed anew. Restart the site now. If TILTYARD_SECRET is set, change it there to NEW,OLD; this
+    command then drops the networks alone.
     """
     need_arena()
     import os
