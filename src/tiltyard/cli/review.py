@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -113,6 +114,7 @@ def serve_command(
 ) -> None:
     """Open the review's site, and print everybody's private link."""
     need_arena()
+    from tiltyard.arena.store import Store
     from tiltyard.review.desk import open_review, served_at
     from tiltyard.web.checkup import is_private
     from tiltyard.web.serving import bound_sockets, serve
@@ -132,6 +134,9 @@ def serve_command(
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104 - only said
     review = served_at(review, settings.public_url or f"http://{shown}:{port}")
     say(_links(review))
+    if not settings.secret:
+        with closing(Store.open(review.url)) as store:
+            note(f"the secret that signs cookies is in {store.outside.key_path}: leave it out of backups")
     note("serving the review (Ctrl-C stops; everything that was said is kept)")
     if not is_private(host):
         note("for the open internet, put a proxy in front: this server has no TLS and waits for slow clients")
