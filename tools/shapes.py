@@ -677,8 +677,8 @@ class DayRow(SiteModel):
 class SiteBoard(BoardHead):
     """What every page says about its board."""
 
-    head_hash: str
-    """Hash of the last event."""
+    head: str
+    """The latest head that was published, `HASH@N`; empty before the first."""
     verdict: BoardVerdict
     intervals: BoardIntervals | None
 

@@ -12,6 +12,7 @@ from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.checkpoints import load_votes
+from tiltyard.arena.votes import vote_table
 from tiltyard.arena.witness import RatedModel, published_board
 from tiltyard.errors import ArenaError
 
@@ -86,7 +87,7 @@ def board_of(arena: Arena) -> list[RatedModel]:
     """Every model's published rating, from the votes in the database."""
     with arena.store.database.read() as connection:
         state, votes, _ = load_votes(connection)
-    return published_board(state, votes)
+    return published_board(state, vote_table(votes, state.catalog))
 
 
 def sql(url: str, command: str) -> list[tuple[object, ...]]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tiltyard.arena.chain import FIRST_HASH, link_event
+from tiltyard.arena.chain import FIRST_HASH, link_events
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.verify import rebuild
 
 
-def rewrite(url: str, change: Callable[[Callable[[str], None]], None]) -> None:
-    """Change the log by SQL, chain every event anew, and make everything else from the log."""
+def chain_anew(url: str, change: Callable[[Callable[[str], None]], None]) -> None:
+    """Change the log by SQL, and chain every event anew."""
     store = Store.open(url)
     with store.database.write(lock=True) as connection:
 
@@ -19,9 +19,13 @@ def rewrite(url: str, change: Callable[[Callable[[str], None]], None]) -> None:
 
         change(run)
         previous = FIRST_HASH
-        for seq, at, text, salt in connection.rows("SELECT seq, at, body, salt FROM events ORDER BY seq"):
-            previous = link_event(previous, seq, at, text, salt)
+        for seq, at, text in connection.rows("SELECT seq, at, body FROM events ORDER BY seq"):
+            (previous,) = link_events(previous, [at], [text])
             connection.execute("UPDATE events SET hash = ? WHERE seq = ?", previous, seq)
-        run("DELETE FROM heads")
     store.close()
+
+
+def rewrite(url: str, change: Callable[[Callable[[str], None]], None]) -> None:
+    """The same, and everything else is made from the log."""
+    chain_anew(url, change)
     rebuild(url)

@@ -311,6 +311,22 @@ def test_each_of_the_four_phases_can_be_set_and_no_other(sqlite_url: str) -> Non
                 arena.append([e.PhaseChanged(phase=phase)])
 
 
+@pytest.mark.parametrize("bad", ["a\nb", "a\x85b", "a\u2028b", "\x07"])
+def test_an_id_with_a_control_character_is_refused(sqlite_url: str, bad: str) -> None:
+    bodies = (
+        e.ModelAdded(model=bad, display_name="M"),
+        e.PromptAdded(prompt_id=bad, text="Why?\nSo."),
+        e.ResponseAdded(response_id=bad, model="m", prompt_id="p", text="So."),
+    )
+    with open_arena(sqlite_url) as arena:
+        arena.append([e.ModelAdded(model="m", display_name="M"), e.PromptAdded(prompt_id="p", text="Why?\nSo.")])
+        for body in bodies:
+            with pytest.raises(ArenaError, match="control character"):
+                arena.append([body])
+        with pytest.raises(ArenaError, match="no such matchup"):
+            arena.vote(bad, "ann", e.Choice.A)
+
+
 @pytest.mark.parametrize("bad", ["nul \x00", "half of two \ud83d"])
 def test_a_text_that_cannot_be_stored_is_refused_whatever_it_is_a_text_of(sqlite_url: str, bad: str) -> None:
     model = e.ModelAdded(model="m", display_name="M")

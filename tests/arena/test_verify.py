@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import pytest
 
 from tests.arena.databases import reading_above_the_store
 from tests.arena.engines import catalog, open_arena, play, sql
+from tests.arena.rewriting import chain_anew
 from tiltyard.arena import events as e
-from tiltyard.arena.chain import link_event, new_salts
+from tiltyard.arena.chain import link_events
 from tiltyard.arena.commands import ExplainVote
-from tiltyard.arena.heads import Head, HeadFile, new_key
+from tiltyard.arena.heads import Head, HeadFile, Statement, new_key, signed
 from tiltyard.arena.service import clock
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.checkpoints import keep_checkpoint, load_state
 from tiltyard.arena.store.files import CleanFile
 from tiltyard.arena.store.matchups import COLUMNS
 from tiltyard.arena.store.verify import Verification, rebuild, verify
-from tiltyard.arena.store.witnessing import record_head, state_head
+from tiltyard.arena.store.witnessing import NewHead, record_head, state_head
+from tiltyard.arena.units import HOUR
 from tiltyard.errors import ArenaError, StoreError
 
 PICTURE = CleanFile(content=bytes(range(256)) * 2000, media_type="image/png")
@@ -76,14 +80,16 @@ def a_vote(url: str) -> int:
     return int(str(sql(url, query)[0][0]))
 
 
-BROKEN = "the hash does not fit: event, time, salt, order or hash was changed"
+BROKEN = "the hash does not fit: event, time, order or hash was changed"
 
 
 def test_findings_of_an_untouched_arena_say_how_much_was_checked(played: str) -> None:
     found = check(played)
     assert (found.votes, found.more_problems, found.since) == (23, 0, 0)
-    assert [found.head] == sql(played, "SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1")
-    assert found.events == found.head[0]
+    assert [(found.events,)] == sql(played, "SELECT max(seq) FROM events")
+    kinds = ("model_added", "excluded")
+    rows = sql(played, f"SELECT count(*) FROM events WHERE kind IN {kinds}")[0][0]
+    assert found.head.rows == 24 + 3 + int(str(rows)), "a row for each final vote, each prompt, each of these events"
 
 
 def test_a_changed_event_breaks_the_chain_at_its_number_and_no_longer_fits_its_row(played_url: str) -> None:
@@ -99,9 +105,9 @@ def test_a_changed_event_breaks_the_chain_at_its_number_and_no_longer_fits_its_r
 
 @reading_above_the_store
 @pytest.mark.parametrize(
-    "change", ["at = at + 1", f"salt = '{new_salts(1)[0]}'", f"hash = '{'a' * 64}'"], ids=["time", "salt", "hash"]
+    "change", ["at = at + 1", "body = body || ' '", f"hash = '{'a' * 64}'"], ids=["time", "text", "hash"]
 )
-def test_a_changed_time_salt_or_hash_breaks_the_chain_there(played_url: str, change: str) -> None:
+def test_a_changed_time_text_or_hash_breaks_the_chain_there(played_url: str, change: str) -> None:
     sql(played_url, f"UPDATE events SET {change} WHERE seq = 10")
     assert said(played_url)[0] == f"events, number 10: {BROKEN}"
 
@@ -110,8 +116,8 @@ def test_a_changed_time_salt_or_hash_breaks_the_chain_there(played_url: str, cha
 def test_whoever_forges_an_event_and_its_own_hash_breaks_the_chain_at_the_next_number(played_url: str) -> None:
     """Number 10 gets another time and the hash that fits it; number 11 was chained to the hash that was there."""
     ((previous,),) = sql(played_url, "SELECT hash FROM events WHERE seq = 9")
-    ((at, text, salt),) = sql(played_url, "SELECT at, body, salt FROM events WHERE seq = 10")
-    forged = link_event(str(previous), 10, int(str(at)) + 1, str(text), str(salt))
+    ((at, text),) = sql(played_url, "SELECT at, body FROM events WHERE seq = 10")
+    (forged,) = link_events(str(previous), [int(str(at)) + 1], [str(text)])
     sql(played_url, f"UPDATE events SET at = at + 1, hash = '{forged}' WHERE seq = 10")
     assert said(played_url) == [f"events, number 11: {BROKEN}"]
 
@@ -133,11 +139,14 @@ def test_events_in_another_order_are_found(played_url: str) -> None:
 
 @reading_above_the_store
 def test_a_log_that_was_cut_is_found_by_whoever_kept_a_head_and_by_the_rows_that_it_left(played_url: str) -> None:
-    kept = Head(*check(played_url).head)
+    found = check(played_url)
+    kept = found.head
     assert verify(played_url, [kept]).clean
-    sql(played_url, f"DELETE FROM events WHERE seq > {kept.seq - 1}")
-    assert [problem.table for problem in check(played_url).problems] == ["matchups"]
-    assert f"the log ends with number {kept.seq - 1}: it was cut" in str(verify(played_url, [kept]).problems[0])
+    ((vote,),) = sql(played_url, "SELECT max(seq) FROM events WHERE kind = 'voted'")
+    sql(played_url, f"DELETE FROM events WHERE seq >= {vote}")
+    sql(played_url, "DELETE FROM comments")
+    assert {problem.table for problem in check(played_url).problems} == {"checkpoints", "matchups"}
+    assert "the log was cut" in str(verify(played_url, [kept]).problems[0])
     rebuild(played_url)
     assert check(played_url).clean
     assert [problem.table for problem in verify(played_url, [kept]).problems] == ["head"]
@@ -240,55 +249,166 @@ def test_a_changed_shortened_or_missing_file_is_named(played_url: str) -> None:
     assert said(played_url) == [f"{shown}is missing: answers name it"]
 
 
-def signed_head(url: str) -> tuple[Head, HeadFile]:
-    """The head of the arena now, signed, as `tiltyard arena head` keeps it."""
+def publish(url: str, pem: bytes | None = None) -> NewHead:
+    """Publish the head of the arena now, as `tiltyard arena head` does."""
     store = Store.open(url)
-    head, file = state_head(store, clock(), pem=new_key()[0])
-    record_head(store, head, clock(), file)
+    new = state_head(store, clock(), pem=pem)
+    record_head(store, new, clock())
     store.close()
-    return head, file
+    return new
 
 
 def test_verifying_since_a_signed_head_finds_what_came_after_it_and_reads_nothing_before(played_url: str) -> None:
-    head, file = signed_head(played_url)
-    assert isinstance(file.stated.state, str)
-    start = (head, file.stated.state)
+    new = publish(played_url, new_key()[0])
     with open_arena(played_url) as arena:
         older = sql(played_url, "SELECT id FROM matchups WHERE status = 'voted' ORDER BY seq LIMIT 1")[0][0]
         arena.append([e.Excluded(matchup_ids=(str(older),), reason="test")])
         play(arena, 4)
-    found = verify(played_url, (), *start)
+    publish(played_url, new_key()[0])
+    found = verify(played_url, since=new.file)
     assert found.clean
-    assert found == replace(verify(played_url), since=head.seq)
+    assert found == replace(verify(played_url), since=new.until)
     sql(played_url, "UPDATE events SET at = at + 1 WHERE seq = 10")
-    assert verify(played_url, (), *start).clean
+    assert verify(played_url, since=new.file).clean
     assert not verify(played_url).clean
-    sql(played_url, f"UPDATE events SET at = at + 1 WHERE seq = {head.seq + 3}")
+    sql(played_url, f"UPDATE events SET at = at + 1 WHERE seq = {new.until + 3}")
     sql(played_url, f"UPDATE matchups SET counts = 1 WHERE id = '{older}'")
-    lines = [str(problem) for problem in verify(played_url, (), *start).problems]
-    assert f"events, number {head.seq + 3}: {BROKEN}" in lines
+    lines = [str(problem) for problem in verify(played_url, since=new.file).problems]
+    assert f"events, number {new.until + 3}: {BROKEN}" in lines
     assert f"matchups, id {older}: not as the log says: counts" in lines
 
 
 def test_a_start_that_was_not_signed_or_was_rewritten_is_refused_or_named(played_url: str) -> None:
-    head, file = signed_head(played_url)
-    assert isinstance(file.stated.state, str)
-    with pytest.raises(ArenaError, match="there is no checkpoint"):
-        verify(played_url, (), replace(head, seq=3), file.stated.state)
+    pem, _ = new_key()
+    new = publish(played_url, pem)
+    with pytest.raises(ArenaError, match="no signed head"):
+        verify(played_url, since=signed(replace_statement(new.file, votes=7), pem))
+    early = Head(new.head.rows - 1, "a" * 64)
+    assert "lies before the head to begin at" in str(verify(played_url, [early], since=new.file).problems[0])
+    other = Head(new.head.rows, "b" * 64)
+    assert "was rewritten" in str(verify(played_url, [other], since=new.file).problems[0])
+    sql(played_url, "UPDATE checkpoints SET state = substr(state, 2)")
     with pytest.raises(ArenaError, match="is not the one that was signed"):
-        verify(played_url, (), head, "0" * 64)
-    other = verify(played_url, (), replace(head, hash="b" * 64), file.stated.state)
-    assert next((problem.table, problem.where) for problem in other.problems) == ("head", f"number {head.seq}")
+        verify(played_url, since=new.file)
+    sql(played_url, "DELETE FROM checkpoints")
+    with pytest.raises(ArenaError, match="there is no checkpoint"):
+        verify(played_url, since=new.file)
+
+
+def replace_statement(file: HeadFile, **changes: Any) -> Statement:
+    return msgspec.structs.replace(file.stated, **changes)
 
 
 def test_checkpoints_of_signed_heads_are_kept(played_url: str) -> None:
-    head, _ = signed_head(played_url)
+    new = publish(played_url, new_key()[0])
     with open_arena(played_url) as arena:
         for _ in range(3):
             play(arena, 2)
             with arena.store.database.write(lock=True) as connection:
                 keep_checkpoint(connection, load_state(connection)[0])
     numbers = [seq for (seq,) in sql(played_url, "SELECT seq FROM checkpoints ORDER BY seq")]
-    assert numbers[0] == head.seq
+    assert numbers[0] == new.until
     assert len(numbers) == 3
     assert check(played_url).clean
+
+
+PEM, KEY = new_key()
+HEADS = "SELECT seq FROM events WHERE kind = 'head_published' ORDER BY seq"
+
+
+@pytest.fixture
+def published_url(played_url: str) -> str:
+    """An arena that published three heads, the middle one signed."""
+    publish(played_url)
+    with open_arena(played_url) as arena:
+        arena.append([e.PhaseChanged(phase=3)])
+    for pem in (PEM, None):
+        with open_arena(played_url) as arena:
+            play(arena, 2)
+        publish(played_url, pem)
+    found = verify(played_url, keys=[KEY])
+    assert (found.clean, len(found.published)) == (True, 3)
+    return played_url
+
+
+def forged(url: str, number: int, **changes: Any) -> list[str]:
+    """What is said when one published head says something else, and the log is chained anew."""
+    ((seq,), (text,)) = sql(url, HEADS)[number], sql(url, HEADS.replace("seq FROM", "body FROM"))[number]
+    body = e.decode_body(str(text))
+    assert isinstance(body, e.HeadPublished)
+    new = e.encode_body(msgspec.structs.replace(body, **changes)).replace("'", "''")
+    chain_anew(url, lambda run: run(f"UPDATE events SET body = '{new}' WHERE seq = {seq}"))
+    return [str(problem) for problem in verify(url).problems]
+
+
+def test_a_published_head_that_was_deleted_breaks_the_log(published_url: str) -> None:
+    ((seq,), *_) = sql(published_url, HEADS)
+    sql(published_url, f"DELETE FROM events WHERE seq = {seq}")
+    assert f"events, number {seq}: is missing" in str(verify(published_url).problems[0])
+
+
+def test_a_published_head_that_was_hidden_behind_another_kind_is_named(published_url: str) -> None:
+    ((seq,), *_) = sql(published_url, HEADS)
+    sql(published_url, f"UPDATE events SET kind = 'flagged' WHERE seq = {seq}")
+    assert [str(problem) for problem in verify(published_url).problems] == [
+        f"events, number {seq}: is listed as flagged, which its text is not"
+    ]
+
+
+def test_a_published_head_of_another_hash_number_or_place_is_named(published_url: str) -> None:
+    heads = [one.body for one in verify(published_url).published]
+    wrong = forged(published_url, 0, head=f"{'a' * 64}@{Head.parse(heads[-1].head).rows}")
+    assert "something was rewritten" in " ".join(wrong)
+    assert "something was rewritten" in " ".join(forged(published_url, 0, head=heads[0].head))
+    moved = forged(published_url, 0, head=heads[-1].head, until=heads[-1].until - 30)
+    assert "something was rewritten" in " ".join(moved)
+    assert "are not public yet" in " ".join(forged(published_url, 0, head=heads[-1].head, until=10**6))
+
+
+def test_a_signed_head_with_another_statement_signature_or_time_is_named(published_url: str) -> None:
+    file = next(one.file for one in verify(published_url).published if one.file is not None)
+    altered = msgspec.structs.replace(file, statement=file.statement.replace('"m0"', '"m9"'))
+    assert any("the signature of the head is not by" in line for line in forged(published_url, 1, file=altered))
+    boards = replace_statement(file, board=tuple((name, rating + 1, rd) for name, rating, rd in file.stated.board))
+    assert any(
+        "its board is not what the log says" in line for line in forged(published_url, 1, file=signed(boards, PEM))
+    )
+    later = replace_statement(file, at="2030-01-01T00:00:00Z")
+    lines = forged(published_url, 1, file=signed(later, PEM))
+    assert any(line.endswith("what was signed is another head, or another time") for line in lines)
+
+
+def test_a_head_that_was_signed_while_another_was_published_is_no_problem(played_url: str) -> None:
+    store = Store.open(played_url)
+    slow = state_head(store, clock(), pem=PEM)
+    with open_arena(played_url) as arena:
+        play(arena, 2)
+    record_head(store, state_head(store, clock()), clock())
+    record_head(store, slow, clock())
+    store.close()
+    assert verify(played_url, keys=[KEY]).clean
+
+
+def test_times_of_heads_are_in_order(published_url: str) -> None:
+    (_, _, (seq,)) = sql(published_url, HEADS)
+    chain_anew(published_url, lambda run: run(f"UPDATE events SET at = at - {HOUR} WHERE seq = {seq}"))
+    (problem,) = verify(published_url).problems
+    assert str(problem).endswith("is older than what was published before it")
+
+
+def test_a_head_moved_to_another_time_than_was_signed_is_named(published_url: str) -> None:
+    (_, (seq,), _) = sql(published_url, HEADS)
+    chain_anew(published_url, lambda run: run(f"UPDATE events SET at = at + {2 * HOUR} WHERE seq >= {seq}"))
+    problem, *_ = [one for one in verify(published_url).problems if one.table == "heads"]
+    assert str(problem).endswith("what was signed is another head, or another time")
+
+
+def test_a_key_that_never_signed_and_a_head_of_another_key_are_problems(published_url: str) -> None:
+    _, stranger = new_key()
+    assert verify(published_url, keys=[KEY]).clean
+    lines = [str(problem) for problem in verify(published_url, keys=[stranger]).problems]
+    assert len(lines) == 2
+    assert f"it is signed by {KEY}, which was not given" in lines[0]
+    assert lines[1] == f"heads, {stranger}: this key has signed no head of this arena"
+    (line,) = [str(problem) for problem in verify(published_url, keys=[KEY, stranger]).problems]
+    assert line == lines[1]

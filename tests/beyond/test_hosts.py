@@ -99,7 +99,7 @@ def wait_for_equal_boards(town: Town) -> dict[str, object]:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         boards = [httpx.get(f"{host.url}/api/v1/leaderboard", verify=False).json() for host in town.hosts]
-        same_head = all(board["seq"] >= end for board in boards) and boards[0]["head_hash"] == boards[1]["head_hash"]
+        same_head = all(board["seq"] >= end for board in boards) and boards[0]["head"] == boards[1]["head"]
         if same_head and boards[0]["publication"] == boards[1]["publication"]:  # ranges of ranks come a little later
             assert [_live(row) for row in boards[0]["rows"]] == [_live(row) for row in boards[1]["rows"]]
             board: dict[str, object] = boards[0]

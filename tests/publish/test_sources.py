@@ -46,8 +46,8 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
             served = made.arena.serve(voter)
             made.arena.vote(served.matchup_id, voter, Choice.A if rng.random() < 0.6 else Choice.B)
         made.arena.append([e.PhaseChanged(phase=4), e.PromptDisabled(prompt_id="p2")])
-        head, file = state_head(made.arena.store, made.arena.now(), title="Test arena", pem=pem)
-        record_head(made.arena.store, head, made.arena.now(), file)
+        new = state_head(made.arena.store, made.arena.now(), title="Test arena", pem=pem)
+        record_head(made.arena.store, new, made.arena.now())
     return url, public
 
 
@@ -88,6 +88,10 @@ def test_no_text_of_a_prompt_that_can_be_voted_on_is_published(arena: tuple[str,
         made.arena.append([e.SettingsChanged(policy=Policy(texts_public="always"))])
     seen = publish(url, tmp_path / "seen", PublishOptions(texts=True))
     assert json.loads((seen.folder / "prompts.json").read_bytes())["p0"] == "Question *number* 0?"
+    assert command("verify", str(seen.folder)).exit_code == 0
+    changed(seen.folder, "prompts.json", lambda data: data.replace(b"Question *number* 0?", b"Which is *better*?"))
+    told = command("verify", str(seen.folder))
+    assert (told.exit_code, "the text of prompt p0 is not the one that was voted on" in told.stdout) == (3, True)
     assert b"This arena is not blind" in (seen.folder / "index.html").read_bytes()
     assert "prompts.json" not in everything(publish(url, tmp_path / "plain").folder)
 

@@ -357,12 +357,18 @@ def site(url: str) -> Made:
             voter = f"voter-{number % 8}"
             served = made.arena.serve(voter)
             made.arena.vote(served.matchup_id, voter, Choice.A if rng.random() < 0.6 else Choice.B)
+        for number in range(40):  # from one network and for one model each time, so that they weigh less
+            name = made.arena.serve(f"crowd-{number}", block="b" * 64).matchup_id
+            shown = made.arena.read(lambda state, name=name: state.schedule.in_flight[name])  # type: ignore[misc]
+            made.arena.vote(name, f"crowd-{number}", Choice.A if shown.a < shown.b else Choice.B, block="b" * 64)
         made.arena.skip(made.arena.serve("voter-0").matchup_id, "voter-0")
         made.arena.append([e.PhaseChanged(phase=4), e.PromptDisabled(prompt_id="p2")])
+        made.arena.append([e.SettingsChanged(policy=made.arena.read(lambda state: state.policy))])
+        made.arena.append([kind(matchup_ids=(name,), reason="test") for kind in (e.Excluded, e.Restored)])
         made.observatory.refresh()
         keep_finished_weeks(made.arena.store, made.arena.now() + 14 * DAY)
-        head, file = state_head(made.arena.store, made.arena.now(), title="Test arena", pem=new_key()[0])
-        record_head(made.arena.store, head, made.arena.now(), file)
+        head = state_head(made.arena.store, made.arena.now(), title="Test arena", pem=new_key()[0])
+        record_head(made.arena.store, head, made.arena.now())
         client = made.client()
         board = client.get("/leaderboard.json").json()
         category = client.get("/leaderboard.json?category=sums").json()
@@ -382,7 +388,7 @@ def site(url: str) -> Made:
             "Weeks": [client.get("/api/v1/validity/weeks").json()],
             "Witness": witness[:1],
             "Witness lines": witness[1:],
-            "Head file": [msgspec.to_builtins(file)],
+            "Head file": [msgspec.to_builtins(head.file)],
             "Arena export": [*_exported(client), *_exported_after_one_that_was_not_shown(made, client)],
         }
 

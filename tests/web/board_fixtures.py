@@ -21,6 +21,7 @@ from tiltyard.arena.following.observatory import Observatory, Snapshot
 from tiltyard.arena.service import Arena
 from tiltyard.arena.simulation.ledger import FIRST_DAY, fill_log
 from tiltyard.arena.store import Store
+from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 
@@ -88,7 +89,12 @@ def kept(log: Log, folder: Path) -> str:
     """The log in a database of its own; its time begins on the first of January."""
     (folder / "board.db").write_bytes(empty_arena())
     url = f"sqlite:///{folder / 'board.db'}"
-    fill_log([e.Event(event.at - START + FIRST_DAY, _dated(event.body)) for event in log.events], url)
+    events = [e.Event(event.at - START + FIRST_DAY, _dated(event.body)) for event in log.events]
+    fill_log(events, url)
+    if events:
+        store = Store.open(url)
+        record_hourly(store, events[-1].at)
+        store.close()
     return url
 
 

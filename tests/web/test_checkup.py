@@ -111,11 +111,9 @@ def test_a_token_is_good_for_five_minutes_and_for_one_secret() -> None:
 def test_heads_are_wanted_fresh_and_signed(arena: Arena) -> None:
     now = time.time()
     assert needs(checkup.check_store(arena.store, Policy(), now), "heads") == [Need.REPAIR]
-    head, _ = state_head(arena.store, arena.now())
-    record_head(arena.store, head, arena.now())
+    record_head(arena.store, state_head(arena.store, arena.now()), arena.now())
     assert needs(checkup.check_store(arena.store, Policy(), now), "heads") == [Need.LOOK]
-    head, file = state_head(arena.store, arena.now(), pem=new_key()[0])
-    record_head(arena.store, head, arena.now(), file)
+    record_head(arena.store, state_head(arena.store, arena.now(), pem=new_key()[0]), arena.now())
     assert needs(checkup.check_store(arena.store, Policy(), now), "heads") == [Need.GOOD]
     assert needs(checkup.check_store(arena.store, Policy(), now + 3 * 86_400), "heads") == [Need.REPAIR]
 

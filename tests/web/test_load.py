@@ -56,7 +56,7 @@ def test_a_public_answer_is_made_once_for_each_snapshot_a_304_makes_nothing_and_
         assert made(address) == before + 1, address
         tags[address] = tag = answers[0].headers["etag"]
         assert str(snapshot.seq) != tag.strip('W/"')
-        assert snapshot.head_hash[:8] not in tag
+        assert snapshot.log_hash[:8] not in tag
         assert len(tag) == len('W/""') + 32
         for said in (tag, tag.removeprefix("W/"), f'"other", {tag}'):
             again = sqlite_site.client().get(address, headers={"if-none-match": said})

@@ -84,7 +84,7 @@ def same_votes(observatory: Observatory, url: str) -> bool:
     )
 
 
-def test_a_snapshot_is_the_board_of_the_log_and_carries_its_head(seen: World) -> None:
+def test_a_snapshot_is_the_board_of_the_log_and_knows_its_end(seen: World) -> None:
     store = Store.open(seen.url)
     try:
         with store.database.read() as connection:
@@ -94,7 +94,7 @@ def test_a_snapshot_is_the_board_of_the_log_and_carries_its_head(seen: World) ->
     snapshot, state = seen.snapshot, folded(seen.url)
     assert isinstance(state.votes, VoteColumns)
     state.show(published_ratings(state.votes.table(state.catalog), state.policy))
-    assert (snapshot.seq, snapshot.head_hash) == head
+    assert (snapshot.seq, snapshot.log_hash) == head
     assert snapshot.board == live_board(state, evidence=snapshot.study.evidence)
     assert np.array_equal(snapshot.wins, state.tallies.wins.view)
     assert snapshot.board.votes == len(snapshot.study.votes) == 400

@@ -206,7 +206,7 @@ def test_a_page_may_hold_markup_of_ours_and_no_other() -> None:
 def test_the_data_page_gives_the_head_and_the_command_that_reproduces_the_board(site: BoardSite) -> None:
     snapshot = site.world.snapshot
     page = site.client.get("/data").text
-    assert snapshot.head_hash in page
+    assert snapshot.head in page
     assert "tiltyard rate battles.jsonl --cluster voter --anytime --only-connected" in page
     for address in re.findall(r'<dt><a href="([^"]+)"', page):
         assert site.client.get(address).status_code == 200, address
@@ -316,7 +316,7 @@ def test_every_page_stands_in_its_frame_without_inline_code(site: BoardSite, add
     page = answer.text
     assert page.count("<h1") == 1
     assert 'href="#main"' in page
-    assert site.world.snapshot.head_hash[:12] in page
+    assert site.world.snapshot.head[:12] in page
     assert " style=" not in page
     assert re.findall(r"<script(?![^>]* src=)", page) == []
     assert re.findall(r' on\w+="', page) == []
@@ -334,7 +334,7 @@ def test_every_page_stands_over_an_empty_arena(tmp_path: Path) -> None:
 
 
 def test_the_json_of_the_board_is_json(site: BoardSite) -> None:
-    assert json.loads(site.client.get("/leaderboard.json").text)["head_hash"] == site.world.snapshot.head_hash
+    assert json.loads(site.client.get("/leaderboard.json").text)["head"] == site.world.snapshot.head
 
 
 def test_models_under_review_are_named_without_a_judgement_and_in_the_api(tmp_path: Path) -> None:

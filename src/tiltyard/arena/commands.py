@@ -16,7 +16,9 @@ import msgspec
 
 from tiltyard.arena import events as e
 from tiltyard.arena import reasons, voting
+from tiltyard.arena.chain import salted_digest
 from tiltyard.arena.policy import PHASES
+from tiltyard.arena.public_rows import has_control_character
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.files import CleanFile
 from tiltyard.arena.store.visitors import Quota
@@ -283,7 +285,7 @@ class ExplainVote(_WithoutReply):
             self.comment = reasons.checked_comment(self.comment, state.policy.ballot)
         except reasons.BadReason as refusal:
             return voting.Decision(ballot, refusal=refusal)
-        digest = reasons.comment_digest(self.salt, self.comment) if self.comment else ""
+        digest = salted_digest(self.salt, self.comment) if self.comment else ""
         return voting.explain(ballot, tags, digest, now, in_review=state.review is not None)
 
 
@@ -391,12 +393,13 @@ def check_content(body: e.AnyBody) -> None:
             _check_texts(f"model {body.model!r}", *facts)
             _check_seen(f"model {body.model!r}", facts)
         case e.PromptAdded():
-            _check_texts(
-                f"prompt {body.prompt_id!r}", body.prompt_id, body.text, body.subject or "", body.language, *body.tags
-            )
+            what = f"prompt {body.prompt_id!r}"
+            _check_texts(what, body.prompt_id, body.text, body.subject or "", body.language, *body.tags)
+            _check_id(what, body.prompt_id)
         case e.ResponseAdded():
             what = f"response {body.response_id!r}, of {body.model!r} to {body.prompt_id!r},"
             _check_texts(what, body.response_id, body.text)
+            _check_id(what, body.response_id)
             _check_kind(body)
 
 
@@ -427,6 +430,11 @@ def _check_seen(what: str, texts: Iterable[str]) -> None:
     for letter in "".join(texts):
         if unicodedata.category(letter) in UNSEEN:
             raise ArenaError(f"{what} has a control character (U+{ord(letter):04X}) in what is shown of it. Remove it.")
+
+
+def _check_id(what: str, name: str) -> None:
+    if has_control_character(name):
+        raise ArenaError(f"{what} has a control character in its id. Remove it.")
 
 
 def _check_texts(what: str, name: str, *texts: str) -> None:

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from tiltyard.arena.heads import HeadFile
 from tiltyard.arena.policy import Policy
 from tiltyard.bank import AnswerKind
 from tiltyard.battles import Outcome
@@ -118,6 +119,8 @@ class PromptAdded(Body, frozen=True, kw_only=True, omit_defaults=True, tag="prom
     tags: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
     language: str = ""
     """What language it is in, as stated."""
+    salt: str = ""
+    """A random salt: a digest of the text is public once somebody voted on it, and must not let the text be guessed."""
 
 
 class PromptEnabled(Body, frozen=True, kw_only=True, tag="prompt_enabled"):
@@ -147,7 +150,7 @@ class ResponseAdded(Body, frozen=True, kw_only=True, omit_defaults=True, tag="re
     text: str
     """The answer; of an answer that is a file, a description, or nothing."""
     salt: str = msgspec.field(default_factory=str)  # always written
-    """A random salt: the hashes of the log are public, and must not reveal the author to anyone who has the text."""
+    """A random salt: a digest of the text must not reveal the author to anyone who has the text."""
     answer_kind: str = AnswerKind.TEXT.value
     """What the answer is: an `AnswerKind`."""
     file: str = ""
@@ -262,6 +265,17 @@ class Restored(Body, frozen=True, kw_only=True, tag="restored"):
     reason: str
 
 
+class HeadPublished(Body, frozen=True, kw_only=True, omit_defaults=True, tag="head_published"):
+    """A head of the public rows was shown to everybody."""
+
+    head: str
+    """`HASH@N`."""
+    until: int
+    """The last event that its rows follow from."""
+    file: HeadFile | None = None
+    """The signed statement, if it was signed."""
+
+
 AnyBody = (
     SettingsChanged
     | PhaseChanged
@@ -286,6 +300,7 @@ AnyBody = (
     | Flagged
     | Excluded
     | Restored
+    | HeadPublished
 )
 
 

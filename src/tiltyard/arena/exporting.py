@@ -14,7 +14,8 @@ from tiltyard.arena.store.checkpoints import load_votes
 from tiltyard.arena.store.desk import tags_by_matchup
 from tiltyard.arena.store.matchups import public_until
 from tiltyard.arena.store.reading import prompt_texts
-from tiltyard.arena.votes import battle_rows
+from tiltyard.arena.votes import battle_rows, vote_table
+from tiltyard.arena.weights import vote_weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,8 +36,9 @@ def open_export(db: str) -> Iterator[ArenaExport]:
         with store.database.read() as connection:
             state, votes, _ = load_votes(connection, public_until(connection, clock()))
         rules = state.policy.intervals
+        weights = vote_weights(vote_table(votes, state.catalog), state.policy.defences)
         yield ArenaExport(
-            battle_rows(votes, state.catalog, state.policy.defences, tags_by_matchup(store, state.seq)),
+            battle_rows(votes, state.catalog, weights.tolist(), tags_by_matchup(store, state.seq)),
             prompt_texts(store),
             CLUSTERS[rules.speak_for],
             rate_options(rules),

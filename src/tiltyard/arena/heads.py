@@ -1,7 +1,7 @@
-"""Heads of an arena's log: a number and a hash that stand for everything up to that event, kept by anybody.
+"""Heads of an arena: a hash that stands for its first public rows, and how many they are; kept by anybody.
 
-A head file says more: when, by which version, the board at that event, and the signature of the arena's operator. What
-is signed is the text of `statement`, exactly as it is in the file.
+A head file says more: when, by which version, the board there, and the signature of the arena's operator. What is
+signed is the text of `statement`, exactly as it is in the file.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,40 +17,34 @@ import msgspec
 
 from tiltyard.errors import ArenaError, MissingExtra, OptionError
 
-_WRITTEN = re.compile(r"\s*([0-9a-f]{64})@([0-9]{1,18})\s*\Z")
-_PRINTED = re.compile(r"\s*(?:head:\s*)?([0-9]{1,18})\s+([0-9a-f]{64})\s*\Z")
+_WRITTEN = re.compile(r"\s*(?:head:\s*)?([0-9a-f]{64})@([0-9]{1,18})\s*\Z")
 KEY_PREFIX = "ed25519:"
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class Head:
-    """The hash of everything up to an event, and the event's number."""
+    """The hash of an arena's first public rows, and how many they are."""
 
-    seq: int
+    rows: int
     hash: str
-    published: bool = field(default=True, compare=False)
-    """Whether it is a head of the public log, in which every vote is final; `arena verify` prints the newest."""
 
     def __str__(self) -> str:
-        return f"{self.hash}@{self.seq}"
+        return f"{self.hash}@{self.rows}"
 
     @classmethod
     def parse(cls, text: str) -> Head:
-        """A head from its text: `HASH@SEQ` of a public log, or as `arena verify` and `arena backup` print it."""
+        """A head from its text, `HASH@N`."""
         result = _WRITTEN.match(text)
-        if result is not None:
-            return cls(int(result[2]), result[1])
-        result = _PRINTED.match(text)
-        if result is not None:
-            return cls(int(result[1]), result[2], published=False)
-        raise OptionError(f"{text.strip()[:80]!r} is not a head. Write HASH@SEQ: 64 hex digits, @, and a number.")
+        if result is None:
+            raise OptionError(f"{text.strip()[:80]!r} is not a head. Write HASH@N: 64 hex digits, @, and a number.")
+        return cls(int(result[2]), result[1])
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
     """What a head file states."""
 
     head: str
-    """`HASH@SEQ`."""
+    """`HASH@N`."""
     at: str
     """When, in UTC."""
     title: str = ""
@@ -63,6 +57,8 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     """Counted votes."""
     version: str = ""
     """The version of the program."""
+    weights: str = ""
+    """The SHA-256 of the weights that the votes have there, as the last line of a witness; empty if all weigh 1."""
     state: str | msgspec.UnsetType = msgspec.UNSET
     """In a signed statement: the SHA-256 of the checkpoint that is kept there, from which `verify --since` begins."""
 
@@ -85,33 +81,37 @@ class HeadFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         except msgspec.MsgspecError as error:
             raise ArenaError(f"a head file states something else than a head: {error}.") from None
 
-    def check(self, keys: Iterable[str] = ()) -> None:
-        """Check the signature, if there is one; with keys, there must be one by one of them."""
-        trusted = list(keys)
-        if not self.signature:
-            if trusted:
-                raise ArenaError("the head is not signed. Ask for a signed one, or leave out the key.")
-            return
-        if trusted and self.key not in trusted:
-            raise ArenaError(f"the head is signed by {self.key}, which is not the key that was given.")
-        if not _is_signed(self.key, self.signature, self.statement):
-            raise ArenaError(f"the signature of the head is not by {self.key}: the file was changed, or is no head.")
+    def wrong(self) -> str:
+        """What is wrong with the signature; empty if it is good, or if there is none."""
+        if not self.signature or _is_signed(self.key, self.signature, self.statement):
+            return ""
+        return f"the signature of the head is not by {self.key}: the file was changed, or is no head"
 
 
-def read_heads(path: Path) -> list[Head | HeadFile]:
-    """The heads of a file: a head file, lines of head files, lines of `HASH@SEQ`, or what `verify` printed.
+def kept_heads(given: Iterable[str]) -> list[Head | HeadFile]:
+    """The heads that somebody named: each `HASH@N`, or `@` and a file of heads."""
+    result: list[Head | HeadFile] = []
+    for text in given:
+        result += parse_heads(read_named(text), text[1:]) if text.startswith("@") else [Head.parse(text)]
+    return result
 
-    Other lines of what a command printed are passed over; a file without any head is an error.
-    """
+
+def trusted_keys(given: Iterable[str]) -> list[str]:
+    """The public keys that somebody named: each as it is, or `@` and a file with one a line."""
+    texts = [read_named(text) if text.startswith("@") else text for text in given]
+    return [check_key(line) for text in texts for line in text.splitlines() if line.strip()]
+
+
+def read_named(name: str) -> str:
+    """The text of the file that `@file` names."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return Path(name[1:]).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"cannot read heads from {path}: {error}. Check the path.") from None
-    return parse_heads(text, str(path))
+        raise OptionError(f"cannot read {name[1:]}: {error}. Name a text file in UTF-8.") from None
 
 
 def parse_heads(text: str, source: str) -> list[Head | HeadFile]:
-    """The heads in a text; `source` names it in errors."""
+    """The heads in a text, head files or lines of `HASH@N`, among other lines; `source` names it in errors."""
     result: list[Head | HeadFile] = []
     for line in text.splitlines() if not text.lstrip().startswith("{\n") else [text]:
         if line.lstrip().startswith("{"):
@@ -120,23 +120,16 @@ def parse_heads(text: str, source: str) -> list[Head | HeadFile]:
             except msgspec.MsgspecError as error:
                 advice = "`tiltyard arena head --out` writes one"
                 raise OptionError(f"{source}: not a head file ({error}): {advice}.") from None
-        elif _WRITTEN.match(line) or _PRINTED.match(line):
+        elif _WRITTEN.match(line):
             result.append(Head.parse(line))
     if not result:
-        raise OptionError(f"{source} holds no head. Write one HASH@SEQ a line, or name a file of `arena head --out`.")
+        raise OptionError(f"{source} holds no head. Write one HASH@N a line, or name a file of `arena head --out`.")
     return result
 
 
-def plain(result: Iterable[Head | HeadFile], keys: Iterable[str] = ()) -> list[Head]:
-    """The heads alone, after checking the signatures of those that have one."""
-    trusted, heads = list(keys), list[Head]()
-    for head in result:
-        if isinstance(head, HeadFile):
-            head.check(trusted)
-            heads.append(Head.parse(head.stated.head))
-        else:
-            heads.append(head)
-    return heads
+def plain(head: Head | HeadFile) -> Head:
+    """The head alone."""
+    return Head.parse(head.stated.head) if isinstance(head, HeadFile) else head
 
 
 def new_key() -> tuple[bytes, str]:

@@ -209,7 +209,7 @@ def _plan_prompts(
         )
         if number is not None:
             kept = catalog.prompts[number]
-            if msgspec.structs.replace(kept, text=prompt_texts.get(prompt.prompt_id) or "") == added:
+            if msgspec.structs.replace(kept, text=prompt_texts.get(prompt.prompt_id) or "", salt="") == added:
                 plan.unchanged += 1
                 continue
         plan.prompts += 1

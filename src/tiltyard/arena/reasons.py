@@ -7,7 +7,6 @@ deleted, nothing can be guessed from the digest.
 
 from __future__ import annotations
 
-import hashlib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -80,11 +79,6 @@ def checked_comment(comment: str, rules: BallotRules) -> str:
             f"the comment has {len(written):,} characters; {rules.comment_characters:,} are possible. Shorten it."
         )
     return written
-
-
-def comment_digest(salt: str, comment: str) -> str:
-    """What the log keeps of a comment. Without the salt, which is deleted with the text, it says nothing."""
-    return hashlib.sha256(f"tiltyard comment\n{salt}\n{comment}".encode()).hexdigest()
 
 
 class ModelReasons(msgspec.Struct, frozen=True, kw_only=True):

@@ -44,7 +44,7 @@ class ArenaState:
 
     `votes` keeps the votes. `seq` is the last event applied, `at` its time, and `latest` the latest time of any event:
     the clocks of several hosts differ. `excluded` are the matchups whose votes do not count; `review` is set if it
-    is a team's review.
+    is a team's review. `head` is the latest head of the public rows that was published.
     """
 
     def __init__(self, votes: VoteBook | None = None) -> None:
@@ -59,6 +59,7 @@ class ArenaState:
         self.schedule = Schedule(self.policy.window_matchups, self.policy.diversity_last)
         self.excluded: set[str] = set()
         self.review: e.ReviewSet | None = None
+        self.head = ""
         self._shown: Ratings | None = None
         self._ratings: Ratings | None = None
 
@@ -252,6 +253,11 @@ def _restored(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG
         _count(state, vote, 1)
 
 
+def _head_published(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
+    assert isinstance(event.body, e.HeadPublished)
+    state.head = event.body.head
+
+
 def _count(state: ArenaState, vote: CastVote, sign: int) -> None:
     state.tallies.count(vote.a, vote.b, vote.prompt, vote.choice, sign=sign)
 
@@ -278,4 +284,5 @@ _HANDLERS: dict[type[e.Body], Callable[[ArenaState, int, e.Event], None]] = {
     e.Undone: _undone,
     e.Excluded: _excluded,
     e.Restored: _restored,
+    e.HeadPublished: _head_published,
 }

@@ -21,9 +21,7 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.events import Choice, ModelAdded, PromptAdded
-from tiltyard.arena.policy import DefenceRules
 from tiltyard.arena.units import HOUR
-from tiltyard.arena.weights import vote_weights
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.types import Bools, Floats, Ints
@@ -101,7 +99,7 @@ class VoteTable:
     @property
     def rated(self) -> Bools:
         """Which votes move ratings: all but the both-bad ones."""
-        return np.asarray(self.outcome != Outcome.BOTH_BAD)
+        return np.asarray(self.outcome != Outcome.BOTH_BAD.code)
 
     def score_a(self) -> Floats:
         """The score of side A of every vote: 1, 0, or ½; meaningless where both were bad."""
@@ -121,7 +119,7 @@ class VoteTable:
             model_a=code[self.model_a],
             model_b=code[self.model_b],
             outcome=self.outcome,
-            source=np.full(len(self), Source.HUMAN, dtype=np.int8),
+            source=np.full(len(self), Source.HUMAN.code, dtype=np.int8),
             weight=self.weight if weight is None else weight,
             columns={
                 "question_id": Codes(self.prompt.astype(np.int32), list(self.prompts)),
@@ -142,7 +140,7 @@ _TYPES = {"q": np.int64, "I": np.uint32, "B": np.uint8}
 
 _CHOICES = tuple(Choice)
 _CHOICE_NUMBERS = {choice: number for number, choice in enumerate(_CHOICES)}
-_OUTCOMES = np.array([choice.outcome for choice in _CHOICES], dtype=np.int8)
+_OUTCOMES = np.array([choice.outcome.code for choice in _CHOICES], dtype=np.int8)
 
 _STANDINGS = tuple(VoteStanding)
 _STANDING_NUMBERS = {standing: number for number, standing in enumerate(_STANDINGS)}
@@ -353,10 +351,12 @@ def vote_table(votes: Iterable[CastVote], catalog: Catalog | CatalogNames) -> Vo
 def battle_rows(
     votes: Iterable[CastVote],
     catalog: Catalog,
-    rules: DefenceRules,
+    weights: Iterable[float],
     reasons: Mapping[str, Sequence[str]] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """One row per vote, in the order of the log, with its status and weight; votes that were undone are left out.
+
+    `weights` are those of the votes that count.
 
     An excluded vote weighs 0, a counted one as much as on the published board, so that rating the rows gives that
     board. `voter` is a number assigned in order of appearance: it says which votes belong together, and cannot be
@@ -365,7 +365,7 @@ def battle_rows(
     voter gave reasons; these are lists of tags.
     """
     cast = [vote for vote in votes if vote.standing is not VoteStanding.UNDONE]
-    weights = iter(vote_weights(vote_table(cast, catalog), rules).tolist())
+    weight = iter(weights)
     models: Sequence[str] = [model.model for model in catalog.models]
     prompts = [prompt.prompt_id for prompt in catalog.prompts]
     numbers: dict[str, int] = {}
@@ -374,13 +374,13 @@ def battle_rows(
         yield {
             "model_a": models[vote.a],
             "model_b": models[vote.b],
-            "winner": vote.choice.outcome.label,
+            "winner": vote.choice.outcome.value,
             "source": "human",
             "question_id": prompts[vote.prompt],
             "voter": f"v{numbers.setdefault(vote.voter, len(numbers) + 1)}",
             "timestamp": vote.at // HOUR * 3600,
             "status": str(vote.standing),
-            "weight": next(weights) if vote.standing is VoteStanding.COUNTED else 0.0,
+            "weight": next(weight) if vote.standing is VoteStanding.COUNTED else 0.0,
             **({"unrendered": vote.unrendered} if says_unrendered else {}),
             **({"reasons": list(reasons.get(vote.matchup_id, ()))} if reasons else {}),
         }

@@ -1,102 +1,66 @@
 """The witness: a file from which anybody recomputes an arena's head and board, without its database.
 
-It has one line per event, up to the last that is public. Every line says of which kind its event is, and which matchup
-it is about (`chain.Label`). An open line also gives half of its salt, the public part of its text and the hash of the
-rest; a closed one only gives its leaf, from which nothing can be guessed (`chain`). Open are settings, models,
-exclusions, prompts that were served, every vote that is final with its matchup, and everything about prompts that
-nobody can be voting on any more. What is never public of an event that is: which answers were shown, the seed of the
-choice, and times to the second; of flags, nothing.
-
-A file that leaves out a vote contradicts itself (`MatchupCourse`): its labels say that there is one.
+Its first line says what it is and to which head it leads. Every other line is a public row (`public_rows`), in the
+chain over all of them (`chain.link_line`). If some votes weigh less than 1, the last line has their weights: they rest
+on networks, which no row says, so they are the operator's word. `check_witness` says what a file agrees with, and whom
+one has to trust for the rest.
 
 This module reads and checks the file, and needs no database. `store.witnessing` writes it.
 """
 
 from __future__ import annotations
 
-import enum
-import json
+import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import isclose
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+import numpy as np
 
 from tiltyard.arena import events as e
+from tiltyard.arena import public_rows as rows
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, official_order
-from tiltyard.arena.chain import FIRST_HASH, LABELLED, OF_MATCHUPS, OTHER, Label, Leaf, label_of, link
+from tiltyard.arena.chain import FIRST_HASH, link_line
 from tiltyard.arena.following.replay import published_ratings
-from tiltyard.arena.heads import Head, HeadFile
+from tiltyard.arena.heads import Head, HeadFile, plain
+from tiltyard.arena.policy import PHASES
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.units import HOUR, SECOND
-from tiltyard.arena.votes import CastVote, VoteColumns, vote_table
-from tiltyard.arena.voting import CLOCK_MARGIN
-from tiltyard.errors import ArenaError
+from tiltyard.arena.units import HOUR
+from tiltyard.arena.votes import CastVote, VoteColumns, VoteStanding, VoteTable, vote_table
+from tiltyard.errors import ArenaError, OptionError, TiltyardError
+from tiltyard.pages.figures import day, plural, points
 
-FORMAT = 1
+T = TypeVar("T")
+
+FORMAT = 2
 """The version of the file."""
-
 
 LAST_HOUR = 8_000_000
 """Somewhere in the year 2882: later hours are mistakes."""
 
 
-class WitnessHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The first line: what the file is, and the head that its lines must lead to."""
+class WitnessHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The first line: what the file is, and the head that its rows must lead to."""
 
     witness: int
-    """The version of the format: 1."""
+    """The version of the format: 2."""
     head: str
-    """`HASH@SEQ` of the last line."""
+    """`HASH@N`: the hash of the last row, and how many they are."""
     title: str = ""
     """What the arena is called."""
     statement: HeadFile | None = None
     """The latest signed head of the arena, if it has one."""
 
 
-class WitnessLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event: open with `body`, `salt` and `rest`, or closed with `kind`, `matchup_id` and `leaf`."""
+class WitnessWeights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The last line, where votes weigh less than 1."""
 
-    seq: int
-    hour: int
-    """Whole hours since 1970."""
-    kind: str = ""
-    """The kind of a closed event; `other` for all kinds on which no board depends."""
-    matchup_id: str = ""
-    """The matchup that a closed event is about."""
-    leaf: str = ""
-    body: str = ""
-    """The public part of the event's text, byte for byte."""
-    salt: str = ""
-    rest: str = ""
-
-    def __post_init__(self) -> None:
-        if bool(self.body) is bool(self.leaf) or bool(self.body) is bool(self.kind):
-            raise ValueError("an event is either open (body, salt, rest) or closed (kind, leaf)")
-        if not 0 <= self.hour <= LAST_HOUR:
-            raise ValueError(f"{self.hour} is no hour since 1970")
-
-    @property
-    def label(self) -> Label:
-        """What every line says of its event."""
-        return label_of(self.body) if self.body else Label(self.kind, self.matchup_id)
-
-    def link(self, previous: str, label: Label) -> str:
-        """The link over the one before."""
-        leaf = self.leaf or Leaf(self.salt, self.rest, self.body).hash()
-        return link(previous, self.seq, self.hour, label, leaf)
-
-
-class _Served(msgspec.Struct, frozen=True, tag_field="kind", tag="matchup_served"):
-    """The public part of a matchup."""
-
-    matchup_id: str
-    voter: str
-    prompt_id: str
-    model_a: str
-    model_b: str
-    block: str = ""
+    weights: dict[str, float]
+    """By receipt, how much of each of these votes counts: above 0 and below 1."""
 
 
 class RatedModel(msgspec.Struct, frozen=True, array_like=True):
@@ -109,14 +73,14 @@ class RatedModel(msgspec.Struct, frozen=True, array_like=True):
     """Its Glicko-2 deviation; None in phase 1, which does not show it."""
 
 
-def published_board(state: ArenaState, votes: Iterable[CastVote]) -> list[RatedModel]:
+def published_board(state: ArenaState, votes: VoteTable) -> list[RatedModel]:
     """The board of a state as its phase shows it, from the votes of its log alone: the same for arena and witness.
 
     Parameters:
         state: The state at the end of the public log.
-        votes: Every vote up to there, whether it counts or not.
+        votes: The votes up to there that count; where they name blocks, they are weighed.
     """
-    state = state.showing(published_ratings(vote_table(votes, state.catalog), state.policy))
+    state = state.showing(published_ratings(votes, state.policy))
     shown = state.conservative if state.phase >= OFFICIAL_FROM else state.ratings.legacy
     deviation = state.ratings.deviation
     return [
@@ -149,163 +113,55 @@ SAME = 1e-9
 """How far figures of two computers may differ, as a part of their size."""
 
 
-class _Stage(enum.Enum):
-    """How far a matchup has come."""
+class WitnessPoint(NamedTuple):
+    """A place in a witness: its head, when, what happened up to there, and the board there with all weights 1."""
 
-    SERVED = "is open"
-    VOTED = "has a vote"
-    FINAL = "has a vote that is final"
-    CLOSED = "was skipped or has expired"
-    UNDONE = "had a vote that was undone"
-
-
-_COURSE = {
-    "matchup_served": ((None,), _Stage.SERVED),
-    "voted": ((_Stage.SERVED,), _Stage.VOTED),
-    "revealed": ((_Stage.VOTED,), _Stage.FINAL),
-    "undone": ((_Stage.VOTED,), _Stage.UNDONE),
-    "skipped": ((_Stage.SERVED,), _Stage.CLOSED),
-    "expired": ((_Stage.SERVED,), _Stage.CLOSED),
-}
-
-ALWAYS_OPEN = frozenset(
-    (
-        *("settings_changed", "phase_changed", "model_added", "model_enabled", "model_disabled"),
-        *("excluded", "restored"),
-    )
-)
-"""The kinds that a file must show: a board depends on each of them."""
-
-NAMED = 5
-"""How many votes that were left out are named; the others are counted."""
-
-
-@dataclass(slots=True)
-class MatchupCourse:
-    """Follows every matchup by the labels of its events, to find votes that a file leaves out."""
-
-    stages: dict[str, _Stage] = field(default_factory=dict)
-    votes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By matchup: the number of its vote, and the last hour in which that could be undone."""
-    closed: dict[str, int] = field(default_factory=dict)
-    """The votes that are known by their hashes alone, unless they were undone: by matchup, their numbers."""
-    undone: list[tuple[int, int]] = field(default_factory=list)
-    """Votes that were undone: the number of the vote, and of its undoing."""
-
-    def take(self, line: WitnessLine, label: Label, undo_seconds: int) -> str:
-        """Take in the next event of a matchup; what is wrong with it, or an empty text."""
-        name, before = label.matchup_id, self.stages.get(label.matchup_id)
-        allowed, self.stages[name] = _COURSE[label.kind]
-        if before not in allowed:
-            return f"{label.kind} of matchup {name}, which {before.value if before else 'was not served'}"
-        if label.kind == "voted":
-            latest = (line.hour + 1) * HOUR - 1 + undo_seconds * SECOND + CLOCK_MARGIN
-            self.votes[name] = (line.seq, latest // HOUR)
-            if line.leaf:
-                self.closed[name] = line.seq
-        elif label.kind == "undone":
-            self.closed.pop(name, None)
-            seq, hour = self.votes[name]
-            self.undone.append((seq, line.seq))
-            if line.hour > hour:
-                return f"the vote on matchup {name} was undone when its time for that was over"
-        return ""
-
-    def story(self, matchup_id: str, votes: VoteColumns) -> str | None:
-        """What became of a matchup, for whoever was served it; None if it is not in the file."""
-        stage = self.stages.get(matchup_id)
-        if stage not in (_Stage.VOTED, _Stage.FINAL) or matchup_id not in self.votes:
-            return None if stage is None else f"matchup {matchup_id} {stage.value}"
-        cast = votes.find([matchup_id])
-        meaning = f"{cast[0].choice.value}, {cast[0].standing.value}" if cast else "known by its hash alone"
-        return f"matchup {matchup_id} has the vote with number {self.votes[matchup_id][0]}: {meaning}"
-
-    def left_out(self) -> Iterator[str]:
-        """The votes that were not undone, and of which the file only gives the hash."""
-        numbers = sorted(self.closed.values())
-        if len(numbers) == 1:
-            where = f"number {numbers[0]}"
-            yield f"a vote that was not undone is known by its hash alone, so the board leaves it out: {where}"
-        elif numbers:
-            more = f" and {len(numbers) - NAMED:,} more" if len(numbers) > NAMED else ""
-            yield (
-                f"{len(numbers):,} votes that were not undone are known by their hashes alone, so the board leaves "
-                f"them out: numbers {', '.join(map(str, numbers[:NAMED]))}{more}"
-            )
-
-    def undone_after(self, head: Head) -> Iterator[str]:
-        """The votes that were final in a head of the public log, and undone after it."""
-        for vote, undoing in self.undone:
-            if vote <= head.seq < undoing:
-                yield f"the vote with number {vote} was final when the head {head} was published; {undoing} undoes it"
+    head: Head
+    hour: int
+    counts: Counter[str]
+    board: list[RatedModel] | None
+    """Only if it was asked for."""
 
 
 @dataclass(slots=True)
 class Witness:
-    """What a witness file proves: a head, and the state that follows from its public events.
-
-    `problems` are contradictions in the file itself; `hidden` counts the events that are known by their hashes alone.
-    """
+    """What a witness file says: a head, and the state that follows from its rows. `problems` are contradictions."""
 
     head: Head = field(default_factory=lambda: Head(0, FIRST_HASH))
     state: ArenaState = field(default_factory=ArenaState)
-    hidden: int = 0
-    heads: dict[int, str] = field(default_factory=dict)
-    """The hash at each number that was asked for."""
-    boards: dict[int, list[RatedModel]] = field(default_factory=dict)
-    """The board at each number that was asked for, and at the end."""
-    course: MatchupCourse = field(default_factory=MatchupCourse)
+    receipts: set[str] = field(default_factory=set)
+    """The names of all votes."""
+    prompts: dict[str, str] = field(default_factory=dict)
+    """By prompt, the salted digest of the text that the latest votes on it were about."""
+    weights: dict[str, float] = field(default_factory=dict)
+    """By receipt, the weights that are not 1."""
+    weights_sha256: str = ""
+    """The SHA-256 of the line with the weights; empty without one."""
+    hour: int = 0
+    """The latest hour of a row."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """How much of everything happened."""
+    points: dict[int, WitnessPoint] = field(default_factory=dict)
+    """The places that were asked for, by the number of their rows."""
     problems: list[str] = field(default_factory=list)
 
     @property
     def votes(self) -> VoteColumns:
-        """Every vote that is public."""
+        """Every vote; their receipts stand for the names of matchups."""
         votes = self.state.votes
         assert isinstance(votes, VoteColumns)
         return votes
 
+    @property
+    def table(self) -> VoteTable:
+        """The votes that count, with their weights."""
+        table = vote_table(self.votes, self.state.catalog)
+        return replace(table, weight=np.array([self.weights.get(name, 1.0) for name in table.matchup_ids]))
 
-def read_witness(
-    lines: Iterable[bytes], source: str, wanted: Iterable[int] = (), boards: Iterable[int] = ()
-) -> tuple[WitnessHeader, Witness]:
-    """Recompute the chain of a witness file, and fold its public events.
-
-    Parameters:
-        lines: The lines of the file.
-        source: Its name, for errors.
-        wanted: The numbers whose hashes are to be kept in `Witness.heads`.
-        boards: The numbers at which the board is to be computed, besides the end.
-    """
-    stream = iter(lines)
-    header = read_header(next(stream, b""), source)
-    result, asked, looks = Witness(), frozenset(wanted), frozenset(boards)
-    for number, raw in enumerate(stream, start=2):
-        try:
-            line = _line(raw)
-            twice = _doubled(raw)
-        except (msgspec.MsgspecError, RecursionError) as error:  # what `WitnessLine` refuses comes as the first
-            raise ArenaError(f"{source}, line {number}: not a line of a witness ({error}). Fetch it again.") from None
-        if line.seq != result.head.seq + 1:
-            result.problems.append(f"number {result.head.seq + 1} is missing; {line.seq} comes next")
-            break
-        if not _take(line, result, f"{source}, line {number}"):
-            break
-        twice = twice or (_doubled(line.body.encode()) if line.body else "")
-        if twice:
-            result.problems.append(
-                f"number {line.seq} says {twice!r} twice: some would read the first, others the last"
-            )
-            break
-        if line.seq in asked:
-            result.heads[line.seq] = result.head.hash
-        if line.seq in looks:
-            result.boards[line.seq] = published_board(result.state, result.votes)
-    else:
-        result.problems += result.course.left_out()
-    result.boards[result.head.seq] = published_board(result.state, result.votes)
-    if not result.problems and Head.parse(header.head) != result.head:
-        result.problems.append(f"its lines lead to {result.head}, and its first line states {header.head}")
-    return header, result
+    @property
+    def board(self) -> list[RatedModel]:
+        """The board at the end."""
+        return published_board(self.state, self.table)
 
 
 def is_witness(first_line: bytes) -> bool:
@@ -313,117 +169,313 @@ def is_witness(first_line: bytes) -> bool:
     return first_line.startswith(b'{"witness":')
 
 
-def read_header(line: bytes, source: str) -> WitnessHeader:
-    """The first line of a witness; `source` names the file in errors."""
+def read_witness(
+    lines: Iterable[bytes], source: str, wanted: Iterable[int] = (), boards: Iterable[int] = ()
+) -> tuple[WitnessHeader, Witness]:
+    """Recompute the chain of a witness file, and fold its rows.
+
+    Parameters:
+        lines: The lines of the file.
+        source: Its name, for errors.
+        wanted: After how many rows `Witness.points` is to keep what is known there.
+        boards: After how many of these the board, too.
+    """
+    stream, asked, looks, result = iter(lines), frozenset(wanted), frozenset(boards), Witness()
+    header = _header(next(stream, b""), source)
+    for number, line in enumerate(stream, start=2):
+        raw = line.removesuffix(b"\n")
+        try:
+            if result.weights_sha256:
+                raise ArenaError("follows the weights, which are the last line")
+            if raw.startswith(b'{"weights":'):
+                _take_weights(result, raw)
+                continue
+            _take(result, raw)
+        except (msgspec.MsgspecError, ValueError, RecursionError, TiltyardError) as error:
+            result.problems.append(f"{source}, line {number}: {error}")
+            break
+        if result.head.rows in asked:
+            board = result.board if result.head.rows in looks else None
+            result.points[result.head.rows] = WitnessPoint(result.head, result.hour, result.counts.copy(), board)
+    if not result.problems and Head.parse(header.head) != result.head:
+        result.problems.append(f"its rows lead to {result.head}, and its first line states {header.head}")
+    return header, result
+
+
+def _header(line: bytes, source: str) -> WitnessHeader:
     try:
-        header = msgspec.json.decode(line, type=WitnessHeader)
-        twice = _doubled(line)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        header = _read(_header_of, line)
+        Head.parse(header.head)
+        if header.witness != FORMAT:
+            raise ValueError(f"version {header.witness} of the format, not {FORMAT}")
+    except (msgspec.MsgspecError, RecursionError, ValueError, OptionError) as error:
         raise ArenaError(f"{source} is not a witness file ({error}). `tiltyard arena witness` writes one.") from None
-    if twice:
-        raise ArenaError(f"{source} says {twice!r} twice in its first line. Fetch it again.")
-    if header.witness != FORMAT:
-        raise ArenaError(
-            f"{source} has version {header.witness} of the format, not {FORMAT}. Install a newer tiltyard."
-        )
     return header
 
 
-def _doubled(text: bytes) -> str:
-    """A key that an object of this JSON has twice; empty if there is none, as in all that this program writes."""
-    with suppress(msgspec.MsgspecError):  # numbers that only some can read
-        if msgspec.json.encode(msgspec.json.decode(text)) == text.strip():
-            return ""
-    result: list[str] = []
-
-    def look(pairs: list[tuple[str, object]]) -> None:
-        keys = [key for key, _ in pairs]
-        result.extend(key for key in keys if keys.count(key) > 1)
-
-    json.loads(text, object_pairs_hook=look, parse_int=str, parse_float=str)
-    return result[0] if result else ""
+_header_of = msgspec.json.Decoder(WitnessHeader).decode
+_row_of = msgspec.json.Decoder(rows.PublicRow).decode
+_weights_of = msgspec.json.Decoder(WitnessWeights).decode
 
 
-_line = msgspec.json.Decoder(WitnessLine).decode
-_served = msgspec.json.Decoder(_Served).decode
-_SERVED = '{"kind":"matchup_served"'
+def _read(decode: Callable[[bytes], T], line: bytes) -> T:
+    """A line, which is written in one way only: nobody may read another thing from it."""
+    value = decode(line)
+    if rows.canonical(value) != line.removesuffix(b"\n"):
+        raise ValueError("it is not written as tiltyard writes it: a key may be there twice")
+    return value
 
 
-def _take(line: WitnessLine, result: Witness, where: str) -> bool:
-    """Take in one line; False if the rest of the file cannot be understood."""
-    previous = result.head.hash
-    try:
-        label = line.label
-        body = _body(line, label)
-    except (msgspec.MsgspecError, KeyError, RecursionError) as error:
-        result.problems.append(f"number {line.seq} is no event that this version knows ({error})")
-        return False
-    result.head = Head(line.seq, line.link(previous, label))
-    result.hidden += bool(line.leaf) and label.kind not in _TOLD_BY_LABEL
-    if label.kind in OF_MATCHUPS:
-        wrong = result.course.take(line, label, result.state.policy.undo_seconds)
-        if wrong:
-            result.problems.append(f"number {line.seq}: {wrong}")
-    elif line.leaf and label.kind in ALWAYS_OPEN:
-        result.problems.append(f"number {line.seq}: {label.kind} is known by its hash alone, and the board needs it")
-    try:
-        result.state.apply(line.seq, e.Event(line.hour * HOUR, body))
-    except ArenaError as error:
-        result.problems.append(f"{where}: the event does not follow from those before it: {error}")
-        return False
-    return True
+def _take(result: Witness, raw: bytes) -> None:
+    """Take in the next row."""
+    row = _read(_row_of, raw)
+    if not 0 <= row.hour <= LAST_HOUR:
+        raise ValueError(f"{row.hour} is no hour since 1970")
+    state, at = result.state, row.hour * HOUR
 
+    def apply(body: e.AnyBody) -> None:
+        state.apply(state.seq + 1, e.Event(at, body))
 
-_TOLD_BY_LABEL: dict[str, Callable[..., e.AnyBody]] = {
-    "revealed": e.Revealed,
-    "skipped": e.Skipped,
-    "expired": e.Expired,
-    "undone": e.Undone,
-}
-"""The kinds of which the label says everything."""
-
-_HIDDEN = e.Revealed(matchup_id="")
-"""Stands for an event that is not public: one that changes nothing."""
-
-
-def _body(line: WitnessLine, label: Label) -> e.AnyBody:
-    """The event of a line, as far as it is public."""
-    if line.leaf:
-        if label.kind not in LABELLED and label.kind != OTHER:
-            raise msgspec.DecodeError(f"{label.kind!r}; install a newer tiltyard")
-        told = _TOLD_BY_LABEL.get(label.kind)
-        return _HIDDEN if told is None else told(matchup_id=label.matchup_id)
-    body = _open_body(line)
-    kind = str(body.__struct_config__.tag)
-    if (kind if kind in LABELLED else OTHER, getattr(body, "matchup_id", "") if kind in OF_MATCHUPS else "") != label:
-        raise msgspec.DecodeError("it names two kinds, or two matchups")
-    return body
-
-
-def _open_body(line: WitnessLine) -> e.AnyBody:
-    """The event of an open line. What is private of a matchup is not needed for any figure, and is left empty."""
-    if not line.body.startswith(_SERVED):
-        return e.decode_body(line.body)
-    known = msgspec.structs.asdict(_served(line.body))
-    return e.MatchupServed(
-        **known, response_a="", response_b="", lane="exploration", reason="", probability=0.0, seed=0, expires_at=0
-    )
-
-
-def check_heads(result: Witness, heads: Iterable[Head]) -> Iterator[str]:
-    """What is wrong with the witness, given heads that were kept; nothing if it contains them all.
-
-    In a head of the public log every vote is final: one that it contains is not undone later.
-    """
-    for head in sorted(heads):
-        if head.seq == 0 and head.hash == FIRST_HASH:
-            continue
-        if head.seq > result.head.seq:
-            yield f"the log ends with number {result.head.seq}, before the head that was kept ({head}): it was cut"
-        elif result.heads.get(head.seq) != head.hash:
-            yield (
-                f"number {head.seq} has the hash {result.heads.get(head.seq)}, not that of the head that was kept "
-                f"({head.hash}): something up to here was rewritten"
+    match row:
+        case rows.PublicVote():
+            _check_names(row.receipt, row.voter, row.prompt, row.model_a, row.model_b)
+            _cast(result, row, at)
+            result.counts["votes"] += 1
+        case rows.PublicPrompt():
+            _check_names(row.prompt)
+            result.prompts[row.prompt] = row.text
+            apply(
+                e.PromptAdded(prompt_id=row.prompt, text="", subject=row.subject, tags=row.tags, language=row.language)
             )
-        elif head.published:
-            yield from result.course.undone_after(head)
+        case rows.PublicExclusion() | rows.PublicRestoration():
+            body = e.Excluded if isinstance(row, rows.PublicExclusion) else e.Restored
+            if missing := set(row.receipts) - result.receipts:
+                raise ValueError(f"there is no vote {min(missing)} before it")
+            apply(body(matchup_ids=row.receipts, reason=""))
+            result.counts["excluded" if body is e.Excluded else "restored"] += len(row.receipts)
+        case rows.PublicModel():
+            _check_names(row.model, row.name or row.model)
+            result.counts[f"model {row.model} {'named anew' if state.catalog.has_model(row.model) else 'added'}"] += 1
+            apply(e.ModelAdded(model=row.model, display_name=row.name))
+        case rows.PublicModelEnabled():
+            apply(e.ModelEnabled(model=row.model))
+            result.counts[f"model {row.model} enabled"] += 1
+        case rows.PublicModelDisabled():
+            apply(e.ModelDisabled(model=row.model))
+            result.counts[f"model {row.model} disabled"] += 1
+        case rows.PublicPhase():
+            if row.phase not in PHASES:
+                raise ValueError(f"there is no phase {row.phase}")
+            apply(e.PhaseChanged(phase=row.phase))
+            result.counts[f"phase {row.phase}"] += 1
+        case rows.PublicSettings():
+            apply(e.SettingsChanged(policy=row.policy))
+            result.counts["settings changed"] += 1
+    result.hour = max(result.hour, row.hour)
+    result.head = Head(result.head.rows + 1, link_line(result.head.hash, raw))
+
+
+def _cast(result: Witness, row: rows.PublicVote, at: int) -> None:
+    state = result.state
+    a, b, prompt = state.catalog.model(row.model_a), state.catalog.model(row.model_b), state.catalog.prompt(row.prompt)
+    if a == b:
+        raise ValueError(f"{row.model_a} is on both sides")
+    if row.receipt in result.receipts:
+        raise ValueError(f"the vote {row.receipt} is there twice")
+    result.receipts.add(row.receipt)
+    seq = state.seq = state.seq + 1
+    state.votes.cast(CastVote(seq, at, row.receipt, row.voter, a, b, prompt, row.choice, unrendered=row.unrendered))
+    state.tallies.count(a, b, prompt, row.choice)
+
+
+def _check_names(*names: str) -> None:
+    for name in names:
+        if not name or rows.has_control_character(name):
+            raise ValueError(f"{name!r} is no name: it is empty or has a control character")
+
+
+def _take_weights(result: Witness, raw: bytes) -> None:
+    found = _read(_weights_of, raw)
+    counted = {vote.matchup_id for vote in result.votes if vote.standing is VoteStanding.COUNTED}
+    for name, weight in found.weights.items():
+        if name not in counted or not 0.0 < weight < 1.0:
+            raise ValueError(f"the weight {weight} of {name} is not above 0 and below 1, of a vote that counts")
+    result.weights, result.weights_sha256 = found.weights, hashlib.sha256(raw).hexdigest()
+
+
+class WitnessCheck(NamedTuple):
+    """What a witness agrees with, as sentences and as values, and what is wrong with it."""
+
+    messages: list[str]
+    board: list[str]
+    """The board at its end, a line for each model."""
+    values: dict[str, Any]
+    problems: list[str]
+    conclusion: str
+    """Whom one has to trust for the rest; empty if there are problems."""
+
+
+def check_witness(
+    lines: Iterable[bytes],
+    source: str,
+    given: Sequence[Head | HeadFile] = (),
+    published: Sequence[Head | HeadFile] = (),
+    keys: Sequence[str] = (),
+    receipts: Sequence[str] = (),
+) -> WitnessCheck:
+    """Check a witness against itself and against what somebody kept of the arena.
+
+    Parameters:
+        lines: Its lines.
+        source: Its name, for errors.
+        given: Heads that the reader kept.
+        published: Heads that are shown beside it.
+        keys: Public keys; one of them must have signed the newest signed head.
+        receipts: Votes that must be there, each `ID` or `ID=CHOICE`.
+    """
+    stream = iter(lines)
+    header = _header(first := next(stream, b""), source)
+    files = [*given, *published, *([header.statement] if header.statement else [])]
+    signed = {file.statement: file for file in files if isinstance(file, HeadFile)}.values()
+    kept, heads = {plain(head): None for head in given}, {plain(file): None for file in files}
+    looks = {plain(file).rows for file in signed if file.stated.board and not file.stated.weights}
+    _, result = read_witness(chain([first], stream), source, {head.rows for head in heads}, looks)
+    problems = [*result.problems, *filter(None, (file.wrong() for file in signed)), *_missing_heads(result, heads)]
+    newest = max((file for file in signed if file.signature), key=plain, default=None)
+    if keys and (newest is None or newest.key not in keys):
+        told = "no head is signed" if newest is None else f"the newest signed head ({plain(newest)}) is by {newest.key}"
+        problems.append(f"{told}, not by the key that was given")
+    compared, wrong = _compare_boards(result, signed)
+    votes, lost = _own_votes(result, receipts)
+    problems += [*wrong, *lost]
+    messages = list(_summary(header.title, result))
+    if not problems:
+        messages += [_since(result, head, "you kept") for head in kept]
+        if newest is not None and plain(newest) not in kept:
+            messages.append(_since(result, plain(newest), f"signed by {newest.key} at {newest.stated.at}"))
+        messages += _agreement(len(heads.keys() - kept.keys()), compared, len(signed))
+    board = result.board
+    lines_of_board = [
+        f"{rank:>4}  {points(row.rating):>6}"
+        f"{'' if row.deviation is None else f'  RD {points(row.deviation, 1):>5}'}  {row.model}"
+        for rank, row in enumerate(board, start=1)
+    ]
+    values = {
+        "head": str(result.head),
+        "rows": result.head.rows,
+        **_vote_counts(result),
+        "weighed": len(result.weights),
+        "heads_checked": [str(head) for head in heads],
+        "signed_by": None if newest is None else newest.key,
+        "boards_compared": compared,
+        "phase": result.state.phase,
+        "board": [msgspec.structs.asdict(row) for row in board],
+        "receipts": votes,
+    }
+    conclusion = "" if problems else _trust(bool(kept), bool(keys))
+    return WitnessCheck([*messages, *filter(None, votes.values())], lines_of_board, values, problems, conclusion)
+
+
+def _missing_heads(result: Witness, heads: Iterable[Head]) -> Iterator[str]:
+    """The heads to which the rows do not lead."""
+    for head in sorted(heads):
+        point = result.points.get(head.rows)
+        found = FIRST_HASH if head.rows == 0 else None if point is None else point.head.hash
+        if found is None:
+            yield f"it ends with row {result.head.rows}, before the head {head}: it was cut"
+        elif found != head.hash:
+            yield f"row {head.rows} has the hash {found}, not that of the head {head}: something up to it was changed"
+
+
+def _compare_boards(result: Witness, signed: Iterable[HeadFile]) -> tuple[int, list[str]]:
+    """How many boards that were stated could be compared, and where they differ.
+
+    Weights are of one moment: those in the file are of its end.
+    """
+    compared, problems = 0, list[str]()
+    for file in signed:
+        stated, head = file.stated, plain(file)
+        at_end = head == result.head
+        if at_end and stated.weights != result.weights_sha256:
+            problems.append(f"the weights are not those of the head {head}")
+        point = result.points.get(head.rows)
+        board = result.board if at_end else point.board if point is not None and point.head == head else None
+        if stated.board and board is not None:
+            compared += 1
+            other = differing([RatedModel(*row) for row in stated.board], board)
+            problems += [f"board at row {head.rows}: {what}" for what in other]
+    return compared, problems
+
+
+def _own_votes(result: Witness, receipts: Iterable[str]) -> tuple[dict[str, str | None], list[str]]:
+    """What became of these votes, and which of them are not there, or are recorded as something else."""
+    votes, problems = dict[str, str | None](), list[str]()
+    for text in receipts:
+        name, _, choice = text.partition("=")
+        if choice and choice not in set(e.Choice):
+            raise OptionError(f"{choice!r} is no choice: {', '.join(e.Choice)} are. Write ID or ID=CHOICE.")
+        cast = result.votes.find([name]) if name in result.receipts else []
+        votes[name] = f"your vote {name}: {cast[0].choice}, {cast[0].standing}" if cast else None
+        if not cast:
+            problems.append(f"there is no vote {name} in it, up to {day(result.hour * HOUR)}")
+        elif choice and cast[0].choice != choice:
+            problems.append(f"the vote {name} is recorded as {cast[0].choice}, not as {choice}")
+    return votes, problems
+
+
+def _summary(title: str, result: Witness) -> Iterator[str]:
+    counts = _vote_counts(result)
+    yield f"witness of {title or 'an arena'}: {plural(result.head.rows, 'row')} up to {day(result.hour * HOUR)}"
+    yield f"votes: {counts['votes']:,} counted, {counts['excluded']:,} excluded by the operator"
+    if result.weights:
+        yield (
+            f"weights: {plural(len(result.weights), 'vote')} of these count for less than 1. The weights are the "
+            "operator’s word: they rest on networks, which are not public"
+        )
+    yield f"head: {result.head}"
+
+
+def _vote_counts(result: Witness) -> dict[str, int]:
+    standings = Counter(vote.standing.value for vote in result.votes)
+    return {"votes": standings["counted"], "excluded": standings["excluded"]}
+
+
+def _since(result: Witness, head: Head, whose: str) -> str:
+    """Where a head is, and what came after it."""
+    point = result.points.get(head.rows)
+    before = Counter[str]() if point is None else point.counts
+    later = result.counts - before
+    parts = [f"{plural(later.pop(name), 'vote')}{what}" for name, what in _COUNTED.items() if name in later]
+    parts += [what if n == 1 else f"{what} ({n} times)" for what, n in later.items()]
+    when = "" if point is None else f", {day(point.hour * HOUR)}"
+    after = f"{', '.join(parts)}. Nobody but its operator vouches for those." if parts else "nothing."
+    return f"contains the head {whose} (row {head.rows}{when}). After it: {after}"
+
+
+_COUNTED = {"votes": "", "excluded": " excluded", "restored": " restored"}
+
+
+def _agreement(published: int, boards: int, stated: int) -> Iterator[str]:
+    if published:
+        yield f"contains {'the head' if published == 1 else f'all {published:,} heads'} shown beside it"
+    if boards:
+        yield f"gives the {'board' if boards == 1 else f'{boards:,} boards'} stated in heads"
+    if boards < stated:
+        yield f"{plural(stated - boards, 'stated board')} not compared: the weights of then are not in it"
+
+
+def _trust(kept: bool, keys: bool) -> str:
+    if kept:
+        return (
+            "Up to the head you kept nothing was changed since you kept it. Whether votes were invented or left out "
+            "before, only their voters can tell, each by a receipt (--receipt)."
+        )
+    if keys:
+        return (
+            "Up to the signed head it is what the holder of that key signed. Whoever holds the key could have signed "
+            "something else before: keep a head yourself."
+        )
+    return (
+        "It agrees with itself: these votes give this board under the rules in it. Whoever wrote it could have "
+        "invented, changed or left out votes: keep its head, and compare it next time (--head)."
+    )

@@ -55,7 +55,6 @@ from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.desk import keep_comment
 from tiltyard.arena.store.forgetting import tidy
 from tiltyard.arena.store.visitors import try_write
-from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.waiting import WaitingPairs, again_for, shown_pair
 from tiltyard.errors import ArenaError, StoreError
@@ -214,7 +213,6 @@ class Writer:
                 days = self._state.policy.retention.voter_days
                 self._forget_voters_at = passed + FORGET_SECONDS
             tidy(self._store, now, days)
-            record_hourly(self._store, now)
         elif self._state is not None and passed - self._followed >= FOLLOW_SECONDS:
             self._follow()
 
@@ -408,8 +406,7 @@ class _Group:
             command.refuse(error)
             return
         for body in command.bodies:
-            if isinstance(body, ResponseAdded) and not body.salt:
-                # Its hash is public, and must not reveal the author to anyone who has the text.
+            if isinstance(body, PromptAdded | ResponseAdded) and not body.salt:
                 body = msgspec.structs.replace(body, salt=self.writer._new_id())
             self._append(body, self.now)
 

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena, read_text_file, shown_url
+from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena, shown_url
 from tiltyard.cli.output import note, printable, say
 from tiltyard.errors import OptionError, TiltyardError
-from tiltyard.files import json_line, write_bytes, write_lines, write_private
+from tiltyard.files import json_line, write_bytes, write_private
 
 if TYPE_CHECKING:
-    from tiltyard.arena.heads import Head
+    from collections.abc import Iterator
+
+    from tiltyard.arena.heads import HeadFile
+    from tiltyard.arena.store.verify import Verification
     from tiltyard.web.checkup import CheckupLine
 
 HeadOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--head", metavar="HASH@SEQ|FILE", help="A head that was kept, or a file of heads; may be given again."
+        "--head", metavar="HASH@N|@FILE", help="A head that was kept, or a file of heads; may be given again."
     ),
 ]
 KeyOption = Annotated[
     list[str] | None,
-    typer.Option("--key", metavar="KEY|FILE", help="Signed heads must be signed by this public key; may be repeated."),
+    typer.Option("--key", metavar="KEY|@FILE", help="Heads must be signed by this public key; may be given again."),
 ]
 
 
@@ -47,22 +51,23 @@ def verify_command(
         ),
     ] = None,
 ) -> None:
-    """Read the log once, recompute its chain and all that follows from it, and compare.
+    """Read the log once, recompute its chain, its public rows and all that follows from it, and compare.
 
-    With --head, the log must contain what was there when the head was kept: a cut or rewritten log does not. With
-    --since, events up to that head are not read again; what was signed then is trusted.
+    Every head that was published is compared with its rows, board, signature and time. With --head, the public rows
+    must lead to a head that was kept elsewhere: those of a cut or rewritten log do not. With --since, events up to that
+    head are not read again; what was signed then is trusted.
     """
     need_arena()
+    from tiltyard.arena.heads import kept_heads, trusted_keys
     from tiltyard.arena.store import verify as checking
 
-    kept = kept_heads(head, key)
+    kept, keys = kept_heads(head or ()), trusted_keys(key or ())
     if rebuild:
         checking.rebuild(db)
         note("the table of matchups was written anew from the log")
-    result = checking.verify(db, kept, *(() if since is None else signed_state(since, key)))
-    seq, digest = result.head
+    result = checking.verify(db, kept, keys, None if since is None else signed_head(since))
     say(f"{result.events:,} events, {result.votes:,} counted votes")
-    say(f"head: {seq} {digest}")
+    say(f"head: {result.head}")
     for problem in result.problems:
         say(f"{problem}")
     if any(problem.table == "head" for problem in result.problems):
@@ -76,15 +81,30 @@ def verify_command(
             f"{shown_url(db)}: {len(result.problems)}{more} tables or rows are not as the log says. If the log "
             "itself is intact, --rebuild writes the matchups anew."
         )
-    if kept:
-        say(f"heads: the log contains {'the head' if len(kept) == 1 else f'all {len(kept)} heads'} given")
+    for line in _agreement(result, len(kept)):
+        say(line)
+
+
+def _agreement(result: Verification, kept: int) -> Iterator[str]:
+    """What agrees with what, and whom one has to trust for the rest."""
+    from tiltyard.pages.figures import day, plural
+
+    log = "the log and all that follows from it agree"
     if result.since:
-        say(
-            f"clean since event {result.since:,}: events up to it were not read again, and rows about them were taken "
-            "as they are"
-        )
+        log += f" since event {result.since:,}; what came before was not read again"
+    yield f"{log}: matchups, checkpoints, comments, files"
+    if result.published:
+        last, first = result.published[0], result.published[-1]
+        signed = Counter(one.file.key for one in result.published if one.file is not None)
+        by = "".join(f", {number:,} signed by {key}" for key, number in signed.items())
+        when = day(last.at) if first is last else f"{day(first.at)} to {day(last.at)}"
+        heads = plural(len(result.published), "published head")
+        yield f"{heads} ({when}){by}: rows, boards, signatures and times agree with the log"
+    if kept:
+        heads = "the head" if kept == 1 else f"all {kept} heads"
+        yield f"the public rows lead to {heads} given: up to there nothing was changed since"
     else:
-        say("clean: everything is what the log says")
+        yield "whoever holds the database could have written all of it: only a head kept elsewhere can tell (--head)"
 
 
 def backup_command(
@@ -93,7 +113,9 @@ def backup_command(
 ) -> None:
     """Copy an arena in SQLite to one file while it is in use; on PostgreSQL pg_dump does that."""
     need_arena()
-    from tiltyard.arena.store import Store, log
+    from tiltyard.arena.service import clock
+    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.witnessing import public_head
 
     store = Store.open(db)
     try:
@@ -102,11 +124,10 @@ def backup_command(
         store.close()
     copied = Store.open(f"sqlite:///{out}")
     try:
-        with copied.database.read() as connection:
-            seq, digest = log.head(connection)
+        head = public_head(copied, clock())
     finally:
         copied.close()
-    say(f"head: {seq} {digest}")
+    say(f"head: {head}")
     note(f"wrote {out}. Check it: tiltyard arena verify --db sqlite:///{out}")
 
 
@@ -123,7 +144,7 @@ def head_command(
         Path | None, typer.Option("--new-key", metavar="KEY", help="Make a private key, and do nothing else.")
     ] = None,
 ) -> None:
-    """Print the head of the public log, and add it to the arena's history of heads.
+    """Print the head of the public rows, and publish it in the arena's history of heads.
 
     Whoever keeps it can tell later whether anything before it was cut or rewritten (--head of `verify`). Keep the
     private key on another machine than the arena's, or at least out of its backups.
@@ -139,16 +160,15 @@ def head_command(
     pem = None if sign is None else sign.read_bytes()
     store = Store.open(db)
     try:
-        now = clock()
-        head, file = state_head(store, now, title=title, pem=pem)
+        new = state_head(store, clock(), title=title, pem=pem)
         if out is not None:  # first: a head that could not be written is not in the history either
-            write_bytes(out, json_line(file), new_folder=False)
-        record_head(store, head, now, file if pem is not None else None)
+            write_bytes(out, json_line(new.file), new_folder=False)
+        record_head(store, new, clock())
     finally:
         store.close()
-    say(str(head))
+    say(str(new.head))
     if out is not None:
-        note(f"wrote {out}" + (f", signed by {file.key}" if file.key else ", not signed"))
+        note(f"wrote {out}" + (f", signed by {new.file.key}" if new.file.key else ", not signed"))
 
 
 def _make_key(path: Path) -> None:
@@ -168,9 +188,9 @@ def witness_command(
     out: OutOption = None,
     title: Annotated[str, typer.Option(help="What the arena is called, in the file.")] = "",
 ) -> None:
-    """Write the witness: a file from which anybody recomputes head and board without the database.
+    """Write the witness: the public rows, from which anybody recomputes head and board without the database.
 
-    It tells nothing of who wrote an answer that can still be served. Check it: tiltyard verify FILE.
+    Check it: tiltyard verify FILE.
     """
     need_arena()
     from tiltyard.arena.service import clock
@@ -182,41 +202,24 @@ def witness_command(
         lines = witness_lines(store, clock(), title)
         if out is None:
             for line in lines:
-                sys.stdout.write(printable(json_line(line).decode()))
+                sys.stdout.write(printable(line.decode()))
         else:
-            write_lines(out, lines)
+            write_bytes(out, b"".join(lines))
             note(f"wrote {out}. Check it: tiltyard verify {out}")
     finally:
         store.close()
 
 
-def kept_heads(given: list[str] | None, keys: list[str] | None) -> list[Head]:
-    """The heads that a user named, each as text or as a file; signatures are checked."""
-    from tiltyard.arena.heads import Head, HeadFile, plain, read_heads
+def signed_head(path: Path) -> HeadFile:
+    """The signed head of a file, with the digest of the state that is kept there."""
+    from tiltyard.arena.heads import HeadFile, parse_heads, read_named
 
-    result: list[Head | HeadFile] = []
-    for text in given or ():
-        result += read_heads(Path(text)) if Path(text).exists() else [Head.parse(text)]
-    return plain(result, trusted_keys(keys))
-
-
-def signed_state(path: Path, keys: list[str] | None) -> tuple[Head, str]:
-    """The head of a signed head file, and the digest of the state that is kept there."""
-    from tiltyard.arena.heads import Head, HeadFile, read_heads
-
-    for file in read_heads(path):
+    for file in parse_heads(read_named(f"@{path}"), str(path)):
         if isinstance(file, HeadFile) and file.signature and isinstance(file.stated.state, str):
-            file.check(trusted_keys(keys))
-            return Head.parse(file.stated.head), file.stated.state
+            if wrong := file.wrong():
+                raise OptionError(f"{path}: {wrong}.")
+            return file
     raise OptionError(f"{path} is no signed head. `tiltyard arena head --sign KEY --out FILE` writes one.")
-
-
-def trusted_keys(given: list[str] | None) -> list[str]:
-    """The public keys that a user named, each as text or as a file with one a line."""
-    from tiltyard.arena.heads import check_key
-
-    texts = [read_text_file(Path(text)) if Path(text).is_file() else text for text in given or ()]
-    return [check_key(line) for text in texts for line in text.splitlines() if line.strip()]
 
 
 UrlOption = Annotated[

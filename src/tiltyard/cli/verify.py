@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import typer
 
-from tiltyard.cli.arena_heads import HeadOption, KeyOption, trusted_keys
+from tiltyard.cli.arena_heads import HeadOption, KeyOption
 from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError, TiltyardError
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tiltyard.arena.heads import Head, HeadFile
-    from tiltyard.arena.witness import Witness
     from tiltyard.publish.folder import PublishedFile
 
 Fetch = Callable[[str, int | None], bytes | None]
@@ -55,13 +53,8 @@ class VerifyRequest(msgspec.Struct, frozen=True):
     published: list[Head | HeadFile]
     """Heads that the site publishes."""
     keys: list[str]
-    matchups: list[str]
-    """Matchups that the user was served."""
-
-    @property
-    def heads(self) -> list[Head | HeadFile]:
-        """All heads with which it must agree."""
-        return [*self.given, *self.published]
+    receipts: list[str]
+    """Votes that must be there, as their voter knows them."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -83,10 +76,10 @@ def verify_command(
     ],
     head: HeadOption = None,
     key: KeyOption = None,
-    matchup: Annotated[
+    receipt: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ID", help="A matchup that you were served: it must be there, with your vote; may be given again."
+            metavar="ID[=CHOICE]", help="Your own vote: it must be there, and be your choice; may be given again."
         ),
     ] = None,
     fingerprint: Annotated[
@@ -102,9 +95,12 @@ def verify_command(
     Exit code 3 if it does not agree with itself, with a head or fingerprint that was kept, or with the board that was
     stated, or if it leaves out a vote.
     """
+    from tiltyard.arena.heads import kept_heads, trusted_keys
+
+    keys, kept = trusted_keys(key or ()), kept_heads(head or ())
     fetch = published_folder(source)
     if fetch is not None:
-        result = _verify_folder(fetch, source, fingerprint, _kept(head), trusted_keys(key), matchup or [])
+        result = _verify_folder(fetch, source, fingerprint, kept, keys, receipt or [])
         _print(result, format)
         if result.problems:
             raise typer.Exit(3)
@@ -113,26 +109,15 @@ def verify_command(
         raise OptionError(
             f"{source} is no published board, and only those have a fingerprint. Leave out --fingerprint."
         )
-    keys, kept = trusted_keys(key), _kept(head)
     with _opened(source) as lines:
         first = next(lines, b"")
         verifier = next((verify for recognises, verify in VERIFIERS if recognises(first)), None)
         if verifier is None:
             raise OptionError(f"{source} cannot be verified: {VERIFIABLE}")
-        result = verifier(VerifyRequest(source, first, lines, kept, _heads_of_site(source), keys, matchup or []))
+        result = verifier(VerifyRequest(source, first, lines, kept, _heads_of_site(source), keys, receipt or []))
     _print(result, format)
     if result.problems:
         raise typer.Exit(3)
-
-
-def _kept(given: list[str] | None) -> list[Head | HeadFile]:
-    """The heads that a user named, each as text or as a file."""
-    from tiltyard.arena.heads import Head, read_heads
-
-    kept: list[Head | HeadFile] = []
-    for text in given or ():
-        kept += read_heads(Path(text)) if Path(text).exists() else [Head.parse(text)]
-    return kept
 
 
 def published_folder(source: str) -> Fetch | None:
@@ -189,14 +174,14 @@ def _verify_folder(
     fingerprint: str | None,
     kept: list[Head | HeadFile],
     keys: list[str],
-    matchups: list[str],
+    receipts: list[str],
 ) -> Finding:
     from tiltyard.pages.figures import points
     from tiltyard.publish import check_folder
 
     result = check_folder(fetch, source, _present(source))
     manifest, problems = result.manifest, result.problems
-    proved = _verify_beside(fetch, manifest.files, kept, keys, matchups)
+    proved = _verify_beside(fetch, manifest.files, kept, keys, receipts)
     problems += proved.problems
     if fingerprint is not None and fingerprint.strip().lower() != result.fingerprint:
         problems = [f"the fingerprint is {result.fingerprint}, not the one that was kept", *problems]
@@ -222,15 +207,17 @@ def _verify_folder(
 
 
 def _verify_beside(
-    fetch: Fetch, files: Mapping[str, PublishedFile], kept: list[Head | HeadFile], keys: list[str], matchups: list[str]
+    fetch: Fetch, files: Mapping[str, PublishedFile], kept: list[Head | HeadFile], keys: list[str], receipts: list[str]
 ) -> Finding:
     """What the witness of a published arena proves: its own log and board, the heads, and every battle."""
     from tiltyard.arena.heads import parse_heads
-    from tiltyard.publish.arenas import HEAD, WITNESS, witness_differences
+    from tiltyard.arena.witness import read_witness
+    from tiltyard.publish.arenas import HEAD, SALTS, WITNESS, text_differences, witness_differences
+    from tiltyard.publish.site import PROMPTS
 
     if WITNESS not in files:
-        if kept or keys or matchups:
-            raise OptionError("this board has no witness: heads, keys and matchups are for those of an arena.")
+        if kept or keys or receipts:
+            raise OptionError("this board has no witness: heads, keys and receipts are for those of an arena.")
         return Finding([], {}, [])
     data, lines = fetch(WITNESS, files[WITNESS].bytes), fetch("battles.jsonl", files["battles.jsonl"].bytes)
     if data is None or lines is None:
@@ -238,9 +225,16 @@ def _verify_beside(
     try:
         first, *rest = gzip.decompress(data).splitlines(keepends=True)
         stated = parse_heads((fetch(HEAD, files[HEAD].bytes) or b"").decode(), HEAD) if HEAD in files else []
-        result = _verify_witness(VerifyRequest(WITNESS, first, iter(rest), kept, stated, keys, matchups))
+        result = _verify_witness(VerifyRequest(WITNESS, first, iter(rest), kept, stated, keys, receipts))
         rows = [json.loads(line) for line in lines.splitlines()]
-        return Finding(result.messages[:3], result.values, [*result.problems, *witness_differences(data, rows)])
+        problems = [*result.problems, *witness_differences(data, rows)]
+        if PROMPTS in files:
+            texts, salts = (
+                json.loads((fetch(name, files[name].bytes) if name in files else None) or b"{}")
+                for name in (PROMPTS, SALTS)
+            )
+            problems += text_differences(read_witness([first, *rest], WITNESS)[1], texts, salts)
+        return Finding(result.messages, result.values, problems)
     except (OSError, EOFError, ValueError, zlib.error, TiltyardError) as error:
         return Finding([], {}, [f"{WITNESS} or {HEAD} cannot be read: {error}"])
 
@@ -252,90 +246,14 @@ def _is_witness(first: bytes) -> bool:
 
 
 def _verify_witness(request: VerifyRequest) -> Finding:
-    from tiltyard.arena.heads import Head, HeadFile, plain
-    from tiltyard.arena.witness import check_heads, read_header, read_witness
+    from tiltyard.arena.witness import check_witness
+    from tiltyard.publish.arenas import WITNESS
 
-    header = read_header(request.first, request.source)
-    files = [*request.heads, *([header.statement] if header.statement else [])]
-    kept = list(dict.fromkeys(plain(files, request.keys)))
-    stated = {Head.parse(file.stated.head): file.stated.board for file in files if isinstance(file, HeadFile)}
-    _, result = read_witness(
-        chain([request.first], request.lines),
-        request.source,
-        {head.seq for head in kept},
-        {head.seq for head in stated},
-    )
-    problems = [*result.problems, *check_heads(result, kept)]
-    if request.keys and not stated:
-        problems.append("no head signed by the key was given or published")
-    boards, different = _compare_boards(stated, result)
-    problems += different
-    stories = {name: result.course.story(name, result.votes) for name in request.matchups}
-    problems += [f"there is no matchup {name} in it" for name, story in stories.items() if story is None]
-    message = _witness_lines(header.title, result, len(kept), boards, problems)
-    values = {**_witness_values(result, kept, boards), "matchups": stories}
-    return Finding([*message, *filter(None, stories.values())], values, problems)
-
-
-def _compare_boards(stated: dict[Head, tuple[tuple[str, float, float], ...]], result: Witness) -> tuple[int, list[str]]:
-    """How many boards that were stated could be compared, and where they differ."""
-    from tiltyard.arena.witness import RatedModel, differing
-
-    compared, problems = 0, list[str]()
-    for head, rows in stated.items():
-        if rows and head.seq in result.boards and result.heads.get(head.seq) == head.hash:
-            compared += 1
-            board = result.boards[head.seq]
-            problems += [
-                f"board at {head.seq}: {what}" for what in differing([RatedModel(*row) for row in rows], board)
-            ]
-    return compared, problems
-
-
-def _witness_lines(title: str, result: Witness, heads: int, boards: int, problems: list[str]) -> list[str]:
-    """What was found, for people. The board has the numbers of the site's page."""
-    from tiltyard.pages.figures import day, points
-
-    counts = _vote_counts(result)
-    message = [
-        f"witness of {title or 'an arena'}: {result.head.seq:,} events up to {day(result.state.latest)}, of which "
-        f"{result.hidden:,} are known by their hashes alone",
-        f"votes: {counts['votes']:,} counted, {counts['excluded']:,} excluded, {counts['undone']:,} undone by their "
-        "voters" + ("; none is left out" if not problems else ""),
-        f"head: {result.head}",
-    ]
-    if heads and not problems:
-        message.append(f"heads: {_all(heads)} in the log")
-    if boards and not problems:
-        message.append(f"boards: {_all(boards)} as stated")
-    for rank, row in enumerate(result.boards[result.head.seq], start=1):
-        deviation = "" if row.deviation is None else f"  RD {points(row.deviation, 1):>5}"
-        message.append(f"{rank:>4}  {points(row.rating):>6}{deviation}  {row.model}")
-    return message
-
-
-def _witness_values(result: Witness, heads: list[Head], boards: int) -> dict[str, Any]:
-    """The same, for programs."""
-    rows = result.boards[result.head.seq]
-    return {
-        "head": str(result.head),
-        "events": result.head.seq,
-        **_vote_counts(result),
-        "hidden": result.hidden,
-        "heads_checked": [str(head) for head in heads],
-        "boards_compared": boards,
-        "phase": result.state.phase,
-        "board": [{name: getattr(row, name) for name in row.__struct_fields__} for row in rows],
-    }
-
-
-def _vote_counts(result: Witness) -> dict[str, int]:
-    standings = Counter(vote.standing.value for vote in result.votes)
-    return {"votes": standings["counted"], "excluded": standings["excluded"], "undone": len(result.course.undone)}
-
-
-def _all(number: int) -> str:
-    return "the one given or published is" if number == 1 else f"all {number} given or published are"
+    lines = chain([request.first], request.lines)
+    found = check_witness(lines, request.source, request.given, request.published, request.keys, request.receipts)
+    board = [] if request.source == WITNESS else found.board  # a published folder shows its own
+    said = [*found.messages, *board, *([found.conclusion] if found.conclusion else [])]
+    return Finding(said, found.values, found.problems)
 
 
 VERIFIERS: list[tuple[Callable[[bytes], bool], Callable[[VerifyRequest], Finding]]] = [(_is_witness, _verify_witness)]

@@ -103,7 +103,7 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     path = folder / "battles.jsonl"
     joint = rate_with(recipe.estimator(), path)
     battles = read_battles(path)
-    people = HumanBoard.of(battles.take(battles.source == Source.HUMAN).compact(), recipe.anchor)
+    people = HumanBoard.of(battles.take(battles.source == Source.HUMAN.code).compact(), recipe.anchor)
     judgments = read_judgments(folder, "verdicts.jsonl")
     scale, families = None, None
     if recipe.mode == "calibrated":

@@ -1,21 +1,25 @@
 """An arena as a source: its battles, names and texts as far as they are public, its witness, and its signed head.
 
 The battles are made from the witness, which holds only what may be public, and not from the database: so whoever has
-the folder can make them again, and they cannot hold more.
+the folder can make them again, and they cannot hold more. Of texts, which are in no witness, it has a salted digest;
+the salts of those that are published lie beside them.
 """
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from tiltyard.arena.blindness import NOT_BLIND, is_blind, public_prompts
+from tiltyard.arena.blindness import NOT_BLIND, is_blind
 from tiltyard.arena.board import SHADOW_PHASE
+from tiltyard.arena.chain import salted_digest
+from tiltyard.arena.events import PromptAdded
 from tiltyard.arena.offline import published_estimator
+from tiltyard.arena.public_rows import canonical
 from tiltyard.arena.votes import battle_rows
 from tiltyard.arena.witness import Witness, read_witness
 from tiltyard.battles.reading import read_battles
@@ -23,7 +27,7 @@ from tiltyard.errors import ArenaError, MissingExtra
 from tiltyard.files import json_line
 from tiltyard.publish.publication import PublishOptions, StaticSite, static_site
 
-WITNESS, HEAD = "witness.jsonl.gz", "head.json"
+WITNESS, HEAD, SALTS = "witness.jsonl.gz", "head.json", "prompt_salts.json"
 LIVE = (
     "This board is the Bradley–Terry fit of the counted votes, with the weights that the arena gives them. The arena’s "
     "own page orders models by a Glicko-2 score, which the head and the witness here prove."
@@ -34,7 +38,7 @@ COLUMNS = ("question_id", "voter", "timestamp")
 def arena_site(db: str, options: PublishOptions) -> StaticSite:
     """What an arena publishes."""
     title = options.title or "Arena"
-    lines, texts = _public_log(db, title)
+    lines, retired = _public_log(db, title)
     header, witness = read_witness(lines, db.rpartition("@")[2])
     if witness.problems:
         raise ArenaError(f"the arena’s log contradicts itself: {witness.problems[0]}. Run `tiltyard arena verify`.")
@@ -49,16 +53,11 @@ def arena_site(db: str, options: PublishOptions) -> StaticSite:
         only_connected=True,
         centre=state.policy.rating.rating,
     )
-    public = public_prompts(state)
-    allowed = {
-        prompt.prompt_id: texts[prompt.prompt_id]
-        for number, prompt in enumerate(state.catalog.prompts)
-        if options.texts
-        and number in public
-        and not state.catalog.prompt_reserved[number]
-        and prompt.prompt_id in texts
-    }
+    voted = [one for one in retired if witness.prompts.get(one.prompt_id) == salted_digest(one.salt, one.text)]
+    allowed = {one.prompt_id: one.text for one in voted} if options.texts else {}
     extra = {WITNESS: gzip.compress(b"".join(lines), mtime=0)}
+    if allowed:
+        extra[SALTS] = canonical({one.prompt_id: one.salt for one in voted})
     if header.statement is not None:
         extra[HEAD] = json_line(header.statement)
     return static_site(
@@ -75,18 +74,19 @@ def arena_site(db: str, options: PublishOptions) -> StaticSite:
     )
 
 
-def _public_log(db: str, title: str) -> tuple[list[bytes], dict[str, str]]:
-    """The witness as it is now, and the texts of prompts."""
+def _public_log(db: str, title: str) -> tuple[list[bytes], list[PromptAdded]]:
+    """The witness as it is now, and the prompts, in every wording, that nobody can be voting on any more."""
     try:
         from tiltyard.arena.service import clock
         from tiltyard.arena.store import Store
-        from tiltyard.arena.store.reading import prompt_texts
+        from tiltyard.arena.store.reading import retired_prompts
         from tiltyard.arena.store.witnessing import witness_lines
     except ImportError:
         raise MissingExtra("the live arena", "arena") from None
     store = Store.open(db)
     try:
-        return [json_line(line) for line in witness_lines(store, clock(), title)], prompt_texts(store)
+        now = clock()
+        return list(witness_lines(store, now, title)), retired_prompts(store, now)
     finally:
         store.close()
 
@@ -94,7 +94,7 @@ def _public_log(db: str, title: str) -> tuple[list[bytes], dict[str, str]]:
 def witness_rows(witness: Witness) -> Iterable[dict[str, Any]]:
     """The battles that a witness proves, as they are published."""
     state = witness.state
-    for row in battle_rows(witness.votes, state.catalog, state.policy.defences):
+    for row in battle_rows(witness.votes, state.catalog, witness.table.weight.tolist()):
         yield {key: value for key, value in row.items() if key not in ("status", "unrendered")}
 
 
@@ -111,3 +111,12 @@ def witness_differences(data: bytes, rows: Iterable[dict[str, Any]]) -> list[str
                 differences.append(f"battle {number:,}: {key} is {other.get(key)!r}, the witness proves {value!r}")
                 break
     return differences[:20]
+
+
+def text_differences(witness: Witness, texts: Mapping[str, str], salts: Mapping[str, str]) -> list[str]:
+    """Where published texts of prompts are not those that were voted on, a line each."""
+    return [
+        f"the text of prompt {name} is not the one that was voted on"
+        for name, text in texts.items()
+        if witness.prompts.get(name) != salted_digest(salts.get(name, ""), text)
+    ]

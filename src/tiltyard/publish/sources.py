@@ -14,7 +14,7 @@ from tiltyard.battles.missing_verdicts import missing_verdicts
 from tiltyard.battles.reading import read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.leaderboard import EloReport
-from tiltyard.decisions.records import is_run_folder, open_source
+from tiltyard.decisions import is_run_folder, open_source
 from tiltyard.errors import OptionError, RunFolderError, TiltyardError
 from tiltyard.judging.run_folder import read_object
 from tiltyard.publish.publication import PublishOptions, StaticSite, static_site
@@ -100,7 +100,7 @@ def _from_folder(folder: Path, options: PublishOptions) -> StaticSite:
     extra = {path.relative_to(folder).as_posix(): path.read_bytes() for path in reports if path.is_file()}
     if kind == "placement":
         extra["elo_ratings.json"] = (folder / "elo_ratings.json").read_bytes()
-    table = _read(str(folder / "battles.jsonl"))
+    table = _read(str(folder))
     title = options.title or folder.resolve().name
     made = static_site(table, kind, title, replace(options, rules=rules), texts, [], extra=extra)
     return replace(made, notes=(*_differences(made, stated), *made.notes), missing=_missing(folder))

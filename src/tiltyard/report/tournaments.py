@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,9 @@ from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import make_plan
 from tiltyard.tournament.run import RunResult, asking_parts, carry_out, make_judge, make_judging_plan, run_folder
 from tiltyard.tournament.scoring import check_people
+
+LOOK_SECONDS = 0.2
+"""How often the waiting thread looks up: where another thread takes the signal of Ctrl-C, nothing wakes this one."""
 
 
 def run_tournament(
@@ -73,6 +76,8 @@ def _finished(work: Coroutine[Any, Any, RunResult]) -> RunResult:
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(asyncio.run, run())
         try:
+            while not running.done():
+                wait([running], LOOK_SECONDS)
             return running.result()
         except BaseException:
             if not running.done():

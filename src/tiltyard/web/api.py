@@ -24,8 +24,9 @@ from tiltyard.arena.store.checkpoints import load_votes
 from tiltyard.arena.store.desk import tags_by_matchup
 from tiltyard.arena.store.matchups import public_until, shown_matchup
 from tiltyard.arena.units import DAY, SECOND
-from tiltyard.arena.votes import battle_rows
-from tiltyard.arena.voting import MatchupStatus, NotYours
+from tiltyard.arena.votes import battle_rows, vote_table
+from tiltyard.arena.voting import MatchupStatus, NotYours, shows_names
+from tiltyard.arena.weights import vote_weights
 from tiltyard.bank import AnswerKind
 from tiltyard.boards.text import json_text
 from tiltyard.web.bodies import json_of, nothing_of
@@ -173,7 +174,10 @@ async def _asked(request: Request) -> tuple[Site, str, Visitor]:
 
 
 async def matchup_status(request: Request) -> Response:
-    """Whether a pair is open, voted, skipped, expired or undone. The answer to the vote names the models."""
+    """Whether a pair is open, voted, skipped, expired or undone. The answer to the vote names the models.
+
+    Of a final vote it has the receipt: the name of the vote in the public rows.
+    """
     site, name = site_of(request), request.path_params["matchup_id"]
     voter, store = await site.visitors.known(request), site.engine.arena.store
     result = None
@@ -181,7 +185,9 @@ async def matchup_status(request: Request) -> Response:
         result = await asyncio.to_thread(shown_matchup, store, name, voter)
     if result is None:
         raise NotYours("there is no such matchup for this voter. Ask for one.")
-    return _json(StateBody(matchup_id=result.matchup_id, status=result.status))
+    final = shows_names(result.status, result.undo_until, site.engine.arena.now())
+    receipt = result.receipt if final else msgspec.UNSET
+    return _json(StateBody(matchup_id=result.matchup_id, status=result.status, receipt=receipt))
 
 
 async def leaderboard(request: Request) -> Response:
@@ -291,7 +297,8 @@ def _written_rows(arena: Arena, between: tuple[int, int]) -> tuple[int, IO[bytes
     with arena.store.database.read() as connection:
         state, votes, _ = load_votes(connection, public_until(connection, arena.now()))
     tags = tags_by_matchup(arena.store, state.seq)
-    for row in battle_rows(votes, state.catalog, state.policy.defences, tags):
+    weights = vote_weights(vote_table(votes, state.catalog), state.policy.defences)
+    for row in battle_rows(votes, state.catalog, weights.tolist(), tags):
         if between[0] <= row["timestamp"] < between[1]:
             file.write(encoder.encode(row) + b"\n")
     file.seek(0)

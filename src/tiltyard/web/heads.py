@@ -9,15 +9,16 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from tiltyard.arena.service import Arena
-from tiltyard.arena.store.witnessing import PublishedHead, head_history, published_head, witness_lines
+from tiltyard.arena.store.matchups import public_until
+from tiltyard.arena.store.witnessing import PublishedHead, head_history, witness_lines
 from tiltyard.arena.witness import WitnessHeader
 from tiltyard.boards.text import json_text
-from tiltyard.files import json_line
 from tiltyard.web.api import pieces, written
 from tiltyard.web.openapi import Call, HeadsBody
 from tiltyard.web.site import Site, site_of
@@ -38,15 +39,19 @@ class WitnessFiles:
         self._lock = threading.Lock()
         self._file: IO[bytes] | None = None
         self._head = ""
+        self._until = -1
         self._made = 0.0
 
     def open(self, site: Site) -> tuple[IO[bytes], str]:
         """The file, for one reader, and the head that it leads to."""
         arena = site.engine.arena
         with self._lock:
-            old = self._file is None or time.monotonic() - self._made >= FRESH_SECONDS
-            if old and (self._file is None or str(published_head(arena.store, arena.now())) != self._head):
-                self._replace(arena, site.settings.title)
+            if self._file is None or time.monotonic() - self._made >= FRESH_SECONDS:
+                with arena.store.database.read() as connection:
+                    until = public_until(connection, arena.now())
+                if until != self._until:
+                    self._replace(arena, site.settings.title)
+                    self._until = until
             assert self._file is not None
             return Path(self._file.name).open("rb"), self._head
 
@@ -60,17 +65,17 @@ class WitnessFiles:
     def _replace(self, arena: Arena, title: str) -> None:
         file = tempfile.NamedTemporaryFile(prefix="tiltyard-witness-")  # noqa: SIM115 - closed when it is replaced
         try:
-            for line in witness_lines(arena.store, arena.now(), title):
-                if isinstance(line, WitnessHeader):
-                    head = line.head
-                file.write(json_line(line))
+            lines = witness_lines(arena.store, arena.now(), title)
+            file.write(first := next(lines))
+            file.writelines(lines)
             file.flush()
         except BaseException:
             file.close()
             raise
         if self._file is not None:
             self._file.close()  # it vanishes; whoever reads it has it open
-        self._file, self._head, self._made = file, head, time.monotonic()
+        self._file, self._made = file, time.monotonic()
+        self._head = msgspec.json.decode(first, type=WitnessHeader).head
 
 
 async def heads_json(request: Request) -> Response:
@@ -100,11 +105,11 @@ def keys_of(history: list[PublishedHead]) -> list[str]:
 
 
 async def witness(request: Request) -> Response:
-    """One line per event: public ones with what proves them, others by a hash that tells nothing.
+    """One line per public row: final votes, exclusions, models, prompts voted on, rules.
 
-    The first line states the head (also in the header `x-log-head`). `tiltyard verify` on this site's address
-    recomputes head and board from it. It is at most a minute old, and ends before the first vote that can still be
-    undone.
+    The first line states the head (also in the header `x-log-head`); the last one has weights, if votes weigh less than
+    1. `tiltyard verify` on this site's address recomputes head and board from it. It is at most a minute old, and ends
+    before the first vote that can still be undone.
     """
     site, files = site_of(request), request.app.state.witness_files
     async with request.app.state.exports.turn():
@@ -124,6 +129,6 @@ async def heads_page(request: Request) -> Response:
 
 CALLS = [
     Call("/api/v1/heads", heads_json, "The history of the log's heads", (HeadsBody,)),
-    Call("/api/v1/witness.jsonl", witness, "The log, for anybody to recompute head and board"),
+    Call("/api/v1/witness.jsonl", witness, "The public rows, for anybody to recompute head and board"),
 ]
 ROUTES = [Route("/heads", heads_page)]

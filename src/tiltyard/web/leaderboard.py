@@ -361,7 +361,7 @@ def board_values(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None =
     board = snapshot.board
     return {
         "seq": snapshot.seq,
-        "head_hash": snapshot.head_hash,
+        "head": snapshot.head,
         "at": snapshot.at,
         "phase": board.phase,
         "ordered_by": board.ordered_by if query.whole or query.part.is_dated else "bradley_terry",
@@ -398,7 +398,7 @@ def whole_board_values(snapshot: Snapshot) -> dict[str, Any]:
     board = public_board(snapshot.board)
     return {
         **board,
-        "head_hash": snapshot.head_hash,
+        "head": snapshot.head,
         "verdict": board_verdict(snapshot.board).to_dict(),
         "intervals": _public_intervals(snapshot, snapshot.study.offline),
         "rows": [{**row, **line_values(line)} for row, line in zip(board["rows"], lines, strict=True)],

@@ -88,6 +88,8 @@ class StateBody(_Exactly, frozen=True):
     """Which matchup."""
     status: MatchupStatus
     """`open`, `voted`, `skipped`, `expired` or `undone`."""
+    receipt: str | UnsetType = UNSET
+    """Of a final vote: its name in the public rows, which nobody else is told."""
 
 
 class ChoiceBody(_Exactly, frozen=True):
@@ -109,8 +111,8 @@ class BoardBody(msgspec.Struct, frozen=True, kw_only=True):
 
     seq: int
     """How many events of the log the board includes."""
-    head_hash: str
-    """The hash of the last of them."""
+    head: str
+    """The latest head that was published, `HASH@N`; empty before the first."""
     phase: int
     """The phase of the rollout, 1 to 4."""
     votes: int
@@ -184,7 +186,7 @@ class HeadsBody(_Exactly, frozen=True):
     keys: list[str]
     """The public keys by which heads were signed, the latest first."""
     heads: list[HeadLine]
-    """One per head: `head` (`HASH@SEQ`), `at`, `signed` (null, or the `statement` that was signed, the `key` and the
+    """One per head: `head` (`HASH@N`), `at`, `signed` (null, or the `statement` that was signed, the `key` and the
     `signature`)."""
 
 

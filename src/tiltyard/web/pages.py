@@ -98,7 +98,7 @@ async def prepared(
     """
     site = site_of(request)
     snapshot = site.observatory.snapshot
-    key: Key = ((asked, snapshot.board.phase), snapshot.head_hash, snapshot.edition, snapshot.seq, snapshot.study.seq)
+    key: Key = ((asked, snapshot.board.phase), snapshot.log_hash, snapshot.edition, snapshot.seq, snapshot.study.seq)
     cache, who, body = site.prepared, "", None
     if fits:
         cache, who = site.parts, address_block(request.state.address) or request.state.address

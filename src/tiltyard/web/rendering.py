@@ -76,11 +76,11 @@ def asset(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SiteFacts:
-    """The shared frame of every page: the site's title, and the current end of its log."""
+    """The shared frame of every page: the site's title, and the latest head of its log."""
 
     title: str
-    head_seq: int = 0
-    head_hash: str = ""
+    head: str = ""
+    """The latest head that was published."""
     notice: str = ""
     blind: bool = True
     """Whether answers that are being voted on are hidden; otherwise every page says so."""

@@ -59,8 +59,7 @@ class Site:
             return SiteFacts(self.settings.title, notice=self.settings.notice, review=self.review is not None)
         return SiteFacts(
             self.settings.title,
-            snapshot.seq,
-            snapshot.head_hash,
+            snapshot.head,
             self.settings.notice,
             blind=snapshot.blind,
             public_url=(self.settings.public_url or "").rstrip("/"),

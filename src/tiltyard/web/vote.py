@@ -240,7 +240,7 @@ async def vote_result(request: Request) -> Response:
     outcome = outcome_of(snapshot, matchup, effect)
     votes = await asyncio.to_thread(site.observatory.votes_of, voter)
     own = {vote.matchup_id for vote in votes if vote.standing is VoteStanding.COUNTED} | {matchup.matchup_id}
-    context |= {"own": len(own), "enough": ENOUGH, "given": None}
+    context |= {"own": len(own), "enough": ENOUGH, "given": None, "receipt": matchup.receipt}
     context |= {
         "ballot": snapshot.policy.ballot,
         "reasons": offered_reasons(snapshot.policy.ballot, matchup.kind, matchup.choice),

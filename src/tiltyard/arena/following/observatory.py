@@ -41,6 +41,7 @@ from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, checkpoints, log
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.matchups import public_until
+from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.votes import CastVote, VoteColumns
@@ -63,6 +64,9 @@ DECISIONS = (SettingsChanged, PhaseChanged, Excluded, Restored)
 
 RARE_SECONDS = 3600
 """From this time between publications on, they begin with the period and not with the start of a process."""
+
+HEAD_SECONDS = 30.0
+"""How often it is looked at whether the head of this hour was published."""
 
 STUDY_END_SECONDS = 2.0
 """How long closing waits for a slow study: votes-to-swap of many models can take a minute."""
@@ -112,6 +116,8 @@ class Observatory:
         self._hash = ""
         self._checkpoint = 0
         """The event of the last checkpoint that is known here."""
+        self._headed = time.monotonic()
+        """When it was last looked at whether a head is due."""
         self._recent_events = RecentEvents(WEEK_DAYS * DAY)
         self._snapshot: Snapshot | None = None
         self._studied = (0.0, 0.0)
@@ -260,6 +266,7 @@ class Observatory:
                 due = self._snapshot is None or self._study_is_due()
                 self._publish(self._study() if due else self.snapshot.study)
         self._keep_checkpoint()
+        self._publish_head()
 
     def _run_slow_studies(self) -> None:
         self._repeat(self._run_slow_studies_once, self.failures[1], lambda: None)
@@ -336,6 +343,12 @@ class Observatory:
                 with self._store.database.write() as connection:
                     checkpoints.keep_checkpoint(connection, state)
                 self._checkpoint = state.seq
+
+    def _publish_head(self) -> None:
+        """Publish the head of every hour; here, because the first one of a long log takes a while."""
+        if self._store is not None and time.monotonic() - self._headed >= HEAD_SECONDS:
+            self._headed = time.monotonic()
+            record_hourly(self._store, self._now())
 
     def _study_is_due(self) -> bool:
         if self._decided:

@@ -95,10 +95,13 @@ class Study:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """The arena after event `seq`, whose hash is `head_hash`. Grids are by model number and cannot be written."""
+    """The arena after event `seq`. Grids are by model number and cannot be written."""
 
     seq: int
-    head_hash: str
+    log_hash: str
+    """The hash of that event, which is not public."""
+    head: str
+    """The latest head that was published."""
     at: int
     policy: Policy
     blind: bool
@@ -124,12 +127,13 @@ class Snapshot:
         raise ArenaError(f"there is no model {name!r} in this arena.")
 
 
-def snapshot_of(state: ArenaState, head_hash: str, study: Study, edition: int) -> Snapshot:
+def snapshot_of(state: ArenaState, log_hash: str, study: Study, edition: int) -> Snapshot:
     """A snapshot of a state, with a study that may be a little older."""
     catalog, tallies, state = state.catalog, state.tallies, state.showing(study.ratings)
     return Snapshot(
         seq=state.seq,
-        head_hash=head_hash,
+        log_hash=log_hash,
+        head=state.head,
         at=state.at,
         policy=state.policy,
         blind=is_blind(state),

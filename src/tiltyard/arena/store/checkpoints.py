@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena.catalog import Catalog
-from tiltyard.arena.events import ModelAdded, PromptAdded, ReviewSet
+from tiltyard.arena.events import HeadPublished, ModelAdded, PromptAdded, ReviewSet
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.schedule import Reserved, Schedule
 from tiltyard.arena.state import ArenaState, VoteBook
@@ -65,6 +65,7 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     in_flight: list[Reserved]
     meetings: list[tuple[int, int, list[int]]]
     review: ReviewSet | None = None
+    head: str = ""
 
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -87,22 +88,34 @@ def load_state(connection: Connection, until: int | None = None) -> tuple[ArenaS
 def load_votes(connection: Connection, until: int | None = None) -> tuple[ArenaState, VoteColumns, str]:
     """The same with all votes in memory, each with its status at that place."""
     state, digest = load_state(connection, until)
-    state.votes = votes = VoteColumns()
+    state.votes = votes = votes_at(connection, state)
+    return state, votes, digest
+
+
+def votes_at(connection: Connection, state: ArenaState) -> VoteColumns:
+    """All votes up to where a state is, each with its status there."""
+    votes = VoteColumns()
     for vote in cast_votes(connection, state.seq):
         standing = VoteStanding.EXCLUDED if vote.matchup_id in state.excluded else VoteStanding.COUNTED
         undone = vote.standing is VoteStanding.UNDONE
         votes.cast(vote if undone or vote.standing is standing else msgspec.structs.replace(vote, standing=standing))
-    return state, votes, digest
+    return votes
 
 
 def keep_checkpoint(connection: Connection, state: ArenaState) -> str:
     """Write a checkpoint, and drop old ones; the SHA-256 of its bytes."""
     data = encode_state(state)
     connection.execute("INSERT INTO checkpoints VALUES (?, ?) ON CONFLICT DO NOTHING", state.seq, data)
+    signed = [
+        body.until
+        for _, _, body in log.of_kinds(connection, ["head_published"])
+        if isinstance(body, HeadPublished) and body.file is not None
+    ]
     connection.execute(
         "DELETE FROM checkpoints WHERE seq NOT IN (SELECT seq FROM checkpoints ORDER BY seq DESC LIMIT ?) "
-        "AND seq NOT IN (SELECT seq FROM heads WHERE state_sha256 IS NOT NULL)",
+        "AND NOT (seq IN ??)",
         KEPT,
+        signed,
     )
     return hashlib.sha256(data).hexdigest()
 
@@ -148,6 +161,7 @@ def _frozen(state: ArenaState) -> StoredState:
         in_flight=list(schedule.in_flight.values()),
         meetings=sorted((*pair, list(prompts)) for pair, prompts in schedule.meetings.items()),
         review=state.review,
+        head=state.head,
     )
 
 
@@ -157,7 +171,7 @@ def decode_state(data: bytes, votes: VoteBook | None = None) -> ArenaState:
     state = ArenaState(votes)
     state.seq, state.at, state.latest = frozen.seq, frozen.at, frozen.latest
     state.policy, state.phase, state.excluded = frozen.policy, frozen.phase, set(frozen.excluded)
-    state.review = frozen.review
+    state.review, state.head = frozen.review, frozen.head
     _fill_catalog(state.catalog, frozen)
     state.grow()
     _fill_tallies(state.tallies, frozen)

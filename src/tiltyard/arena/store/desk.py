@@ -11,9 +11,10 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from tiltyard.arena.chain import salted_digest
 from tiltyard.arena.commands import ExplainVote
 from tiltyard.arena.events import Choice, ResponseAdded
-from tiltyard.arena.reasons import ModelReasons, comment_digest, reasons_of_models
+from tiltyard.arena.reasons import ModelReasons, reasons_of_models
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.log import EVERYTHING, RARE
@@ -229,4 +230,4 @@ def changed_comments(connection: Connection) -> list[str]:
     for (text,) in connection.rows(_EXPLAINED, EVERYTHING, 2**31):
         event = _decoder.decode(text)
         digests.setdefault(event.matchup_id, event.comment)
-    return sorted(name for name, event in kept.items() if comment_digest(*event) != digests.get(name))
+    return sorted(name for name, event in kept.items() if salted_digest(*event) != digests.get(name))

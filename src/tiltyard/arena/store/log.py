@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tiltyard.arena.chain import FIRST_HASH, link_events, new_salts
+from tiltyard.arena.chain import FIRST_HASH, link_events
 from tiltyard.arena.events import AnyBody, Event, decode_body, decode_events, encode_body
 from tiltyard.arena.store.database import Connection
 
@@ -18,7 +18,7 @@ EVERYTHING = 2**62
 RARE = "kind NOT IN ('matchup_served', 'voted', 'revealed', 'skipped', 'expired', 'undone')"
 """The condition of the index over rare kinds; a query that is to use it repeats it."""
 
-COLUMNS = ("seq", "at", "kind", "body", "salt", "hash")
+COLUMNS = ("seq", "at", "kind", "body", "hash")
 
 
 class EventPage(NamedTuple):
@@ -34,10 +34,9 @@ def append_events(connection: Connection, events: Sequence[Event], seq: int, pre
     if not events:
         return previous
     times, texts = [event.at for event in events], [encode_body(event.body) for event in events]
-    kinds, salts = [event.body.__struct_config__.tag for event in events], new_salts(len(events))
-    links = link_events(previous, seq, times, texts, salts)
+    kinds, links = [event.body.__struct_config__.tag for event in events], link_events(previous, times, texts)
     numbers = range(seq + 1, seq + 1 + len(events))
-    connection.insert("events", COLUMNS, list(zip(numbers, times, kinds, texts, salts, links, strict=True)))
+    connection.insert("events", COLUMNS, list(zip(numbers, times, kinds, texts, links, strict=True)))
     connection.head = (seq + len(events), links[-1])
     return links[-1]
 

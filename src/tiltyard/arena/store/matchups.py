@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tiltyard.arena import events as e
-from tiltyard.arena.chain import label_of
 from tiltyard.arena.events import Choice
+from tiltyard.arena.public_rows import receipt_of
 from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import log
@@ -244,7 +244,8 @@ def public_until(connection: Connection, now: int) -> int:
     undone: dict[str, int] = {}
     if any(status == UNDONE for _, _, status in recent):
         rows = connection.rows("SELECT seq, body FROM events WHERE seq > ? AND kind = 'undone'", recent[-1][0])
-        undone = {label_of(text).matchup_id: seq for seq, text in rows}
+        bodies = ((seq, e.decode_body(text)) for seq, text in rows)
+        undone = {body.matchup_id: seq for seq, body in bodies if isinstance(body, e.Undone)}
     for seq, name, _ in recent:
         if seq <= until and undone.get(name, until + 1) > until:
             until = seq - 1
@@ -314,11 +315,13 @@ class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
     """What both answers are. Of files, `response_a` and `response_b` are descriptions."""
     unrendered: str = ""
     """Which answers the voter said could not be shown."""
+    receipt: str = ""
+    """The name of its vote in the public rows."""
 
 
 _SHOWN = (
     "SELECT id, a, b, status, choice, closed_at, undo_until, expires_at, counts, vote_seq, unrendered, "
-    "asked, answer_a, answer_b FROM matchups WHERE "
+    "asked, answer_a, answer_b, seq FROM matchups WHERE "
 )
 
 
@@ -355,10 +358,15 @@ def _shown(store: Store, where: str, *values: Any) -> list[ShownMatchup]:
         return []
     with store.database.read() as connection:
         rows = connection.rows(_SHOWN + where, *values)
-        texts = store.texts.get(connection, [seq for row in rows for seq in row[11:]])
+        texts = store.texts.get(connection, [seq for row in rows for seq in row[11:14]])
+        served: dict[int, str] = dict(
+            connection.rows("SELECT seq, body FROM events WHERE seq IN ??", [row[14] for row in rows])
+        )
     made = []
     for row in rows:
-        status, counts, (prompt, a, b) = _STATUSES[row[3]], row[8], (texts[seq] for seq in row[11:])
+        status, counts, (prompt, a, b) = _STATUSES[row[3]], row[8], (texts[seq] for seq in row[11:14])
+        matchup = e.decode_body(served[row[14]])
+        assert isinstance(matchup, e.MatchupServed)
         assert isinstance(prompt, e.PromptAdded)
         assert isinstance(a, e.ResponseAdded)
         assert isinstance(b, e.ResponseAdded)
@@ -386,6 +394,7 @@ def _shown(store: Store, where: str, *values: Any) -> list[ShownMatchup]:
                 prompt_id=prompt.prompt_id,
                 kind=a.answer_kind,
                 unrendered=row[10],
+                receipt=receipt_of(matchup),
             )
         )
     return made

@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.events import AnyBody, Event, Flagged, PromptAdded, ResponseAdded, decode_body
 from tiltyard.arena.store import Store, log
+from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.desk import open_reports
 from tiltyard.arena.store.files import read_file
 from tiltyard.arena.store.log import RARE
+from tiltyard.arena.store.matchups import public_until
 from tiltyard.arena.voting import CLOCK_MARGIN, MatchupStatus
 from tiltyard.validity.voters import SessionActs
 
@@ -33,6 +36,16 @@ def prompt_texts(store: Store) -> dict[str, str]:
     with store.database.read() as connection:
         added = log.of_kinds(connection, ["prompt_added"])
     return {body.prompt_id: body.text for _, _, body in added if isinstance(body, PromptAdded)}
+
+
+def retired_prompts(store: Store, now: int) -> list[PromptAdded]:
+    """The prompts, in every wording, that nobody can be voting on any more; in an arena that is not blind, all."""
+    with store.database.read() as connection:
+        state, _ = load_state(connection, public_until(connection, now))
+        added = log.of_kinds(connection, ["prompt_added"], state.seq)
+    catalog = state.catalog
+    public = {catalog.prompts[n].prompt_id for n in public_prompts(state) if not catalog.prompt_reserved[n]}
+    return [body for _, _, body in added if isinstance(body, PromptAdded) and body.prompt_id in public]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +126,7 @@ def flags_raised(store: Store) -> set[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The log's last number and hash, and how many matchups and reports are open.
+    """The log's last number, and how many matchups and reports are open.
 
     `reported_answers` are those that open reports are about. `head_at` and `signed_head_at` say when the latest head,
     and the latest signed one, was published; None: never. `ahead` is by how many microseconds the latest events are
@@ -121,7 +134,6 @@ class Backlog:
     """
 
     head_seq: int
-    head_hash: str
     open_matchups: int
     head_at: int | None = None
     signed_head_at: int | None = None
@@ -135,10 +147,12 @@ def backlog(store: Store, now: int) -> Backlog:
     with store.database.read() as connection:
         latest = connection.value("SELECT max(at) FROM (SELECT at FROM events ORDER BY seq DESC LIMIT ?) t", LATEST)
         return Backlog(
-            *log.head(connection),
+            log.head(connection)[0],
             int(connection.value("SELECT count(*) FROM matchups WHERE status = 'open'")),
-            connection.value("SELECT max(at) FROM heads"),
-            connection.value("SELECT max(at) FROM heads WHERE statement IS NOT NULL"),
+            connection.value(f"SELECT max(at) FROM events WHERE {RARE} AND kind = 'head_published'"),
+            connection.value(
+                f"SELECT max(at) FROM events WHERE {RARE} AND kind = 'head_published' AND body LIKE ?", '%"signature":%'
+            ),
             *open_reports(connection),
             max(0, (latest or 0) - now - CLOCK_MARGIN),
         )

@@ -7,7 +7,6 @@ CREATE TABLE events (
     at BIG NOT NULL,
     kind TEXT NOT NULL,
     body TEXT NOT NULL,
-    salt TEXT NOT NULL,
     hash TEXT NOT NULL
 );
 CREATE INDEX events_rare ON events (kind, seq)
@@ -47,16 +46,6 @@ CREATE UNIQUE INDEX matchups_vote ON matchups (vote_seq) WHERE vote_seq IS NOT N
 CREATE INDEX matchups_undo ON matchups (undo_until) WHERE undo_until IS NOT NULL;
 
 CREATE TABLE checkpoints (seq BIG PRIMARY KEY, state BYTES NOT NULL);
-
--- Heads of the public log that were published, and when; a signed one with its statement, and the hash of the state that
--- is kept there.
-CREATE TABLE heads (
-    seq BIG PRIMARY KEY,
-    hash TEXT NOT NULL,
-    at BIG NOT NULL,
-    state_sha256 TEXT,
-    statement TEXT
-);
 
 -- Answers that are files, as voters are shown them; `source` is the SHA-256 of the file before it was cleaned.
 CREATE TABLE files (sha256 NAME PRIMARY KEY, media_type TEXT NOT NULL, size BIG NOT NULL, source NAME NOT NULL);

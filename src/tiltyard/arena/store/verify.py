@@ -1,28 +1,42 @@
 """Verifying an arena: its log is read once and folded, and everything that follows from it is compared.
 
-The log itself is checked by its chain of hashes. A chain cannot show that its end was cut off together with everything
-derived from it, or that all of it was written anew: keep `Verification.head` elsewhere, and pass it as `heads` later.
+The log is checked by its chain of hashes, and so is every head that was published of its public rows: hash, board,
+signature and time. None of that can show that the end was cut off together with everything derived from it, or that all
+of it was written anew: keep a head elsewhere, and pass it as `heads` later.
 """
 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from tiltyard.arena.chain import FIRST_HASH, Label, label_of, link_event, link_events
-from tiltyard.arena.events import decode_events
-from tiltyard.arena.heads import Head, HeadFile
+from tiltyard.arena.chain import FIRST_HASH, link_events
+from tiltyard.arena.events import Event, MatchupServed, decode_body, decode_events
+from tiltyard.arena.heads import Head, HeadFile, plain
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, log
-from tiltyard.arena.store.checkpoints import EVERY, decode_state, encode_state, keep_checkpoint
+from tiltyard.arena.store.checkpoints import EVERY, decode_state, encode_state, keep_checkpoint, votes_at
 from tiltyard.arena.store.database import Connection, Row
 from tiltyard.arena.store.desk import changed_comments
 from tiltyard.arena.store.files import damaged_files
-from tiltyard.arena.store.matchups import COLUMNS, OPEN, STATUS, NotedEvents, TableVotes, row_after
-from tiltyard.arena.votes import VoteColumns
+from tiltyard.arena.store.matchups import (
+    COLUMNS,
+    OPEN,
+    STATUS,
+    NotedEvents,
+    TableVotes,
+    public_until,
+    row_after,
+)
+from tiltyard.arena.store.witnessing import PublicLog, PublishedHead, published_heads, time_stated
+from tiltyard.arena.units import HOUR
+from tiltyard.arena.votes import VoteColumns, vote_table
+from tiltyard.arena.voting import CLOCK_MARGIN
+from tiltyard.arena.weights import weighed
 from tiltyard.arena.witness import RatedModel, differing, published_board
 from tiltyard.errors import ArenaError, StoreError
 
@@ -32,7 +46,10 @@ NAMED_PER_TABLE = 20
 KEPT_DIFFERENCES = 100_000
 """Rows that may differ at a time and be found equal later; with more of them, the rest are not looked at."""
 
-_PAGE = "SELECT seq, at, body, salt, hash FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
+SIGNING = HOUR
+"""How long before it is published a head may have been signed: of a long log that takes minutes."""
+
+_PAGE = "SELECT seq, at, kind, body, hash FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +66,14 @@ class Discrepancy:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What `verify` found. `head` is the last sequence number and its hash."""
+    """What `verify` found. `head` is that of the public rows, `published` are the heads in the log, newest first."""
 
     events: int
     votes: int
-    head: tuple[int, str]
+    head: Head
     problems: tuple[Discrepancy, ...]
     more_problems: int
+    published: tuple[PublishedHead, ...] = ()
     since: int = 0
     """The number of the checkpoint from which on everything was verified; 0: from the beginning."""
 
@@ -65,27 +83,30 @@ class Verification:
         return not self.problems
 
 
-def verify(url: str, heads: Iterable[Head] = (), since: Head | None = None, state_sha256: str = "") -> Verification:
+def verify(
+    url: str,
+    heads: Iterable[Head | HeadFile] = (),
+    keys: Sequence[str] = (),
+    since: HeadFile | None = None,
+    now: int | None = None,
+) -> Verification:
     """The findings about the arena at a URL, as it was at one moment; it may be in use meanwhile.
 
     Parameters:
         url: `sqlite:///path` or `postgresql://user@host/database`.
-        heads: Heads that were kept elsewhere; the log must contain each of them.
-        since: A head that was kept elsewhere, from which on to verify; there must be a checkpoint there.
-        state_sha256: What a signed statement says of that checkpoint.
+        heads: Heads that were kept elsewhere; the public rows must lead to each of them.
+        keys: Public keys: every signed head is by one of them, and each of them signed one.
+        since: A signed head that was kept elsewhere, from which on to verify; there must be a checkpoint there.
+        now: The time in microseconds, which says what is public; None: this moment.
     """
     store = Store.open(url)
     try:
         with store.database.read() as connection:
-            check = _Check(connection)
-            check.expect(heads, "the head that was kept")
-            published = connection.rows("SELECT seq, hash FROM heads")
-            check.expect((Head(*row) for row in published), "the head in the table `heads`")
-            check.stated = connection.one(
-                "SELECT seq, statement FROM heads WHERE statement IS NOT NULL ORDER BY seq DESC LIMIT 1"
-            )
+            check = _Check(connection, PublicLog(connection))
+            check.public_end = public_until(connection, time.time_ns() // 1000 if now is None else now)
+            check.expect(list(heads), keys)
             if since is not None:
-                check.start_from(since, state_sha256)
+                check.start_from(since)
             return check.run()
     finally:
         store.close()
@@ -100,9 +121,9 @@ def rebuild(url: str) -> None:
             connection.execute("DELETE FROM checkpoints")
             state, previous = ArenaState(), FIRST_HASH
             while rows := connection.rows(_PAGE, state.seq, log.PAGE):
-                seqs, times, texts, salts, hashes = zip(*rows, strict=True)
+                seqs, times, _, texts, hashes = zip(*rows, strict=True)
                 fits = seqs == tuple(range(state.seq + 1, state.seq + 1 + len(rows)))
-                if not fits or tuple(link_events(previous, state.seq, times, texts, salts)) != hashes:
+                if not fits or tuple(link_events(previous, times, texts)) != hashes:
                     raise StoreError(
                         f"the log is broken after number {state.seq}: `tiltyard arena verify` says how. Nothing was "
                         "rebuilt: restore the log from a backup first."
@@ -121,27 +142,49 @@ def rebuild(url: str) -> None:
 @dataclass(slots=True)
 class _Check:
     connection: Connection
+    public: PublicLog
+    public_end: int = 0
     state: ArenaState = field(default_factory=ArenaState)
-    hash: str = FIRST_HASH
     problems: list[Discrepancy] = field(default_factory=list)
     unnamed: int = 0
     broken: bool = False
     """The log could not be folded to its end, so there is nothing to compare with."""
     end: tuple[int, str] = (0, FIRST_HASH)
     since: int = 0
-    expected: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
-    """Heads that the log must contain, by number: hash, and where it comes from."""
+    kept: dict[int, list[Head]] = field(default_factory=dict)
+    """Heads that were kept, by their number of rows, as long as they were not met."""
+    published: dict[int, list[PublishedHead]] = field(default_factory=dict)
+    """The heads in the log, by the last event of their rows."""
     checkpoints: dict[int, bytes] = field(default_factory=dict)
     differ: dict[str, tuple[Row | None, Row]] = field(default_factory=dict)
     """By matchup: the row that the arena has, and the one that follows from the log."""
     served: int = 0
     open_rows: dict[str, Row] = field(default_factory=dict)
-    stated: Row | None = None
-    """The latest signed head: its number, and the head file with the board that it states."""
 
-    def expect(self, heads: Iterable[Head], whose: str) -> None:
-        for head in heads:
-            self.expected.setdefault(head.seq, []).append((head.hash, whose))
+    def expect(self, heads: Sequence[Head | HeadFile], keys: Sequence[str]) -> None:
+        """Look at all heads, kept and published, by themselves; what they stand for is compared on the way."""
+        for head in map(plain, heads):
+            self.kept.setdefault(head.rows, []).append(head)
+        before = 0
+        for one in reversed(published_heads(self.connection, log.EVERYTHING)):
+            self.published.setdefault(one.body.until, []).append(one)
+            if one.body.until >= one.seq or one.at + CLOCK_MARGIN < before:
+                self.find("heads", f"event {one.seq}", f"{one.head} is older than what was published before it")
+            before = max(before, one.at)
+            if one.file is not None:
+                stated, earliest = one.file.stated, time_stated(one.at - SIGNING)
+                if stated.head != str(one.head) or not earliest <= stated.at <= time_stated(one.at):
+                    self.find("heads", f"event {one.seq}", "what was signed is another head, or another time")
+        files = [*heads, *(one.file for of in self.published.values() for one in of)]
+        signed = [file for file in files if isinstance(file, HeadFile) and file.signature]
+        for file in signed:
+            if wrong := file.wrong():
+                self.find("heads", str(plain(file)), wrong)
+            elif keys and file.key not in keys:
+                self.find("heads", str(plain(file)), f"it is signed by {file.key}, which was not given")
+        for key in keys:
+            if key not in {file.key for file in signed}:
+                self.find("heads", key, "this key has signed no head of this arena")
 
     def find(self, table: str, where: str, what: str) -> None:
         if sum(problem.table == table for problem in self.problems) < NAMED_PER_TABLE:
@@ -149,34 +192,41 @@ class _Check:
         else:
             self.unnamed += 1
 
-    def start_from(self, head: Head, state_sha256: str) -> None:
-        """Go on from a checkpoint whose digest was kept elsewhere."""
-        data = self.connection.value("SELECT state FROM checkpoints WHERE seq = ?", head.seq)
+    def start_from(self, file: HeadFile) -> None:
+        """Go on from a checkpoint whose digest was signed."""
+        head = plain(file)
+        known = (one for of in self.published.values() for one in of if one.file == file)
+        if (one := next(known, None)) is None:
+            raise ArenaError(f"the log has no signed head {head}. Verify everything.")
+        seq = one.body.until
+        data = self.connection.value("SELECT state FROM checkpoints WHERE seq = ?", seq)
         if data is None:
             raise ArenaError(f"there is no checkpoint at {head}. Verify everything, or name a head that was signed.")
-        if hashlib.sha256(data).hexdigest() != state_sha256:
+        if hashlib.sha256(data).hexdigest() != file.stated.state:
             raise ArenaError(f"the checkpoint at {head} is not the one that was signed. Verify everything.")
-        self.expect([head], "the head to start from")
-        for seq in sorted(number for number in self.expected if 0 < number <= head.seq):
-            self._check_head(seq, log.hash_at(self.connection, seq))
+        for rows in [rows for rows in self.kept if rows < head.rows]:
+            del self.kept[rows]
+            self.find("head", f"row {rows}", "lies before the head to begin at. Verify everything to look for it")
         votes = TableVotes()
         votes.begin(self.connection)
         self.state = decode_state(bytes(data), votes)
-        self.hash, self.since = head.hash, head.seq
-        self.end = (head.seq, head.hash)
+        self.public = PublicLog.after(self.connection, one)
+        self._check_kept(self.public.head)
+        self.since, self.end = seq, (seq, log.hash_at(self.connection, seq))
 
     def run(self) -> Verification:
         connection = self.connection
+        self._check_kept(Head(0, FIRST_HASH))
         self.checkpoints = dict(connection.rows("SELECT seq, state FROM checkpoints WHERE seq > ?", self.since))
         after = self.since
         while rows := connection.rows(_PAGE, after, log.PAGE):
             self._take(rows)
             after = rows[-1][0]
-        for seq, kept in sorted(self.expected.items()):
-            for digest, whose in kept:
-                if seq or digest != FIRST_HASH:
-                    what = f"{whose} is {digest[:16]}…, and the log ends with number {self.end[0]}: it was cut"
-                    self.find("head", f"number {seq}", what)
+        why = "the log is broken before it" if self.broken else "the log was cut"
+        for number in sorted(self.kept):
+            self.find("head", f"row {number}", f"the public rows end with {self.public.head.rows}: {why}")
+        for until in sorted(until for until in self.published if until > max(self.public.seq, self.since)):
+            self.find("heads", f"rows up to event {until}", "are not public yet, or the log is broken before it")
         if not self.broken:
             self._report_matchups()
             for seq in sorted(self.checkpoints):
@@ -187,17 +237,20 @@ class _Check:
             self.find("files", f"sha256 {name[:16]}…", what)
         tallies = self.state.tallies
         votes = int(tallies.rated.sum() + tallies.both_bad.view.sum()) // 2
-        return Verification(self.state.seq, votes, self.end, tuple(self.problems), self.unnamed, self.since)
+        published = tuple(published_heads(connection, log.EVERYTHING))
+        problems = tuple(self.problems)
+        return Verification(self.state.seq, votes, self.public.head, problems, self.unnamed, published, self.since)
 
     def _take(self, rows: list[Row]) -> None:
         """Check the links of a page, fold it, and compare the rows of the matchups that it closed."""
-        seqs, times, texts, salts, hashes = zip(*rows, strict=True)
+        seqs, times, kinds, texts, hashes = zip(*rows, strict=True)
         seq, previous = self.end
         whole = seqs == tuple(range(seq + 1, seq + 1 + len(rows)))
-        if not whole or tuple(link_events(previous, seq, times, texts, salts)) != hashes:
+        if not whole or tuple(link_events(previous, times, texts)) != hashes:
             self._check_links(rows)
-        for number in [number for number in self.expected if seq < number <= seqs[-1] and number in seqs]:
-            self._check_head(number, hashes[seqs.index(number)])
+        for number, kind, text in zip(seqs, kinds, texts, strict=True):
+            if not text.startswith(f'{{"kind":"{kind}"'):
+                self.find("events", f"number {number}", f"is listed as {kind}, which its text is not")
         self.end = (seqs[-1], hashes[-1])
         if self.broken:
             return
@@ -206,8 +259,8 @@ class _Check:
             noted = NotedEvents()
             for event in events:
                 noted.apply(self.state, event)
-                if self.stated is not None and self.state.seq == self.stated[0] and not self.since:
-                    self._compare_board(self.stated[1])
+                if self.state.seq in self.published:
+                    self._compare_boards(self.published[self.state.seq])
                 if self.state.seq in self.checkpoints:
                     kept = bytes(self.checkpoints.pop(self.state.seq))
                     if kept != encode_state(self.state):
@@ -217,34 +270,52 @@ class _Check:
             self.find("events", f"after number {self.state.seq}", f"cannot be taken in: {error}")
             return
         self._compare(noted)
+        self._follow_public(events)
 
     def _check_links(self, rows: list[Row]) -> None:
         """Name what is wrong. After a wrong hash, checking goes on from the stored one."""
         seq, previous = self.end
-        for number, at, text, salt, digest in rows:
+        for number, at, _, text, digest in rows:
             if number != seq + 1:
                 self.find("events", f"number {seq + 1}", f"is missing; {number} comes next")
                 self.broken = True
                 return
-            if link_event(previous, number, at, text, salt) != digest:
-                what = "the hash does not fit: event, time, salt, order or hash was changed"
+            if link_events(previous, [at], [text]) != [digest]:
+                what = "the hash does not fit: event, time, order or hash was changed"
                 self.find("events", f"number {number}", what)
             seq, previous = number, digest
 
-    def _check_head(self, seq: int, digest: str) -> None:
-        for kept, whose in self.expected.pop(seq, ()):
-            if kept != digest:
-                what = f"{whose} is {kept[:16]}…, and the log has {digest[:16]}…: something up to here was rewritten"
-                self.find("head", f"number {seq}", what)
+    def _follow_public(self, events: list[Event]) -> None:
+        """The public rows of a page, as far as it is public, and the heads on the way."""
+        first, last = self.public.seq, min(self.public.seq + len(events), self.public_end)
+        stops = sorted({last, *(until for until in self.published if first < until < last)})
+        for stop in stops if last > first else ():
+            for head in self.public.take(events[self.public.seq - first : stop - first])[1]:
+                self._check_kept(head)
+            for one in self.published.get(stop, ()):
+                if one.head != self.public.head:
+                    what = f"{one.head} was published, and the log gives {self.public.head}: something was rewritten"
+                    self.find("heads", f"event {one.seq}", what)
 
-    def _compare_board(self, text: str) -> None:
-        """The board of the latest signed head follows from the votes up to it."""
-        stated = msgspec.json.decode(text, type=HeadFile).stated
-        assert isinstance(self.state.votes, VoteColumns)
-        if stated.board:
-            board = published_board(self.state, self.state.votes)
-            for what in differing([RatedModel(*row) for row in stated.board], board):
-                self.find("heads", f"seq {self.state.seq}", f"its board is not what the log says: {what}")
+    def _check_kept(self, found: Head) -> None:
+        for head in self.kept.pop(found.rows, ()):
+            if head != found:
+                what = f"the head that was kept is {head}, and the log gives {found}: something up to it was rewritten"
+                self.find("head", f"row {head.rows}", what)
+
+    def _compare_boards(self, heads: list[PublishedHead]) -> None:
+        """The boards that were signed here follow from the votes up to here."""
+        stated = [one for one in heads if one.file is not None and one.file.stated.board]
+        if not stated:
+            return
+        votes = self.state.votes
+        columns = votes if isinstance(votes, VoteColumns) else votes_at(self.connection, self.state)
+        table = weighed(vote_table(columns, self.state.catalog), self.state.policy.defences)
+        board = published_board(self.state, table)
+        for one in stated:
+            assert one.file is not None
+            for what in differing([RatedModel(*row) for row in one.file.stated.board], board):
+                self.find("heads", f"event {one.seq}", f"its board is not what the log says: {what}")
 
     def _compare(self, noted: NotedEvents) -> None:
         """Compare the rows that a page changed with those of the table; later pages may change them once more."""
@@ -298,7 +369,8 @@ class _Check:
             log.PAGE,
         ):
             for name, _, text in rows:
-                if text is None or label_of(text) != Label("matchup_served", name):
+                body = None if text is None else decode_body(text)
+                if not isinstance(body, MatchupServed) or body.matchup_id != name:
                     self.find("matchups", f"id {name}", "does not follow from the log")
             after = rows[-1][1]
 

@@ -1,97 +1,178 @@
-"""Writing witness files, and the public history of heads (what a witness is: `arena.witness`)."""
+"""The public rows in the database: witness files, heads, and the history of heads, which is part of the log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from tiltyard import __version__
 from tiltyard.arena import events as e
-from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
-from tiltyard.arena.chain import label_of, leaf_of
+from tiltyard.arena.chain import FIRST_HASH, link_line
 from tiltyard.arena.heads import Head, HeadFile, Statement, signed
-from tiltyard.arena.state import ArenaState
+from tiltyard.arena.public_rows import (
+    PublicPrompt,
+    VotedMatchup,
+    canonical,
+    prompt_row,
+    public_rows,
+    receipt_of,
+)
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.checkpoints import keep_checkpoint, load_votes
 from tiltyard.arena.store.database import Connection
+from tiltyard.arena.store.log import RARE
 from tiltyard.arena.store.matchups import public_until
-from tiltyard.arena.units import HOUR
-from tiltyard.arena.votes import VoteStanding
-from tiltyard.arena.witness import FORMAT, WitnessHeader, WitnessLine, published_board
+from tiltyard.arena.units import HOUR, SECOND
+from tiltyard.arena.votes import VoteTable, vote_table
+from tiltyard.arena.weights import weighed
+from tiltyard.arena.witness import FORMAT, WitnessHeader, WitnessWeights, published_board
 
-PAGE = 5_000
-
-_ROWS = "SELECT seq, at, body, salt FROM events WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
-_HEADS = "SELECT seq, hash, at, statement FROM heads ORDER BY seq DESC LIMIT ?"
-
-_ALWAYS = (
-    *(e.SettingsChanged, e.PhaseChanged, e.ModelAdded, e.ModelEnabled, e.ModelDisabled),
-    *(e.Excluded, e.Restored),
+_HEADS = f"SELECT seq, at, body FROM events WHERE {RARE} AND kind = 'head_published' ORDER BY seq DESC LIMIT ?"
+_LAST_ASKED = (
+    "SELECT asked FROM matchups WHERE vote_seq IN "
+    "(SELECT max(vote_seq) FROM matchups WHERE status = 'voted' AND vote_seq <= ? GROUP BY prompt)"
 )
-_OF_PROMPTS = (e.PromptAdded, e.PromptEnabled, e.PromptDisabled, e.PromptReserved)
-_SHOWN_WITH_VOTE = (e.MatchupServed, e.Voted, e.Explained)
+_VOTED = (
+    "SELECT m.id, m.asked, s.body FROM matchups m JOIN events s ON s.seq = m.seq "
+    "WHERE m.status = 'voted' AND m.id IN ??"
+)
 
 
 class PublishedHead(NamedTuple):
-    """A head in the public history: when it was written, in microseconds, and the signed statement if there is one."""
+    """A head in the public history: its event, when it was written, in microseconds, and what the event says."""
+
+    seq: int
+    at: int
+    body: e.HeadPublished
+
+    @property
+    def head(self) -> Head:
+        """The head."""
+        return Head.parse(self.body.head)
+
+    @property
+    def file(self) -> HeadFile | None:
+        """The signed statement, if there is one."""
+        return self.body.file
+
+
+class PublicLog:
+    """The public rows up to an event of the log, by their number and hash; `follow` goes on from there.
+
+    Parameters:
+        connection: Where the log is. The table of matchups says which votes are final.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._prompts: dict[str, PublicPrompt] = {}
+        self._asked: dict[int, PublicPrompt] = {}
+        self.seq = 0
+        self.head = Head(0, FIRST_HASH)
+
+    @classmethod
+    def to(cls, connection: Connection, until: int) -> PublicLog:
+        """The rows up to an event; those up to the latest head that was published are taken as that head says."""
+        latest = next((one for one in published_heads(connection, 2) if one.body.until <= until), None)
+        result = cls(connection) if latest is None else cls.after(connection, latest)
+        for _ in result.follow(until):
+            pass
+        return result
+
+    @classmethod
+    def after(cls, connection: Connection, published: PublishedHead) -> PublicLog:
+        """The rows of a head that was published."""
+        result = cls(connection)
+        result.seq, result.head = published.body.until, published.head
+        last = [seq for (seq,) in connection.rows(_LAST_ASKED, result.seq)]
+        result._prompts = {row.prompt: row for row in result._prompts_asked(last).values()}
+        return result
+
+    def follow(self, until: int) -> Iterator[bytes]:
+        """The next rows, up to an event before which every vote is final or was undone."""
+        for page in log.pages(self._connection, self.seq, until):
+            yield from self.take(page.events)[0]
+
+    def take(self, events: Sequence[e.Event]) -> tuple[list[bytes], list[Head]]:
+        """The rows of the next events of the log, up to one like that, and the head after each."""
+        rows = public_rows(events, self.voted(_matchups_named(events)), self._prompts)
+        lines, heads = list(map(canonical, rows)), list[Head]()
+        for line in lines:
+            self.head = Head(self.head.rows + 1, link_line(self.head.hash, line))
+            heads.append(self.head)
+        self.seq += len(events)
+        return lines, heads
+
+    def voted(self, names: Iterable[str]) -> dict[str, VotedMatchup]:
+        """Those of these matchups whose vote was not undone."""
+        rows = self._connection.rows(_VOTED, sorted(set(names)))
+        prompts = self._prompts_asked(asked for _, asked, _ in rows)
+        served = ((name, asked, e.decode_body(text)) for name, asked, text in rows)
+        return {
+            name: VotedMatchup(body, prompts[asked])
+            for name, asked, body in served
+            if isinstance(body, e.MatchupServed) and asked in prompts
+        }
+
+    def _prompts_asked(self, seqs: Iterable[int]) -> dict[int, PublicPrompt]:
+        """The prompts of these events, read once."""
+        wanted = set(seqs)
+        if missing := sorted(wanted - self._asked.keys()):
+            rows = self._connection.rows("SELECT seq, body FROM events WHERE seq IN ??", missing)
+            bodies = ((seq, e.decode_body(text)) for seq, text in rows)
+            self._asked |= {seq: prompt_row(body) for seq, body in bodies if isinstance(body, e.PromptAdded)}
+        return {seq: self._asked[seq] for seq in wanted if seq in self._asked}
+
+
+def _matchups_named(events: Iterable[e.Event]) -> Iterator[str]:
+    for event in events:
+        match event.body:
+            case e.Voted():
+                yield event.body.matchup_id
+            case e.Excluded() | e.Restored():
+                yield from event.body.matchup_ids
+
+
+def witness_lines(store: Store, now: int, title: str = "") -> Iterator[bytes]:
+    """The lines of a witness file of the public rows, all from one moment; the first is the header."""
+    with store.database.read() as connection:
+        until = public_until(connection, now)
+        rows = PublicLog(connection)
+        lines = list(rows.follow(until))
+        latest = next((row.file for row in published_heads(connection) if row.file and row.body.until <= until), None)
+        state, votes, _ = load_votes(connection, until)
+        weights = weights_line(rows, weighed(vote_table(votes, state.catalog), state.policy.defences))
+    header = WitnessHeader(witness=FORMAT, head=str(rows.head), title=title, statement=latest)
+    for line in (canonical(header), *lines, *([weights] if weights else ())):
+        yield line + b"\n"
+
+
+def weights_line(rows: PublicLog, votes: VoteTable) -> bytes:
+    """The last line of a witness: the weights of votes that are not 1, by receipt. Empty if all are."""
+    less = {votes.matchup_ids[place]: float(votes.weight[place]) for place in np.flatnonzero(votes.weight != 1.0)}
+    voted = rows.voted(less)
+    found = {receipt_of(voted[name].served): weight for name, weight in less.items() if name in voted}
+    return canonical(WitnessWeights(found)) if found else b""
+
+
+class NewHead(NamedTuple):
+    """A head of the public rows, and what it takes to publish it."""
 
     head: Head
-    at: int
-    file: HeadFile | None
+    until: int
+    """The last event from which its rows follow."""
+    file: HeadFile
+    """What it states, signed if there was a key."""
 
 
-def witness_lines(store: Store, now: int, title: str = "") -> Iterator[WitnessHeader | WitnessLine]:
-    """The lines of a witness file of the public part of the log, all from one moment."""
-    with store.database.read() as connection:
-        until = public_until(connection, now)
-        state, votes, digest = load_votes(connection, until)
-        latest = next((row.file for row in published_heads(connection) if row.file and row.head.seq <= until), None)
-        yield WitnessHeader(witness=FORMAT, head=str(Head(until, digest)), title=title, statement=latest)
-        public = public_prompts(state)
-        served = public | {row[0] for row in connection.rows("SELECT DISTINCT prompt FROM matchups")}
-        voted = frozenset(vote.matchup_id for vote in votes if vote.standing is not VoteStanding.UNDONE)
-        after = 0
-        while rows := connection.rows(_ROWS, after, until, PAGE):
-            for seq, at, text, salt in rows:
-                leaf = leaf_of(at, text, salt)
-                if _is_public(e.decode_body(text), voted, served, public, state):
-                    yield WitnessLine(seq=seq, hour=at // HOUR, body=leaf.public, salt=leaf.salt, rest=leaf.rest)
-                else:
-                    kind, matchup_id = label_of(text)
-                    yield WitnessLine(seq=seq, hour=at // HOUR, kind=kind, matchup_id=matchup_id, leaf=leaf.hash())
-            after = rows[-1][0]
-
-
-def _is_public(
-    body: e.AnyBody, voted: frozenset[str], served: frozenset[int], public: frozenset[int], state: ArenaState
-) -> bool:
-    """Whether the line of an event is open. A prompt that was never served may be one that is kept for later.
-
-    A matchup that was skipped, has expired, or whose vote was undone never told its voter who wrote what, and stays
-    hidden even when its prompt is retired: the same two models wait for that voter on another prompt.
-    """
-    if isinstance(body, _SHOWN_WITH_VOTE):
-        return body.matchup_id in voted
-    if isinstance(body, _OF_PROMPTS):
-        return state.catalog.prompt(body.prompt_id) in served
-    if isinstance(body, e.ResponseAdded):
-        return state.catalog.prompt(body.prompt_id) in public
-    return isinstance(body, _ALWAYS)
-
-
-def published_head(store: Store, now: int) -> Head:
-    """The head of the part of the log that is public."""
-    with store.database.read() as connection:
-        until = public_until(connection, now)
-        return Head(until, log.hash_at(connection, until))
-
-
-def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = None) -> tuple[Head, HeadFile]:
-    """The head of the public part of the log, and a file that states it with the board there; with a key, signed.
+def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = None) -> NewHead:
+    """The head of the public rows, and a file that states it with the board there; with a key, signed.
 
     The board is the one that pages show. In phase 1, which shows nothing of the new ratings, there is none.
 
@@ -103,43 +184,63 @@ def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = N
     """
     with store.database.read() as connection:
         until = public_until(connection, now)
-        state, votes, digest = load_votes(connection, until)
-    phase, head = state.phase, Head(until, digest)
+        rows = PublicLog(connection)
+        for _ in rows.follow(until):
+            pass
+        state, cast, _ = load_votes(connection, until)
+        votes, phase = weighed(vote_table(cast, state.catalog), state.policy.defences), state.phase
+        weights = weights_line(rows, votes)
     statement = Statement(
-        head=str(head),
-        at=datetime.fromtimestamp(now // 1_000_000, UTC).isoformat().replace("+00:00", "Z"),
+        head=str(rows.head),
+        at=time_stated(now),
         title=title,
         board=() if phase == SHADOW_PHASE else tuple(map(msgspec.structs.astuple, published_board(state, votes))),
         ordered_by="" if phase == SHADOW_PHASE else "conservative" if phase >= OFFICIAL_FROM else "legacy_elo",
-        votes=sum(vote.standing is VoteStanding.COUNTED for vote in votes),
+        votes=len(votes),
         version=__version__,
+        weights=hashlib.sha256(weights).hexdigest() if weights else "",
     )
     if pem is not None:
         with store.database.write() as connection:
             statement = msgspec.structs.replace(statement, state=keep_checkpoint(connection, state))
-    return head, signed(statement, pem)
+    return NewHead(rows.head, until, signed(statement, pem))
 
 
-def record_head(store: Store, head: Head, at: int, file: HeadFile | None = None) -> None:
-    """Add a head to the public history. One that is there already stays, and gets a statement if it had none."""
-    statement = None if file is None else msgspec.json.encode(file).decode()
-    with store.database.write() as connection:
-        connection.insert("heads", ("seq", "hash", "at"), [(head.seq, head.hash, at)], or_ignore=True)
-        if file is not None:
-            query = "UPDATE heads SET statement = ?, state_sha256 = ? WHERE seq = ? AND statement IS NULL"
-            kept = file.stated.state
-            connection.execute(query, statement, kept if isinstance(kept, str) else None, head.seq)
+def public_head(store: Store, now: int) -> Head:
+    """The head of the public rows now."""
+    with store.database.read() as connection:
+        return PublicLog.to(connection, public_until(connection, now)).head
+
+
+def time_stated(at: int) -> str:
+    """A time in microseconds as statements say it: to the second, in UTC."""
+    return datetime.fromtimestamp(at // SECOND, UTC).isoformat().replace("+00:00", "Z")
+
+
+def record_head(store: Store, new: NewHead, at: int) -> None:
+    """Publish a head at a time in microseconds: from here on it is part of the log."""
+    file = new.file if new.file.signature else None
+    with store.database.write(lock=True) as connection:
+        _record(connection, e.HeadPublished(head=str(new.head), until=new.until, file=file), at)
 
 
 def record_hourly(store: Store, now: int) -> None:
-    """Add the current head to the public history, once in an hour and if the log went on since."""
+    """Publish the current head, once in an hour and if there are rows since."""
     with store.database.read() as connection:
-        newest = connection.one(_HEADS, 1)
-    if newest is not None and newest[2] // HOUR >= now // HOUR:
+        newest = next(iter(published_heads(connection, 1)), None)
+        if newest is not None and newest.at // HOUR >= now // HOUR:
+            return
+        rows = PublicLog.to(connection, public_until(connection, now))
+    if not rows.head.rows or (newest is not None and rows.head.rows <= newest.head.rows):
         return
-    head = published_head(store, now)
-    if head.seq and (newest is None or head.seq > newest[0]):
-        record_head(store, head, now)
+    with store.database.write(lock=True) as connection:
+        latest = next(iter(published_heads(connection, 1)), None)
+        if newest == latest:  # no other process was faster
+            _record(connection, e.HeadPublished(head=str(rows.head), until=rows.seq), now)
+
+
+def _record(connection: Connection, body: e.HeadPublished, at: int) -> None:
+    log.append_events(connection, [e.Event(at, body)], *log.head(connection))
 
 
 def head_history(store: Store, most: int = 10_000) -> list[PublishedHead]:
@@ -150,9 +251,5 @@ def head_history(store: Store, most: int = 10_000) -> list[PublishedHead]:
 
 def published_heads(connection: Connection, most: int = 10_000) -> list[PublishedHead]:
     """The same, in a transaction."""
-    return [
-        PublishedHead(
-            Head(seq, digest), at, None if statement is None else msgspec.json.decode(statement, type=HeadFile)
-        )
-        for seq, digest, at, statement in connection.rows(_HEADS, most)
-    ]
+    rows = ((seq, at, e.decode_body(text)) for seq, at, text in connection.rows(_HEADS, most))
+    return [PublishedHead(seq, at, body) for seq, at, body in rows if isinstance(body, e.HeadPublished)]
