@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import gc
 import os
+import secrets
 import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 # Whatever the machine's habit, these processes compile what they import once; NumPy has one thread, as in the command.
@@ -25,6 +27,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 MEMORY = Path("/dev/shm")
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4_000_000_000:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+# Nothing that tests start writes into the home of whoever runs them.
+os.environ["XDG_STATE_HOME"] = str(Path(tempfile.gettempdir()) / f"tiltyard-tests-{os.getpid()}")
 
 gc.disable()  # until everything is imported: see `pytest_collection_finish`
 
@@ -83,6 +88,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("not everything was tested", yellow=True)
     for line in lines:
         terminalreporter.write_line(line)
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where this test's arenas keep their key files and deletions: many of them are copies of one arena."""
+    folder = tmp_path_factory.getbasetemp() / f"state-{secrets.token_hex(6)}"
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder / "tiltyard"
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
 """Tables that the manual takes from the code when it is built: a line `::: NAME` of a page becomes one.
 
 `::: tiltyard.arena.policy.Policy` lists the fields of a struct, also those inside it, `::: tiltyard.llm.journal.Record`
-the structs of a union, `::: tiltyard.ratings.elo K_MAX` constants of a module. What a field or constant means is the
+the structs of a union, `::: tiltyard.arena.kept.KEPT` what is kept about visitors,
+`::: tiltyard.ratings.elo K_MAX` constants of a module. What a field or constant means is the
 text below it, or its line in the `Parameters:` of its class.
 """
 
@@ -34,6 +35,8 @@ def _table(lines: list[str]) -> str:
     if not constants:
         module, _, kind = name.rpartition(".")
         thing = getattr(import_module(module), kind)
+        if isinstance(thing, tuple):
+            return table("what | why | until when", [kept.told() for kept in thing])
         if kinds := get_args(thing):
             return table("kind | fields | what it says", [_kind(one) for one in kinds])
         return table("setting | default | meaning", _fields(thing))

@@ -358,7 +358,7 @@ def test_a_small_disk_that_runs_full_loses_nothing(tmp_path: Path) -> None:
 
 def test_a_locked_database_is_one_clear_error_and_works_again_afterwards(sqlite_url: str) -> None:
     seed(sqlite_url)
-    with Arena(Store(Database(sqlite_url, busy_seconds=0.2)), chooser=any_matchup) as arena:
+    with Arena(Store(Database(sqlite_url, busy_seconds=0.2), "any"), chooser=any_matchup) as arena:
         votes = play(arena, 3)
         other = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)
         other.execute("BEGIN IMMEDIATE")

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import date
 
 import pytest
 
@@ -16,15 +17,19 @@ from tests.arena.engines import SECOND, START, Clock, catalog, open_arena, sql
 from tests.forked import PATIENCE_SECONDS
 from tiltyard.arena import commands
 from tiltyard.arena.events import Choice
+from tiltyard.arena.policy import RetentionRules
 from tiltyard.arena.randomness import random_id, random_seed
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.checkpoints import load_votes
+from tiltyard.arena.store.forgetting import forget_cookie, tidy
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.store.visitors import BLOCK_PERIOD, Quota, QuotaCounter, tidy_visitors
+from tiltyard.arena.store.visitors import Quota, QuotaCounter
 from tiltyard.arena.units import DAY
 from tiltyard.arena.voting import TooMany
 from tiltyard.errors import StoreError
+
+PERIOD = RetentionRules().network_days * DAY
 
 
 @contextmanager
@@ -122,24 +127,28 @@ def test_one_cookie_in_many_first_requests_is_one_visitor_and_one_session(arena_
     assert sql(arena_url, "SELECT sum(count) FROM counters") == [(1,)]
 
 
+def secrets_of(store: Store) -> str:
+    return site_texts.site_secrets(store, "", date(2026, 5, 3))
+
+
 def test_every_worker_finds_the_same_secret_and_keeps_it(arena_url: str) -> None:
     stores = [Store.open(arena_url) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        found = set(pool.map(site_texts.secret, stores))
+        found = set(pool.map(secrets_of, stores))
     assert len(found) == 1
     assert len(found.pop()) >= 43  # 6 bits a letter: 256 bits
     site_texts.set_site_text(stores[0], "notice", "hello")
     assert site_texts.site_text(stores[0], "notice") == "hello"
-    assert len({site_texts.secret(store) for store in stores}) == 1
+    assert len(set(map(secrets_of, stores))) == 1
     for store in stores:
         store.close()
 
 
 def test_no_error_of_the_database_repeats_what_was_to_be_written(arena_url: str) -> None:
     store, text = Store.open(arena_url), "never-to-be-seen"
-    site_texts.secret(store)
+    site_texts.set_site_text(store, "notice", "hello")
     with pytest.raises(StoreError) as caught, store.database.write() as connection:
-        connection.execute("INSERT INTO site_texts VALUES (?, ?)", "secret", text)
+        connection.execute("INSERT INTO site_texts VALUES (?, ?)", "notice", text)
     assert text not in "".join(traceback.format_exception(caught.value))
     store.close()
 
@@ -155,8 +164,8 @@ def cast(arena: Arena, served_in: str, voted_in: str) -> tuple[str, str]:
 
 
 @rule_above_the_store
-def test_a_block_has_one_random_key_in_the_log_which_changes_every_thirty_days(arena_url: str) -> None:
-    clock = Clock(START // BLOCK_PERIOD * BLOCK_PERIOD)
+def test_a_block_has_one_random_key_in_the_log_which_changes_every_week(arena_url: str) -> None:
+    clock = Clock(START // PERIOD * PERIOD)
     with open_arena(arena_url, clock) as arena:
         arena.append(catalog())
         home, again = cast(arena, "home", "home")
@@ -166,11 +175,11 @@ def test_a_block_has_one_random_key_in_the_log_which_changes_every_thirty_days(a
         assert moved == home != office
     with open_arena(arena_url, clock) as arena:  # another process, with nothing in memory
         assert cast(arena, "home", "office") == (home, office)
-        clock.turn(BLOCK_PERIOD / SECOND)
+        clock.turn(PERIOD / SECOND)
         later, _ = cast(arena, "home", "home")
         assert later not in ("", home, office)
-        with arena.store.database.write() as connection:
-            tidy_visitors(connection, clock())
+        tidy(arena.store, clock())
+        with arena.store.database.read() as connection:
             assert connection.rows("SELECT key FROM address_blocks") == [(later,)]
             assert connection.value("SELECT count(*) FROM address_keys") == 1
     assert verify(arena_url).clean
@@ -186,6 +195,20 @@ def test_two_workers_give_a_new_block_the_same_key(arena_url: str) -> None:
         for future in asked:
             future.result(PATIENCE_SECONDS)
     assert len({block for (block,) in sql(arena_url, "SELECT block FROM matchups")}) == 1
+
+
+def test_another_worker_reads_the_key_of_a_block_again_after_somebody_there_was_forgotten(arena_url: str) -> None:
+    quota = (Quota("matchup:address:60:home", 1000, 60, hidden=True),)
+    with open_arena(arena_url) as one, open_arena(arena_url) as other:
+        one.append(catalog())
+        ann = one.voter("cookie-of-ann")
+        blocks = []
+        for arena, forgets in ((one, False), (other, False), (one, True), (other, False)):
+            if forgets:
+                forget_cookie(arena.store, "cookie-of-ann")
+            name = arena.serve("bob" if forgets else ann, quota, block="home").matchup_id
+            blocks += [row[0] for row in sql(arena_url, f"SELECT block FROM matchups WHERE id = '{name}'")]
+    assert blocks[0] == blocks[1] != blocks[2] == blocks[3]
 
 
 def test_a_vote_table_knows_the_block_of_each_vote(sqlite_url: str) -> None:
@@ -213,8 +236,9 @@ def test_a_hidden_quota_is_stored_hashed_with_a_key_of_the_day_and_counts_over_m
         assert QuotaCounter().used(connection, [quota], evening + 3 * 3600 * SECOND)[quota.name] == 3
         assert one.free_in(connection, quota, evening + 3 * 3600 * SECOND) <= 23 * 3600
         assert QuotaCounter().used(connection, [quota], evening + 27 * 3600 * SECOND)[quota.name] == 0
-        done = tidy_visitors(connection, evening + 4 * DAY)
-        assert (done.counts, done.keys) == (2, 2)
+    done = tidy(store, evening + 4 * DAY)
+    assert (done.counts, done.keys) == (2, 2)
+    with store.database.write() as connection:
         assert QuotaCounter().used(connection, [quota], evening + 4 * DAY)[quota.name] == 0
     store.close()
 
@@ -229,9 +253,8 @@ def test_who_was_not_here_for_long_is_forgotten_and_the_votes_stay(arena_url: st
         clock.turn(300 * DAY / SECOND)
         arena.serve(back)
         clock.turn(101 * DAY / SECOND)
-        with arena.store.database.write() as connection:
-            assert tidy_visitors(connection, clock()).voters == 0, "nobody is forgotten unless it is said"
-            assert tidy_visitors(connection, clock(), 400).voters == 1
+        assert tidy(arena.store, clock()).voters == 0, "nobody is forgotten unless it is said"
+        assert tidy(arena.store, clock(), 400).voters == 1
         assert arena.store.known_voter("cookie-one") is None
         assert arena.store.known_voter("cookie-two") == back
     assert verify(arena_url).votes == 2

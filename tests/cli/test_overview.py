@@ -77,4 +77,4 @@ def test_the_arenas_help_begins_with_what_is_used_every_day(tiltyard: Run) -> No
     daily, rest = told.partition("Every day:")[2].split("And:")
     assert re.findall(r"^  (\w+) ", daily, re.MULTILINE) == ["init", "import", "serve", "invite", "export"]
     known = set(typer.main.get_command(make_app("arena")).commands["arena"].commands)  # type: ignore[attr-defined]
-    assert set(re.findall(r"^  (\w+) ", daily + rest, re.MULTILINE)) == known
+    assert set(re.findall(r"^  ([\w-]+) ", daily + rest, re.MULTILINE)) == known

@@ -13,9 +13,10 @@ from starlette.testclient import TestClient
 from tests.review.teams import MODELS, counted, new_review, open_site, token, visitor
 from tests.web.sites import form_in, hidden_fields
 from tiltyard.arena.events import Choice
+from tiltyard.arena.store.invitations import hashed
 from tiltyard.arena.voting import NothingLeft
 from tiltyard.errors import OptionError
-from tiltyard.review.desk import Review, change_people, close_review, open_review
+from tiltyard.review.desk import Review, change_people, close_review, erase_names, open_review
 from tiltyard.review.labels import labels_of
 from tiltyard.review.results import (
     ReviewResult,
@@ -199,6 +200,34 @@ def test_people_come_and_go_while_it_runs_and_old_links_end(tmp_path: Path) -> N
         change_people(review, remove=["ann", "cyd"])
     with pytest.raises(OptionError, match="nobody called 'eve'"):
         change_people(review, remove=["eve"])
+
+
+def test_what_the_owner_sees_is_on_a_page_and_the_name_of_somebody_who_left_can_be_erased(tmp_path: Path) -> None:
+    from tests import within
+
+    review = new_review(tmp_path, 8)
+    with open_site(review) as site:
+        page = site.get("/privacy")
+        assert page.status_code == 200
+        assert "set-cookie" not in page.headers
+        for part in ("Your votes", "how many seconds you take", "How often you agree"):
+            assert part in page.text, part
+        assert 'href="/privacy"' in site.get("/").text
+        bob = visitor(site, review, "bob")
+        name = bob.post("/api/v1/matchups").json()["matchup_id"]
+        assert bob.post(f"/api/v1/matchups/{name}/vote", json={"choice": "A"}).status_code == 200
+    with pytest.raises(OptionError, match="is in this review"):
+        erase_names(review, ["bob"])
+    key, link = next((one.key, one.token) for one in review.links.people if one.name == "bob")
+    change_people(review, remove=["bob"], add=["dan"])
+    assert within.run(tmp_path, "review", "people", str(review.folder), "--erase", "bob").returncode == 0
+    for path in review.folder.iterdir():
+        for trace in ('"bob"', link, hashed(link)):
+            assert trace.encode() not in path.read_bytes(), path
+    log = open_review(review.folder).log()
+    assert [turn.person for turn in log.latest.values() if turn.status == "voted"] == [key], "the vote stays"
+    with pytest.raises(OptionError, match="nobody called 'bob'"):
+        erase_names(open_review(review.folder), ["bob"])
 
 
 def test_strangers_and_wrong_links_get_nothing(tmp_path: Path) -> None:

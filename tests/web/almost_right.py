@@ -24,7 +24,6 @@ from tiltyard.arena.service import clock
 from tiltyard.arena.store.invitations import make_invitations
 from tiltyard.web.admin_gate import COOKIE as ADMIN_COOKIE
 from tiltyard.web.admin_views import LIMIT_MOST
-from tiltyard.web.visitors import COOKIE
 
 ROOMY = dict.fromkeys(Limits.__struct_fields__, "1000000") | {"network_growth": "4"}
 NO_LIMITS = changed(Limits(), **{name: LIMIT_MOST for name in Limits.__struct_fields__ if name != "network_growth"})
@@ -93,6 +92,7 @@ class AlmostRight:
         self.site, self.rng, self.numbers = site, random.Random(seed), count()
         self.people = [Person(site.client(f"203.0.{n}.9")) for n in range(4)]
         self.desk = Person(site.client("198.51.100.1"))
+        self.cookie = site.cookies.name
         self.invitations = make_invitations(site.arena.store, 40, now=clock(), most=0)
         self.past: deque[Sent] = deque(maxlen=200)
         self.statuses: dict[int, int] = {}
@@ -152,8 +152,8 @@ class AlmostRight:
     # --- What is right -----------------------------------------------------------------------------------------------
 
     def _token(self, person: Person, purpose: str) -> str:
-        cookie = person.client.cookies.get(COOKIE) or ""
-        asked: Any = SimpleNamespace(state=SimpleNamespace(cookie=cookie))
+        cookie = person.client.cookies.get(self.cookie) or ""
+        asked: Any = SimpleNamespace(state=SimpleNamespace(cookie=cookie, address=person.client._transport.client[0]))
         return self.site.app.state.site.visitors.token(asked, purpose)  # type: ignore[no-any-return]
 
     def _matchup(self, person: Person) -> str:
@@ -215,7 +215,7 @@ class AlmostRight:
         to = self.rng.choice(("on", "on", "off"))
         decision = {"do": self.rng.choice(("exclude", "restore")), "until": "99999999", "reason": "a test"}
         person = self.rng.choice(self.people)
-        voter = self.site.arena.store.known_voter("x") or person.client.cookies.get(COOKIE, "v")
+        voter = self.site.arena.store.known_voter("x") or person.client.cookies.get(self.cookie, "v")
         path, form = self.rng.choice(
             (
                 ("/models", {"name": self.rng.choice(MODELS), "to": to}),
@@ -299,9 +299,11 @@ class AlmostRight:
     def _cookie(self, sent: Sent) -> Sent:
         """Somebody else's cookie, or most of one's own."""
         other = self.rng.choice((*self.people, self.desk)).client.cookies
-        own = sent.client.cookies.get(COOKIE) or ""
-        said = self.rng.choice((other.get(COOKIE) or "", own[:-1], own.upper(), own + "A", own[:40], "é", "=" * 50))
-        return replace(sent, headers={**sent.headers, "cookie": f"{COOKIE}={said}; {ADMIN_COOKIE}={said}"})
+        own = sent.client.cookies.get(self.cookie) or ""
+        said = self.rng.choice(
+            (other.get(self.cookie) or "", own[:-1], own.upper(), own + "A", own[:40], "é", "=" * 50)
+        )
+        return replace(sent, headers={**sent.headers, "cookie": f"{self.cookie}={said}; {ADMIN_COOKIE}={said}"})
 
     def _raw(self, sent: Sent) -> Sent:
         return replace(sent, form=None, body=None, raw=self.rng.choice(BODIES))

@@ -24,6 +24,7 @@ from tiltyard.arena.service import Arena
 from tiltyard.web.app import create_app
 from tiltyard.web.serving import server_options
 from tiltyard.web.settings import SiteSettings
+from tiltyard.web.visitors import Cookies
 
 SECRET = "a secret that only tests know"
 ADMIN_SECRET = "another secret that only tests know"
@@ -66,6 +67,12 @@ class SmallSite:
     app: Starlette
     portal: BlockingPortal | None = None
     """The event loop of the site, as one server has it."""
+
+    @property
+    def cookies(self) -> Cookies:
+        """Those of its visitors."""
+        found: Cookies = self.app.state.site.visitors.cookies
+        return found
 
     def client(self, address: str = "testclient") -> TestClient:
         """A visitor without a cookie, from some address; redirects are not followed."""

@@ -137,8 +137,8 @@ def test_a_right_guess_does_not_count_as_a_wrong_one(staffed: SmallSite) -> None
     assert all(desk.client.get("/admin").status_code == 200 for desk in desks)
 
 
-def test_a_login_form_of_another_visit_is_refused(unchanged: SmallSite) -> None:
-    ann, bob = Desk(unchanged.client()), Desk(unchanged.client())
+def test_a_login_form_of_another_network_is_refused(unchanged: SmallSite) -> None:
+    ann, bob = Desk(unchanged.client("192.0.2.7")), Desk(unchanged.client("198.51.100.7"))
     token = ann.token("/admin/login")
     bob.token("/admin/login")
     answer = bob.client.post("/admin/login", data={"token": token, "secret": ADMIN_SECRET})

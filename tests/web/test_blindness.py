@@ -69,7 +69,7 @@ def test_the_size_of_an_answer_is_that_of_its_text_whoever_wrote_it(sqlite_site:
         ]
     )
     client = sqlite_site.client()
-    client.get("/leaderboard")  # which sets the cookie
+    vote_page(client)  # which sets the cookie
     pages, answers = set(), set()
     for _ in range(8):
         served = client.post("/api/v1/matchups")

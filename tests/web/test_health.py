@@ -172,7 +172,7 @@ def test_kinds_are_counted_on_from_where_they_were(staffed_anywhere: SmallSite) 
     later = counts.follow(store)
     assert (later["voted"], later["matchup_served"], later["model_added"]) == (3, 3, 4)
     assert counts.follow(store) == later == KindCounts().follow(store)
-    assert sum(later.values()) == backlog(store).head_seq
+    assert sum(later.values()) == backlog(store, 0).head_seq
 
 
 def test_the_latest_events_come_first(staffed_anywhere: SmallSite) -> None:

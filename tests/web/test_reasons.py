@@ -14,8 +14,8 @@ from tests.web.sites import SmallSite, form_in, hidden_fields, vote_once, vote_p
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy, read_policy
 from tiltyard.arena.reasons import BallotRules, reasons_of_models
+from tiltyard.arena.store.forgetting import tidy
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.store.visitors import tidy_visitors
 from tiltyard.arena.store.witnessing import witness_lines
 from tiltyard.battles import read_battles
 from tiltyard.errors import OptionError
@@ -111,8 +111,7 @@ def test_old_comments_are_tidied_away(sqlite_site: SmallSite) -> None:
     client = sqlite_site.client()
     explain(client, vote_once(client), comment="kept for a while")
     for days, left in ((399, 1), (401, 0)):
-        with sqlite_site.arena.store.database.write() as connection:
-            tidy_visitors(connection, sqlite_site.arena.now() + days * 86_400_000_000, 400)
+        tidy(sqlite_site.arena.store, sqlite_site.arena.now() + days * 86_400_000_000, 400)
         assert sql(sqlite_site.url, "SELECT count(*) FROM comments") == [(left,)]
 
 

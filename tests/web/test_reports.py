@@ -120,7 +120,7 @@ def test_reports_have_limits_and_are_counted_by_answer_and_visitor(sqlite_url: s
         assert statuses == [200, 429, 200, 429]
         found = reported_answers(site.arena.store)
         assert sum(len(answer.voters) for answer in found) == 2
-        assert backlog(site.arena.store).reported_answers == len(found)
+        assert backlog(site.arena.store, 0).reported_answers == len(found)
 
 
 def test_what_was_left_until_it_expired_counts_as_skipped(sqlite_url: str) -> None:

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from tests.arena.engines import sql
 from tests.forked import PATIENCE_SECONDS
-from tests.web.sites import SmallSite, form_in, small_site, vote_page
+from tests.web.sites import SmallSite, form_in, hidden_fields, small_site, vote_page
 from tiltyard.web.app import create_app
 from tiltyard.web.guard import HEADERS
 from tiltyard.web.rendering import static_files
@@ -91,29 +91,28 @@ def test_a_page_has_no_inline_script_or_style(sqlite_site: SmallSite) -> None:
 
 
 def test_the_cookie_is_random_out_of_reach_of_scripts_and_given_once(sqlite_site: SmallSite) -> None:
-    first = sqlite_site.client().get("/")
-    said = first.headers["set-cookie"]
+    assert "set-cookie" not in sqlite_site.client().get("/").headers
+    client = sqlite_site.client()
+    said = client.post("/start", data=hidden_fields(client.get("/").text)).headers["set-cookie"]
     assert {"HttpOnly", "SameSite=Lax", "Path=/"} <= set(said.split("; "))
     assert "Secure" not in said
     value = said.partition("=")[2].partition(";")[0]
     assert len(value) >= 22  # 6 bits a letter: 128 bits and more
-    client = sqlite_site.client()
-    assert "set-cookie" in client.get("/leaderboard").headers
     assert "set-cookie" not in client.get("/").headers
-    assert "set-cookie" not in sqlite_site.client().get("/static/site.css").headers
 
 
 @pytest.mark.parametrize("forged", ["", "x", "a b", "é" * 40, "../" * 20, "a" * 4000])
 def test_a_forged_cookie_is_replaced(shared_site: SmallSite, forged: str) -> None:
-    cookie = f"tiltyard={forged}".encode()
-    answer = shared_site.client().get("/", headers={"cookie": cookie.decode("latin-1").encode("latin-1")})  # type: ignore[dict-item]
-    assert answer.status_code == 200
-    assert "tiltyard=" in answer.headers["set-cookie"]
+    cookie = f"{shared_site.cookies.name}={forged}".encode()
+    client = shared_site.client()
+    answer = client.post("/api/v1/matchups", headers={"cookie": cookie.decode("latin-1").encode("latin-1")})  # type: ignore[dict-item]
+    assert answer.status_code == 201
+    assert f"{shared_site.cookies.name}=" in answer.headers["set-cookie"]
 
 
 def test_who_comes_by_https_gets_a_secure_cookie_and_is_told_to_stay(sqlite_url: str) -> None:
     with small_site(sqlite_url, public_url="https://arena.example.org") as site:
-        answer = site.client().get("/")
+        answer = site.client().post("/api/v1/matchups")
         assert "; Secure" in answer.headers["set-cookie"]
         assert "strict-transport-security" in answer.headers
 

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from datetime import date
 from itertools import cycle
+from pathlib import Path
 from urllib.robotparser import RobotFileParser
 
 import httpx2 as httpx
@@ -29,15 +31,14 @@ from tests.web.sites import (
 )
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Limits, Policy
-from tiltyard.arena.store import Store, site_texts
+from tiltyard.arena.store import Store
 from tiltyard.arena.store.database import SCHEMA
 from tiltyard.arena.voting import TooMany
 from tiltyard.web import visitors
 from tiltyard.web.admin_gate import GUESSES, Gate
 from tiltyard.web.settings import SiteSettings
-from tiltyard.web.visitors import COOKIE, Cookies, cookie_hash, derived_key
+from tiltyard.web.visitors import Cookies, derived_key
 
-OURS = Cookies(SECRET)
 TABLES = re.findall(r"CREATE TABLE (\w+)", SCHEMA.read_text())
 OLD = "a-cookie-that-nobody-signed".ljust(43, "y")
 
@@ -45,13 +46,13 @@ OLD = "a-cookie-that-nobody-signed".ljust(43, "y")
 def with_cookie(site: SmallSite, *values: str, address: str = "testclient") -> TestClient:
     """A visitor who always sends these cookies, and no other."""
     client = site.client(address)
-    client.headers["cookie"] = "; ".join(f"{COOKIE}={value}" for value in values)
+    client.headers["cookie"] = "; ".join(f"{site.cookies.name}={value}" for value in values)
     return client
 
 
 def given(answer: httpx.Response) -> str | None:
     """The cookie that an answer sets."""
-    found = re.match(rf"{COOKIE}=([^;]*)", answer.headers.get("set-cookie", ""))
+    found = re.match(r"tiltyard-\w+=([^;]*)", answer.headers.get("set-cookie", ""))
     return found[1] if found else None
 
 
@@ -80,7 +81,7 @@ def test_no_look_without_our_cookie_writes_anything(site: SmallSite) -> None:
     for address in addresses:
         assert site.client().get(address).status_code < 500, address
         assert site.client().head(address).status_code < 500, address
-    for cookie in (OLD, OURS.issue(), OURS.issue()[:-1] + "_"):
+    for cookie in (OLD, site.cookies.issue(), site.cookies.issue()[:-1] + "_"):
         for address in ("/", "/me", "/votes/m", "/api/v1/matchups/m", "/leaderboard"):
             assert with_cookie(site, cookie).get(address).status_code < 500, address
     assert rows(site) == before
@@ -102,7 +103,7 @@ def test_somebody_new_sees_a_button_that_leads_to_the_first_pair(site: SmallSite
 
 
 def test_the_start_form_is_taken_from_its_own_visit_alone(sqlite_site: SmallSite) -> None:
-    ann, bob, nobody = sqlite_site.client(), sqlite_site.client(), sqlite_site.client()
+    ann, bob, nobody = (sqlite_site.client(address) for address in ("192.0.2.7", "198.51.100.7", "203.0.113.7"))
     hers, his = (hidden_fields(client.get("/").text) for client in (ann, bob))
     assert hers["token"] != his["token"]
     vote_page(bob)
@@ -123,36 +124,36 @@ def test_the_start_form_is_taken_from_its_own_visit_alone(sqlite_site: SmallSite
     assert ann.post("/start", data=hers, headers={"origin": "null"}).status_code == 303
 
 
-def forgeries() -> list[bytes]:
-    ours = OURS.issue()
-    swapped = OURS.issue()[:22] + ours[22:]
+def forgeries(cookies: Cookies) -> list[bytes]:
+    ours = cookies.issue()
+    swapped = cookies.issue()[:22] + ours[22:]
     flipped = [ours[:at] + ("A" if ours[at] != "A" else "B") + ours[at + 1 :] for at in (0, 21, 22, 40, 63)]
-    wrong = (Cookies("another arena's secret").issue(), ours[:-1], ours + "A", ours[:22], ours[:43], ours.lower())
+    wrong = (Cookies(["another arena's secret"], "").issue(), ours[:-1], ours + "A", ours[:22], ours[:43], ours.lower())
     odd = ("", "x", '"', f'"{ours}"', "A" * 64, "A" * 43, "../" * 20, "a" * 8_000, "; ;=;", "%00", f"{ours}\t x")
     return [*(text.encode() for text in (swapped, *flipped, *wrong, *odd)), "é".encode() * 32, b"\xff" * 64]
 
 
 def test_a_cookie_that_we_did_not_issue_is_no_cookie(sqlite_site: SmallSite) -> None:
-    made = set()
-    for forged in forgeries():
-        headers = {b"cookie": COOKIE.encode() + b"=" + forged}
+    made, cookies = set(), sqlite_site.cookies
+    for forged in forgeries(cookies):
+        headers = {b"cookie": cookies.name.encode() + b"=" + forged}
         start = sqlite_site.client().get("/", headers=headers)  # type: ignore[arg-type]
         served = sqlite_site.client().post("/api/v1/matchups", headers=headers)  # type: ignore[arg-type]
         assert (start.status_code, served.status_code) == (200, 201), forged
-        for answer in (start, served):
-            new = given(answer)
-            assert new is not None
-            assert OURS.is_ours(new)
-            assert new.encode() not in forged
-        made.add(cookie_hash(new))
+        new = given(served)
+        assert given(start) is None
+        assert new is not None
+        assert cookies.is_ours(new)
+        assert new.encode() not in forged
+        made.add(cookies.hash(new))
     assert {row[0] for row in sql(sqlite_site.url, "SELECT cookie_hash FROM voters")} == made
 
 
 def test_among_several_cookies_of_one_name_ours_counts(sqlite_site: SmallSite) -> None:
     client = sqlite_site.client()
     first = form_in(vote_page(client).text)["matchup_id"]
-    ours = client.cookies[COOKIE]
-    for planted in (OLD, "A" * 64, "", "x" * 9_000, Cookies("another arena's secret").issue()):
+    ours = client.cookies[sqlite_site.cookies.name]
+    for planted in (OLD, "A" * 64, "", "x" * 9_000, Cookies(["another arena's secret"], "").issue()):
         answer = with_cookie(sqlite_site, planted, ours).get("/")
         assert form_in(answer.text)["matchup_id"] == first
         assert given(answer) is None
@@ -163,18 +164,19 @@ def test_keys_of_different_purposes_and_secrets_have_nothing_in_common() -> None
     keys = {derived_key(secret, purpose) for secret in (SECRET, SECRET + "x", "") for purpose in purposes}
     assert len(keys) == 9
     assert {len(key) for key in keys} == {32}
-    assert not OURS.is_ours(Cookies(SECRET + "x").issue())
-    fresh = Cookies(SECRET)
+    fresh = Cookies([SECRET], "one")
+    assert not fresh.is_ours(Cookies([SECRET + "x"], "one").issue())
+    assert not fresh.is_ours(Cookies([SECRET], "two").issue()), "another arena with the same secret"
+    assert Cookies([SECRET], "two").hash(ours := fresh.issue()) != fresh.hash(ours)
     assert not any(fresh.is_ours("A" * length) for length in (0, 63, 65, 60_000))
-    assert fresh._is_signed.cache_info().currsize == 0, "what strangers send does not fill the memory"
-    assert len({OURS.issue() for _ in range(100)}) == 100
+    assert fresh._is_signed.cache_info().currsize == 2, "what is too short or long does not fill the memory"
+    assert len({fresh.issue() for _ in range(100)}) == 100
 
 
 def test_an_unsigned_cookie_that_nobody_voted_with_is_worth_nothing(sqlite_site: SmallSite) -> None:
     answer = with_cookie(sqlite_site, OLD).post("/api/v1/matchups")
     assert answer.status_code == 201
-    assert OURS.is_ours(given(answer) or "")
-    assert sql(sqlite_site.url, "SELECT cookie_hash FROM voters") != [(cookie_hash(OLD),)]
+    assert sqlite_site.cookies.is_ours(given(answer) or "")
     assert with_cookie(sqlite_site, OLD).get(f"/api/v1/matchups/{answer.json()['matchup_id']}").status_code == 404
 
 
@@ -182,21 +184,68 @@ def test_a_new_secret_starts_visitors_anew(sqlite_url: str) -> None:
     with small_site(sqlite_url) as site:
         client = site.client()
         vote_once(client)
-        cookie = client.cookies[COOKIE]
+        cookie = client.cookies[site.cookies.name]
     with small_site(sqlite_url, secret="quite another secret") as site:
         site.observatory.refresh()
         answer = with_cookie(site, cookie).get("/me")
         assert "to go" not in answer.text
-        assert given(answer) not in (None, cookie)
+        assert given(answer) is None
         assert site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 1, "votes stay"
+
+
+def test_with_the_secret_before_it_visitors_keep_what_is_theirs_and_get_a_cookie_of_the_new_one(
+    sqlite_url: str,
+) -> None:
+    with small_site(sqlite_url) as site:
+        client = site.client()
+        vote_once(client)
+        old = client.cookies[site.cookies.name]
+    with small_site(sqlite_url, secret=f"quite another secret,{SECRET}") as site:
+        site.observatory.refresh()
+        page = with_cookie(site, old).get("/me")
+        assert "1 vote so far" in page.text
+        new = given(page)
+        assert new not in (None, old)
+        assert given(with_cookie(site, new or "").get("/me")) is None
+    with small_site(sqlite_url, secret="quite another secret") as site:
+        site.observatory.refresh()
+        assert "1 vote so far" in with_cookie(site, new or "").get("/me").text
+        assert "1 vote so far" not in with_cookie(site, old).get("/me").text
+
+
+def test_two_arenas_on_one_host_neither_share_nor_overwrite_a_cookie(tmp_path: Path) -> None:
+    """A browser keeps cookies by host and name, and sends all of them to both."""
+    urls = [f"sqlite:///{tmp_path / name}.db" for name in ("one", "two")]
+    for url in urls:
+        Store.create(url).close()
+    with small_site(urls[0]) as one, small_site(urls[1]) as two:
+        browser, other = one.client(), two.client()
+        vote_once(browser)
+        other.cookies = browser.cookies
+        assert "Start voting" in other.get("/").text, "the cookie of one arena is none of the other"
+        vote_once(other)
+        assert len(dict(other.cookies)) == 2
+        hashes = [sql(url, "SELECT cookie_hash, voter FROM voters") for url in urls]
+        assert [len(found) for found in hashes] == [1, 1]
+        assert not set(hashes[0][0]) & set(hashes[1][0])
+        one.observatory.refresh()
+        browser.cookies = other.cookies
+        assert "1 vote so far" in browser.get("/me").text
+
+
+def test_no_look_sets_a_cookie(sqlite_site: SmallSite) -> None:
+    for address in get_addresses(sqlite_site):
+        assert "set-cookie" not in sqlite_site.client().get(address).headers, address
+        assert "set-cookie" not in sqlite_site.client().head(address).headers, address
 
 
 def test_without_a_secret_of_its_own_a_site_keeps_its_visitors_over_restarts(usual_url: str) -> None:
     with small_site(usual_url, secret="") as site:
         client = site.client()
         fields = form_in(vote_page(client).text)
-        cookie = client.cookies[COOKIE]
-        kept = site_texts.secret(site.arena.store)
+        cookie = client.cookies[site.cookies.name]
+        kept = site.arena.store.outside.secrets(date.today())
+        assert len(kept) >= 43
         assert kept not in repr(site.app.state.site)
         for address in get_addresses(site):
             said = client.get(address)
@@ -205,7 +254,8 @@ def test_without_a_secret_of_its_own_a_site_keeps_its_visitors_over_restarts(usu
         again = with_cookie(site, cookie)
         assert form_in(again.get("/").text) == fields
         assert again.post("/vote", data={**fields, "choice": "A"}).status_code == 303
-    assert all(kept not in str(row) for row in sql(usual_url, "SELECT body FROM events"))
+    for table in TABLES:
+        assert kept not in str(sql(usual_url, f"SELECT * FROM {table}")), table
 
 
 @pytest.fixture
@@ -222,7 +272,7 @@ def pair_of_sites(arena_url: str) -> Iterator[tuple[SmallSite, SmallSite]]:
 def test_many_first_requests_with_one_fresh_cookie_share_one_sessions_limit(
     pair_of_sites: tuple[SmallSite, SmallSite],
 ) -> None:
-    cookie, sites = OURS.issue(), cycle(pair_of_sites)
+    cookie, sites = pair_of_sites[0].cookies.issue(), cycle(pair_of_sites)
     clients = [with_cookie(next(sites), cookie) for _ in range(12)]
     with ThreadPoolExecutor(10) as pool:
         statuses = list(pool.map(lambda client: client.post("/api/v1/matchups").status_code, clients))
@@ -268,14 +318,14 @@ def test_whoever_has_started_can_be_forgotten_without_a_vote(sqlite_site: SmallS
     assert "/me/forget" in client.get("/me").text
 
 
-def test_forgetting_gives_another_cookie_and_the_old_one_leads_nowhere(sqlite_site: SmallSite) -> None:
+def test_forgetting_takes_the_cookie_away_and_a_kept_one_leads_nowhere(sqlite_site: SmallSite) -> None:
     client = sqlite_site.client()
     where = vote_once(client)
     sqlite_site.observatory.refresh()
-    old, token = client.cookies[COOKIE], hidden_fields(client.get("/me").text)["token"]
+    old, token = client.cookies[sqlite_site.cookies.name], hidden_fields(client.get("/me").text)["token"]
     before = sql(sqlite_site.url, "SELECT voter FROM voters")
     assert client.post("/me/forget", data={"token": token}).status_code == 303
-    assert client.cookies[COOKIE] != old
+    assert not dict(client.cookies)
     assert sql(sqlite_site.url, "SELECT voter FROM voters") == []
     replayed = with_cookie(sqlite_site, old)
     assert replayed.get(where).status_code == 404
@@ -321,7 +371,8 @@ def test_a_process_remembers_the_latest_visitors_and_no_more(
     ann, bob, eve = clients = [sqlite_site.client() for _ in range(3)]
     for client in clients:
         vote_page(client)
-    names = {client: cookie_hash(client.cookies[COOKIE]) for client in clients}
+    cookies = sqlite_site.cookies
+    names = {client: cookies.hash(client.cookies[cookies.name]) for client in clients}
     known = sqlite_site.app.state.site.visitors._known
     assert list(known) == [names[bob], names[eve]]
     assert "/me/forget" in ann.get("/me").text
@@ -335,5 +386,6 @@ def test_whoever_was_forgotten_by_another_process_is_unknown_here_once_the_memor
         monkeypatch.setattr(visitors, "KNOWN_SECONDS", seconds)
         client = sqlite_site.client()
         address = f"/api/v1/matchups/{form_in(vote_page(client).text)['matchup_id']}/vote"
-        sql(sqlite_site.url, f"DELETE FROM voters WHERE cookie_hash = '{cookie_hash(client.cookies[COOKIE])}'")
+        name = sqlite_site.cookies.hash(client.cookies[sqlite_site.cookies.name])
+        sql(sqlite_site.url, f"DELETE FROM voters WHERE cookie_hash = '{name}'")
         assert client.post(address, json={"choice": "A"}).status_code == (200 if is_known else 404)

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from tiltyard.arena import voting
 from tiltyard.arena.commands import Command, EnterVoter, MatchupCommand, ServeMatchup, SubmitVote
 from tiltyard.arena.integrity import Act, limits_of
-from tiltyard.arena.policy import EntryRules, Limits
+from tiltyard.arena.policy import Limits, Policy
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
-from tiltyard.arena.store.visitors import BlockKeys, Quota, QuotaCounter, enter_voter, known_cookies
+from tiltyard.arena.store.visitors import KEYS_CHANGED, BlockKeys, Quota, QuotaCounter, enter_voter, known_cookies
 from tiltyard.arena.units import SECOND
 
 NOT_INVITED = "voting here is by invitation. Open the link that you were given, or ask for one."
@@ -26,20 +26,27 @@ class Limiter:
     def __init__(self) -> None:
         self.usage = QuotaCounter()
         self._blocks = BlockKeys()
+        self._changed: int | None = None
 
     def forget(self) -> None:
         """Forget what was read: the transaction that wrote it may have failed."""
         self._blocks.forget()
         self.usage.forget()
 
-    def check(self, connection: Connection, group: Sequence[Command[object]], rules: EntryRules, now: int) -> None:
+    def check(self, connection: Connection, group: Sequence[Command[object]], policy: Policy, now: int) -> None:
         """Refuse commands without an invitation or over a limit, and give the others the key of their block."""
-        closed = rules.invitation_only
+        closed = policy.entry.invitation_only
         if closed:
             self._admit_invited(connection, group, now)
-        self._check_quotas(connection, group, now, closed=closed)
-        if not closed:
-            self._name_blocks(connection, group, now)
+        changed = self._check_quotas(connection, group, now, closed=closed)
+        located = [command for command in group if command.block and not command.refused and not closed]
+        if located and (changed is None or changed != self._changed):  # where nothing is limited nobody can tell
+            self.forget()
+            self._changed = changed
+        if located:
+            keys = self._blocks.of(connection, [one.block for one in located], now, policy.retention.network_days)
+            for command in located:
+                command.block_key = keys[command.block]
 
     def _admit_invited(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
         """In a closed arena, refuse matchups and votes without a valid invitation, which stands for a block."""
@@ -55,10 +62,11 @@ class Limiter:
 
     def _check_quotas(
         self, connection: Connection, group: Sequence[Command[object]], now: int, *, closed: bool
-    ) -> None:
+    ) -> int | None:
         """Refuse what is over a limit, and count the rest. A new cookie's first visit counts once.
 
-        In a `closed` arena limits count by invitation instead of address.
+        In a `closed` arena limits count by invitation instead of address. The result tells whether somebody deleted
+        keys of networks since; None: nothing was limited.
         """
         limited = {
             command: by_invitation(command.quotas, _invitation(command)) if closed else command.quotas
@@ -66,7 +74,7 @@ class Limiter:
             if command.quotas and not command.refused
         }
         if not limited:
-            return
+            return None
         used = self.usage.used(connection, [quota for quotas in limited.values() for quota in quotas], now)
         entered = known_cookies(
             connection, [command.cookie_hash for command in limited if isinstance(command, EnterVoter)]
@@ -86,14 +94,7 @@ class Limiter:
                 entered.add(command.cookie_hash)
             used.update(quota.name for quota in quotas)
         self.usage.note(connection, noted, now)
-
-    def _name_blocks(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
-        """Give each command the key of the address block that it comes from."""
-        located = [command for command in group if command.block and not command.refused]
-        if located:
-            keys = self._blocks.of(connection, [command.block for command in located], now)
-            for command in located:
-                command.block_key = keys[command.block]
+        return used[KEYS_CHANGED]
 
     def note_abandoned(self, connection: Connection, voters: Sequence[str], limits: Limits, now: int) -> None:
         """Count matchups that these voters left until they expired like skipped ones."""

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from tiltyard.arena.kept import DAYS
 from tiltyard.arena.reasons import BallotRules
 from tiltyard.errors import OptionError
 from tiltyard.ratings.glicko2 import Glicko2Settings
@@ -349,9 +350,12 @@ class EntryRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class RetentionRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long what is known about visitors is kept. Votes stay; they are under random keys."""
 
-    voter_days: int = 400
-    """Days after which the link from a cookie to its votes is deleted, if the visitor was served nothing since. The
-    cookie itself lasts a year. (ours)"""
+    voter_days: int = DAYS["voter_days"]
+    """Days after which the link from a cookie to its votes is deleted, if the visitor was served nothing since, and
+    what visitors wrote. The cookie itself lasts a year. (ours)"""
+    network_days: int = DAYS["network_days"]
+    """For how many days one random key stands for an address block. Then it is forgotten which, and limits of a block's
+    influence begin anew: what that is worth to an attacker is on the page about cheating. (ours)"""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -473,6 +477,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("defences.block_pull", "defences.time_pull"), (0.1, MOST)),
     **dict.fromkeys(("publication.largest_voter", "flags.quality_level", "bank.fresh_share"), (0, 1)),
     "waiting.give_ways_per_day": (0, MOST),
+    "retention.network_days": (1, 400),
     "bank.least_prompts": (2, MOST),
     "bank.played_seconds": (0, 600),
     **dict.fromkeys((f"media.{name}" for name in MediaRules.__struct_fields__), (0.001, 1_000_000)),

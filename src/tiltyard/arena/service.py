@@ -23,6 +23,7 @@ from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.files import CleanFile
+from tiltyard.arena.store.forgetting import forget_again
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.writer import Load, Writer
@@ -61,6 +62,7 @@ class Arena:
         new_id: Callable[[], str] = random_id,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
+        forget_again(store)
         self.store = store
         self.now = now
         self._writer = Writer(store, chooser or Matchmaker(), now, rng, new_id, idle_seconds)

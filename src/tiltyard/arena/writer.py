@@ -53,7 +53,8 @@ from tiltyard.arena.store import Store, files, log, matchups
 from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.desk import keep_comment
-from tiltyard.arena.store.visitors import tidy_visitors, try_write
+from tiltyard.arena.store.forgetting import tidy
+from tiltyard.arena.store.visitors import try_write
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.waiting import WaitingPairs, again_for, shown_pair
 from tiltyard.errors import ArenaError, StoreError
@@ -211,8 +212,7 @@ class Writer:
             if self._state is not None and passed >= self._forget_voters_at:
                 days = self._state.policy.retention.voter_days
                 self._forget_voters_at = passed + FORGET_SECONDS
-            with self._store.database.write() as connection:
-                tidy_visitors(connection, now, days)
+            tidy(self._store, now, days)
         elif self._state is not None and passed - self._followed >= FOLLOW_SECONDS:
             self._follow()
 
@@ -320,7 +320,7 @@ class _Group:
     def run(self, commands: Sequence[Command[Any]]) -> None:
         """Check limits for all of them, read what they need at once, then do one after the other."""
         writer, connection, state = self.writer, self.connection, self.state
-        writer._limiter.check(connection, commands, state.policy.entry, self.now)
+        writer._limiter.check(connection, commands, state.policy, self.now)
         allowed = [command for command in commands if not command.refused]
         in_flight = state.schedule.in_flight
         closed = {one.matchup_id for one in allowed if isinstance(one, MatchupCommand)} - in_flight.keys()

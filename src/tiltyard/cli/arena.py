@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from contextlib import ExitStack
@@ -17,7 +18,7 @@ from tiltyard.cli.arena_heads import (
     verify_command,
     witness_command,
 )
-from tiltyard.cli.arena_moderation import invite_command, prompts_command, screen_command, tidy_command
+from tiltyard.cli.arena_moderation import invite_command, prompts_command, screen_command
 from tiltyard.cli.arena_options import (
     DEFAULT_DB,
     DbOption,
@@ -31,6 +32,7 @@ from tiltyard.cli.arena_options import (
     shown_url,
 )
 from tiltyard.cli.arena_simulate import simulate_command
+from tiltyard.cli.arena_visitors import forget_command, new_secret_command, tidy_command
 from tiltyard.cli.options import App, daily_first, rare, read_pairs
 from tiltyard.cli.output import note, printable, say
 from tiltyard.errors import OptionError
@@ -309,6 +311,11 @@ def _demo_arena(stack: ExitStack) -> str:
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the folder goes then, too
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="tiltyard-demo-")))
+    before = os.environ.get("XDG_STATE_HOME")
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")  # its key file goes with it
+    stack.callback(
+        lambda: os.environ.pop("XDG_STATE_HOME") if before is None else os.environ.update(XDG_STATE_HOME=before)
+    )
     copy_material(folder)
     for line in fill_arena(folder):
         note(line)
@@ -332,6 +339,7 @@ def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, *
                 "this is the database of a review, which has no public pages. Use `tiltyard review serve`."
             )
         texts: dict[str, str] = {name: site_texts.site_text(arena.store, name) for name in site_texts.LONGEST}
+        key_path = arena.store.outside.key_path
         for line in hide_self_naming(arena):
             note(line)
     secret, admin_secret = secrets_of()
@@ -339,6 +347,8 @@ def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, *
     settings = SiteSettings(db=db, secret=secret, admin_secret=admin_secret, **options)
     everywhere = ": every address of this machine" if host in ("0.0.0.0", "::") else ""  # noqa: S104 - only said
     at = settings.public_url or f"http://{host}:{port}{everywhere}"
+    if not secret:
+        note(f"the secret that signs cookies is in {key_path}: leave it out of backups")
     note(f"serving {shown_url(db)} at {at} (Ctrl-C stops)")
     if not is_private(host):
         note("for the open internet, put a proxy in front: this server has no TLS and waits for slow clients")
@@ -448,7 +458,9 @@ app.command("head")(head_command)
 app.command("witness")(witness_command)
 app.command("backup")(backup_command)
 app.command("prompts")(prompts_command)
+app.command("forget")(forget_command)
 app.command("tidy")(tidy_command)
+app.command("new-secret")(new_secret_command)
 app.command("invite")(invite_command)
 app.command("simulate")(simulate_command)
 app.command("doctor")(doctor_command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -251,7 +252,6 @@ def doctor_command(db: DbOption = DEFAULT_DB, url: UrlOption = None, backups: Ba
 def _findings(db: str, url: str | None, backups: Path | None) -> list[CheckupLine]:
     """The lines of all checks that can be made with what was given."""
     from tiltyard.arena.service import Arena
-    from tiltyard.arena.store import site_texts
     from tiltyard.web import checkup
     from tiltyard.web.settings import check_web_address, secrets_of
 
@@ -260,19 +260,20 @@ def _findings(db: str, url: str | None, backups: Path | None) -> list[CheckupLin
     try:
         with Arena.open(db) as arena:
             lines = [*checkup.check_store(arena.store, arena.read(lambda state: state.policy), now)]
-            secret = secrets_of()[0] or site_texts.secret(arena.store)
+            secret = secrets_of()[0] or arena.store.outside.secrets(date.today())
+            lines += checkup.check_secrets(arena.store)
     except (TiltyardError, OSError) as error:
         lines, secret = (
             [checkup.repair("database", str(error), "Check its disk, the rights of its folder, and --db.")],
             secrets_of()[0],
         )
-    lines += checkup.check_secrets()
+        lines += checkup.check_secrets(None)
     if backups is not None:
         lines.append(checkup.check_backups(backups, now))
     else:
         lines.append(checkup.look("backups", "not checked", "Name their folder: --backups DIR"))
     if address is not None:
-        lines += checkup.check_site(address, secret)
+        lines += checkup.check_site(address, secret.partition(",")[0])
     else:
         lines.append(checkup.look("site", "not checked", "Name the address that visitors use: --url URL"))
     return lines

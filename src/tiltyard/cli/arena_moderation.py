@@ -1,4 +1,4 @@
-"""`tiltyard arena prompts`, `invite`, `screen` and `tidy`: what is served, who may vote, and who votes oddly."""
+"""`tiltyard arena prompts`, `invite` and `screen`: what is served, who may vote, and who votes oddly."""
 
 from __future__ import annotations
 
@@ -269,42 +269,6 @@ def invite_command(
         say(f"{row['name']}  {row['status']:<8}  used {row['uses']} of {most}  {row['label']}".rstrip())
     if not rows:
         say("no invitations. Make some: tiltyard arena invite --n 50 --out links.txt")
-
-
-def tidy_command(
-    db: DbOption = DEFAULT_DB,
-    voter_days: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=36_500,
-            metavar="DAYS",
-            help="Forget who was not here for this long; without it, what the policy says.",
-        ),
-    ] = None,
-) -> None:
-    """Delete what is known about visitors for longer than needed. A running site does the same by itself.
-
-    Counts of limits, keys of addresses and blocks go when their time is over; links from cookies to votes after the
-    policy's `retention.voter_days`. Votes stay: they are under random keys, which nothing leads to any more.
-    """
-    need_arena()
-    from tiltyard.arena.service import clock
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.checkpoints import load_state
-    from tiltyard.arena.store.visitors import tidy_visitors
-
-    store = Store.open(db)
-    try:
-        with store.database.write() as connection:
-            kept = load_state(connection)[0].policy.retention.voter_days if voter_days is None else voter_days
-            done = tidy_visitors(connection, clock(), kept)
-    finally:
-        store.close()
-    say(
-        f"deleted: {done.voters} links from cookies to votes, {done.counts} counts of limits, {done.blocks} address "
-        f"blocks, {done.keys} keys of addresses."
-    )
 
 
 def screen_command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -113,6 +114,7 @@ def serve_command(
 ) -> None:
     """Open the review's site, and print everybody's private link."""
     need_arena()
+    from tiltyard.arena.store import Store
     from tiltyard.review.desk import open_review, served_at
     from tiltyard.web.checkup import is_private
     from tiltyard.web.serving import bound_sockets, serve
@@ -132,6 +134,9 @@ def serve_command(
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104 - only said
     review = served_at(review, settings.public_url or f"http://{shown}:{port}")
     say(_links(review))
+    if not settings.secret:
+        with closing(Store.open(review.url)) as store:
+            note(f"the secret that signs cookies is in {store.outside.key_path}: leave it out of backups")
     note("serving the review (Ctrl-C stops; everything that was said is kept)")
     if not is_private(host):
         note("for the open internet, put a proxy in front: this server has no TLS and waits for slow clients")
@@ -205,14 +210,21 @@ def people_command(
     new_link: Annotated[
         list[str] | None, typer.Option(metavar="NAMES", help="Give these a new link; the old one ends.")
     ] = None,
+    erase: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAMES", help="Erase the names and links of people who left; their votes stay."),
+    ] = None,
 ) -> None:
     """Add or remove people, or replace a link, also while the review is served; prints all links."""
     need_arena()
-    from tiltyard.review.desk import change_people, open_review
+    from tiltyard.review.desk import change_people, erase_names, open_review
 
     review = open_review(folder)
     if add or remove or new_link:
         review = change_people(review, add=split_names(add), remove=split_names(remove), new_link=split_names(new_link))
+    if erase:
+        review = erase_names(review, split_names(erase))
+        note("erased from links.json and the database; delete copies of them, too")
     say(_links(review))
 
 

@@ -24,7 +24,7 @@ from tiltyard.arena.policy import MOST, BankRules, EntryRules, Policy, WaitingRu
 from tiltyard.arena.reasons import COMMENT_MOST, BallotRules
 from tiltyard.arena.service import Arena, clock
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.invitations import invite_person, revoke_person
+from tiltyard.arena.store.invitations import erase_person, invite_person, revoke_person
 from tiltyard.arena.store.reading import events_in_order
 from tiltyard.arena.voting import ReviewClosed
 from tiltyard.bank import AnswerKind
@@ -371,6 +371,33 @@ def change_people(
             revoke_person(arena.store, people[name].key, clock())
         for name in [*new_link, *add]:
             invite_person(arena.store, people[name].key, people[name].token, now=clock())
+    return open_review(review.folder)
+
+
+def erase_names(review: Review, names: Sequence[str]) -> Review:
+    """Let nothing lead from the keys of people to their names: name, link and cookies go, votes stay.
+
+    They have left, or the review is closed.
+    """
+    people = {person.name: person for person in review.links.people}
+    rules = review.log().rules
+    for name in names:
+        if name not in people:
+            raise OptionError(f"nobody called {name!r} was in this review.")
+        if people[name].active and not (rules is not None and rules.closed):
+            raise OptionError(f"{name!r} is in this review. Let them leave first: `tiltyard review people --remove`.")
+    kept = tuple(
+        Person(name=f"erased-{person.key}", key=person.key, token="", adjudicator=person.adjudicator, active=False)
+        if person.name in names
+        else person
+        for person in review.links.people
+    )
+    store = Store.open(review.url)
+    try:
+        erase_person(store, [people[name].key for name in names])
+    finally:
+        store.close()
+    keep_links(review.folder, msgspec.structs.replace(review.links, people=kept))
     return open_review(review.folder)
 
 

@@ -44,7 +44,7 @@ class Gate:
     def __init__(self, settings: SiteSettings, store: Store, now: Callable[[], int] = clock) -> None:
         assert settings.admin_secret is not None
         self._secret = _digest(settings.admin_secret)
-        self._key = hmac.new(settings.secret.encode(), b"admin session\n" + self._secret, hashlib.sha256).digest()
+        self._key = hmac.new(settings.secrets[0].encode(), b"admin session\n" + self._secret, hashlib.sha256).digest()
         self._store = store
         self._usage = QuotaCounter()
         self._now = now

@@ -16,12 +16,12 @@ from tiltyard.arena.store import Store
 from tiltyard.arena.store.desk import (
     ReportedAnswer,
     answers_by_id,
-    delete_comment,
     latest_comments,
     reported_answers,
     settle_reports,
 )
 from tiltyard.arena.store.files import files_of
+from tiltyard.arena.store.forgetting import delete_comment
 from tiltyard.errors import OptionError
 from tiltyard.web.shown import PublicAnswer, ShownLinks
 from tiltyard.web.text import rendered_answer

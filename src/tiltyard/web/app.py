@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from datetime import date
 from types import ModuleType
 
 import msgspec
@@ -122,8 +123,7 @@ async def _handle(request: Request, error: Exception) -> Response:
 def _site(
     settings: SiteSettings, arena: Arena, observatory: Observatory, refusals: Refusals, desk: ReviewDesk | None
 ) -> Site:
-    if not settings.secret:
-        settings = replace(settings, secret=site_texts.secret(arena.store))
+    settings = replace(settings, secret=site_texts.site_secrets(arena.store, settings.secret, date.today()))
     observatory.hand_over(arena.choose_by)
     engine = Engine(arena, settings.longest_wait)
     return Site(
@@ -134,7 +134,7 @@ def _site(
         PageCache(),
         refusals,
         FirstEffects(),
-        ShownLinks(settings.secret, settings.answers_host),
+        ShownLinks(settings.secrets[0], settings.answers_host),
         PageCache(1, FITS_WAITING, FITS_OF_ONE),
         desk,
     )

@@ -27,7 +27,9 @@ import msgspec
 
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.reading import backlog, latest_blocks, server_time
+from tiltyard.arena.store.outside import OLD_SECRET_DAYS
+from tiltyard.arena.store.reading import backlog, events_ahead, latest_blocks, server_time
+from tiltyard.arena.store.site_texts import holds_secret
 from tiltyard.validity.limits import shared_block
 from tiltyard.web.settings import ADMIN_SECRET_VARIABLE, SECRET_VARIABLE
 
@@ -85,12 +87,19 @@ def repair(part: str, message: str, todo: str) -> CheckupLine:
 def check_store(store: Store, policy: Policy, now: float) -> Iterator[CheckupLine]:
     """The database, its disk and clock, heads, limits, and whose votes most of the latest are."""
     database = store.database
-    result = backlog(store)
+    result = backlog(store, int(now * 1e6))
     yield good("database", f"{database.shown}: {result.head_seq:,} events")
     if database.path is not None:
         yield from _check_file(database.path)
     else:
         yield _clock(server_time(store) - time.time())
+    n, ahead = events_ahead(store, int(now * 1e6))
+    if n:
+        message = (
+            f"{n:,} {'event is' if n == 1 else 'events are'} up to {_span(ahead / 1e6)} ahead of now: the clock jumped"
+        )
+        todo = "Let this machine follow a time server. Voting goes on; these times stay in the log as they are."
+        yield look("clock", message, todo)
     yield from _check_heads(result.head_at, result.signed_head_at, now)
     yield from _check_limits(policy)
     shared = shared_block(latest_blocks(store))
@@ -123,6 +132,12 @@ def _clock(ahead: float) -> CheckupLine:
     return repair("clock", message, "Let both follow a time server.")
 
 
+def _span(seconds: float) -> str:
+    """A time as people say it."""
+    unit, length = next((one for one in (("days", DAY), ("hours", 3600)) if seconds >= 2 * one[1]), ("s", 1))
+    return f"{seconds / length:,.0f} {unit}"
+
+
 def _check_heads(head_at: int | None, signed_at: int | None, now: float) -> Iterator[CheckupLine]:
     """Whether heads are published, and signed."""
     nightly = "Run deploy/backup.sh nightly (deploy/tiltyard-backup.timer)."
@@ -150,15 +165,27 @@ def _check_limits(policy: Policy) -> Iterator[CheckupLine]:
         yield good("limits", "none is weaker than usual")
 
 
-def check_secrets(environment: Mapping[str, str] = os.environ) -> Iterator[CheckupLine]:
-    """Whether the site's secrets are set; they are never shown."""
-    todo = f"Set {SECRET_VARIABLE} to 64 random letters, the same on every host."
-    if environment.get(SECRET_VARIABLE):
+def check_secrets(store: Store | None, environment: Mapping[str, str] = os.environ) -> Iterator[CheckupLine]:
+    """Whether the site's secrets are where they belong; they are never shown."""
+    given, place = environment.get(SECRET_VARIABLE, ""), None if store is None else store.outside.key_path
+    if store is not None and holds_secret(store):
+        message = "the site's secret lies in the database, and so in every copy of it"
+        yield repair("secrets", message, "Start the site, which moves it out; then run `tiltyard arena new-secret`.")
+    if "," in given:
+        todo = f"Take the old one away after {OLD_SECRET_DAYS} days."
+        yield look("secrets", f"{SECRET_VARIABLE} is set, with an old one whose cookies are still taken", todo)
+    elif given:
         yield good("secrets", f"{SECRET_VARIABLE} is set")
+    elif place is not None and place.is_file():
+        if place.stat().st_mode & 0o077:
+            yield repair("secrets", f"{place} can be read by other users of this machine", f"chmod 600 {place}")
+        else:
+            yield good("secrets", f"the site's secret is in {place}")
     else:
-        yield look(
-            "secrets", f"{SECRET_VARIABLE} is not set here: the one in use is in every copy of the database", todo
-        )
+        todo = f"Start the site, which makes a key file; on several hosts set {SECRET_VARIABLE} to 64 random letters."
+        yield look("secrets", f"{SECRET_VARIABLE} is not set here, and there is no key file", todo)
+    if store is not None and store.outside.deletions_path.is_file():
+        yield good("deletions", f"kept in {store.outside.deletions_path}, for when a copy is restored")
     if not environment.get(ADMIN_SECRET_VARIABLE):
         yield look(
             "secrets", f"{ADMIN_SECRET_VARIABLE} is not set here: /admin is closed", "Set it, or leave it closed."

@@ -1,7 +1,7 @@
 """The middleware: what applies to every answer (security headers, cookie, errors), and a bound on pages.
 
-`Guard` gives visitors without a cookie a new one (nothing is stored for it), tells the routes who asks, counts what was
-sent, and turns whatever a route raises into an answer.
+`Guard` tells the routes who asks, sends the cookie that a route gave or took away, counts what was sent, and turns
+whatever a route raises into an answer.
 """
 
 from __future__ import annotations
@@ -19,12 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tiltyard.validity.limits import client_address
 from tiltyard.web.failures import Failure, answer_error, busy
 from tiltyard.web.settings import SiteSettings
-from tiltyard.web.visitors import COOKIE
 
 YEAR_SECONDS = 31_536_000
-
-BARE = ("/static/", "/shown/", "/healthz", "/metrics", "/robots.txt", "/embed", "/share/")
-"""Addresses whose answers carry no cookie: files, what machines ask for, and what other sites frame."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
@@ -39,6 +35,9 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=(), interest-cohort=()"),
 )
+BARE = ("/static/", "/shown/", "/embed", "/share/")
+"""Addresses whose answers carry no cookie: files, and what other sites frame."""
+
 FRAMED = "/embed"
 """The one address that other sites may frame: it has no form and sets no cookie, so a click there does nothing."""
 
@@ -126,17 +125,20 @@ class Guard:
         if forwarded and _address(peer, (SOMEBODY,), self._proxies) == SOMEBODY:  # a trusted proxy says it
             scheme = forwarded[-1].rpartition(",")[2].strip().lower()
         site = getattr(scope["app"].state, "site", None)
-        cookie = None if site is None else site.visitors.cookies.find(headers[b"cookie"])
+        cookies = None if site is None else site.visitors.cookies
+        sent = "" if cookies is None else cookies.find(headers[b"cookie"])
+        bare = scope["path"].startswith(BARE)
+        cookie = cookies.renewed(sent) if cookies is not None and sent and not bare else sent
         only_answers = self._answers_host in map(str.lower, headers[b"host"]) if self._answers_host else False
         arrival: dict[str, Any] = scope.setdefault("state", {})
         arrival.update(
             address=_address(peer, tuple(headers[b"x-forwarded-for"]), self._proxies),
-            cookie=cookie or ("" if site is None else site.visitors.cookies.issue()),
-            cookie_is_new=cookie is None,
+            cookies=cookies,
+            cookie=cookie,
             is_head=scope["method"] == "HEAD",
             is_https=self._https or scheme == "https",
             only_answers=only_answers,
-            sets_cookie=not (site is None or cookie or only_answers or scope["path"].startswith(BARE)),
+            sets_cookie=cookie != sent,  # one that an older secret signed
         )
         return arrival
 
@@ -151,7 +153,8 @@ class Guard:
             headers.append(NOT_LISTED)
         if arrival["sets_cookie"]:
             secure = "; Secure" if arrival["is_https"] else ""
-            cookie = f"{COOKIE}={arrival['cookie']}; Path=/; Max-Age={YEAR_SECONDS}; HttpOnly; SameSite=Lax{secure}"
+            name, value, seconds = arrival["cookies"].name, arrival["cookie"], YEAR_SECONDS if arrival["cookie"] else 0
+            cookie = f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
             headers.append((b"set-cookie", cookie.encode()))
         return headers
 

@@ -107,6 +107,7 @@ class Health:
             "waiting": self.writer.load.waiting,
             "head": None if self.store is None else self.store.head_seq,
             "board_age_seconds": self.board_age_seconds,
+            "seconds_ahead": None if self.store is None else self.store.ahead // SECOND,
             "question": None if self.shared is None else self.shared.question,
             "version": __version__,
         }
@@ -134,7 +135,7 @@ async def _store(site: Site) -> tuple[Backlog | None, SharedBlock | None, bool, 
         if trouble:
             return None, None, True, trouble
         result = await asyncio.wait_for(
-            asyncio.to_thread(lambda: (backlog(store), shared_block(latest_blocks(store)))), PATIENCE_SECONDS
+            asyncio.to_thread(lambda: (backlog(store, clock()), shared_block(latest_blocks(store)))), PATIENCE_SECONDS
         )
     except TimeoutError:
         return None, None, False, ""
@@ -150,7 +151,7 @@ async def healthz(request: Request) -> Response:
         return _json({"status": Readiness.STARTING}, 503)
     health = await look_at(site)
     values = health.values()
-    if is_doctor(request.headers.get(TOKEN_HEADER, ""), site.settings.secret, time.time()):
+    if is_doctor(request.headers.get(TOKEN_HEADER, ""), site.settings.secrets[0], time.time()):
         values["seen"] = {"address": request.state.address, "https": request.state.is_https}
     return _json(values, 200 if health.well else 503)
 

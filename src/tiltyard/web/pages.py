@@ -8,18 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from tiltyard.arena.board import SHADOW_PHASE, LiveBoard
 from tiltyard.arena.following.snapshots import Snapshot
+from tiltyard.arena.kept import KEPT
 from tiltyard.arena.offline import rate_options
+from tiltyard.arena.policy import Policy
 from tiltyard.arena.reasons import ModelReasons
 from tiltyard.arena.rotation import OFTEN
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.desk import model_reasons
 from tiltyard.arena.store.files import files_of
+from tiltyard.arena.store.forgetting import kept_about
 from tiltyard.arena.store.texts import PastAnswer
 from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, kept_weeks, week_texts
 from tiltyard.arena.verdict import MODEL_VOTES
@@ -400,11 +404,15 @@ async def privacy(request: Request) -> Response:
         "privacy",
         lambda site, snapshot: {
             "operator": [part for part in site.settings.privacy.split("\n\n") if part],
-            "rules": snapshot.policy.retention,
-            "limited": site.settings.rate_limit,
-            "closed": snapshot.policy.entry.invitation_only,
+            "kept": _kept(snapshot.policy, limited=site.settings.rate_limit),
         },
     )
+
+
+def _kept(policy: Policy, *, limited: bool) -> list[tuple[str, str, str]]:
+    """The rows of what is kept about visitors that hold for a site."""
+    here = {"everywhere", "invited" if policy.entry.invitation_only else "open" if limited else ""}
+    return [kept.told(getattr(policy.retention, kept.rule, 0)) for kept in KEPT if kept.where in here]
 
 
 async def me(request: Request) -> Response:
@@ -425,8 +433,18 @@ async def me(request: Request) -> Response:
     return site.page("me.html", view, here="me", headers=OWN)
 
 
+async def me_data(request: Request) -> Response:
+    """All that is kept about the visitor, as a file."""
+    site, cookie = site_of(request), request.state.cookie
+    models = [facts.model for facts in site.observatory.snapshot.models]
+    name, arena = site.visitors.cookies.hash(cookie) if cookie else "", site.engine.arena
+    body = await asyncio.to_thread(kept_about, arena.store, name, models, arena.now())
+    headers = {**OWN, "content-disposition": 'attachment; filename="about-me.json"'}
+    return Response(msgspec.json.format(msgspec.json.encode(body)), media_type="application/json", headers=headers)
+
+
 async def forget(request: Request) -> Response:
-    """Cut the link from this visitor's cookie to their votes."""
+    """Delete what leads from this visitor's cookie to their votes, and the cookie."""
     site = site_of(request)
     form = await form_of(request)
     site.visitors.check_form(request, form.get("token", ""), FORGET)
@@ -445,5 +463,6 @@ ROUTES = [
     Route("/data", data),
     Route("/privacy", privacy),
     Route("/me", me),
+    Route("/me/data", me_data),
     Route("/me/forget", forget, methods=["POST"]),
 ]

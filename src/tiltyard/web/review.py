@@ -28,8 +28,8 @@ from tiltyard.web.bodies import form_of, json_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.openapi import Call, ChoiceBody, HeldBackBody, MatchupBody, ReceiptBody, StateBody, UnrenderedBody
 from tiltyard.web.site import ReviewDesk, Site, site_of
-from tiltyard.web.visitors import Visitor, check_origin
-from tiltyard.web.vote import PURPOSE, START, asked, chosen, redirect, shown, texts_of
+from tiltyard.web.visitors import START, Visitor, check_origin
+from tiltyard.web.vote import PURPOSE, asked, chosen, redirect, shown, texts_of
 
 LISTED_MOST = 5_000
 """How many of one's own votes are listed once a review is closed."""
@@ -198,6 +198,11 @@ async def link_page(request: Request) -> Response:
     return site.page("review_start.html", {"link": link, "token": token, "names_after_vote": names}, here="vote")
 
 
+async def privacy(request: Request) -> Response:
+    """What the owner of the review sees of those who review."""
+    return site_of(request).page("review_privacy.html", {}, here="privacy")
+
+
 async def start_reviewing(request: Request) -> Response:
     """Make this browser the reviewer's; redirects to the first item."""
     visitors = site_of(request).visitors
@@ -302,6 +307,7 @@ async def _own(site: Site, visitor: Visitor, matchup_id: str) -> ShownMatchup:
 ROUTES = [
     Route("/", review_page),
     Route("/review/{link}", link_page),
+    Route("/privacy", privacy),
     Route("/start", start_reviewing, methods=["POST"]),
     Route("/vote", cast_vote, methods=["POST"]),
     Route("/cannot", cannot_judge, methods=["POST"]),

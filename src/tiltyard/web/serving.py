@@ -6,6 +6,8 @@ import contextlib
 import errno
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
 from functools import partial
 from typing import Any
 
@@ -47,8 +49,8 @@ def serve(
     store = Store.open(settings.db)
     try:
         on_sqlite = store.database.is_sqlite
-        if not settings.secret:
-            site_texts.secret(store)  # created now, where an error is one clear line, and before workers race for it
+        store.outside.check_folder()
+        settings = replace(settings, secret=site_texts.site_secrets(store, settings.secret, date.today()))
     finally:
         store.close()
     if workers > 1 and on_sqlite:

@@ -26,7 +26,7 @@ MOST_WAIT_SECONDS = 60.0
 class SiteSettings:
     """All settings of a site. `secret` signs cookies and forms; `admin_secret` opens /admin, which is off without it.
 
-    Without a `secret` the site uses a random one that it keeps in its database.
+    Without a `secret` the site uses that of its key file, which it makes.
 
     `public_url` is the address that visitors use, where a proxy hides it; `trusted_proxies` are the networks whose
     X-Forwarded-For and X-Forwarded-Proto are trusted.
@@ -37,7 +37,8 @@ class SiteSettings:
     title: str = "Tiltyard"
     """What the site is called: `--title`."""
     secret: str = field(default="", repr=False)
-    """Signs cookies and forms: `TILTYARD_SECRET`; if unset, a random one that the database keeps."""
+    """Signs cookies and forms: `TILTYARD_SECRET`; if unset, a random one that a key file keeps. After a comma comes the
+    one before, whose cookies are still taken."""
     admin_secret: str | None = field(default=None, repr=False)
     """Opens `/admin`, which is off without it: `TILTYARD_ADMIN_SECRET`."""
     trusted_proxies: tuple[str, ...] = ()
@@ -62,7 +63,8 @@ class SiteSettings:
 
     def __post_init__(self) -> None:
         trusted_networks(self.trusted_proxies)
-        for name, value in ((SECRET_VARIABLE, self.secret or None), (ADMIN_SECRET_VARIABLE, self.admin_secret)):
+        given = self.secrets if self.secret else ()
+        for name, value in (*((SECRET_VARIABLE, one) for one in given), (ADMIN_SECRET_VARIABLE, self.admin_secret)):
             if value is not None and len(value) < SECRET_LENGTH:
                 raise OptionError(f"{name} is shorter than {SECRET_LENGTH} characters. Make it long and random.")
         if not 0 < self.longest_wait <= MOST_WAIT_SECONDS:
@@ -79,6 +81,11 @@ class SiteSettings:
             raise OptionError(f"--answers-host {self.answers_host[:80]!r} is not a host. Write answers.example.net.")
         if self.answers_host == urlsplit(self.public_url).netloc:
             raise OptionError("--answers-host is the host of --public-url. Choose another name, of another domain.")
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The secret, and those before it whose cookies are still taken."""
+        return tuple(self.secret.split(","))
 
     @property
     def origin(self) -> str:

@@ -1,7 +1,8 @@
 """Visitors: a signed cookie whose hash leads to a random key, tokens that bind a form to it, and limits.
 
 A cookie is 64 letters: 16 random bytes and the HMAC-SHA256 of them, in base64url, so that visitors cannot choose their
-own. Issuing one stores nothing. Keys are derived from the site's secret, one for each purpose.
+own. Nobody has one before they start to vote. Its name, its signature and the hash that is stored are those of one
+arena: two on one host have nothing in common. Keys are derived from the site's secret, one for each purpose.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from urllib.parse import urlsplit
@@ -25,6 +26,7 @@ from tiltyard.arena.commands import EnterVoter, ServedMatchup, ServeMatchup
 from tiltyard.arena.integrity import Act, limits_of
 from tiltyard.arena.limits import session_quotas
 from tiltyard.arena.policy import Policy
+from tiltyard.arena.store.forgetting import forget_cookie
 from tiltyard.arena.store.invitations import check_invitation, hashed
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.units import SECOND
@@ -34,9 +36,12 @@ from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure
 from tiltyard.web.settings import SiteSettings
 
-COOKIE = "tiltyard"
 NAME_BYTES = 16
 SIGNED = re.compile(r"[A-Za-z0-9_-]{64}\Z")
+
+START = "start"
+NEWCOMERS = (START, "/admin/login")
+"""The purposes of forms for visitors without a cookie."""
 
 KNOWN_VISITORS = 50_000
 KNOWN_ADDRESSES = 4_096
@@ -50,36 +55,50 @@ def derived_key(secret: str, purpose: str) -> bytes:
     return hmac.digest(root, purpose.encode() + b"\x01", "sha256")
 
 
-def cookie_hash(cookie: str) -> str:
-    """The part of a cookie that is stored."""
-    return hashlib.sha256(cookie.encode()).hexdigest()
-
-
 class Cookies:
-    """Issues cookies, and recognizes our own."""
+    """Issues the cookies of an arena, and recognizes them.
 
-    def __init__(self, secret: str) -> None:
-        self._key = derived_key(secret, "voter cookie")
+    Parameters:
+        secrets: The secret that signs, and those before it whose cookies are still taken.
+        arena: The random id of the arena.
+    """
+
+    def __init__(self, secrets: Sequence[str], arena: str) -> None:
+        self.name = f"tiltyard-{arena[:8]}"
+        self._arena = arena
+        self._keys = [derived_key(secret, f"voter cookie {arena}") for secret in secrets]
         self._is_signed = lru_cache(KNOWN_VISITORS)(self._has_our_signature)
 
     def issue(self) -> str:
         """A new cookie."""
-        return self._signed(secrets.token_bytes(NAME_BYTES))
+        return self._signed(secrets.token_bytes(NAME_BYTES), self._keys[0])
 
-    def find(self, headers: Iterable[str]) -> str | None:
-        """The first of our cookies in these headers."""
+    def find(self, headers: Iterable[str]) -> str:
+        """The first of our cookies in these headers; '' if there is none."""
         pairs = (pair.strip().partition("=") for header in headers for pair in header.split(";"))
-        return next((value for name, _, value in pairs if name == COOKIE and self.is_ours(value)), None)
+        return next((value for name, _, value in pairs if name == self.name and self.is_ours(value)), "")
 
     def is_ours(self, value: str) -> bool:
         """Whether we signed this. Only what is as long as a cookie is remembered."""
         return SIGNED.match(value) is not None and self._is_signed(value)
 
-    def _has_our_signature(self, value: str) -> bool:
-        return hmac.compare_digest(self._signed(urlsafe_b64decode(value)[:NAME_BYTES]), value)
+    def renewed(self, value: str) -> str:
+        """One of our cookies, signed with the secret of today."""
+        return self._signed(_random_part(value), self._keys[0])
 
-    def _signed(self, name: bytes) -> str:
-        return urlsafe_b64encode(name + hmac.digest(self._key, name, "sha256")).decode()
+    def hash(self, value: str) -> str:
+        """The part of one of our cookies that is stored, whichever secret signed it."""
+        return hashlib.sha256(self._arena.encode() + _random_part(value)).hexdigest()
+
+    def _has_our_signature(self, value: str) -> bool:
+        return any(hmac.compare_digest(self._signed(_random_part(value), key), value) for key in self._keys)
+
+    def _signed(self, name: bytes, key: bytes) -> str:
+        return urlsafe_b64encode(name + hmac.digest(key, name, "sha256")).decode()
+
+
+def _random_part(value: str) -> bytes:
+    return urlsafe_b64decode(value)[:NAME_BYTES]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +116,17 @@ class Visitors:
         self._engine = engine
         self._settings = settings
         self._policy = policy
-        self.cookies = Cookies(settings.secret)
-        self._form_key = derived_key(settings.secret, "form token")
-        self._address_key = derived_key(settings.secret, "visitors' addresses")
+        self.cookies = Cookies(settings.secrets, engine.arena.store.outside.arena)
+        self._form_key = derived_key(settings.secrets[0], "form token")
+        self._address_key = derived_key(settings.secrets[0], "visitors' addresses")
         self._networks = lru_cache(KNOWN_ADDRESSES)(self._hashed_networks)
         self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
     async def known(self, request: Request) -> str | None:
         """The voter's key, if this visitor has started to vote."""
-        if request.state.cookie_is_new:
+        if not request.state.cookie:
             return None
-        name = cookie_hash(request.state.cookie)
+        name = self.cookies.hash(request.state.cookie)
         kept = self._known.get(name)
         if kept is not None and kept[1] > time.monotonic():
             return kept[0]
@@ -131,9 +150,11 @@ class Visitors:
     async def enter(self, request: Request, invitation: str = "") -> Visitor:
         """The visitor, registered if this is the first visit, or if they bring the secret of an invitation.
 
-        Raises `TooMany` if the quota of new sessions is used up, `NotInvited` if the arena is closed to this visitor.
+        Whoever has no cookie gets one: nothing else gives any. Raises `TooMany` if the quota of new sessions is used
+        up, `NotInvited` if the arena is closed to this visitor.
         """
-        name = cookie_hash(request.state.cookie)
+        cookie = request.state.cookie or self.cookies.issue()
+        name = self.cookies.hash(cookie)
         if name not in self._known:
             self._engine.check_room("matchup")
         secret = invitation or request.headers.get("x-invitation", "")
@@ -144,11 +165,14 @@ class Visitors:
         brought = hashed(secret) if secret else ""
         voter = await self._engine.run(EnterVoter(name, self.quotas(visitor, "session"), invitation=brought))
         self._remember(name, voter)
+        request.state.sets_cookie |= not request.state.cookie
+        request.state.cookie = cookie
         return replace(visitor, voter=voter)
 
     async def check_invitation(self, request: Request, secret: str) -> None:
         """Refuse an invitation that this visitor cannot use. Nothing is stored."""
-        arena, cookie = self._engine.arena, cookie_hash(request.state.cookie)
+        arena = self._engine.arena
+        cookie = self.cookies.hash(request.state.cookie) if request.state.cookie else ""
 
         def check() -> None:
             with arena.store.database.read() as connection:
@@ -163,14 +187,13 @@ class Visitors:
         most = most if self._settings.review is None else 1
         return await self._engine.run(ServeMatchup(visitor.voter, quotas, block=block, open_at_most=most))
 
-    async def forget(self, request: Request) -> bool:
-        """Cut the link from a cookie to its votes, and issue another cookie. Whether there was a link."""
-        name = cookie_hash(request.state.cookie)
-        self._known.pop(name, None)
-        was_known = await asyncio.to_thread(self._engine.arena.store.forget_voter, name)
-        request.state.cookie, request.state.cookie_is_new = self.cookies.issue(), True
-        request.state.sets_cookie = True
-        return was_known
+    async def forget(self, request: Request) -> None:
+        """Delete what leads from a cookie to its votes, and the cookie."""
+        if request.state.cookie:
+            name, store = self.cookies.hash(request.state.cookie), self._engine.arena.store
+            self._known.pop(name, None)
+            await asyncio.to_thread(forget_cookie, store, name)
+            request.state.cookie, request.state.sets_cookie = "", True
 
     def quotas(self, visitor: Visitor, act: Act) -> tuple[Quota, ...]:
         """The quotas of one kind of action for this visitor; none if the settings turn limits off."""
@@ -203,8 +226,9 @@ class Visitors:
         )
 
     def token(self, request: Request, purpose: str) -> str:
-        """The secret token of this visitor's forms."""
-        return hmac.digest(self._form_key, f"{purpose}\n{request.state.cookie}".encode(), "sha256").hex()
+        """The secret token of this visitor's forms: bound to their cookie, that of a newcomer's to their network."""
+        who = self._networks(request.state.address)[-1] if purpose in NEWCOMERS else request.state.cookie
+        return hmac.digest(self._form_key, f"{purpose}\n{who}".encode(), "sha256").hex()
 
     def check_form(self, request: Request, token: str, purpose: str) -> None:
         """Refuse a form that was not issued to this visitor.

@@ -39,10 +39,9 @@ from tiltyard.web.failures import Failure
 from tiltyard.web.me import ENOUGH
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import count_words, is_plain, is_quick, rendered, split_reasoning
-from tiltyard.web.visitors import Visitor
+from tiltyard.web.visitors import START, Visitor
 
 PURPOSE = "vote"
-START = "start"
 LONG_CHARACTERS = 700
 LONG_LINES = 10
 """From this length on a text may not fit its box, and can be expanded."""

@@ -172,6 +172,7 @@ class _Play:
         self.settings, self.rng = settings, rng
         self._passes = policy.waiting.prompts + 1 if settings.attack in ("hunter-long", "undo-filter") else 1
         self._waits = policy.waiting.pairs_wait
+        self._period = policy.retention.network_days * DAY
         self.world = World.draw(
             rng,
             settings.models,
@@ -217,8 +218,13 @@ class _Play:
         for number in range(settings.attack_votes):
             yield since + int(self.rng.integers(settings.days * DAY)), f"attack-{number % settings.blocks}", 0
 
+    def _key(self, block: str, at: int) -> str:
+        """What stands for an address block at a time: another key in every period."""
+        return f"{block}/{at // self._period}"
+
     def _honest(self, at: int, block: str, votes: int) -> None:
         self._sessions += 1
+        block = self._key(block, at)
         voter, taste, engine = f"honest-{self._sessions}", self.world.taste(self.rng), self.engine
         for number in range(votes):
             now = at + number * 20 * SECOND
@@ -233,17 +239,17 @@ class _Play:
         """One vote of the attack, after as many pairs passed over as that takes."""
         if self._carrier is not None:
             block = self._carry(at, block)
-        seen = self._seen.setdefault(block, Counter())
+        seen = self._seen.setdefault(self._key(block, at), Counter())
         for attempt in range(TRIES):
             voter = self._voter(block)
-            matchup_id = self.engine.serve(voter, at + attempt * SECOND, block)
+            matchup_id = self.engine.serve(voter, at + attempt * SECOND, self._key(block, at))
             shown = self.engine.state.schedule.in_flight[matchup_id]
             pair = frozenset((shown.a, shown.b))
             choice = self._wanted(shown)
             if choice is not None and self._starts_to_carry(voter, block):
                 self.engine.skip(matchup_id, voter, at + attempt * SECOND)
                 block = self._carry(at + attempt * SECOND, block)
-                seen = self._seen.setdefault(block, Counter())
+                seen = self._seen.setdefault(self._key(block, at), Counter())
                 continue
             if choice is not None:
                 self.on_target += 1
@@ -276,7 +282,7 @@ class _Play:
         voter, found_in = self._carrier
         if block == found_in:
             block = f"attack-{(int(block.rpartition('-')[2]) + 1) % self.settings.blocks}"
-        matchup_id = self.engine.serve(voter, at, block)
+        matchup_id = self.engine.serve(voter, at, self._key(block, at))
         shown = self.engine.state.schedule.in_flight[matchup_id]
         if self.target not in (shown.a, shown.b):
             self._carrier = None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tiltyard.arena.store.database import SCHEMA_NUMBER, Database
+from tiltyard.arena.store.outside import Outside
 from tiltyard.arena.store.texts import AnswerIndex, Texts
-from tiltyard.arena.store.visitors import forget_voter, known_voter
+from tiltyard.arena.store.visitors import known_voter
 from tiltyard.errors import StoreError
 
 __all__ = ["Store"]
@@ -18,10 +20,12 @@ class Store:
 
     Parameters:
         database: The database; use `Store.create` or `Store.open`.
+        arena: The random id of the arena.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, arena: str) -> None:
         self.database = database
+        self.outside = Outside(arena)
         self.texts = Texts()
         self.answers = AnswerIndex()
 
@@ -31,8 +35,8 @@ class Store:
         with _closed_on_error(Database(url)) as database:
             if database.schema() is not None:
                 raise StoreError(f"there is an arena at {database.shown} already. Open it, or name another place.")
-            database.create_tables()
-            return cls(database)
+            database.create_tables(arena := secrets.token_hex(16))
+            return cls(database, arena)
 
     @classmethod
     def open(cls, url: str) -> Store:
@@ -48,22 +52,14 @@ class Store:
                     f"the arena at {database.shown} has tables of another version ({found}, not {SCHEMA_NUMBER}). "
                     "Use the tiltyard that made it."
                 )
-            return cls(database)
+            with database.read() as connection:
+                arena = str(connection.value("SELECT text FROM site_texts WHERE name = 'arena'"))
+            return cls(database, arena)
 
     def known_voter(self, cookie_hash: str) -> str | None:
         """The key of the visitor with this cookie, if it was seen before."""
         with self.database.read() as connection:
             return known_voter(connection, cookie_hash)
-
-    def forget_voter(self, cookie_hash: str) -> bool:
-        """Delete the link from this cookie to its votes, which remain under an anonymous key.
-
-        Whether there was a link.
-        """
-        with self.database.write() as connection:
-            result = forget_voter(connection, cookie_hash)
-        self.database.purge_deleted()
-        return result
 
     def close(self) -> None:
         """Close the database."""

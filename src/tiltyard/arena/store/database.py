@@ -44,7 +44,7 @@ FROZEN_SECONDS = 2
 """A holder of the lock for whose next word PostgreSQL has waited this long is frozen, and its session is ended."""
 
 SCHEMA = Path(__file__).with_name("schema.sql")
-SCHEMA_NUMBER = "1"
+SCHEMA_NUMBER = "2"
 
 _SETTINGS = (
     *("journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0"),
@@ -149,6 +149,8 @@ class Database:
         self._files: SqliteFiles | None = None
         self._opening = threading.Lock()
         self._closed = False
+        self.purge_due = False
+        """Whether traces of deleted rows may still be in the files."""
 
     @contextmanager
     def write(self, *, lock: bool = False) -> Iterator[Connection]:
@@ -191,8 +193,8 @@ class Database:
             found: str | None = connection.value("SELECT text FROM site_texts WHERE name = 'schema'")
             return found
 
-    def create_tables(self) -> None:
-        """Make the tables of an empty arena."""
+    def create_tables(self, arena: str) -> None:
+        """Make the tables of an empty arena with this id."""
         sql = SCHEMA.read_text(encoding="utf-8")
         for word, spelling in _SPELLINGS[self.is_sqlite].items():
             sql = re.sub(rf"\b{word}\b", spelling, sql)
@@ -200,6 +202,7 @@ class Database:
         with self.write(lock=True) as connection:
             for statement in filter(None, map(str.strip, sql.split(";"))):
                 connection.execute(statement)
+            connection.execute("INSERT INTO site_texts VALUES ('arena', ?)", arena)
 
     def check_files(self) -> None:
         """A `StoreError` if a SQLite arena's files were removed, moved or overwritten while they are open."""
@@ -215,16 +218,28 @@ class Database:
         full = self.path is not None and shutil.disk_usage(self.path.parent).free < LEAST_ROOM
         return "There is no room left on the disk of the database. Free some." if full else ""
 
-    def purge_deleted(self) -> None:
-        """Let nothing of deleted rows stay in SQLite's log of writes. While others read, a later checkpoint does it."""
-        if self._files is not None:
-            with self._translated("tidy up"):
-                self._files.checkpoint("TRUNCATE", PURGE_MS)
+    def purge_deleted(self, *tables: str) -> bool:
+        """Let nothing of deleted rows stay in the files; whether it is done. While others read, a later call does it.
+
+        SQLite overwrites what is deleted, so its log of writes alone is emptied. PostgreSQL writes `tables` anew, which
+        locks them: without any it is left to a later call.
+        """
+        self.purge_due = True
+        with suppress(StoreError), self._translated("tidy up"):
+            if self._files is not None:
+                self.purge_due = not self._files.checkpoint("TRUNCATE", PURGE_MS)
+            elif tables and not self.is_sqlite:
+                with self._borrowed() as driver:
+                    for table in tables:
+                        driver.execute(f"VACUUM (FULL) {table}")
+                self.purge_due = False
+        return not self.purge_due
 
     def copy(self, out: Path) -> None:
         """Write a consistent copy of a SQLite arena to a new file, completely or not at all; writers continue.
 
-        Copying the file would not do: the latest commits are in a second file beside it.
+        Copying the file would not do: the latest commits are in a second file beside it. The random keys with which
+        networks are hashed are left out: from a copy nobody can find them, whatever else they know.
         """
         if self.path is None:
             raise OptionError(
@@ -236,7 +251,7 @@ class Database:
         self.check_files()
         try:
             with self._borrowed() as driver:
-                copy_database(driver, out)
+                copy_database(driver, out, without="address_keys")
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"cannot copy {self.shown} to {out}: {error}. Nothing was copied.") from None
 

@@ -159,14 +159,6 @@ def forget_comment(connection: Connection, matchup_id: str) -> bool:
     return connection.execute("DELETE FROM comments WHERE matchup_id = ?", matchup_id) > 0
 
 
-def delete_comment(store: Store, matchup_id: str) -> bool:
-    """The same, in a transaction of its own."""
-    with store.database.write() as connection:
-        result = "\x00" not in matchup_id and forget_comment(connection, matchup_id)
-    store.database.purge_deleted()
-    return result
-
-
 def tags_by_matchup(store: Store, until: int, most: int = 2**31) -> dict[str, tuple[str, ...]]:
     """The tags of every vote that was explained up to an event of the log; the last explanation of a vote holds."""
     result: dict[str, tuple[str, ...]] = {}

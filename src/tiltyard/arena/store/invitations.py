@@ -100,6 +100,14 @@ def _revoke_person(connection: Connection, voter: str, now: int) -> None:
     connection.execute("DELETE FROM voters WHERE voter = ?", voter)
 
 
+def erase_person(store: Store, voters: Sequence[str]) -> None:
+    """Delete the links of reviewers who left, and what led from their cookies to them."""
+    with store.database.write() as connection:
+        connection.execute("DELETE FROM invitations WHERE voter IN ??", list(voters))
+        connection.execute("DELETE FROM voters WHERE voter IN ??", list(voters))
+    store.database.purge_deleted("invitations", "voters")
+
+
 def all_invitations(store: Store) -> list[Invitation]:
     """Every invitation, the oldest first."""
     with store.database.read() as connection:

@@ -65,7 +65,7 @@ CREATE INDEX voters_voter ON voters (voter);
 CREATE TABLE address_keys (
     purpose NAME, period BIG, key TEXT NOT NULL, expires_at BIG NOT NULL, PRIMARY KEY (purpose, period)
 );
-CREATE TABLE address_blocks (name NAME PRIMARY KEY, key NAME NOT NULL UNIQUE, expires_at BIG NOT NULL);
+CREATE TABLE address_blocks (name NAME PRIMARY KEY, key NAME NOT NULL, expires_at BIG NOT NULL);
 CREATE INDEX address_blocks_expires ON address_blocks (expires_at);
 CREATE TABLE invitations (
     name NAME PRIMARY KEY,
@@ -86,7 +86,7 @@ CREATE TABLE reports (
     matchup_id NAME, side TEXT, at BIG NOT NULL, reason TEXT NOT NULL, settled_at BIG, PRIMARY KEY (matchup_id, side)
 );
 
--- The operator's texts, what was screened last, the site's secret if it was given none, and the number of this schema.
+-- The operator's texts, what was screened last, the random id of the arena, and the number of this schema.
 CREATE TABLE site_texts (name NAME PRIMARY KEY, text TEXT NOT NULL);
 CREATE TABLE weekly_reports (
     week NAME PRIMARY KEY,
@@ -102,4 +102,4 @@ CREATE TABLE weekly_reports (
     markdown TEXT NOT NULL,
     report TEXT NOT NULL
 );
-INSERT INTO site_texts VALUES ('schema', '1');
+INSERT INTO site_texts VALUES ('schema', '2');

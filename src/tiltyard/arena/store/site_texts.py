@@ -1,15 +1,17 @@
-"""What an arena's site stores outside the log: the texts of its operator, its secret, and what was screened last.
+"""What an arena's site stores outside the log: the texts of its operator, and what was screened last.
 
 Nothing here is evidence, and no rating is computed from it. Read a text by its name, never the table as a whole.
 """
 
 from __future__ import annotations
 
-import secrets
+import hashlib
+from datetime import date
 from typing import Literal
 
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.database import Connection
+from tiltyard.arena.store.forgetting import TABLES, drop_networks
 from tiltyard.errors import OptionError
 
 Shown = Literal["notice", "consent", "privacy"]
@@ -17,6 +19,9 @@ Shown = Literal["notice", "consent", "privacy"]
 
 SCREENED = "screened"
 SECRET = "secret"  # noqa: S105 - the name of a row
+MADE_UNDER = "networks"
+"""The row that says under which secret networks were hashed last: 16 bits of its hash, too few to find it by."""
+
 LONGEST: dict[Shown, int] = {"notice": 500, "consent": 500, "privacy": 10_000}
 
 
@@ -56,16 +61,33 @@ def set_screened(store: Store, digest: str) -> None:
         )
 
 
-def secret(store: Store) -> str:
-    """The random secret of a site that was given none: created once, then the same for every start, worker and host."""
+def holds_secret(store: Store) -> bool:
+    """Whether a secret lies in the database, where every copy of it has it."""
     with store.database.read() as connection:
-        result = _text(connection, SECRET)
-    if result:
-        return result
-    with store.database.write() as connection:
-        row = (SECRET, secrets.token_urlsafe(32))
-        connection.insert("site_texts", ("name", "text"), [row], or_ignore=True)
-        return _text(connection, SECRET)
+        return bool(_text(connection, SECRET))
+
+
+def site_secrets(store: Store, given: str, today: date) -> str:
+    """The secret of a site and, after a comma, those that it still takes: as given, else of the key file.
+
+    The key file is made if there is none. A secret that lies in the database is moved there, or deleted. If the secret
+    is another one than last time, what was made of networks under the old one is dropped.
+    """
+    with store.database.read() as connection:
+        inside, before = _text(connection, SECRET), _text(connection, MADE_UNDER)
+    result = given or store.outside.secrets(today)
+    if not result:
+        store.outside.make_secret(inside)
+        result = store.outside.secrets(today)
+    mark = hashlib.sha256(f"networks\n{result.partition(',')[0]}".encode("utf-8", "surrogateescape")).hexdigest()[:4]
+    if inside or mark != before:
+        with store.database.write(lock=True) as connection:
+            connection.execute("DELETE FROM site_texts WHERE name IN ??", [SECRET, MADE_UNDER])
+            connection.execute("INSERT INTO site_texts VALUES (?, ?)", MADE_UNDER, mark)
+            if before:
+                drop_networks(connection)
+        store.database.purge_deleted("site_texts", *TABLES)
+    return result
 
 
 def _text(connection: Connection, name: str) -> str:

@@ -74,16 +74,17 @@ class SqliteFiles:
             with contextlib.suppress(sqlite3.Error):  # on a full disk, for one, it stays where it is
                 self.checkpoint("TRUNCATE" if size > 4 * CHECKPOINT_BYTES else "PASSIVE", 0)
 
-    def checkpoint(self, mode: str, wait_ms: int) -> None:
-        """Empty the log of writes into the database; wait no longer than this for those who read."""
+    def checkpoint(self, mode: str, wait_ms: int) -> bool:
+        """Empty the log of writes into the database; wait no longer than this for readers. Whether it is done."""
         with self._lock:
             if self.lost or not self._unchanged():
-                return  # the next check looks into it
+                return False  # the next check looks into it
             try:
                 self._driver.execute(f"PRAGMA busy_timeout = {wait_ms}").fetchone()
-                self._driver.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+                busy, _, _ = self._driver.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
             finally:
                 self._remember()
+            return not busy
 
     def close(self) -> None:
         """Close the connection."""
@@ -188,10 +189,17 @@ class SqliteFiles:
 _TODO = "Stop the site, put the right file in place, without a -wal or -shm beside it, then start."
 
 
-def copy_database(driver: sqlite3.Connection, out: Path) -> None:
-    """Write what a connection sees to a new file that only its owner may read, completely or not at all."""
+def copy_database(driver: sqlite3.Connection, out: Path, *, without: str = "") -> None:
+    """Write what a connection sees to a new file that only its owner may read, completely or not at all.
+
+    The rows of the table `without` are left out.
+    """
     with whole_file(out, durable=True, private=True) as unfinished:
         driver.execute("VACUUM INTO ?", (str(unfinished),))
+        if without:
+            with contextlib.closing(sqlite3.connect(unfinished, isolation_level=None)) as copy:
+                copy.execute("PRAGMA secure_delete = ON").fetchone()
+                copy.execute(f"DELETE FROM {without}")
 
 
 def _stat(path: Path) -> os.stat_result | None:

@@ -6,10 +6,10 @@ import hmac
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
+from tiltyard.arena.kept import KEY_DAYS
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.units import DAY, SECOND
 
@@ -18,17 +18,14 @@ SLOTS = 12
 
 DAY_SECONDS = 86_400
 
-BLOCK_PERIOD = 30 * DAY
-"""How long one random key stands for an address block, in microseconds."""
+KEYS_CHANGED = "keys changed"
+"""The counter that is another number after keys of blocks were deleted: until then a process keeps what it read."""
 
 BLOCKS_KEPT = 50_000
 """How many blocks' keys a process keeps in memory."""
 
 HASHES_KEPT = 50_000
 """How many hashed addresses a process keeps in memory."""
-
-KEYS_KEPT = 3
-"""For how many days, its own included, the key of a day is kept: the longest window is a day and a twelfth."""
 
 
 class Quota(msgspec.Struct, frozen=True):
@@ -76,15 +73,6 @@ def known_cookies(connection: Connection, cookie_hashes: Sequence[str]) -> set[s
     return {row[0] for row in rows}
 
 
-def forget_voter(connection: Connection, cookie_hash: str) -> bool:
-    """Delete the link from this cookie to its votes, which remain under an anonymous key. Whether there was a link.
-
-    Its comments go with it.
-    """
-    _forget_comments(connection, "SELECT voter FROM voters WHERE cookie_hash = ?", cookie_hash)
-    return connection.execute("DELETE FROM voters WHERE cookie_hash = ?", cookie_hash) > 0
-
-
 def address_key(connection: Connection, purpose: str, period: int, expires_at: int) -> bytes:
     """The random key with which addresses are hashed for a purpose in a period; the same in every process."""
     query = "SELECT key FROM address_keys WHERE purpose = ? AND period = ?"
@@ -104,40 +92,52 @@ class BlockKeys:
     """
 
     def __init__(self) -> None:
-        self._period = -1
+        self._period = (0, 0)
         self._secret = b""
         self._known: dict[str, str] = {}
 
-    def of(self, connection: Connection, names: Iterable[str], now: int) -> dict[str, str]:
-        """The keys of these blocks; new ones for blocks that have none yet."""
+    def of(self, connection: Connection, names: Iterable[str], now: int, days: int) -> dict[str, str]:
+        """The keys of these blocks in a period of so many days; new ones for blocks that have none yet."""
         asked = set(names) - {""}
-        if asked and now // BLOCK_PERIOD != self._period:
+        period, until = (days, now // (days * DAY)), (now // (days * DAY) + 1) * days * DAY
+        if asked and period != self._period:
             self.forget()
-            self._period = now // BLOCK_PERIOD
-            self._secret = address_key(connection, "block", self._period, (self._period + 1) * BLOCK_PERIOD)
+            self._secret = address_key(connection, f"block of {days}", period[1], until)
+            self._period = period
         missing = asked - self._known.keys()
         if missing:
             if len(self._known) > BLOCKS_KEPT:
                 self._known.clear()
                 missing = asked
-            self._known.update(self._found(connection, sorted(missing)))
+            self._known.update(self._found(connection, sorted(missing), until))
         return {name: self._known[name] for name in asked}
 
     def forget(self) -> None:
-        """Forget what was read: the transaction that wrote it failed, or a new period begins."""
-        self._period = -1
+        """Forget what was read: the transaction that wrote it failed, or somebody deleted keys."""
+        self._period = (0, 0)
         self._known.clear()
 
-    def _found(self, connection: Connection, names: Sequence[str]) -> dict[str, str]:
+    def _found(self, connection: Connection, names: Sequence[str], until: int) -> dict[str, str]:
         hashed = {hmac.digest(self._secret, name.encode(), "sha256").hex(): name for name in names}
         query = "SELECT name, key FROM address_blocks WHERE name IN ??"
         known: dict[str, str] = dict(connection.rows(query, list(hashed)))
         new = sorted(hashed.keys() - known.keys())
         if new:
-            rows = [(name, secrets.token_urlsafe(9), (self._period + 1) * BLOCK_PERIOD) for name in new]
+            rows = [(name, secrets.token_urlsafe(9), until) for name in new]
             connection.insert("address_blocks", ("name", "key", "expires_at"), rows, or_ignore=True)
             known |= dict(connection.rows(query, new))
         return {hashed[name]: key for name, key in known.items()}
+
+
+def note_changed_keys(connection: Connection) -> None:
+    """Let every process read the keys of blocks again."""
+    connection.execute(
+        "INSERT INTO counters (key, slot, count, expires_at) VALUES (?, 0, ?, ?) "
+        "ON CONFLICT (key, slot) DO UPDATE SET count = excluded.count",
+        KEYS_CHANGED,
+        secrets.randbits(30),
+        2**62,
+    )
 
 
 class QuotaCounter:
@@ -152,11 +152,11 @@ class QuotaCounter:
         self._hashes: dict[tuple[int, str], str] = {}
 
     def used(self, connection: Connection, quotas: Iterable[Quota], now: int) -> Counter[str]:
-        """How much of each quota was used in the window that ends now."""
+        """How much of each quota was used in the window that ends now; and `KEYS_CHANGED`, since it costs no query."""
         counts: Counter[str] = Counter()
         asked = {quota.name: quota for quota in quotas}
         if asked:
-            stored: dict[str, tuple[str, int]] = {}
+            stored: dict[str, tuple[str, int]] = {KEYS_CHANGED: (KEYS_CHANGED, -1)}
             for quota in asked.values():
                 since = now - quota.window
                 for name in self._stored(connection, quota, now, since):
@@ -220,9 +220,9 @@ class QuotaCounter:
         key = self._day_keys.get(day)
         if key is None:
             self._hashes.clear()
-            if len(self._day_keys) > KEYS_KEPT:
+            if len(self._day_keys) > KEY_DAYS:
                 self._day_keys.clear()
-            key = self._day_keys[day] = address_key(connection, "limits", day, (day + KEYS_KEPT) * DAY)
+            key = self._day_keys[day] = address_key(connection, "limits", day, (day + KEY_DAYS) * DAY)
         return key
 
 
@@ -232,48 +232,6 @@ def try_write(connection: Connection, now: int) -> None:
         "INSERT INTO counters (key, slot, count, expires_at) VALUES ('probe', 0, 1, ?) "
         "ON CONFLICT (key, slot) DO UPDATE SET expires_at = excluded.expires_at",
         now + DAY,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Tidied:
-    """How many rows were deleted because their time was over."""
-
-    counts: int
-    blocks: int
-    keys: int
-    voters: int
-
-
-def tidy_visitors(connection: Connection, now: int, voter_days: int | None = None) -> Tidied:
-    """Delete counts outside every window, and what is known of address blocks whose period is over.
-
-    With `voter_days`, also the links from cookies to voters who were served nothing for that long, and their comments;
-    and all comments that are older.
-    """
-    counts, blocks, keys = (
-        connection.execute(f"DELETE FROM {table} WHERE expires_at <= ?", now)
-        for table in ("counters", "address_blocks", "address_keys")
-    )
-    gone = 0
-    if voter_days is not None:
-        since = max(0, now - voter_days * DAY)
-        idle = (
-            "created_at < ? AND NOT EXISTS "
-            "(SELECT 1 FROM matchups WHERE matchups.voter = voters.voter AND served_at >= ?)"
-        )
-        connection.execute("DELETE FROM comments WHERE at < ?", since)
-        _forget_comments(connection, f"SELECT voter FROM voters WHERE {idle}", since, since)
-        gone = connection.execute(f"DELETE FROM voters WHERE {idle}", since, since)
-    return Tidied(counts, blocks, keys, gone)
-
-
-def _forget_comments(connection: Connection, voters: str, *values: object) -> None:
-    """Delete the comments on matchups of certain voters; few voters write any, so these are looked through."""
-    connection.execute(
-        "DELETE FROM comments WHERE matchup_id IN (SELECT id FROM matchups "
-        f"WHERE id IN (SELECT matchup_id FROM comments) AND voter IN ({voters}))",
-        *values,
     )
 
 

@@ -1,0 +1,321 @@
+"""Forgetting visitors: at their own wish, at the operator's, and by age. `arena/kept.py` says what is kept at all.
+
+Votes stay in the log under random keys; everything that leads from a key to a person is deleted, in one transaction.
+Before it a hash of the deletion is written outside the database. So a kill leaves all of it, or what the next opening
+of the database completes; and an older copy that is restored forgets the same again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tiltyard.arena.events import Flagged
+from tiltyard.arena.store import Store, log
+from tiltyard.arena.store.database import Connection
+from tiltyard.arena.store.desk import forget_comment, tags_by_matchup
+from tiltyard.arena.store.invitations import SHOWN_LETTERS
+from tiltyard.arena.store.log import EVERYTHING
+from tiltyard.arena.store.outside import ALL, deletion
+from tiltyard.arena.store.visitors import note_changed_keys
+from tiltyard.arena.units import DAY, SECOND
+from tiltyard.arena.voting import MatchupStatus, shows_names
+from tiltyard.errors import OptionError
+
+TABLES = ("voters", "address_keys", "address_blocks", "invitations", "counters", "comments", "reports")
+"""Where deleted rows leave traces on PostgreSQL until they are written anew."""
+
+POOL = "forgotten"
+"""The name of the block that networks belong to, until the period ends, after somebody there was forgotten. If each got
+a new key, then forgetting oneself again and again would walk around every limit of a block's influence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """How many rows went because their time was over, or because somebody is forgotten."""
+
+    voters: int = 0
+    comments: int = 0
+    reports: int = 0
+    counts: int = 0
+    blocks: int = 0
+    keys: int = 0
+
+
+# --- At somebody's wish ---------------------------------------------------------------------------------------------
+
+
+def forget_cookie(store: Store, cookie_hash: str) -> None:
+    """Forget the visitor with this cookie, in all their browsers."""
+    voter = store.known_voter(cookie_hash)
+    if voter is not None:
+        forget_voters(store, [voter])
+
+
+def forget_voters(store: Store, voters: Sequence[str]) -> Deleted:
+    """Forget the visitors with these random keys; their votes stay."""
+    store.outside.note_deleted("voter", voters)
+    with store.database.write(lock=True) as connection:
+        result = _forget(connection, voters)
+    store.database.purge_deleted()
+    return result
+
+
+def forget_invitation(store: Store, which: str) -> Deleted:
+    """Forget the invitations with this label, or whose shown name this is, and everybody who used one of them."""
+    with store.database.read() as connection:
+        names = connection.rows(
+            "SELECT name FROM invitations WHERE label = ? OR substr(name, 1, ?) = ?", which, SHOWN_LETTERS, which
+        )
+    if not names:
+        raise OptionError(f"no invitation has the name or the label {which!r}. `arena invite` lists them.")
+    listed = [name for (name,) in names]
+    store.outside.note_deleted("invitation", listed)
+    with store.database.write(lock=True) as connection:
+        result = _forget_invitations(connection, listed)
+    store.database.purge_deleted()
+    return result
+
+
+def forget_everybody(store: Store, now: int) -> Deleted:
+    """Forget every visitor, what they wrote, and all networks. Invitations that nobody used stay."""
+    store.outside.note_deleted(ALL, [str(now)])
+    with store.database.write(lock=True) as connection:
+        result = _forget_until(connection, now)
+    store.database.purge_deleted()
+    return result
+
+
+def forget_networks(store: Store) -> Deleted:
+    """Drop everything that was made with keys of networks; new ones are made for the next request."""
+    with store.database.write(lock=True) as connection:
+        result = drop_networks(connection)
+    store.database.purge_deleted(*TABLES)
+    return result
+
+
+def delete_comment(store: Store, matchup_id: str) -> bool:
+    """Delete the comment on one vote. Whether there was one."""
+    if "\x00" in matchup_id:
+        return False
+    store.outside.note_deleted("comment", [matchup_id])
+    with store.database.write() as connection:
+        result = forget_comment(connection, matchup_id)
+    store.database.purge_deleted()
+    return result
+
+
+def forget_again(store: Store) -> None:
+    """Delete from an older copy of the database what was deleted since it was made."""
+    hashes, everybody = store.outside.deletions()
+    if not hashes and not everybody:
+        return
+    with store.database.read() as connection:
+        found = [
+            [name for (name,) in connection.rows(query) if deletion(kind, name) in hashes]
+            for kind, query in (
+                ("voter", "SELECT DISTINCT voter FROM voters"),
+                ("invitation", "SELECT name FROM invitations"),
+                ("comment", "SELECT matchup_id FROM comments"),
+            )
+        ]
+        first = connection.value("SELECT min(created_at) FROM voters")
+    is_old = first is not None and first <= everybody
+    if not any(found) and not is_old:
+        return
+    voters, invitations, comments = found
+    with store.database.write(lock=True) as connection:
+        if is_old:
+            _forget_until(connection, everybody)
+        _forget(connection, voters)
+        _forget_invitations(connection, invitations)
+        connection.execute("DELETE FROM comments WHERE matchup_id IN ??", comments)
+    store.database.purge_deleted(*TABLES)
+
+
+def _forget_until(connection: Connection, until: int) -> Deleted:
+    """Forget all who came until then; with nobody left, also whatever names nobody."""
+    rows = connection.rows("SELECT DISTINCT voter FROM voters WHERE created_at <= ?", until)
+    result = _forget(connection, [voter for (voter,) in rows])
+    networks = drop_networks(connection)
+    comments = connection.execute("DELETE FROM comments WHERE at <= ?", until)
+    reports = connection.execute("UPDATE reports SET reason = '' WHERE at <= ? AND reason <> ''", until)
+    return Deleted(
+        result.voters,
+        result.comments + comments,
+        result.reports + reports,
+        result.counts + networks.counts,
+        result.blocks + networks.blocks,
+        networks.keys,
+    )
+
+
+def _forget_invitations(connection: Connection, names: Sequence[str]) -> Deleted:
+    rows = connection.rows("SELECT voter FROM voters WHERE invitation IN ??", list(names))
+    return _forget(connection, [voter for (voter,) in rows], names)
+
+
+def drop_networks(connection: Connection) -> Deleted:
+    """Delete all keys of networks, and what was made with them."""
+    counts, blocks, keys = (
+        connection.execute(f"DELETE FROM {table}") for table in ("counters", "address_blocks", "address_keys")
+    )
+    note_changed_keys(connection)
+    return Deleted(counts=counts, blocks=blocks, keys=keys)
+
+
+def _forget(connection: Connection, voters: Sequence[str], invitations: Sequence[str] = ()) -> Deleted:
+    """Delete whatever leads from these keys to somebody, or was written under them."""
+    names = sorted(set(voters))
+    served = [row[0] for row in connection.rows("SELECT id FROM matchups WHERE voter IN ??", names)]
+    comments = connection.execute("DELETE FROM comments WHERE matchup_id IN ??", served)
+    reports = connection.execute("UPDATE reports SET reason = '' WHERE reason <> '' AND matchup_id IN ??", served)
+    # An invitation for one person leads to that person; one for many is theirs together.
+    own = connection.rows(
+        "SELECT name, key FROM invitations WHERE name IN ?? "
+        "OR most = 1 AND name IN (SELECT invitation FROM voters WHERE voter IN ??)",
+        list(invitations),
+        names,
+    )
+    connection.execute("DELETE FROM invitations WHERE name IN ??", [name for name, _ in own])
+    counted = {*names, *(part for row in own for part in row)}
+    keys = connection.rows("SELECT DISTINCT key FROM counters")
+    keys = [key for (key,) in keys if not counted.isdisjoint(key.split(":"))]
+    counts = connection.execute("DELETE FROM counters WHERE key IN ??", keys)
+    blocks = _pool_blocks(connection, names)
+    gone = connection.execute("DELETE FROM voters WHERE voter IN ??", names)
+    return Deleted(gone, comments, reports, counts, blocks)
+
+
+def _pool_blocks(connection: Connection, voters: Sequence[str]) -> int:
+    """Let networks whose keys stand beside votes of these visitors stand under the pool's key from now on."""
+    rows = connection.rows(
+        "SELECT name, expires_at FROM address_blocks WHERE name <> ? AND key IN (SELECT block FROM matchups "
+        "WHERE voter IN ?? UNION SELECT vote_block FROM matchups WHERE voter IN ??)",
+        POOL,
+        list(voters),
+        list(voters),
+    )
+    if not rows:
+        return 0
+    key = connection.value("SELECT key FROM address_blocks WHERE name = ?", POOL)
+    if key is None:
+        key = secrets.token_urlsafe(9)
+        connection.insert("address_blocks", ("name", "key", "expires_at"), [(POOL, key, max(row[1] for row in rows))])
+    note_changed_keys(connection)
+    return connection.execute("UPDATE address_blocks SET key = ? WHERE name IN ??", key, [row[0] for row in rows])
+
+
+# --- By age ---------------------------------------------------------------------------------------------------------
+
+
+def tidy(store: Store, now: int, voter_days: int | None = None) -> Deleted:
+    """Delete what is kept about visitors for longer than `arena/kept.py` says.
+
+    Counts outside every window, and what is known of address blocks whose period is over. With `voter_days` also those
+    who were served nothing for that long, what was written before, and invitations that were over before.
+    """
+    with store.database.write() as connection:
+        counts, blocks, keys = (
+            connection.execute(f"DELETE FROM {table} WHERE expires_at <= ?", now)
+            for table in ("counters", "address_blocks", "address_keys")
+        )
+    idle = Deleted() if voter_days is None else _forget_idle(store, max(0, now - voter_days * DAY))
+    done = blocks or keys or idle.voters or idle.comments or idle.reports or store.database.purge_due
+    if done and (store.database.is_sqlite or voter_days is not None):
+        store.database.purge_deleted(*TABLES)
+    return Deleted(idle.voters, idle.comments, idle.reports, counts + idle.counts, blocks + idle.blocks, keys)
+
+
+def _forget_idle(store: Store, since: int) -> Deleted:
+    with store.database.write(lock=True) as connection:
+        rows = connection.rows(
+            "SELECT voter FROM voters WHERE created_at < ? AND NOT EXISTS "
+            "(SELECT 1 FROM matchups WHERE matchups.voter = voters.voter AND served_at >= ?)",
+            since,
+            since,
+        )
+        result = _forget(connection, [voter for (voter,) in rows]) if rows else Deleted()
+        comments = connection.execute("DELETE FROM comments WHERE at < ?", since)
+        reports = connection.execute("UPDATE reports SET reason = '' WHERE at < ? AND reason <> ''", since)
+        connection.execute(
+            "DELETE FROM invitations WHERE (revoked_at < ? OR expires_at < ?) "
+            "AND name NOT IN (SELECT invitation FROM voters WHERE invitation IS NOT NULL)",
+            since,
+            since,
+        )
+    return Deleted(result.voters, result.comments + comments, result.reports + reports, result.counts, result.blocks)
+
+
+# --- All that is kept about somebody --------------------------------------------------------------------------------
+
+
+def kept_about(store: Store, cookie_hash: str, models: Sequence[str], now: int) -> dict[str, Any]:
+    """Everything that is kept about the visitor with this cookie; names of models only where their vote is final."""
+    with store.database.read() as connection:
+        row = connection.one("SELECT voter, created_at, invitation FROM voters WHERE cookie_hash = ?", cookie_hash)
+        if row is None:
+            return {}
+        voter, came, invitation = row
+        matchups = connection.rows(
+            "SELECT id, a, b, status, choice, unrendered, served_at, closed_at, undo_until, counts, block, vote_block "
+            "FROM matchups WHERE voter = ? ORDER BY seq",
+            voter,
+        )
+        ids, blocks = [one[0] for one in matchups], sorted({name for one in matchups for name in one[10:] if name})
+        invited = connection.rows("SELECT name, label FROM invitations WHERE name = ?", invitation)
+        comments = connection.rows("SELECT matchup_id, comment, at FROM comments WHERE matchup_id IN ??", ids)
+        reports = connection.rows("SELECT matchup_id, side, reason, at FROM reports WHERE matchup_id IN ??", ids)
+        counts = connection.rows("SELECT key, slot, count, expires_at FROM counters WHERE key LIKE ?", f"%:{voter}%")
+        known = connection.rows("SELECT key, expires_at FROM address_blocks WHERE key IN ??", blocks)
+        flags = log.of_kinds(connection, ["flagged"])
+    tags = tags_by_matchup(store, EVERYTHING)
+    return {
+        "made_at": _moment(now),
+        "voter": voter,
+        "cookie_hash": cookie_hash,
+        "since": _moment(came),
+        "invitations": [{"name": name[:SHOWN_LETTERS], "label": label} for name, label in invited],
+        "matchups": [_matchup(one, models, now) for one in matchups],
+        "reasons": [{"matchup_id": name, "tags": tags[name]} for name in ids if name in tags],
+        "comments": [{"matchup_id": name, "comment": text, "at": _moment(at)} for name, text, at in comments],
+        "reports": [
+            {"matchup_id": name, "side": side, "reason": reason, "at": _moment(at)}
+            for name, side, reason, at in reports
+        ],
+        "counts": [
+            {"of": key.replace(f":{voter}", ""), "from": _moment(slot), "count": n, "until": _moment(until)}
+            for key, slot, n, until in counts
+        ],
+        "networks": [{"key": key, "until": _moment(until)} for key, until in known],
+        "flags": [
+            {"flag": body.flag, "detail": body.detail, "at": _moment(at)}
+            for _, at, body in flags
+            if isinstance(body, Flagged) and body.subject == "voter" and body.subject_id == voter
+        ],
+    }
+
+
+def _matchup(row: Sequence[Any], models: Sequence[str], now: int) -> Mapping[str, Any]:
+    name, a, b, status, choice, unrendered, served, closed, undo_until, counts, block, vote_block = row
+    final = shows_names(MatchupStatus(status), undo_until, now)
+    return {
+        "matchup_id": name,
+        "served_at": _moment(served),
+        "status": status,
+        "closed_at": _moment(closed),
+        "choice": choice,
+        "unrendered": unrendered,
+        "counted": bool(counts) if final else None,
+        "model_a": models[a] if final and a < len(models) else None,
+        "model_b": models[b] if final and b < len(models) else None,
+        "network": block,
+        "network_of_vote": vote_block or "",
+    }
+
+
+def _moment(at: int | None) -> str | None:
+    return None if at is None else datetime.fromtimestamp(at / SECOND, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,122 @@
+"""What an arena keeps outside its database, so that no copy of it has it: its secret, and hashes of what was deleted.
+
+Both are files of this host in `$XDG_STATE_HOME/tiltyard`, for their owner alone, and named by the random id of the
+arena, which its copies share: so a restored copy finds what was deleted since it was made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
+from pathlib import Path
+
+from tiltyard.errors import StoreError
+from tiltyard.files import append_bytes, write_private
+
+OLD_SECRET_DAYS = 30
+"""For how many days cookies signed with the secret before are taken, and signed anew."""
+
+ALL = "all"
+"""Of a line of deletions: every visitor who came until then."""
+
+
+def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where programs of this user keep what is neither a setting nor a document."""
+    given = Path(environment.get("XDG_STATE_HOME", ""))
+    home = os.path.expanduser("~/.local/state")  # noqa: PTH111 - who has no home is told once the folder is needed
+    return (given if given.is_absolute() else Path(home)) / "tiltyard"
+
+
+class Outside:
+    """The two files of one arena on this host.
+
+    Parameters:
+        arena: The random id of the arena.
+    """
+
+    def __init__(self, arena: str) -> None:
+        self.arena = arena
+        self.folder = state_folder()
+        self.key_path = self.folder / f"{arena}.key"
+        self.deletions_path = self.folder / f"{arena}.forgotten"
+
+    # --- The secret: one line; below it, for a while, the one before and its last day ---
+
+    def secrets(self, today: date) -> str:
+        """The secret of the key file, and after a comma the one before while it is taken; '' if there is no file."""
+        try:
+            lines = self.key_path.read_text("ascii").splitlines()
+        except FileNotFoundError:
+            return ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise StoreError(f"cannot read the key file {self.key_path}: {error}. Restore or remove it.") from None
+        old, _, until = lines[1].partition(" ") if len(lines) > 1 else ("", "", "")
+        return f"{lines[0]},{old}" if old and today.isoformat() <= until else "".join(lines[:1])
+
+    def make_secret(self, secret: str = "") -> None:
+        """Make the key file, with a random secret unless one is given; of two at once, either."""
+        self.check_folder()
+        part = self.key_path.with_name(f"{self.arena}.{secrets.token_hex(6)}.part")
+        try:
+            write_private(part, f"{secret or secrets.token_urlsafe(32)}\n".encode())
+            os.link(part, self.key_path)
+        except FileExistsError:
+            pass
+        finally:
+            part.unlink(missing_ok=True)
+
+    def change_secret(self, today: date) -> date:
+        """Put a new secret into the key file; the last day on which the one before is taken."""
+        before, until = self.secrets(today).partition(",")[0], today + timedelta(OLD_SECRET_DAYS)
+        write_private(self.key_path, f"{secrets.token_urlsafe(32)}\n{before} {until}\n".encode())
+        return until
+
+    # --- What was deleted: a kind and a hash on each line ---
+
+    def note_deleted(self, kind: str, names: Iterable[str]) -> None:
+        """Keep hashes of what is deleted; they are on the disk before it is."""
+        lines = [f"{kind} {name if kind == ALL else deletion(kind, name)}\n" for name in names]
+        if not lines:
+            return
+        self.check_folder()
+        try:
+            if not self.deletions_path.exists():
+                self.deletions_path.touch(0o600)
+            append_bytes(self.deletions_path, "".join(lines).encode())
+        except OSError as error:
+            raise StoreError(f"cannot write {self.deletions_path}: {error.strerror}. Nothing was deleted.") from None
+
+    def deletions(self) -> tuple[set[str], int]:
+        """All hashes, and until when everybody was forgotten, in microseconds; a torn last line is none."""
+        try:
+            text = self.deletions_path.read_text("ascii")
+        except (FileNotFoundError, NotADirectoryError):
+            return set(), 0
+        except (OSError, UnicodeDecodeError) as error:
+            raise StoreError(f"cannot read the deletions in {self.deletions_path}: {error}. Restore it.") from None
+        lines = [line.partition(" ")[::2] for line in text.split("\n")[:-1]]
+        everybody = max((int(at) for kind, at in lines if kind == ALL), default=0)
+        return {name for kind, name in lines if kind != ALL}, everybody
+
+    def check_folder(self) -> None:
+        """Make the folder; a `StoreError` if nothing can be written there."""
+        writable = self.folder.is_absolute()  # a user may have no home
+        try:
+            if writable:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                writable = os.access(self.folder, os.W_OK | os.X_OK)
+        except OSError:
+            writable = False
+        if not writable:
+            raise StoreError(
+                f"cannot write to {self.folder}, where the secret and what was deleted are kept apart from the "
+                "database. Let XDG_STATE_HOME name a folder that stays."
+            )
+
+
+def deletion(kind: str, name: str) -> str:
+    """The hash that says that something of this kind and name was deleted."""
+    return hashlib.sha256(f"{kind}\n{name}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,133 @@
+"""`tiltyard arena forget`, `tidy` and `new-secret`: what is kept about visitors, and when it goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, need_arena
+from tiltyard.cli.output import note, say
+from tiltyard.errors import OptionError
+
+if TYPE_CHECKING:
+    from tiltyard.arena.store.forgetting import Deleted
+
+
+def forget_command(
+    voter: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="VOTER", help="The random key of a visitor, as screening and /me show it."),
+    ] = None,
+    db: DbOption = DEFAULT_DB,
+    invitation: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The invitation with this name, or all with this label, and who used them."),
+    ] = None,
+    everybody: Annotated[
+        bool, typer.Option("--all", help="Every visitor, such as after restoring an old copy.")
+    ] = False,
+) -> None:
+    """Forget visitors as if they had pressed "Forget me": whatever leads from their votes to them is deleted.
+
+    Cookie hash, key of the network, counts, comments, words of reports, and a link made for them alone, with its label.
+    The votes stay, under random keys that lead to nobody. Hashes of what was deleted are kept outside the database: a
+    restored copy forgets again. A running site notices within a minute.
+    """
+    need_arena()
+    from tiltyard.arena.service import clock
+    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.checkpoints import load_state
+    from tiltyard.arena.store.forgetting import forget_everybody, forget_invitation, forget_voters
+
+    if bool(voter) + (invitation is not None) + everybody != 1:
+        raise OptionError("forget whom? Give the keys of visitors, or --invitation NAME, or --all.")
+    store = Store.open(db)
+    try:
+        with store.database.read() as connection:
+            if load_state(connection)[0].review is not None:
+                raise OptionError("this is the database of a review. Use `tiltyard review people --erase`.")
+            known = connection.rows("SELECT voter FROM voters WHERE voter IN ??", voter or [])
+        if missing := sorted(set(voter or ()) - {name for (name,) in known}):
+            raise OptionError(f"nothing leads from the key {missing[0]!r} to anybody: forgotten already, or mistyped.")
+        if everybody:
+            done = forget_everybody(store, clock())
+        else:
+            done = forget_voters(store, voter) if voter else forget_invitation(store, invitation or "")
+    finally:
+        store.close()
+    _say_deleted(done)
+    note(f"kept for restored copies in {store.outside.deletions_path}")
+
+
+def tidy_command(
+    db: DbOption = DEFAULT_DB,
+    voter_days: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=36_500,
+            metavar="DAYS",
+            help="Forget who was not here for this long; without it, what the policy says.",
+        ),
+    ] = None,
+) -> None:
+    """Delete what is kept about visitors for longer than needed. A running site does the same by itself.
+
+    Counts of limits, keys of networks and what they stand for go when their time is over; who was not here for the
+    policy's `retention.voter_days` is forgotten, and what was written before that. Votes stay, under random keys.
+    """
+    need_arena()
+    from tiltyard.arena.service import clock
+    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.checkpoints import load_state
+    from tiltyard.arena.store.forgetting import tidy
+
+    store = Store.open(db)
+    try:
+        with store.database.read() as connection:
+            days = load_state(connection)[0].policy.retention.voter_days if voter_days is None else voter_days
+        done = tidy(store, clock(), days)
+    finally:
+        store.close()
+    _say_deleted(done)
+
+
+def _say_deleted(done: Deleted) -> None:
+    say(
+        f"deleted: {done.voters} links from cookies to votes, {done.comments} comments, words of {done.reports} "
+        f"reports, {done.counts} counts of limits, {done.blocks} address blocks, {done.keys} keys of addresses."
+    )
+
+
+def new_secret_command(db: DbOption = DEFAULT_DB) -> None:
+    """Change the site's secret, such as after it leaked; what was made of networks under the old one is dropped.
+
+    Visitors keep what is theirs: for 30 days, and until the site is started after them, cookies signed with the old
+    secret are taken, and signed anew. Restart the site now. If TILTYARD_SECRET is set, change it there to NEW,OLD; this
+    command then drops the networks alone.
+    """
+    need_arena()
+    import os
+    from datetime import date
+
+    from tiltyard.arena.store import Store, site_texts
+    from tiltyard.arena.store.forgetting import forget_networks
+    from tiltyard.web.settings import SECRET_VARIABLE
+
+    today, given = date.today(), os.environ.get(SECRET_VARIABLE)
+    store = Store.open(db)
+    try:
+        if not given:
+            site_texts.site_secrets(store, "", today)
+            until = store.outside.change_secret(today)
+            site_texts.site_secrets(store, "", today)
+        else:
+            forget_networks(store)
+    finally:
+        store.close()
+    say("dropped: all keys of networks, what they stood for, and counts of limits.")
+    if given:
+        note(f"set {SECRET_VARIABLE}=NEW,OLD on every host, restart, and take OLD away after 30 days.")
+    else:
+        note(f"new secret in {store.outside.key_path}; the old one is taken until {until}. Restart the site.")

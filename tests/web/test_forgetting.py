@@ -1,0 +1,509 @@
+"""Forget means forget: an attacker with the database, with the secret of today, with an old copy; and every byte."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date, timedelta
+from multiprocessing import get_context
+from pathlib import Path
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+from tests import within
+from tests.arena.engines import sql
+from tests.web.sites import SECRET, SmallSite, form_in, hidden_fields, small_site, vote_once, vote_page
+from tests.web.test_reasons import explain
+from tiltyard.arena.events import SettingsChanged
+from tiltyard.arena.kept import KEPT
+from tiltyard.arena.policy import EntryRules, Policy
+from tiltyard.arena.service import Arena, clock
+from tiltyard.arena.store import Store, site_texts
+from tiltyard.arena.store.database import SCHEMA
+from tiltyard.arena.store.forgetting import TABLES, forget_voters, tidy
+from tiltyard.arena.store.invitations import hashed, make_invitations
+from tiltyard.arena.store.outside import Outside
+from tiltyard.arena.store.verify import verify
+from tiltyard.arena.units import DAY
+from tiltyard.validity.limits import networks_of
+from tiltyard.web.visitors import derived_key
+
+HOME, OFFICE = "203.0.113.77", "198.51.100.7"
+COMMENT, REPORT = "Jane Roe of 5 Elm Street wrote this", "she is called Jane Roe"
+
+
+@dataclass
+class Person:
+    """Somebody who voted, commented and reported, and what an attacker would look for."""
+
+    client: TestClient
+    voter: str
+    traces: tuple[str, ...]
+
+
+def somebody(site: SmallSite, address: str) -> Person:
+    """A visitor who did all that a visitor can do."""
+    before = {row[0] for row in sql(site.url, "SELECT voter FROM voters")}
+    client = site.client(address)
+    where = vote_once(client)
+    assert explain(client, where, comment=COMMENT).status_code == 303
+    sent = {**form_in(client.get("/").text), "side": "A", "reason": REPORT}
+    assert client.post("/report", data=sent).status_code in (200, 303)
+    (voter,) = {str(row[0]) for row in sql(site.url, "SELECT voter FROM voters")} - before
+    (cookie,) = sql(site.url, f"SELECT cookie_hash FROM voters WHERE voter = '{voter}'")
+    return Person(client, voter, (str(cookie[0]), COMMENT, REPORT))
+
+
+def forget_me(person: Person) -> None:
+    token = hidden_fields(person.client.get("/me").text)["token"]
+    assert person.client.post("/me/forget", data={"token": token}).status_code == 303
+
+
+def found(url: str, secrets: list[str], addresses: tuple[str, ...] = (HOME, OFFICE)) -> set[tuple[str, str]]:
+    """Which voters an attacker with a database finds behind which networks, by trying them under these secrets."""
+    keys, blocks = sql(url, "SELECT key FROM address_keys"), dict(sql(url, "SELECT name, key FROM address_blocks"))
+    served = sql(url, "SELECT voter, block FROM matchups UNION SELECT voter, vote_block FROM matchups")
+    result = set()
+    for secret in secrets:
+        own = derived_key(secret, "visitors' addresses")
+        for address in addresses:
+            name = hmac.digest(own, networks_of(address)[1].encode(), "sha256").hex()
+            for (key,) in keys:
+                block = blocks.get(hmac.digest(bytes.fromhex(str(key)), name.encode(), "sha256").hex())
+                result |= {(str(voter), address) for voter, seen in served if block and seen == block}
+    return result
+
+
+def bytes_of(url: str) -> bytes:
+    """All bytes of a SQLite arena and of what lies beside it."""
+    path = Path(url.removeprefix("sqlite:///"))
+    return b"".join(file.read_bytes() for file in sorted(path.parent.glob(f"{path.name}*")))
+
+
+def texts_in(url: str) -> list[str]:
+    """Every text in the database that might be a secret."""
+    return [str(text) for row in sql(url, "SELECT name, text FROM site_texts") for text in row]
+
+
+@pytest.fixture
+def site_with_limits(arena_url: str) -> Iterator[SmallSite]:
+    with small_site(arena_url, rate_limit=True, secret="") as site:
+        yield site
+
+
+def secret_of(site: SmallSite) -> str:
+    return site.arena.store.outside.secrets(date.today())
+
+
+def test_the_database_alone_tells_no_network_and_with_todays_secret_nobodys_who_is_forgotten(
+    site_with_limits: SmallSite,
+) -> None:
+    site = site_with_limits
+    ann, bob = somebody(site, HOME), somebody(site, OFFICE)
+    assert found(site.url, texts_in(site.url)) == set()
+    secret = secret_of(site)
+    assert found(site.url, [secret]) == {(ann.voter, HOME), (bob.voter, OFFICE)}, "the attack works"
+    forget_me(ann)
+    assert found(site.url, [secret]) == {(bob.voter, OFFICE)}
+    new = somebody(site, HOME)
+    assert found(site.url, [secret]) == {(new.voter, HOME), (bob.voter, OFFICE)}
+    blocks = dict(sql(site.url, "SELECT DISTINCT voter, vote_block FROM matchups WHERE vote_seq > 0"))
+    assert blocks[ann.voter] != blocks[new.voter], "the new visitor has another key"
+    tidy(site.arena.store, clock() + 8 * DAY)
+    assert found(site.url, [secret]) == set(), "after a week nothing of it can be tried any more"
+    assert verify(site.url).clean
+
+
+def test_forgetting_oneself_again_and_again_gives_no_network_more_than_one_more_key(
+    site_with_limits: SmallSite,
+) -> None:
+    site = site_with_limits
+    for address in (HOME, HOME, HOME, OFFICE, OFFICE, OFFICE):
+        forget_me(somebody(site, address))
+    assert len(sql(site.url, "SELECT DISTINCT vote_block FROM matchups WHERE vote_seq > 0")) == 3, "two and the pool"
+
+
+def test_forgetting_leaves_votes_and_nothing_else(site_with_limits: SmallSite) -> None:
+    site = site_with_limits
+    ann, bob = somebody(site, HOME), somebody(site, OFFICE)
+    assert f":{ann.voter}" in str(sql(site.url, "SELECT key FROM counters"))
+    forget_me(ann)
+    for table in ("voters", "counters", "invitations", "site_texts"):
+        assert ann.voter not in str(sql(site.url, f"SELECT * FROM {table}")), table
+    assert sql(site.url, "SELECT comment FROM comments") == [(COMMENT,)], "the other's"
+    assert sorted(sql(site.url, "SELECT reason FROM reports")) == [("",), (REPORT,)]
+    assert sql(site.url, "SELECT voter FROM voters") == [(bob.voter,)]
+    assert verify(site.url).votes == 2
+    assert verify(site.url).clean
+
+
+def test_no_byte_of_who_is_forgotten_stays_in_the_files(sqlite_url: str) -> None:
+    with small_site(sqlite_url, rate_limit=True, secret="") as site:
+        ann = somebody(site, HOME)
+        keys = [str(row[0]) for row in sql(site.url, "SELECT key FROM address_keys")]
+        before = bytes_of(sqlite_url)
+        assert all(trace.encode() in before for trace in (*ann.traces, *keys))
+        forget_me(ann)
+        after = bytes_of(sqlite_url)
+        assert not [trace for trace in ann.traces if trace.encode() in after]
+        tidy(site.arena.store, clock() + 8 * DAY)
+        after = bytes_of(sqlite_url)
+        assert not [key for key in keys if key.encode() in after]
+
+
+def test_postgresql_writes_the_tables_anew_so_that_no_byte_stays_in_their_files(postgresql_url: str) -> None:
+    def in_files() -> bytes:
+        with psycopg.connect(postgresql_url, autocommit=True) as connection:
+            connection.execute("CHECKPOINT")
+            query = "SELECT pg_read_binary_file(pg_relation_filepath(%s::regclass))"
+            names = [*TABLES, *(f"{name}_pkey" for name in TABLES)]
+            return b"".join(connection.execute(query, (name,)).fetchone()[0] for name in names)  # type: ignore[index]
+
+    with small_site(postgresql_url, rate_limit=True) as site:
+        ann = somebody(site, HOME)
+        assert all(trace.encode() in in_files() for trace in ann.traces)
+        forget_me(ann)
+        tidy(site.arena.store, clock(), 400)  # as the site does every six hours
+        assert not [trace for trace in ann.traces if trace.encode() in in_files()]
+
+
+def test_while_somebody_reads_traces_stay_until_the_next_tidying(sqlite_url: str) -> None:
+    with small_site(sqlite_url, rate_limit=True) as site:
+        ann = somebody(site, HOME)
+        reader = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM voters").fetchone()
+        forget_me(ann)
+        assert site.arena.store.database.purge_due
+        reader.execute("COMMIT")
+        reader.close()
+        tidy(site.arena.store, clock())
+        assert not [trace for trace in ann.traces if trace.encode() in bytes_of(sqlite_url)]
+
+
+def test_an_invitation_for_one_goes_with_whoever_used_it_and_one_for_many_stays(sqlite_url: str) -> None:
+    with small_site(sqlite_url, rate_limit=True) as site:
+        site.arena.append([SettingsChanged(policy=Policy(entry=EntryRules(invitation_only=True)))])
+        site.observatory.refresh()
+        store = site.arena.store
+        (own,) = make_invitations(store, 1, now=clock(), label="Ann Example")
+        (shared,) = make_invitations(store, 1, now=clock(), most=0, label="the course")
+        clients = [site.client() for _ in range(3)]
+        for client, link in zip(clients, (own, shared, shared), strict=True):
+            assert client.post("/api/v1/matchups", headers={"x-invitation": link}).status_code == 201
+        keys = [str(row[0]) for row in sql(site.url, "SELECT voter FROM voters ORDER BY created_at")]
+        folder = Path(sqlite_url.removeprefix("sqlite:///")).parent
+        done = within.run(folder, "arena", "forget", keys[0], "--db", site.url)
+        assert done.returncode == 0, done.stderr
+        for trace in ("Ann Example", hashed(own)):
+            assert trace.encode() not in bytes_of(site.url), trace
+        assert sql(site.url, "SELECT label FROM invitations") == [("the course",)]
+        done = within.run(folder, "arena", "forget", "--invitation", "the course", "--db", site.url)
+        assert done.returncode == 0, done.stderr
+        for table in ("voters", "invitations"):
+            assert sql(site.url, f"SELECT * FROM {table}") == []
+        assert b"the course" not in bytes_of(site.url)
+        mistaken = within.run(folder, "arena", "forget", "nobody", "--db", site.url)
+        assert "nothing leads from the key 'nobody' to anybody" in mistaken.stderr
+        assert "forget whom?" in within.run(folder, "arena", "forget", "--db", site.url).stderr
+
+
+def test_who_was_away_for_long_is_forgotten_like_whoever_asks_for_it(sqlite_url: str) -> None:
+    with small_site(sqlite_url, rate_limit=True) as site:
+        ann = somebody(site, HOME)
+        done = tidy(site.arena.store, clock() + 401 * DAY, 400)
+        assert (done.voters, done.comments, done.reports) == (1, 1, 1)
+        assert not [trace for trace in ann.traces if trace.encode() in bytes_of(sqlite_url)]
+
+
+def test_the_file_about_oneself_has_everything_and_names_no_model_too_early(site_with_limits: SmallSite) -> None:
+    site = site_with_limits
+    ann = somebody(site, HOME)
+    site.observatory.refresh()
+    answer = ann.client.get("/me/data")
+    assert answer.headers["content-disposition"].startswith("attachment")
+    about = json.loads(answer.text)
+    assert about["voter"] == ann.voter
+    assert about["cookie_hash"] == ann.traces[0]
+    assert [one["comment"] for one in about["comments"]] == [COMMENT]
+    assert [one["reason"] for one in about["reports"]] == [REPORT]
+    assert {one["of"].split(":")[0] for one in about["counts"]} >= {"vote", "matchup"}
+    (network,) = about["networks"]
+    assert network["key"] in {one["network_of_vote"] for one in about["matchups"]}
+    voted, waiting = about["matchups"]
+    assert voted["choice"] == "A"
+    assert voted["model_a"] is not None
+    assert (waiting["status"], waiting["model_a"], waiting["model_b"]) == ("open", None, None)
+    forget_me(ann)
+    assert json.loads(ann.client.get("/me/data").text) == {}
+    assert json.loads(site.client().get("/me/data").text) == {}
+
+
+def test_the_privacy_page_has_a_row_for_all_that_is_kept(sqlite_url: str) -> None:
+    with small_site(sqlite_url, rate_limit=True) as site:
+        page = site.client().get("/privacy").text
+    for kept in KEPT:
+        assert (kept.what in page) is (kept.where != "invited"), kept.what
+    assert "after 7 days at most" in page
+    assert "nothing to consent to" in page
+    tables = {line.split()[2] for line in SCHEMA.read_text().splitlines() if line.startswith("CREATE TABLE")}
+    assert set(TABLES) < tables
+
+
+# --- Copies -----------------------------------------------------------------------------------------------------------
+
+
+def backup(site: SmallSite, tmp_path: Path) -> str:
+    done = within.run(tmp_path, "arena", "backup", "--db", site.url, "--out", "old.db")
+    assert done.returncode == 0, done.stderr
+    return f"sqlite:///{tmp_path / 'old.db'}"
+
+
+def test_an_old_copy_with_todays_secret_tells_no_network(sqlite_url: str, tmp_path: Path) -> None:
+    with small_site(sqlite_url, rate_limit=True, secret="") as site:
+        somebody(site, HOME)
+        copy = backup(site, tmp_path)
+        assert found(site.url, [secret_of(site)])
+        assert found(copy, [secret_of(site)]) == set()
+        for (key,) in sql(site.url, "SELECT key FROM address_keys"):
+            assert str(key).encode() not in bytes_of(copy)
+    assert verify(copy).clean
+
+
+def test_a_restored_copy_forgets_again_whoever_was_forgotten_since(sqlite_url: str, tmp_path: Path) -> None:
+    with small_site(sqlite_url, rate_limit=True) as site:
+        ann, bob = somebody(site, HOME), somebody(site, OFFICE)
+        cookie = ann.client.cookies[site.cookies.name]
+        copy = backup(site, tmp_path)
+        forget_me(ann)
+        listed = site.arena.store.outside.deletions_path
+        assert listed.stat().st_mode & 0o777 == 0o600
+        assert ann.voter not in listed.read_text()
+    with small_site(copy, rate_limit=True) as site:
+        site.observatory.refresh()
+        old = site.client()
+        old.headers["cookie"] = f"{site.cookies.name}={cookie}"
+        assert "so far" not in old.get("/me").text
+        assert sql(copy, "SELECT voter FROM voters") == [(bob.voter,)]
+        assert ann.traces[0].encode() not in bytes_of(copy)
+        assert len(sql(copy, "SELECT * FROM comments")) == 1
+
+
+def test_without_the_list_of_deletions_one_command_forgets_everybody(arena_url: str, tmp_path: Path) -> None:
+    with small_site(arena_url, rate_limit=True) as site:
+        people = [somebody(site, address) for address in (HOME, OFFICE)]
+        shutil.rmtree(site.arena.store.outside.folder, ignore_errors=True)
+        done = within.run(tmp_path, "arena", "forget", "--all", "--db", site.url)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("deleted: 2 links")
+    sql(arena_url, "DELETE FROM counters WHERE key IN ('probe', 'keys changed')")
+    for table in ("voters", "comments", "counters", "address_blocks", "address_keys"):
+        assert sql(arena_url, f"SELECT * FROM {table}") == [], table
+    assert {reason for (reason,) in sql(arena_url, "SELECT reason FROM reports")} == {""}
+    if arena_url.startswith("sqlite"):
+        left = bytes_of(arena_url)
+        assert not [trace for person in people for trace in person.traces if trace.encode() in left]
+    assert verify(arena_url).votes == 2
+
+
+def test_what_was_said_after_everybody_was_forgotten_stays(sqlite_url: str) -> None:
+    with small_site(sqlite_url) as site:
+        site.arena.store.outside.note_deleted("all", [str(clock())])
+        somebody(site, HOME)
+    Arena.open(sqlite_url).close()
+    assert len(sql(sqlite_url, "SELECT * FROM voters")) == 1
+    assert len(sql(sqlite_url, "SELECT * FROM comments")) == 1
+
+
+# --- The secret -------------------------------------------------------------------------------------------------------
+
+
+def test_a_secret_in_the_database_is_moved_to_the_key_file_and_the_doctor_says_repair(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TILTYARD_SECRET", raising=False)
+    inside = "a-secret-that-was-made-long-ago-and-kept-here"
+    sql(sqlite_url, f"INSERT INTO site_texts VALUES ('secret', '{inside}')")
+    told = within.run(tmp_path, "arena", "doctor", "--db", sqlite_url)
+    assert told.returncode == 3
+    assert "repair  secrets" in told.stdout
+    assert inside not in told.stdout
+    with small_site(sqlite_url, secret="") as site:
+        assert secret_of(site) == inside
+        path = site.arena.store.outside.key_path
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert path.parent.stat().st_mode & 0o777 == 0o700
+        assert inside.encode() not in bytes_of(sqlite_url)
+    told = within.run(tmp_path, "arena", "doctor", "--db", sqlite_url)
+    assert "repair  secrets" not in told.stdout
+    assert str(path) in told.stdout
+
+
+def test_a_new_secret_drops_what_was_made_under_the_old_and_visitors_keep_what_is_theirs(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    with small_site(sqlite_url, rate_limit=True, secret="") as site:
+        ann = somebody(site, HOME)
+        cookie, old = ann.client.cookies[site.cookies.name], secret_of(site)
+        assert found(sqlite_url, [old])
+    told = within.run(tmp_path, "arena", "new-secret", "--db", sqlite_url)
+    assert told.returncode == 0, told.stderr
+    assert old not in told.stdout + told.stderr
+    assert sql(sqlite_url, "SELECT * FROM address_blocks") == []
+    with small_site(sqlite_url, rate_limit=True, secret="") as site:
+        site.observatory.refresh()
+        new, _, kept = secret_of(site).partition(",")
+        assert (new != old, kept) == (True, old)
+        client = site.client()
+        client.headers["cookie"] = f"{site.cookies.name}={cookie}"
+        page = client.get("/me")
+        assert "1 vote so far" in page.text
+        assert "set-cookie" in page.headers
+        outside = site.arena.store.outside
+        assert outside.secrets(date.today() + timedelta(30)) == f"{new},{old}"
+        assert outside.secrets(date.today() + timedelta(31)) == new
+    assert found(sqlite_url, [old, new]) == set()
+
+
+def test_another_secret_in_the_environment_drops_it_too_at_the_next_start(arena_url: str) -> None:
+    with small_site(arena_url, rate_limit=True) as site:
+        somebody(site, HOME)
+    with small_site(arena_url, rate_limit=True) as site:
+        assert found(arena_url, [SECRET]), "the same secret: nothing is dropped"
+    with small_site(arena_url, rate_limit=True, secret=f"quite another secret,{SECRET}"):
+        assert found(arena_url, [SECRET, "quite another secret"]) == set()
+        for table in ("address_keys", "address_blocks"):
+            assert sql(arena_url, f"SELECT * FROM {table}") == []
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_anything_is_deleted(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with small_site(sqlite_url) as site:
+        ann = somebody(site, HOME)
+        token = hidden_fields(ann.client.get("/me").text)["token"]
+        assert ann.client.post("/me/forget", data={"token": token}).status_code == 503
+        assert sql(sqlite_url, "SELECT voter FROM voters") == [(ann.voter,)]
+    told = within.run(tmp_path, "arena", "forget", "--all", "--db", sqlite_url)
+    assert told.returncode == 1
+    assert "Let XDG_STATE_HOME name a folder that stays." in told.stderr
+
+
+# --- Kills ------------------------------------------------------------------------------------------------------------
+
+
+def _forget_all(url: str) -> None:
+    store = Store.open(url)
+    forget_voters(store, [str(row[0]) for row in sql(url, "SELECT voter FROM voters")])
+
+
+def _change_secret(url: str) -> None:
+    store, today = Store.open(url), date.today()
+    store.outside.change_secret(today)
+    site_texts.site_secrets(store, "", today)
+
+
+def killed(work: object, url: str, share: float, usual: list[float]) -> None:
+    """A process that does it, killed after a share of the time that it usually takes; the first one is left alone."""
+    began = time.monotonic()
+    process = get_context("fork").Process(target=work, args=(url,))  # type: ignore[arg-type]
+    process.start()
+    process.join(usual[0] * share if usual else None)
+    if not usual:
+        usual.append(time.monotonic() - began)
+    process.kill()
+    process.join()
+
+
+def state_of(url: str) -> tuple[bool, ...]:
+    """What is there of visitors, and of networks."""
+    asked = (
+        "SELECT count(*) FROM voters",
+        "SELECT count(*) FROM comments",
+        "SELECT count(*) FROM reports WHERE reason <> ''",
+        "SELECT count(*) FROM counters WHERE key LIKE '%session%' AND key NOT LIKE 'session:address%'",
+    )
+    return tuple(bool(sql(url, query)[0][0]) for query in asked)
+
+
+def test_whoever_is_being_forgotten_when_the_process_is_killed_is_forgotten_or_not_at_all(
+    filled_url: str, tmp_path: Path
+) -> None:
+    with small_site(filled_url, rate_limit=True) as site:
+        for number in range(3):
+            somebody(site, f"203.0.{number}.7")
+        arena = site.arena.store.outside.arena
+    kept, states, usual = Path(filled_url.removeprefix("sqlite:///")), set(), list[float]()
+    for number in range(16):
+        url = f"sqlite:///{shutil.copy(kept, tmp_path / f'{number}.db')}"
+        outside = Outside(arena)
+        outside.deletions_path.unlink(missing_ok=True)
+        killed(_forget_all, url, number / 14, usual)
+        state = state_of(url)
+        assert set(state) in ({True}, {False}), (number, state)
+        states.add(state[0])
+        noted = bool(outside.deletions()[0])
+        assert noted or state[0], "nothing is deleted that was not noted before"
+        Arena.open(url).close()
+        assert set(state_of(url)) == {not noted}, "what was begun is completed"
+        assert verify(url).clean
+    assert states == {True, False}, "some were killed before it, and some after"
+
+
+def test_a_secret_that_is_being_changed_when_the_process_is_killed_is_changed_or_not_at_all(
+    filled_url: str, tmp_path: Path
+) -> None:
+    with small_site(filled_url, rate_limit=True, secret="") as site:
+        somebody(site, HOME)
+        outside = site.arena.store.outside
+    kept, changed, usual = Path(filled_url.removeprefix("sqlite:///")), set(), list[float]()
+    text = outside.key_path.read_text()
+    for number in range(16):
+        url = f"sqlite:///{shutil.copy(kept, tmp_path / f'{number}.db')}"
+        outside.key_path.write_text(text)
+        killed(_change_secret, url, number / 14, usual)
+        secrets = outside.secrets(date.today()).split(",")
+        assert secrets[-1] == text.strip()
+        changed.add(len(secrets) == 2)
+        with closing(Store.open(url)) as store:
+            site_texts.site_secrets(store, "", date.today())
+        counted = "counters WHERE key LIKE 'vote:address%'"
+        there = [bool(sql(url, f"SELECT * FROM {table}")) for table in ("address_keys", "address_blocks", counted)]
+        assert there == [len(secrets) == 1] * 3, (number, there)
+    assert changed == {True, False}
+
+
+# --- A clock that jumped ----------------------------------------------------------------------------------------------
+
+
+def test_events_ahead_of_now_are_named_by_the_doctor_and_by_health_and_voting_goes_on(
+    filled_url: str, tmp_path: Path
+) -> None:
+    ahead = lambda: clock() + 9 * DAY  # noqa: E731
+    with Arena(Store.open(filled_url), now=ahead) as arena:
+        arena.append([SettingsChanged(policy=Policy())])
+    with small_site(filled_url) as site:
+        assert site.client().get("/healthz").json()["seconds_ahead"] > 8 * 86_400
+        vote_once(site.client())
+        assert site.client().get("/healthz").json()["status"] == "ready"
+    told = within.run(tmp_path, "arena", "doctor", "--db", filled_url).stdout
+    assert "look    clock" in told
+    assert "1 event is up to 9 days ahead of now" in told
+    assert verify(filled_url).clean
+
+
+def test_without_a_jump_nothing_is_said_of_the_clock(filled_url: str, tmp_path: Path) -> None:
+    with small_site(filled_url) as site:
+        vote_page(site.client())
+        assert site.client().get("/healthz").json()["seconds_ahead"] == 0
+    assert "ahead of now" not in within.run(tmp_path, "arena", "doctor", "--db", filled_url).stdout
