@@ -54,13 +54,8 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def check(folder: Path) -> FolderCheck:
-    def fetch(name: str, size: int | None) -> bytes | None:
-        assert size is None or size >= 0
-        path = folder / name
-        return path.read_bytes() if path.is_file() else None
-
-    return check_folder(fetch, str(folder))
+def check(folder: Path, *besides: str) -> FolderCheck:
+    return check_folder(folder, besides)
 
 
 def changed(folder: Path, name: str, change: Callable[[bytes], bytes], *, rehash: bool = True) -> None:

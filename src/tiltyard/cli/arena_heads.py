@@ -15,18 +15,18 @@ from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import json_line, write_bytes, write_lines, write_private
 
 if TYPE_CHECKING:
-    from tiltyard.arena.heads import Head
+    from tiltyard.arena.heads import Head, HeadFile
     from tiltyard.web.checkup import CheckupLine
 
 HeadOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--head", metavar="HASH@SEQ|FILE", help="A head that was kept, or a file of heads; may be given again."
+        "--head", metavar="HASH@SEQ|@FILE", help="A head that was kept, or a file of heads; may be given again."
     ),
 ]
 KeyOption = Annotated[
     list[str] | None,
-    typer.Option("--key", metavar="KEY|FILE", help="Signed heads must be signed by this public key; may be repeated."),
+    typer.Option("--key", metavar="KEY|@FILE", help="Signed heads must be signed by this public key; may be repeated."),
 ]
 
 
@@ -189,14 +189,21 @@ def witness_command(
         store.close()
 
 
-def kept_heads(given: list[str] | None, keys: list[str] | None) -> list[Head]:
-    """The heads that a user named, each as text or as a file; signatures are checked."""
-    from tiltyard.arena.heads import Head, HeadFile, plain, read_heads
+def given_heads(given: list[str] | None) -> list[Head | HeadFile]:
+    """The heads that a user named, each as text, or as `@` and a file."""
+    from tiltyard.arena.heads import Head, read_heads
 
     result: list[Head | HeadFile] = []
     for text in given or ():
-        result += read_heads(Path(text)) if Path(text).exists() else [Head.parse(text)]
-    return plain(result, trusted_keys(keys))
+        result += read_heads(Path(text[1:])) if text.startswith("@") else [Head.parse(text)]
+    return result
+
+
+def kept_heads(given: list[str] | None, keys: list[str] | None) -> list[Head]:
+    """The heads that a user named, alone; signatures are checked."""
+    from tiltyard.arena.heads import plain
+
+    return plain(given_heads(given), trusted_keys(keys))
 
 
 def signed_state(path: Path, keys: list[str] | None) -> tuple[Head, str]:
@@ -211,10 +218,10 @@ def signed_state(path: Path, keys: list[str] | None) -> tuple[Head, str]:
 
 
 def trusted_keys(given: list[str] | None) -> list[str]:
-    """The public keys that a user named, each as text or as a file with one a line."""
+    """The public keys that a user named, each as text, or as `@` and a file with one a line."""
     from tiltyard.arena.heads import check_key
 
-    texts = [read_text_file(Path(text)) if Path(text).is_file() else text for text in given or ()]
+    texts = [read_text_file(Path(text[1:])) if text.startswith("@") else text for text in given or ()]
     return [check_key(line) for text in texts for line in text.splitlines() if line.strip()]
 
 

@@ -1,7 +1,7 @@
 """Publishing: battles in, a static folder out that any web server shows and anybody can check.
 
 `sources` opens what is published, `publication` says what may be public and rates it, `site` makes the files,
-`folder` writes them, and `checking` recomputes a folder that somebody published.
+`folder` writes them, `checking` publishes a folder again and compares it, and `fetching` gets one from an address.
 """
 
 from tiltyard.publish.checking import FolderCheck, check_folder
