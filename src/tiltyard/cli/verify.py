@@ -114,7 +114,11 @@ def verify_command(
     with published_folder(source) as folder:
         outside = folder or Path(source)
         kept, keys = given_heads(_outside(head, outside)), trusted_keys(_outside(key, outside))
-        if folder is not None:
+        if folder is None and (Path(source) / "manifest.json").is_file():
+            if kept or keys or matchup or fingerprint:
+                raise OptionError(f"{source} is the folder of a run: it has no heads, keys, matchups or fingerprint.")
+            result = _verify_run(Path(source), besides or [])
+        elif folder is not None:
             result = _verify_folder(folder, source, fingerprint, besides or [], kept, keys, matchup or [])
         elif fingerprint is not None or besides:
             raise OptionError(
@@ -194,6 +198,15 @@ def _verify_folder(
     }
     conclusion = result.conclusion(kept=same, heads=bool(kept or keys))
     return Finding(messages, values, result.problems, conclusion, bool(result.not_compared))
+
+
+def _verify_run(folder: Path, besides: list[str]) -> Finding:
+    from tiltyard.publish import check_run
+
+    result = check_run(folder, besides)
+    words = f"of its maker, and not checked: {', '.join(result.makers_words)}"
+    values = {"verdicts": result.verdicts, "rules": result.rules, "not_checked": result.makers_words}
+    return Finding([words], values, result.problems, result.conclusion, bool(result.not_compared))
 
 
 def _print(result: Finding, format: str) -> None:

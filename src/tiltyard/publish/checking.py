@@ -13,7 +13,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -127,7 +127,7 @@ def check_folder(folder: Path, besides: Collection[str] = ()) -> FolderCheck:
         folder: A folder that `publish` wrote.
         besides: Files in it, or folders, that the reader knows to be others', such as `CNAME`.
     """
-    files, problems = _files(folder)
+    files, others = files_of(folder)
     if MANIFEST not in files:
         raise TiltyardError(f"{folder} has no {MANIFEST}: it is no published board.")
     data = (folder / MANIFEST).read_bytes()
@@ -141,19 +141,37 @@ def check_folder(folder: Path, besides: Collection[str] = ()) -> FolderCheck:
             made = {name for name, _ in site_files(result.site, Path(spare), comparison.kept)}
     except (TiltyardError, ValueError, TypeError, ArithmeticError) as error:
         result.problems.append(f"it cannot be published again: {error}")
-    for name in () if result.site is None else sorted((files | set(problems)) - made):
-        if any(name == one.rstrip("/") or name.startswith(one.rstrip("/") + "/") for one in besides):
-            continue
-        if name in problems:
-            result.problems.append(f"{name} {problems[name]}")
-        elif not result.ours and name in manifest.files and name.endswith(PAGES):
-            result.not_compared.append(name)
-        else:
-            result.problems.append(f"{name} is no file of this board. If it is the host's, say --besides {name}")
+    if result.site is not None:
+        foreign = set() if result.ours else {name for name in manifest.files if name.endswith(PAGES)}
+        result.not_compared += [] if result.ours else [MANIFEST, *sorted(foreign & files - made)]
+        result.problems += strangers(files - (foreign - made), others, made, besides)
     return result
 
 
-def _files(folder: Path) -> tuple[set[str], dict[str, str]]:
+def strangers(files: set[str], others: Mapping[str, str], made: set[str], besides: Collection[str]) -> list[str]:
+    """What is in a folder and does not belong there, a line each.
+
+    Parameters:
+        files: Its files.
+        others: What is neither a file nor a folder, and what it is.
+        made: The files that belong there.
+        besides: Files and folders that the reader knows to be others'.
+    """
+    known = tuple(one.rstrip("/") for one in besides)
+    lines = []
+    for name in sorted(files | others.keys() - made):
+        if name in others and not _is_below(name, known):
+            lines.append(f"{name} {others[name]}")
+        elif name not in made and not _is_below(name, known):
+            lines.append(f"{name} is no file of this folder. If it is the host's, say --besides {name}")
+    return lines
+
+
+def _is_below(name: str, known: Collection[str]) -> bool:
+    return any(name == one or name.startswith(f"{one}/") for one in known)
+
+
+def files_of(folder: Path) -> tuple[set[str], dict[str, str]]:
     """The files of a folder by path, and what is neither a file nor a folder: nothing leads out of it."""
     files, others = set[str](), dict[str, str]()
     for home, folders, names in os.walk(folder):
@@ -224,7 +242,7 @@ class _Comparison:
         if name == PARQUET:
             same = same_parquet(self.folder / name, self.spare / name)
         else:
-            same = _is_same_text(published, content)
+            same = is_same_text(published, content)
         if same:
             return published
         if name in self.boards:
@@ -232,7 +250,7 @@ class _Comparison:
         elif not needed or (name.endswith(".png") and not _is_drawn_alike(published, content)):
             self.result.not_compared.append(name)
         else:
-            line = _first_difference(published, content)
+            line = first_difference(published, content)
             self.result.problems.append(f"{name} is not the file that these battles give: line {line:,} differs")
         return published
 
@@ -254,18 +272,19 @@ class _Comparison:
             one, other = (json.dumps(values.get(key), ensure_ascii=False)[:200] for values in (stated, made))
             if (key in stated) != (key in made):
                 yield f"{MANIFEST}: {key!r} is {'not to be' if key in stated else 'to be'} there"
-            elif one != other and not _is_same_text(one.encode(), other.encode()):
+            elif one != other and not is_same_text(one.encode(), other.encode()):
                 yield f"{MANIFEST}: {key} is {one}, these battles give {other}"
-        if ours and published != content and not self.result.problems and not _is_same_text(published, content):
+        if ours and published != content and not self.result.problems and not is_same_text(published, content):
             yield f"{MANIFEST} is not written as the program writes it"
 
 
-def _first_difference(one: bytes, other: bytes) -> int:
+def first_difference(one: bytes, other: bytes) -> int:
+    """The first line in which two files differ."""
     pairs = zip_longest(one.split(b"\n"), other.split(b"\n"))
     return next(number for number, (a, b) in enumerate(pairs, start=1) if a != b)
 
 
-def _is_same_text(one: bytes, other: bytes) -> bool:
+def is_same_text(one: bytes, other: bytes) -> bool:
     """Whether two texts differ only in the last digits of numbers with decimals, as they do between processors."""
     if one == other:
         return True
