@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.publish import FolderCheck, check_folder
@@ -69,6 +70,17 @@ def changed(folder: Path, name: str, change: Callable[[bytes], bytes], *, rehash
         data = path.read_bytes()
         said["files"][name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
         manifest.write_text(json.dumps(said), encoding="utf-8")
+
+
+def made_anew(folder: Path) -> None:
+    """Write into the manifest the hashes of all files as they are, of new ones and without those that are gone."""
+    manifest = folder / "published.json"
+    said = json.loads(manifest.read_bytes())
+    data = {name: data for name, data in everything(folder).items() if name != "published.json"}
+    said["files"] = {
+        name: {"sha256": hashlib.sha256(data[name]).hexdigest(), "bytes": len(data[name])} for name in sorted(data)
+    }
+    manifest.write_bytes(msgspec.json.format(msgspec.json.encode(said), indent=1) + b"\n")
 
 
 def everything(folder: Path) -> dict[str, bytes]:

@@ -275,8 +275,10 @@ def remake(folder: Path, out: Path) -> Remade:
             flips=flips_of(calibration, both_orders=both),
             **{**measured, "warnings": tuple(measured["warnings"])},
         )
+    alone = manifest.leave_one_out
     manifest = msgspec.structs.replace(
         manifest,
+        leave_one_out=alone and msgspec.structs.replace(alone, human_battles=whole(alone.human_battles)),
         model=recipe.model,
         judge_model=recipe.judge_model,
         rate_command=recipe.rate_command("battles.jsonl") if recipe.mode == "joint" else None,

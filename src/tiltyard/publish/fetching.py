@@ -41,7 +41,8 @@ class Site:
     """
 
     def __init__(self, address: str) -> None:
-        self.host = urlsplit(address).hostname or ""
+        place = urlsplit(address)
+        self.host = place.hostname or ""
         self._left, self._until = MOST_BYTES, time.monotonic() + ALL_SECONDS
         site = self
 
@@ -57,7 +58,9 @@ class Site:
 
         class OnePlace(HTTPRedirectHandler):
             def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-                if not is_address(newurl) or urlsplit(newurl).hostname != site.host:
+                to = urlsplit(newurl)
+                safer = (place.scheme, to.scheme) in (("http", "https"), (place.scheme, place.scheme))
+                if not safer or (to.hostname, to.port) != (place.hostname, place.port):
                     raise OSError(f"it leads to another place: {newurl[:200]}")
                 return super().redirect_request(req, fp, code, msg, headers, newurl)
 

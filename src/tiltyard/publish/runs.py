@@ -20,6 +20,9 @@ from tiltyard.report import write_report
 from tiltyard.tournament import remaking
 
 REPORT = "report.html"
+RATED = ("battles.jsonl", "elo_", "ratings/", "verdicts", "pairwise_winrates.csv")
+"""How the names of files begin that are compared whichever version wrote them."""
+
 Array = NDArray[Any]
 
 
@@ -63,6 +66,7 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> RunCheck:
     result = RunCheck()
     files, others = files_of(folder)
     manifest = read_object(require(folder / "manifest.json", folder))
+    theirs, ours = (str(dict(one).get("tiltyard")) for one in (manifest.get("versions") or {}, versions()))
     kind = placement if manifest.get("kind") == "placement" else remaking
     with tempfile.TemporaryDirectory(prefix="tiltyard-") as spare:
         out = Path(spare) / folder.resolve().name
@@ -83,9 +87,9 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> RunCheck:
         for name in sorted(made):
             if name not in files:
                 result.problems.append(f"{name} is missing")
-            elif not _is_same(folder / name, out / name):
-                if name.endswith(".html") and manifest.get("versions", {}).get("tiltyard") != versions()["tiltyard"]:
-                    result.not_compared.append(name)
+            elif not _is_same(folder / name, out / name, theirs):
+                if theirs != ours and not name.startswith(RATED):
+                    result.not_compared.append(f"{name} (written by tiltyard {theirs}; this is {ours})")
                 else:
                     line = first_difference((folder / name).read_bytes(), (out / name).read_bytes())
                     result.problems.append(f"{name} is not the file that these verdicts give: line {line:,} differs")
@@ -105,13 +109,14 @@ def _are_equal(one: Array, other: Array) -> bool:
     return bool(np.allclose(one, other, AGREE, AGREE) if one.dtype.kind == "f" else (one == other).all())
 
 
-def _is_same(one: Path, other: Path) -> bool:
+def _is_same(one: Path, other: Path, version: str) -> bool:
+    """Whether two files are the same but for the last digits of numbers, and the version that wrote the first."""
+    there, made = one.read_bytes(), other.read_bytes()
     if one.suffix != ".npz":
-        return is_same_text(one.read_bytes(), other.read_bytes())
-    if one.read_bytes() == other.read_bytes():
-        return True
+        written = f'"tiltyard_version": "{version}"'.encode()
+        return is_same_text(there.replace(written, f'"tiltyard_version": "{versions()["tiltyard"]}"'.encode()), made)
     try:
-        with np.load(one, allow_pickle=False) as there, np.load(other) as made:
-            return there.files == made.files and all(_are_equal(there[name], made[name]) for name in made.files)
+        with np.load(one, allow_pickle=False) as left, np.load(other, allow_pickle=False) as right:
+            return left.files == right.files and all(_are_equal(left[name], right[name]) for name in right.files)
     except (OSError, ValueError, EOFError):
         return False

@@ -57,13 +57,15 @@ Said = list[tuple[Verdict, ...]]
 class KeptJudge:
     """A judge of a run that is over, of which its verdicts are left."""
 
-    def __init__(self, name: str, said: Mapping[str, Said], repeats: int, scored: Collection[str]) -> None:
+    def __init__(self, name: str, said: Mapping[str, Said], manifest: RunManifest, scored: Collection[str]) -> None:
         self.name = name
         self._said = said
-        self.both_orders = any(one.position_swap for rows in said.values() for row in rows for one in row)
+        given = [one for dimension in said.keys() - scored for row in said[dimension] for one in row]
+        stated = bool(manifest.results and manifest.results.both_orders)
+        self.both_orders = any(one.position_swap for one in given) if given else stated
         self.stats = {}
         for dimension, rows in said.items():
-            questions = len(rows) * repeats * (2 if self.both_orders and dimension not in scored else 1)
+            questions = len(rows) * (manifest.repeats or 1) * (2 if self.both_orders and dimension not in scored else 1)
             self.stats[dimension] = JudgingStats(
                 cases=len(rows),
                 questions=questions,
@@ -103,7 +105,7 @@ def remake(folder: Path, out: Path) -> Remade:
     cases: dict[str, list[Case]] = {name: [] for name in manifest.dimensions if manifest.task != "scores"}
     cases |= read_cases(folder)
     names = [str(parse_model_name(one)) for one in panel_members(manifest.judge_model) or (manifest.judge_model,)]
-    combine, repeats = manifest.combine or None, manifest.repeats or 1
+    combine = manifest.combine or None
     said = {
         name: _by_judge(
             [one.raw for one in _lines(folder / "verdicts" / f"{name}.jsonl", Judgment)], own, names, combine
@@ -119,7 +121,7 @@ def remake(folder: Path, out: Path) -> Remade:
     }
     scored = {scores_of(name): how for name, how in scoring.items()}
     judges = [
-        KeptJudge(name, {dimension: rows[place] for dimension, rows in said.items()}, repeats, scored)
+        KeptJudge(name, {dimension: rows[place] for dimension, rows in said.items()}, manifest, scored)
         for place, name in enumerate(names)
     ]
     rubrics = {name: Rubric(name.removesuffix(scores_of("")), "", "") for name in said}
@@ -155,13 +157,13 @@ def remake(folder: Path, out: Path) -> Remade:
     usage = read_object(folder / "usage.json") if scoring else {}
     scores = rate_scores(out, judged, scoring, matches, usage, None)
     complete = answers_check(matches.cells_present, matches.cells_expected, manifest.entrants_without_answers or [])
-    checks = gate(complete, judged, standings, canaries, scores.dimensions) if manifest.mode == "pilot" else []
+    told = msgspec.to_builtins(canaries)
+    checks = gate(complete, judged, standings, told, scores.dimensions) if manifest.mode == "pilot" else []
     results = run_results(judged, standings, study_panel(judging_plan, judged), canaries, checks, None)
     results = msgspec.structs.replace(results, calibration=manifest.results.calibration)
-    pairs, singles = ({name: len(rows) for name, rows in every.items()} for every in (cases, alone))
     made = msgspec.structs.replace(
         manifest,
-        pairs=pairs,
+        pairs={name: len(own) for name, own in cases.items()},
         answers={name: len(own) for name, own in alone.items()} or msgspec.UNSET,
         results=results,
     )
@@ -171,7 +173,7 @@ def remake(folder: Path, out: Path) -> Remade:
         not_made.append(RESULTS_FILE)
     for name in not_made:
         copy_file(folder / name, out / name)
-    rules = {**msgspec.to_builtins(elo), "baseline": baseline, "combine": combine, "repeats": repeats}
+    rules = {**msgspec.to_builtins(elo), "baseline": baseline, "combine": combine, "repeats": manifest.repeats or None}
     rules |= {f"scores of {name}": f"{how.scale.name} {how.criteria or ''}" for name, how in scoring.items()}
     return Remade(
         verdicts=sum(len(row) for own in said.values() for rows in own for row in rows),
@@ -205,18 +207,22 @@ def _answer(line: AnswerLine, dimension: str) -> Case:
 def _by_judge(
     raw: Sequence[tuple[Verdict, ...]], cases: Sequence[Case], names: Sequence[str], combine: str | None
 ) -> list[Said]:
-    """By judge and case, what it said; verdicts of nobody who was asked are refused."""
+    """By judge and case, what it said; verdicts of nobody who was asked are refused.
+
+    The maker of a model may be spelt in capitals; the cache of verdicts does not tell them apart.
+    """
+    known = [name.casefold() for name in names]
     each = len(names) if combine == "rows" else 1
     if len(raw) != each * len(cases):
         raise RunFolderError(f"there are {len(raw):,} judgments, and there have to be {each * len(cases):,}.")
     result: list[Said] = [[] for _ in names]
     for place, case in enumerate(cases):
         own = [verdict for line in raw[place * each : (place + 1) * each] for verdict in line]
-        strange = next((one.judge_model for one in own if one.judge_model not in names), None)
+        strange = next((one.judge_model for one in own if one.judge_model.casefold() not in known), None)
         if strange is not None:
             raise RunFolderError(f"{case.matchup.prompt_id} has a verdict of {strange}, who is not the judge.")
-        for judge, name in enumerate(names):
-            result[judge].append(tuple(one for one in own if one.judge_model == name))
+        for judge, name in enumerate(known):
+            result[judge].append(tuple(one for one in own if one.judge_model.casefold() == name))
     return result
 
 
