@@ -235,6 +235,8 @@ def _recount_data(publication: StaticSite, sha256: str) -> str:
         "tolerance": TOLERANCE,
         "options": rate_options(publication),
         "rules": msgspec.to_builtins(publication.rules),
+        "names": {codes[model]: name for model, name in publication.names.items() if model in codes},
+        "shown": ROWS,
         "boards": [
             {
                 "anchor": one.anchor,
