@@ -14,7 +14,7 @@ mkdir -p "$heads"
 # The log must still contain every head that was kept; the first failure is the night to look at.
 set --
 for head in "$heads"/*.json; do
-    [ -e "$head" ] && set -- "$@" --head "$head"
+    [ -e "$head" ] && set -- "$@" --head "@$head"
 done
 
 case "$TILTYARD_DB" in

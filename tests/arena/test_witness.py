@@ -415,7 +415,7 @@ def test_the_commands_from_a_key_to_a_verified_file(sqlite_url: str, tmp_path: P
     done = tiltyard("arena", "head", "--db", sqlite_url, "--sign", str(key), "--out", str(head))
     assert done.returncode == 0, done.stderr
     assert tiltyard("arena", "witness", "--db", sqlite_url, "--out", str(file)).returncode == 0
-    found = tiltyard("verify", str(file), "--head", str(head), "--head", done.stdout.strip(), "--key", public)
+    found = tiltyard("verify", str(file), "--head", f"@{head}", "--head", done.stdout.strip(), "--key", public)
     assert (found.returncode, found.stderr) == (0, "")
     assert "boards: the one given or published is as stated" in found.stdout
     assert all(row in found.stdout for row in shown), "the numbers of the page"
@@ -425,12 +425,12 @@ def test_the_commands_from_a_key_to_a_verified_file(sqlite_url: str, tmp_path: P
     assert f"matchup {skipped} was skipped or has expired" in mine.stdout
     gone = tiltyard("verify", str(file), "--matchup", "nowhere")
     assert (gone.returncode, "there is no matchup nowhere in it" in gone.stdout) == (3, True)
-    checked = tiltyard("arena", "verify", "--db", sqlite_url, "--head", str(head), "--key", public)
+    checked = tiltyard("arena", "verify", "--db", sqlite_url, "--head", f"@{head}", "--key", public)
     assert "the log contains the head given" in checked.stdout
     said = json.loads(head.read_text())
     said["statement"] = said["statement"].replace("m0", "m9")
     head.write_text(json.dumps(said))
-    assert tiltyard("verify", str(file), "--head", str(head)).returncode == 1
+    assert tiltyard("verify", str(file), "--head", f"@{head}").returncode == 1
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([json_line({"witness": 1, "head": str(read_prefix(lines, 25))}), *lines[1:26]]))
     cut = tiltyard("verify", str(file), "--head", done.stdout.strip(), "--format", "json")

@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("arena", "head", "--out", "DIR/none/head.json"), "none/head.json"),
         (("arena", "head", "--out", "DIR/folder"), "folder"),
         (("arena", "head", "--title", "\udcff"), "not text in UTF-8"),
-        (("arena", "verify", "--key", "DIR/bytes"), "Name a text file in UTF-8"),
+        (("arena", "verify", "--key", "@DIR/bytes"), "Name a text file in UTF-8"),
         (("arena", "settings", "--phase", "2", "--privacy", "DIR/bytes"), "Name a text file in UTF-8"),
         (("arena", "settings", "--policy", "DIR/deep.yaml"), "nested too deeply"),
         (("arena", "simulate", "--taste-sd", "1e308"), "is not in the range"),

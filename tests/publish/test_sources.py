@@ -72,7 +72,7 @@ def test_an_arena_is_published_with_its_witness_and_every_battle_is_proved(
     changed(anew.folder, "witness.jsonl.gz", lambda _: data)
     manifest = anew.folder / "published.json"
     for source, problem in (
-        ("battles", "witness.jsonl.gz is no file of this board"),
+        ("battles", "witness.jsonl.gz is no file of this folder"),
         ("arena", "battles.jsonl is not the file that these battles give: line 6 differs"),
     ):
         said = {**json.loads(manifest.read_bytes()), "source": source}

@@ -361,11 +361,11 @@ def _all(number: int) -> str:
 @contextmanager
 def _opened(source: str) -> Iterator[Iterator[bytes]]:
     """The lines of a file or address."""
-    from tiltyard.publish.fetching import Site, bounded_lines, is_address
+    from tiltyard.publish.fetching import RemoteHost, bounded_lines, is_address
 
     if is_address(source):
         address = _witness_address(source)
-        yield Site(address).lines(address)
+        yield RemoteHost(address).lines(address)
         return
     path = Path(source)
     if not path.is_file():
@@ -384,14 +384,14 @@ def _witness_address(source: str) -> str:
 
 def _heads_of_site(source: str) -> list[Head | HeadFile]:
     """The heads that a site publishes, which its own witness must contain."""
-    from tiltyard.publish.fetching import MOST_MANIFEST, Site, is_address
+    from tiltyard.publish.fetching import MOST_MANIFEST, RemoteHost, is_address
 
     if not is_address(source) or not _witness_address(source).endswith(WITNESS_PATH):
         return []
     from tiltyard.arena.heads import Head, HeadFile
 
     address = _witness_address(source).removesuffix(WITNESS_PATH) + HEADS_PATH
-    rows = msgspec.json.decode(Site(address).file(address, MOST_MANIFEST) or b'{"heads":[]}')["heads"]
+    rows = msgspec.json.decode(RemoteHost(address).file(address, MOST_MANIFEST) or b'{"heads":[]}')["heads"]
     note(
         "1 head published there is compared too"
         if len(rows) == 1

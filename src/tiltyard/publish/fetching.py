@@ -33,7 +33,7 @@ def is_address(source: str) -> bool:
     return source.startswith(("http://", "https://"))
 
 
-class Site:
+class RemoteHost:
     """What one address answers: only its own host is asked, and its answers end.
 
     Parameters:
@@ -137,7 +137,7 @@ def fetch_folder(address: str, folder: Path) -> bool:
     """
     base = address.split("#")[0].split("?")[0].removesuffix(MANIFEST)
     base = base.rpartition("/")[0] if base.endswith(".html") else base.rstrip("/")
-    site = Site(base)
+    site = RemoteHost(base)
     data = None if base.endswith((".jsonl", ".jsonl.gz")) else site.file(f"{base}/{MANIFEST}", MOST_MANIFEST)
     if data is None:
         return False
@@ -158,7 +158,7 @@ def bounded_lines(file: IO[bytes], source: str) -> Iterator[bytes]:
     """
     left = MOST_BYTES
     try:
-        packed = file.read(2) == b"\x1f\x8b"
+        packed = file.read(2) == b"\x1f\x8b" or source.endswith(".gz")
         file.seek(0)
         lines = gzip.GzipFile(fileobj=file) if packed else file
         while line := lines.readline(MOST_LINE + 1):
