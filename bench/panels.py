@@ -91,14 +91,16 @@ def votes_of(
 
 def board(rows: Rows, said: Votes) -> NDArray[np.float64]:
     """Rating, lower and upper end of every entrant; a split vote is a tie."""
-    outcome = np.array([Outcome.A, Outcome.B, Outcome.TIE], dtype=np.int8)[np.where(said == MISSING, NEITHER, said)]
+    outcome = np.array([Outcome.A.code, Outcome.B.code, Outcome.TIE.code], dtype=np.int8)[
+        np.where(said == MISSING, NEITHER, said)
+    ]
     n_prompts = int(rows[:, 0].max()) + 1
     table = BattleTable(
         models=MODELS,
         model_a=rows[:, 1].astype(np.int32),
         model_b=rows[:, 2].astype(np.int32),
         outcome=outcome,
-        source=np.full(len(rows), Source.LLM_JUDGE, np.int8),
+        source=np.full(len(rows), Source.LLM_JUDGE.code, np.int8),
         weight=np.ones(len(rows)),
         columns={"question_id": Codes(rows[:, 0].astype(np.int32), [str(n) for n in range(n_prompts)])},
     )

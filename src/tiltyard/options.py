@@ -229,8 +229,8 @@ class ReadingOptions(Options):
         str,
         Help(
             "Format of the battles: auto, tiltyard, lmarena, comparia, evalica, alpaca_eval, judgearena, arena-hard, "
-            "winner-loser; logs of inspect, promptfoo, lm-eval, mt-bench, deepeval, langfuse, phoenix, otel, "
-            "open-webui; or the name of a reader that plugs in.",
+            "winner-loser; logs of inspect, promptfoo, lm-eval, mt-bench, verdicts, deepeval, langfuse, "
+            "phoenix, otel, open-webui; or the name of a reader that plugs in.",
             flag="--from",
             metavar="FORMAT",
             daily=True,

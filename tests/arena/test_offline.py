@@ -34,7 +34,7 @@ def table(
     a, b = np.where(turned, b, a), np.where(turned, a, b)
     won = rng.random(n) < 1.0 / (1.0 + 10.0 ** ((strengths[b] - strengths[a]) / 400.0))
     u = rng.random(n)
-    outcome = np.where(u < 0.05, Outcome.BOTH_BAD, np.where(won, Outcome.A, Outcome.B)).astype(np.int8)
+    outcome = np.where(u < 0.05, Outcome.BOTH_BAD.code, np.where(won, Outcome.A.code, Outcome.B.code)).astype(np.int8)
     return VoteTable(
         models=tuple(f"m{i:02d}" for i in range(m)),
         prompts=tuple(f"p{i:02d}" for i in range(15)),

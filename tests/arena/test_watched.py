@@ -40,7 +40,7 @@ def votes_of(truth: World, n: int, seed: int, *, voters: int, diligence: Diligen
     chances = np.column_stack([np.exp(half), np.exp(-half), np.full(n, truth.tie_weight)])
     place = rng.random(n)[:, None] * chances.sum(axis=1, keepdims=True)
     picked = (place > chances.cumsum(axis=1)).sum(axis=1)
-    outcome = np.array([Outcome.A, Outcome.B, Outcome.TIE], dtype=np.int8)[picked]
+    outcome = np.array([Outcome.A.code, Outcome.B.code, Outcome.TIE.code], dtype=np.int8)[picked]
     code = {name: number for number, name in enumerate(dict.fromkeys(names))}
     return VoteTable(
         models=tuple(f"m{i:02d}" for i in range(m)),

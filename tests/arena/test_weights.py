@@ -32,9 +32,9 @@ def table(n: int = 600, models: int = 6, blocks: int = 60, days: int = 20, seed:
         model_b=(a + rng.integers(1, models, n)) % models,
         prompt=np.zeros(n, dtype=np.int64),
         voter=np.arange(n),
-        outcome=rng.choice([Outcome.A, Outcome.B, Outcome.TIE, Outcome.BOTH_BAD], n, p=[0.4, 0.4, 0.1, 0.1]).astype(
-            np.int8
-        ),
+        outcome=rng.choice(
+            [Outcome.A.code, Outcome.B.code, Outcome.TIE.code, Outcome.BOTH_BAD.code], n, p=[0.4, 0.4, 0.1, 0.1]
+        ).astype(np.int8),
         block=rng.integers(0, blocks, n),
     )
 
@@ -45,7 +45,7 @@ def pushed(votes: VoteTable, rows: slice, block: int, at: int | None = None) -> 
     changed = {
         "model_a": np.zeros(size, dtype=np.int64),
         "model_b": 1 + np.arange(size) % (len(votes.models) - 1),
-        "outcome": np.full(size, Outcome.A, dtype=np.int8),
+        "outcome": np.full(size, Outcome.A.code, dtype=np.int8),
         "block": np.full(size, block),
     }
     if at is not None:
@@ -92,7 +92,7 @@ def test_both_bad_votes_and_votes_that_are_as_expected_keep_their_weight() -> No
     weight = vote_weights(votes, RULES)
     assert (weight[~votes.rated] == 1.0).all()
     balanced = votes.outcome.copy()
-    balanced[100:200:2] = Outcome.B
+    balanced[100:200:2] = Outcome.B.code
     assert vote_weights(replace(votes, outcome=balanced), RULES)[100:200].mean() > 0.9
 
 
@@ -126,7 +126,7 @@ def test_that_many_blocks_at_their_limit_swap_two_neighbours_and_a_third_of_them
     """Model 0 wins 55 % of its votes; blocks of ten votes each for the weakest, one a day, lift it level."""
     votes = table(3000, models=4, blocks=600, days=90)
     lead = (votes.model_a == 0) & (np.arange(3000) % 10 == 0) & votes.rated
-    votes = replace(votes, outcome=np.where(lead, Outcome.A, votes.outcome).astype(np.int8))
+    votes = replace(votes, outcome=np.where(lead, Outcome.A.code, votes.outcome).astype(np.int8))
     rules = DefenceRules(time_pull=1e6)
     order = bradley_terry_order(weighed(votes, rules))
     (first, *rest) = blocks_to_swap(weighed(votes, rules), order, rules)
@@ -153,7 +153,7 @@ def with_blocks(votes: VoteTable, model: int, blocks: int) -> VoteTable:
         "model_b": others[np.arange(n) % len(others)],
         "prompt": np.zeros(n, dtype=np.int64),
         "voter": 10_000 + np.arange(n),
-        "outcome": np.full(n, Outcome.A, dtype=np.int8),
+        "outcome": np.full(n, Outcome.A.code, dtype=np.int8),
         "block": 10_000 + np.arange(n) // 10,
     }
     return replace(

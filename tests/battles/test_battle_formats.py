@@ -13,7 +13,7 @@ from tiltyard.errors import BadRow, BattleError
 if TYPE_CHECKING:
     from pathlib import Path
 
-A, B, TIE, BOTH_BAD = Outcome.A, Outcome.B, Outcome.TIE, Outcome.BOTH_BAD
+A, B, TIE, BOTH_BAD = Outcome.A.code, Outcome.B.code, Outcome.TIE.code, Outcome.BOTH_BAD.code
 
 
 def lmarena(winner: str) -> dict[str, Any]:
@@ -43,26 +43,30 @@ def comparia(chosen: str | None, *, both_equal: bool = False) -> dict[str, Any]:
     return {"timestamp": "2025-03-01T12:00:00", "conversation_pair_id": "pair-1"} | names
 
 
-CASES: dict[str, tuple[list[dict[str, Any]], list[Outcome], Source]] = {
+CASES: dict[str, tuple[list[dict[str, Any]], list[int], int]] = {
     "lmarena": (
         [lmarena(word) for word in ("model_a", "model_b", "tie", "tie (bothbad)", "both_bad", "bothbad")],
         [A, B, TIE, BOTH_BAD, BOTH_BAD, BOTH_BAD],
-        Source.HUMAN,
+        Source.HUMAN.code,
     ),
     "evalica": (
         [{"left": "otter", "right": "heron", "winner": word} for word in ("left", "right", "tie")],
         [A, B, TIE],
-        Source.HUMAN,
+        Source.HUMAN.code,
     ),
-    "alpaca_eval": ([alpaca(2.0), alpaca(1.0), alpaca(1.5), alpaca(1.9)], [A, B, TIE, A], Source.LLM_JUDGE),
-    "judgearena": ([judged(0.0), judged(1.0), judged(0.5), judged(0.25)], [A, B, TIE, A], Source.LLM_JUDGE),
+    "alpaca_eval": ([alpaca(2.0), alpaca(1.0), alpaca(1.5), alpaca(1.9)], [A, B, TIE, A], Source.LLM_JUDGE.code),
+    "judgearena": ([judged(0.0), judged(1.0), judged(0.5), judged(0.25)], [A, B, TIE, A], Source.LLM_JUDGE.code),
     "arena-hard": (
         [verdict(label) for label in ("A>>B", "A>B", "A=B", "B>A", "B>>A")],
         [A, A, TIE, B, B],
-        Source.LLM_JUDGE,
+        Source.LLM_JUDGE.code,
     ),
-    "comparia": ([comparia("otter"), comparia("heron"), comparia(None, both_equal=True)], [A, B, TIE], Source.HUMAN),
-    "winner-loser": ([{"winner": "otter", "loser": "heron"}], [A], Source.HUMAN),
+    "comparia": (
+        [comparia("otter"), comparia("heron"), comparia(None, both_equal=True)],
+        [A, B, TIE],
+        Source.HUMAN.code,
+    ),
+    "winner-loser": ([{"winner": "otter", "loser": "heron"}], [A], Source.HUMAN.code),
 }
 
 
@@ -95,7 +99,7 @@ def test_every_format_but_our_own_has_a_case() -> None:
 def test_the_default_source_of_a_format_can_be_overridden() -> None:
     table = read_battles(CASES["evalica"][0], default_source="llm-judge")
 
-    assert table.source.tolist() == [Source.LLM_JUDGE] * 3
+    assert table.source.tolist() == [Source.LLM_JUDGE.code] * 3
 
 
 def test_a_preference_becomes_a_soft_score_unless_it_is_certain() -> None:
@@ -125,7 +129,7 @@ def test_in_alpaca_eval_annotations_two_means_the_second_generator_and_zero_a_dr
 def test_judgearena_rows_may_say_their_source_and_their_preference_outranks_their_winner() -> None:
     table = read_battles([judged(1.0, source="human"), judged(0.25, source="llm-judge")])
 
-    assert table.source.tolist() == [Source.HUMAN, Source.LLM_JUDGE]
+    assert table.source.tolist() == [Source.HUMAN.code, Source.LLM_JUDGE.code]
     assert table.outcome.tolist() == [B, A]
     np.testing.assert_array_equal(table.score_a, [np.nan, 0.75])
 
@@ -197,7 +201,7 @@ def test_our_own_rows_without_a_source_are_not_taken_for_votes() -> None:
 
     with pytest.raises(BattleError, match="a battle file needs source"):
         read_battles([row])
-    assert read_battles([row], default_source="llm-judge").source.tolist() == [Source.LLM_JUDGE]
+    assert read_battles([row], default_source="llm-judge").source.tolist() == [Source.LLM_JUDGE.code]
 
 
 def test_a_format_that_does_not_fit_says_which_column_is_missing() -> None:

@@ -1,5 +1,14 @@
 from __future__ import annotations
 
+import copy
+import json
+import operator
+import pickle
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
 import pytest
 
 from tiltyard.battles import Battle, Outcome, Source, read_battles
@@ -72,13 +81,45 @@ def test_battles_that_were_read_can_be_gone_through_one_by_one() -> None:
     assert read_battles(battles).models == ("heron", "otter")
 
 
-def test_an_outcome_equals_its_code_and_its_spelling_and_no_other() -> None:
-    assert Outcome.A == "model_a"
-    assert Outcome.A == 0
-    assert Outcome.BOTH_BAD == "tie (bothbad)"
-    assert not Outcome.A != "model_a"  # noqa: SIM202 - the other operator
-    assert Outcome.TIE != "model_a"
-    assert Outcome.TIE != "TIE"
-    assert Outcome.TIE != Outcome.A
-    assert Source.HUMAN == "human"
-    assert {Outcome.A: 1.0}[Outcome.A] == 1.0
+@pytest.mark.parametrize(
+    ("word", "spelling"),
+    [
+        *((Outcome.A, "model_a"), (Outcome.B, "model_b"), (Outcome.TIE, "tie"), (Outcome.BOTH_BAD, "tie (bothbad)")),
+        *((Source.LLM_JUDGE, "llm-judge"), (Source.HUMAN, "human")),
+    ],
+)
+def test_who_won_and_who_decided_are_words_wherever_a_text_is_one(word: Outcome | Source, spelling: str) -> None:
+    assert word == spelling
+    assert not word != spelling  # noqa: SIM202 - the other operator
+    assert word != spelling.upper()
+    assert word != word.code
+    assert json.dumps(word) == msgspec.json.encode(word).decode() == f'"{spelling}"'
+    assert json.dumps({word: 1}) == f'{{"{spelling}": 1}}'
+    assert f"{word}" == str(word) == "%s" % word == spelling  # noqa: UP031 - the other way to format
+    assert ({word: 1}[spelling], {spelling: 1}[word], spelling in {word}) == (1, 1, True)
+    assert type(word)(spelling) is word
+    assert pickle.loads(pickle.dumps(word)) is copy.deepcopy(word) is word
+
+
+def test_a_word_has_the_code_that_arrays_hold() -> None:
+    assert [outcome.code for outcome in Outcome] == [0, 1, 2, 3]
+    assert [source.code for source in Source] == [0, 1]
+    assert all(kind.of_code(word.code) is word for kind in (Outcome, Source) for word in kind)
+    with pytest.raises(KeyError):
+        Outcome.of_code(-1)
+    assert repr(Outcome.TIE) == "<Outcome.TIE: 2>"
+
+
+@pytest.mark.parametrize("compare", [operator.eq, operator.ne, operator.ge])
+def test_an_array_of_codes_is_never_compared_with_a_word(compare: Callable[[Any, Any], Any]) -> None:
+    outcome = read_battles([ROW]).outcome
+    for sides in ((outcome, Outcome.A), (Outcome.A, outcome)):
+        with pytest.raises(TypeError, match="compare them with 0, the `code` of 'model_a'"):
+            compare(*sides)
+
+
+@pytest.mark.parametrize(("field", "wrong"), [("winner", "nobody"), ("winner", 0), ("source", "robot"), ("source", 1)])
+def test_any_other_word_is_refused_with_those_that_there_are(field: str, wrong: object) -> None:
+    words = {"winner": "model_a, model_b, tie, tie (bothbad)", "source": "llm-judge, human"}
+    with pytest.raises(BattleError, match=re.escape(f"unknown {field} {wrong!r}: expected one of {words[field]}")):
+        Battle(**{**ROW, field: wrong})

@@ -18,7 +18,7 @@ def test_written_from_the_other_side_twice_is_as_before() -> None:
     table = read_battles(rows())
 
     assert same(table.swapped().swapped(), table)
-    assert table.swapped().outcome.tolist() == [Outcome.B, Outcome.TIE, Outcome.A, Outcome.BOTH_BAD]
+    assert table.swapped().outcome.tolist() == [Outcome.B.code, Outcome.TIE.code, Outcome.A.code, Outcome.BOTH_BAD.code]
     np.testing.assert_array_equal(table.swapped().number_column("len_b"), table.number_column("len_a"))
 
 

@@ -38,7 +38,7 @@ def test_a_name_wins_from_either_side_and_a_tie_names_nobody(kind: str, tmp_path
 
     table = read_battles(write_raw(tmp_path / f"votes.{kind}", [*rows, *(row | other_side for row in rows)]))
 
-    A, B, TIE = Outcome.A, Outcome.B, Outcome.TIE
+    A, B, TIE = Outcome.A.code, Outcome.B.code, Outcome.TIE.code
     assert table.outcome.tolist() == [A, B, TIE, B, A, TIE]
     assert "is_tie" not in table.columns
 
@@ -97,4 +97,4 @@ def test_equal_votes_can_be_counted_while_reading(tmp_path: Path) -> None:
     table = read_battles(write_raw(tmp_path / "votes.jsonl", rows), columns=[], counted=True)
 
     weights = dict(zip(table.outcome.tolist(), table.weight.tolist(), strict=True))
-    assert weights == {Outcome.A: 3.0, Outcome.B: 1.0, Outcome.TIE: 2.0}
+    assert weights == {Outcome.A.code: 3.0, Outcome.B.code: 1.0, Outcome.TIE.code: 2.0}

@@ -77,7 +77,7 @@ def test_a_log_can_be_mapped_filtered_and_rated() -> None:
     assert board.settings["interval"]["clusters"][0]["count"] == 3
     table = read_battles(files, map={"category": "metadata.topic"}, default_source="human")
     assert table.columns["category"].labels == ("prey", "water")
-    assert set(table.source.tolist()) == {ty.Source.HUMAN}
+    assert set(table.source.tolist()) == {ty.Source.HUMAN.code}
 
 
 def inspect_log(path: Path, model: str, values: dict[str, Any], **about: Any) -> Path:

@@ -20,7 +20,7 @@ from tiltyard.battles.layout import ReadBattlesOptions
 from tiltyard.battles.reading import find_sources
 from tiltyard.errors import BadRow, BattleError, OptionError
 
-A, B, TIE, BOTH_BAD = Outcome.A, Outcome.B, Outcome.TIE, Outcome.BOTH_BAD
+A, B, TIE, BOTH_BAD = Outcome.A.code, Outcome.B.code, Outcome.TIE.code, Outcome.BOTH_BAD.code
 THEIRS = {
     "model_a": "first llm",
     "model_b": "second llm",
@@ -135,12 +135,12 @@ def test_foreign_formats_are_still_recognised_with_a_mapping() -> None:
 def test_who_decided_follows_the_same_rule_as_with_renamed_columns() -> None:
     row = {"model_a": "x", "model_b": "y", "choice": "A", "grader": "g", "by": "llm-judge"}
 
-    assert read_battles([row], map={"winner": "choice"}).source.tolist() == [ty.Source.HUMAN]
+    assert read_battles([row], map={"winner": "choice"}).source.tolist() == [ty.Source.HUMAN.code]
     with pytest.raises(BattleError, match=r"needs source\. Say who decided with default_source"):
         read_battles([row], map={"winner": "choice", "judge": "grader"})
     for more in ({"default_source": "llm-judge"}, {}):
         given = {"winner": "choice", "judge_model": "grader"} | ({} if more else {"source": "by"})
-        assert read_battles([row], map=given, **more).source.tolist() == [ty.Source.LLM_JUDGE]
+        assert read_battles([row], map=given, **more).source.tolist() == [ty.Source.LLM_JUDGE.code]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_nothing_is_suggested_where_nothing_is_like_it() -> None:
         ("y", B),
     ],
 )
-def test_winners_are_read_in_every_listed_spelling(word: Any, outcome: Outcome) -> None:
+def test_winners_are_read_in_every_listed_spelling(word: Any, outcome: int) -> None:
     for more in ({}, {"source": "human"}):
         row = {"model_a": "x", "model_b": "y", "winner": word} | more
         assert read_battles([row]).outcome.tolist() == [outcome]
@@ -305,9 +305,10 @@ ANY_ROWS = st.fixed_dictionaries(
 )
 
 
-def slow_reading(row: dict[str, Any]) -> Outcome | None:
+def slow_reading(row: dict[str, Any]) -> int | None:
     """What one row says, by the documented rule: the word's side, or the model's, and None where they disagree."""
-    by_word = side_of(row["choice"])
+    side = side_of(row["choice"])
+    by_word = None if side is None else side.code
     by_name = A if row["choice"] == row["one"] else B if row["choice"] == row["two"] else None
     if by_word is not None and by_name is not None and by_word != by_name:
         return None

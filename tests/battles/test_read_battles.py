@@ -49,7 +49,7 @@ def test_a_frame_saved_with_its_index_is_read_and_a_file_without_headings_is_nam
     lines = [",model_a,model_b,winner,source,", "0,otter,heron,model_a,human,x", "1,heron,otter,tie,human,y"]
     (tmp_path / "b.csv").write_text("\n".join(lines) + "\n")
     table = read_battles(tmp_path / "b.csv")
-    assert (table.n_battles, table.outcome.tolist()) == (2, [Outcome.A, Outcome.TIE])
+    assert (table.n_battles, table.outcome.tolist()) == (2, [Outcome.A.code, Outcome.TIE.code])
     assert "unnamed" not in " ".join(map(str, available_columns(tmp_path / "b.csv")))
     (tmp_path / "none.csv").write_text(", ,\notter,heron,tie\n")
     with pytest.raises(BattleError, match=r"none.csv: no column of its first line has a heading"):
@@ -65,8 +65,8 @@ def test_every_column_of_every_kind_of_file_is_read_without_the_careful_reader(
     assert table.models == ("crane", "heron", "otter")
     assert [table.models[code] for code in table.model_a] == ["otter", "heron", "crane", "otter"]
     assert [table.models[code] for code in table.model_b] == ["heron", "crane", "otter", "crane"]
-    assert table.outcome.tolist() == [Outcome.A, Outcome.TIE, Outcome.B, Outcome.BOTH_BAD]
-    assert table.source.tolist() == [Source.HUMAN, Source.LLM_JUDGE, Source.LLM_JUDGE, Source.HUMAN]
+    assert table.outcome.tolist() == [Outcome.A.code, Outcome.TIE.code, Outcome.B.code, Outcome.BOTH_BAD.code]
+    assert table.source.tolist() == [Source.HUMAN.code, Source.LLM_JUDGE.code, Source.LLM_JUDGE.code, Source.HUMAN.code]
     assert table.weight.tolist() == [1, 1, 2, 1]
     assert table.n_battles == 5
     np.testing.assert_array_equal(table.score_a, [np.nan, np.nan, 0.25, np.nan])
@@ -394,7 +394,7 @@ def test_the_default_source_fills_in_only_where_a_row_says_nothing(tmp_path: Pat
 
     table = read_battles(path, default_source="llm-judge")
 
-    assert table.source.tolist() == [Source.HUMAN, Source.LLM_JUDGE]
+    assert table.source.tolist() == [Source.HUMAN.code, Source.LLM_JUDGE.code]
 
 
 @pytest.mark.parametrize(

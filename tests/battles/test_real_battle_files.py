@@ -58,7 +58,7 @@ def test_ten_arena_votes_are_skipped_and_the_others_are_counted_as_a_plain_loop_
     assert dict(table.skipped) == {"model against itself": 10}
     counted: dict[Any, float] = {}
     for a, b, outcome, weight in zip(table.model_a, table.model_b, table.outcome, table.weight, strict=True):
-        counted[table.models[a], table.models[b], Outcome(outcome).label] = weight
+        counted[table.models[a], table.models[b], Outcome.of_code(outcome).value] = weight
     assert counted == by_hand
 
 
@@ -107,7 +107,7 @@ def test_the_tables_of_evalica_are_read(real_data: Path, name: str, rows: int, m
     table = read_battles(real_data / "evalica" / f"{name}.csv")
 
     assert (len(table), len(table.models)) == (rows, models)
-    assert set(table.source) == {Source.HUMAN}
+    assert set(table.source) == {Source.HUMAN.code}
 
 
 def test_win_rates_of_alpaca_eval_come_out_of_its_rows(real_data: Path) -> None:
@@ -118,7 +118,7 @@ def test_win_rates_of_alpaca_eval_come_out_of_its_rows(real_data: Path) -> None:
         published = {row[""]: float(row["win_rate"]) for row in csv.DictReader(file)}
 
     assert set(table.columns) == {"question_id", "category", "len_a", "len_b"}
-    score = np.where(table.outcome == Outcome.A, 1.0, np.where(table.outcome == Outcome.B, 0.0, 0.5))
+    score = np.where(table.outcome == Outcome.A.code, 1.0, np.where(table.outcome == Outcome.B.code, 0.0, 0.5))
     assert table.score_a is not None
     score = np.where(np.isnan(table.score_a), score, table.score_a)
     checked = 0

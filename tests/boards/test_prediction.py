@@ -54,10 +54,10 @@ def test_glicko_is_less_sure_of_models_that_it_hardly_knows() -> None:
 def test_predicted_shares_are_those_of_the_battles() -> None:
     """At its maximum, Davidson's likelihood expects as many ties, and as many wins of each model, as there were."""
     table = ty.read_battles(BIRDS)
-    rated = table.take(table.outcome != ty.Outcome.BOTH_BAD)
+    rated = table.take(table.outcome != ty.Outcome.BOTH_BAD.code)
     board = ty.BradleyTerry(ci="none").fit(rated)
     chances = board.predict_proba(rated)
-    assert chances[:, 2].sum() == pytest.approx((rated.outcome == ty.Outcome.TIE).sum(), rel=1e-6)
+    assert chances[:, 2].sum() == pytest.approx((rated.outcome == ty.Outcome.TIE.code).sum(), rel=1e-6)
     for code, model in enumerate(rated.models):
         expected = chances[rated.model_a == code, 0].sum() + chances[rated.model_b == code, 1].sum()
         expected += chances[(rated.model_a == code) | (rated.model_b == code), 2].sum() / 2

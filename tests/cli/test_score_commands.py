@@ -45,12 +45,19 @@ def test_several_metrics_are_several_answers(tiltyard: Run) -> None:
 
 
 def test_the_gate_exits_with_0_and_3_and_writes_junit(tiltyard: Run, tmp_path: Path) -> None:
-    done = tiltyard("gate", "v2.csv", "v1.csv", "--margin", "2pp", "--junit", "gate.xml")
+    files, correct = ("v2.csv", "v1.csv"), ("--score", "correct", "--margin", "2pp")
+    unnamed = tiltyard("gate", *files, "--margin", "2pp")
+    assert (unnamed.returncode, unnamed.stdout) == (1, "")
+    assert "judge correct alone, and f1 may be scores too" in unnamed.stderr
+    assert "--score correct --score f1." in unnamed.stderr
+    for command in ("compare", "rate", "plan"):
+        assert "may be scores: f1 (--score correct --score f1)" in tiltyard(command, *files).stdout
+    done = tiltyard("gate", *files, *correct, "--junit", "gate.xml")
     assert (done.returncode, done.stdout.split(":")[0]) == (0, "pass")
     assert 'failures="0"' in (tmp_path / "gate.xml").read_text()
-    assert tiltyard("gate", "v1.csv", "v2.csv", "--margin", "2pp").returncode == 3
+    assert tiltyard("gate", *files[::-1], *correct).returncode == 3
     assert tiltyard("gate", "v1.csv", "v2.csv", "--score", "f1", "--margin", "0.2").returncode == 0
-    wrong = tiltyard("gate", "v2.csv", "v1.csv", "--margin", "two")
+    wrong = tiltyard("gate", *files, "--score", "correct", "--margin", "two")
     assert (wrong.returncode, "expected a number" in wrong.stderr) == (1, True)
 
 
@@ -90,7 +97,7 @@ def test_a_gate_asks_for_the_direction_of_seconds(tiltyard: Run, tmp_path: Path)
         (tmp_path / f"{name}.csv").write_text("\n".join(["id,latency_s", *lines]) + "\n")
     asked = tiltyard("gate", "v3.csv", "v4.csv", "--margin", "0.1")
     assert asked.returncode == 1
-    assert "--score latency_s:lower or --score latency_s:higher" in asked.stderr
+    assert "as in --score latency_s:lower." in asked.stderr
     assert tiltyard("gate", "v3.csv", "v4.csv", "--margin", "0.1", "--score", "latency_s:lower").returncode == 0
     assert tiltyard("gate", "v3.csv", "v4.csv", "--margin", "0.1", "--score", "latency_s:higher").returncode == 3
     for command in (["compare", "v3.csv", "v4.csv"], ["rate", "v3.csv", "v4.csv"], ["plan", "v3.csv", "v4.csv"]):

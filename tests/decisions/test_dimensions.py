@@ -13,8 +13,9 @@ from lost_verdicts import run_folder
 
 import tiltyard as ty
 from tiltyard.boards.leaderboard import EloReport
-from tiltyard.decisions import plan_from_battles
-from tiltyard.decisions.gate import all_together, as_junit, as_markdown, as_table, judge_metrics
+from tiltyard.decisions import judge_metrics, plan_from_battles
+from tiltyard.decisions.gate import all_together
+from tiltyard.decisions.gate_words import as_junit, as_markdown, as_table
 from tiltyard.decisions.scores import difference_of_scores
 from tiltyard.decisions.two_boards import compare_ratings
 from tiltyard.errors import OptionError
@@ -287,3 +288,11 @@ def test_scores_by_category_keep_their_means() -> None:
     (found,) = by_metric([{name: value for name, value in row.items() if name != "metric"} for row in rows])
     assert all(part.means is not None and part.obstacles == () for part in found.parts)
     assert {part.value: part.verdict for part in found.gate(by="category").parts} == {"a": "better", "b": "better"}
+
+
+def test_a_column_that_may_be_the_dimension_is_named() -> None:
+    rows = [{"aspect" if name == "dimension" else name: value for name, value in row.items()} for row in STYLE + SAFETY]
+    (note,) = [one for one in ty.difference(rows, "v2", "v1").remarks if "aspect" in one]
+    assert note.endswith('map={"dimension": "aspect"}')
+    mapped = ty.difference(rows, "v2", "v1", map={"dimension": "aspect"})
+    assert (mapped.gate().verdict, [one for one in mapped.remarks if "aspect" in one]) == ("worse", [])

@@ -14,7 +14,9 @@ from tests.sizes import size
 from oracles.gates import ESTIMATOR, GateWorld, asked_after_every_prompt, shares
 from tiltyard.decisions import difference
 from tiltyard.decisions.contrast import Contrast, contrast
-from tiltyard.decisions.gate import WorstCase, as_junit, as_markdown, as_table, decide, times_needed
+from tiltyard.decisions.gate import decide, times_needed
+from tiltyard.decisions.gate_words import as_junit, as_markdown, as_table
+from tiltyard.decisions.missing import WorstCase
 from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 

@@ -17,9 +17,15 @@ from tests.sizes import size
 from oracles.simulation import table_of
 from oracles.worlds import World
 from tiltyard.boards import BradleyTerry
-from tiltyard.decisions import Assumptions, CallPrice, Goal, plan_difference, plan_from_battles, plan_top
+from tiltyard.decisions import (
+    Assumptions,
+    CallPrice,
+    Goal,
+    plan_difference,
+    plan_from_battles,
+    plan_top,
+)
 from tiltyard.decisions.contrast import contrast
-from tiltyard.decisions.gate import judge_difference
 from tiltyard.decisions.two_models import difference
 from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
@@ -224,7 +230,7 @@ def test_the_present_difference_comes_first_and_the_names_may_change_places():
 def test_the_margin_agrees_with_what_the_gate_says_it_needs():
     rows = rows_of(3, 400, gap=0.0)
     plan = plan_from_battles(rows, "v2", "v1", goal=Goal(margin=30.0))
-    said = judge_difference(difference(rows, "v2", "v1"), margin=30.0).to_dict()["needed_prompts"]
+    said = difference(rows, "v2", "v1").gate(margin=30.0).to_dict()["needed_prompts"]
     assert [row.difference for row in plan.rows] == [0.0]
     assert plan.rows[0].needed.clusters["prompt"] == pytest.approx(said, rel=0.03)
 

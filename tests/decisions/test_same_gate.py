@@ -14,7 +14,7 @@ from tiltyard.boards import rate
 from tiltyard.cli.mcp import TOOLS, FileRoot
 from tiltyard.decisions import compare_runs, difference, plan_from_battles
 from tiltyard.decisions.contrast import Contrast
-from tiltyard.decisions.gate import WorstCase
+from tiltyard.decisions.missing import WorstCase
 from tiltyard.errors import OptionError, TiltyardError
 
 Row = dict[str, Any]

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import tiltyard as ty
-from tiltyard.decisions.gate import as_junit, judge_metrics
+from tiltyard.decisions import judge_metrics
+from tiltyard.decisions.gate_words import as_junit
 from tiltyard.decisions.sample_size import Goal
 from tiltyard.decisions.score_board import score_board
 from tiltyard.decisions.score_plan import plan_from_scores

@@ -249,7 +249,7 @@ def test_columns_that_say_nothing_of_sides_are_labels_at_every_door():
     plan, top = plan_from_battles(rows, "new", "old"), plan_top(rows, 1)
     for remarks in (board.remarks, found.remarks, plan.remarks, top.remarks):
         (note,) = [remark for remark in remarks if remark.startswith(NOTE)]
-        assert "option slot says so" in note
+        assert "set the option slot" in note
         assert not any(" was shown first in" in remark for remark in remarks)
     assert found.obstacles == plan.pilot.obstacles == ()
     assert found.gate().verdict == "better"

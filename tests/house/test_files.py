@@ -38,7 +38,6 @@ ELSEWHERE = {
     "ratings/compiled.py": TEMPORARY,
     "scores/reading.py": TEMPORARY,
     "web/api.py": TEMPORARY,
-    "web/bodies.py": TEMPORARY,
     "arena/media/images.py": IN_MEMORY,
     "arena/media/streams.py": IN_MEMORY,
     "arena/import_source.py": UNDER_A_NAME,

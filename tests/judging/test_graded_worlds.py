@@ -76,8 +76,8 @@ def table(winner: Floats, score: Floats) -> BattleTable:
         models=tuple("abcdef"),
         model_a=np.repeat(PAIRS[:, 0], prompts).astype(np.int32),
         model_b=np.repeat(PAIRS[:, 1], prompts).astype(np.int32),
-        outcome=np.select([flat > 0, flat < 0], [Outcome.A, Outcome.B], Outcome.TIE).astype(np.int8),
-        source=np.full(n, Source.LLM_JUDGE, dtype=np.int8),
+        outcome=np.select([flat > 0, flat < 0], [Outcome.A.code, Outcome.B.code], Outcome.TIE.code).astype(np.int8),
+        source=np.full(n, Source.LLM_JUDGE.code, dtype=np.int8),
         weight=np.ones(n),
         score_a=score.ravel(),
         columns={

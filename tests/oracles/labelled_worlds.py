@@ -138,7 +138,10 @@ def hold(world: LabelledWorld, runs: int, seed: int = 0, level: float = 0.95) ->
     truth = world.truth()
     rows = []
     for run in range(runs):
-        data = world.draw(np.random.default_rng([seed, run]))
+        rng = np.random.default_rng([seed, run])
+        data = world.draw(rng)
+        while not _joined(data):  # a board refuses labels that leave a model out
+            data = world.draw(rng)
         found = fit_with_people(data, DAVIDSON)
         judged = fit_with_people(_judge_alone(data), DAVIDSON, weight=0.0)
         row = []
@@ -153,6 +156,16 @@ def hold(world: LabelledWorld, runs: int, seed: int = 0, level: float = 0.95) ->
     mean, median = a.mean(0), np.median(a, 0)
     widths = median[1], median[3], median[5], median[6]
     return Held(mean[0], mean[2], mean[4], *widths, *mean[7:])
+
+
+def _joined(data: LabelledMatchups) -> bool:
+    """Whether people's labels join all models."""
+    reached, first, second = {int(data.first[data.matchup[0]])}, data.first[data.matchup], data.second[data.matchup]
+    for _ in range(data.n_models):
+        for a, b in zip(first.tolist(), second.tolist(), strict=True):
+            if a in reached or b in reached:
+                reached |= {a, b}
+    return len(reached) == data.n_models
 
 
 def _pairs(found: PeopleFit, truth: np.ndarray, level: float) -> tuple[float, float]:

@@ -30,7 +30,7 @@ STYLES: tuple[tuple[Style, str], ...] = (
     ("comparia", "jsonl"),
     ("comparia", "parquet"),
 )
-A, B, TIE, BOTH_BAD = Outcome.A, Outcome.B, Outcome.TIE, Outcome.BOTH_BAD
+A, B, TIE, BOTH_BAD = Outcome.A.code, Outcome.B.code, Outcome.TIE.code, Outcome.BOTH_BAD.code
 
 
 def talk(asked: str, replied: str) -> list[dict[str, Any]]:
@@ -198,7 +198,7 @@ def test_only_people_are_anchors_and_the_others_are_counted(tmp_path: Path) -> N
     arena = read_human_arena(write_rows(tmp_path / "votes.jsonl", rows))
 
     assert arena.battles.models == ("crane", "heron", "otter")
-    assert (arena.battles.source == Source.HUMAN).all()
+    assert (arena.battles.source == Source.HUMAN.code).all()
     assert held(arena) == {("q1", "otter"), ("q1", "heron"), ("q3", "heron"), ("q3", "crane")}
     assert arena.remarks == ("Battles decided by a language model: 1 (left out: only human battles are anchors).",)
     with pytest.raises(NoBattles, match="no battle was decided by people"):

@@ -85,6 +85,7 @@ def ratings(folder: Path) -> Made:
     unbeaten = json.loads(ty.rate([row, row]).to_json())
     ring = [{**row, "model_a": f"m{i}", "model_b": f"m{(i + 1) % 302}"} for i in range(302)]
     unchecked = json.loads(ty.rate(ring).to_json())
+    parted = json.loads(ty.rate([{**row, "dimension": name} for name in ("style", "safety")]).to_json())
     for name in ("where", "battles_sha256", "tiltyard_version"):
         assert name in unbeaten
     by = json.loads(command(folder, "rate", birds, "--by", "category", "--ci", "none", "--format", "json"))
@@ -98,6 +99,7 @@ def ratings(folder: Path) -> Made:
             *boards,
             unbeaten,
             unchecked,
+            parted,
             *by.pop("boards").values(),
         ],
         "Battle statistics": stats,

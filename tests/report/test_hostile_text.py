@@ -29,7 +29,7 @@ from tiltyard.report.weekly_text import weekly_markdown
 HOSTILE = (
     "=1+1 </script></style></title><script>alert(1)</script><img src=http://127.0.0.1:9/x onerror=alert(2)>"
     "\"'><svg onload=alert(3)><a href=javascript:alert(4)>x</a> [l](http://evil.example/) ![i](http://evil.example/i)"
-    " http://evil.example www.evil.example **b** ` | \\| {{7*7}} --> ]]> \x07"
+    " http://evil.example www.evil.example @someone **b** ` | \\| {{7*7}} --> ]]> \x07"
 )
 NAMES = tuple(f"{sign}{place}{HOSTILE}" for place, sign in enumerate("=+-@"))
 SAFE_POLICY = re.compile(r"default-src 'none'; style-src 'sha256-[^']+';( script-src 'sha256-[^']+';)?[^<>]*")
@@ -69,6 +69,19 @@ def written(tmp_path_factory: pytest.TempPathFactory, battle_file: Path) -> Path
     for suffix in ("html", "md"):
         do("compare", NAMES[0], NAMES[1], "--in", file, "--out", f"difference.{suffix}")
     do("gate", NAMES[0], NAMES[1], "--in", file, "--markdown", "gate.md", "--junit", "gate.xml")
+    do("plan", NAMES[0], NAMES[1], "--in", file, "--out", "plan.md")
+    do("plan", "--top", "2", "--in", file, "--out", "top.md")
+    rows = [
+        {"id": f"{n} {HOSTILE}", "model": name, f"clear {HOSTILE}": (n + place * n) % 3 / 2, "category": HOSTILE}
+        for n in range(30)
+        for place, name in enumerate(NAMES)
+    ]
+    (folder / "scores.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    scores = ("--in", "scores.jsonl", "--map", "prompt=id", "--score", f"clear {HOSTILE}")
+    do("rate", *scores[1:], "--out", "scores.md")
+    do("compare", NAMES[0], NAMES[1], *scores, "--by", "category", "--out", "scores-two.md")
+    do("compare", NAMES[0], NAMES[1], *scores, "--out", "scores-two.html")
+    do("plan", NAMES[0], NAMES[1], *scores, "--out", "scores-plan.md")
     do("publish", file, "site", "--title", HOSTILE)
     entrants = tuple(name.replace("/", "∕") for name in NAMES)  # names of files, too
     made = make_run(folder / "run", n_prompts=8, entrants=entrants, dimensions=("clarity",))
@@ -146,6 +159,7 @@ def test_markdown_has_no_link_no_html_and_no_broken_table(written: Path) -> None
         assert re.findall(r"<(?:a|img|script|svg)\b", made) == [], file
         assert "://" not in text, file
         assert "www.evil" not in text, file
+        assert "@someone" not in text, file
         for table in re.findall(r"<table>.*?</table>", made, re.DOTALL):
             assert (
                 len({row.count("<td") + row.count("<th") for row in re.findall(r"<tr>.*?</tr>", table, re.DOTALL)}) == 1

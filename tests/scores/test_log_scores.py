@@ -68,7 +68,7 @@ def test_feedback_of_open_webui_is_votes() -> None:
     file = EXPORTS / "open_webui.json"
     assert not holds_scores(file, ReadScoresOptions())
     table = ty.read_battles(file)
-    won = [(b.model_a, b.model_b, b.winner.label, b.source.name, b.voter) for b in table]
+    won = [(b.model_a, b.model_b, b.winner.value, b.source.name, b.voter) for b in table]
     assert won == [
         ("v1", "v2", "model_b", "HUMAN", "u1"),
         ("v1", "v2", "model_a", "HUMAN", "u2"),

@@ -154,13 +154,13 @@ def world(rng: np.random.Generator, n: int, skill: dict[str, float], taste: floa
     share = (len_a - len_b) / (len_a + len_b)
     ahead = np.array([skill[name] for name, _ in rows]) + taste * share
     a_won = rng.random(len(rows)) < 1 / (1 + np.exp(-ahead))
-    outcome = np.where(rng.random(len(rows)) < ties, Outcome.TIE, np.where(a_won, Outcome.A, Outcome.B))
+    outcome = np.where(rng.random(len(rows)) < ties, Outcome.TIE.code, np.where(a_won, Outcome.A.code, Outcome.B.code))
     return BattleTable(
         models=models,
         model_a=a,
         model_b=b,
         outcome=outcome.astype(np.int8),
-        source=np.full(len(rows), Source.LLM_JUDGE, dtype=np.int8),
+        source=np.full(len(rows), Source.LLM_JUDGE.code, dtype=np.int8),
         weight=np.ones(len(rows)),
         columns={
             "question_id": Codes(np.array([prompt for _, prompt in rows], dtype=np.int32), [f"p{i}" for i in range(n)]),
@@ -204,7 +204,7 @@ def test_a_taste_for_length_is_found_and_taken_out() -> None:
         models=table.models,
         model_a=table.model_a,
         model_b=table.model_b,
-        outcome=np.where(won, Outcome.A, Outcome.B).astype(np.int8),
+        outcome=np.where(won, Outcome.A.code, Outcome.B.code).astype(np.int8),
         source=table.source,
         weight=table.weight,
         columns={**table.columns, "len_a": len_a},

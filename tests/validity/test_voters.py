@@ -33,7 +33,7 @@ RULES = SessionRules(
     both_bad_share=0.4,
 )
 COLUMNS = ("seconds", "model_a", "model_b", "outcome", "expected_a")
-A, B, TIE, BOTH_BAD = (int(outcome) for outcome in Outcome)
+A, B, TIE, BOTH_BAD = (outcome.code for outcome in Outcome)
 
 
 def session(outcomes: list[int], expected: float = 0.5, gap: float = 30.0) -> SessionVotes:

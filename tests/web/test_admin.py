@@ -20,6 +20,7 @@ from tests.sizes import size
 from tests.web.administrators import Desk, at_the_desk, log_of, staffed_site, vote_often
 from tests.web.attackers import blind_site
 from tests.web.sites import ADMIN_SECRET, MODELS, SECRET, SmallSite, form_in, vote_page
+from tests.within import run
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import Limits
 from tiltyard.arena.service import Arena, clock
@@ -34,12 +35,11 @@ from tiltyard.web.health import Health
 from tiltyard.web.rendering import SiteFacts, render
 from tiltyard.web.settings import SiteSettings
 
-PAGES = ("", "/models", "/prompts", "/import", "/screening", "/settings")
+PAGES = ("", "/models", "/prompts", "/screening", "/settings")
 FORMS = (
     *(
         "/models",
         "/prompts",
-        "/import",
         "/screening",
         "/settings/phase",
         "/settings/limits",
@@ -366,34 +366,13 @@ def test_when_answers_are_public_is_an_event_like_any_setting(staffed: SmallSite
     assert "choose when answers are public" in said
 
 
-@rule_above_the_store
-def test_prompts_answers_and_cards_are_imported_once(staffed_anywhere: SmallSite) -> None:
-    site, desk = staffed_anywhere, at_the_desk(staffed_anywhere)
-    fields = {
-        "prompts": '{"prompt_id": "new", "text": "A new question?", "subject": "sums"}\r\n',
-        "responses": "\r\n".join(
-            json.dumps({"entrant_id": name, "prompt_id": "new", "response_text": f"So I think, {number}."})
-            for number, name in enumerate(("fresh/er".replace("/", "-"), MODELS[0]))
-        ),
-        "models": json.dumps([{"model": "fresh-er", "display_name": "Fresh Er", "provider": "Somebody"}]),
-    }
-    status, text = desk.post("/admin/import", fields)
-    assert status == 200
-    assert "1 models, 1 prompts and 2 answers are new or changed" in text
-    kinds = [type(body) for body in log_of(site)[-4:]]
-    assert kinds == [e.PromptAdded, e.ModelAdded, e.ResponseAdded, e.ResponseAdded]
-    length = len(log_of(site))
-    assert "0 models, 0 prompts and 0 answers" in desk.post("/admin/import", fields)[1]
-    assert len(log_of(site)) == length
-    assert verify(site.url).clean
-
-
-def test_an_imported_answer_that_names_its_model_is_flagged(staffed: SmallSite) -> None:
+def test_an_imported_answer_that_names_its_model_is_flagged(staffed: SmallSite, tmp_path: Path) -> None:
     desk = at_the_desk(staffed)
-    said = {"entrant_id": MODELS[0], "prompt_id": "p0", "response_text": "I am Zyxwolf One, made by Zyxcorp."}
-    status, text = desk.post("/admin/import", {"responses": json.dumps(said)})
-    assert status == 200
-    assert "held 1 of 1 answers (100.0 %): they contain their author&#39;s name" in text
+    row = {"entrant_id": MODELS[0], "prompt_id": "p0", "response_text": "I am Zyxwolf One, made by Zyxcorp."}
+    (tmp_path / "responses").mkdir()
+    (tmp_path / "responses" / f"responses_{MODELS[0]}.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    done = run(tmp_path, "arena", "import", "--responses", "responses", "--db", staffed.url)
+    assert "held 1 of 1 answers (100.0 %): they contain their author's name" in done.stdout + done.stderr
     flag, added = log_of(staffed)[-2:]
     assert isinstance(flag, e.Flagged)
     assert isinstance(added, e.ResponseAdded)
@@ -408,35 +387,6 @@ def test_an_imported_answer_that_names_its_model_is_flagged(staffed: SmallSite) 
     assert desk.post("/admin/answers", {"name": added.response_id, "to": "on"}, "/admin/screening")[0] == 303
     assert log_of(staffed)[-1] == e.ResponseEnabled(response_id=added.response_id)
     assert "Do not serve it" in desk.page("/admin/screening")
-
-
-@pytest.mark.parametrize(
-    ("field", "text"),
-    [
-        ("prompts", "not JSON"),
-        ("prompts", '{"prompt_id": "x"}'),
-        ("responses", '{"entrant_id": "../../etc/passwd", "prompt_id": "p0", "response_text": "x"}'),
-        ("responses", '{"prompt_id": "p0", "response_text": "x"}'),
-        ("responses", "[1, 2"),
-        ("models", "model: [unclosed"),
-        ("models", json.dumps([{"model": "unknown-here"}])),
-        ("models", json.dumps([{"model": MODELS[0], "link": "javascript:alert(1)"}])),
-        ("prompts", ""),
-    ],
-)
-def test_what_cannot_be_imported_is_refused_by_name_and_nothing_is_written(
-    unchanged: SmallSite, field: str, text: str
-) -> None:
-    desk, before = at_the_desk(unchanged), log_of(unchanged)
-    status, answer = desk.post("/admin/import", {field: text})
-    assert status == 400
-    assert "/tmp" not in answer
-    assert log_of(unchanged) == before
-
-
-def test_an_import_has_a_size(unchanged: SmallSite) -> None:
-    desk = at_the_desk(unchanged)
-    assert desk.post("/admin/import", {"prompts": "x" * 8_000_001})[0] == 413
 
 
 # --- Screening -------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from tiltyard.web.settings import SiteSettings
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-PAGES = ("", "/models", "/prompts", "/import", "/screening", "/screening/session/odd", "/settings")
+PAGES = ("", "/models", "/prompts", "/screening", "/screening/session/odd", "/settings")
 FAVOURITE = MODELS[3]
 
 
@@ -107,18 +106,9 @@ def test_an_exclusion_moves_the_board_and_restoring_moves_it_back(looking: Visit
     assert first_on_the_board(page) == NAMES[3]
 
 
-def test_a_text_is_imported_by_the_form_and_a_model_switched_off_with_the_keyboard_alone(
-    looking: Visits, arena: Arena
-) -> None:
+def test_a_model_is_switched_off_with_the_keyboard_alone(looking: Visits) -> None:
     page = looking.visitor()
     enter(page)
-    page.goto("/admin/import")
-    page.locator("#prompts").fill(json.dumps({"prompt_id": "late", "text": "One more?"}))
-    lines = [json.dumps({"entrant_id": name, "prompt_id": "late", "response_text": "Yes."}) for name in MODELS[:2]]
-    page.locator("#responses").fill("\n".join(lines))
-    page.get_by_role("button", name="Import").click()
-    page.get_by_role("heading", name="Imported").wait_for()
-    assert arena.read(lambda state: state.catalog.has_prompt("late"))
     page.goto("/admin/models")
     page.get_by_role("button", name=f"Switch off: {NAMES[0]}").focus()
     page.keyboard.press("Enter")
@@ -152,9 +142,6 @@ def test_every_page_of_the_desk_is_accessible_and_fits(looking: Visits, arena: A
     enter(page)
     every_run = ("/models?said=model_off", "/screening", "/screening/session/odd", "/settings")
     rest = (*(address for address in PAGES if address not in every_run), f"/screening/exclusion/{excluded}")
-    page.goto("/admin/import")
-    page.get_by_role("button", name="Import").click()
-    found["/import, nothing"] = look_at(page, looks)
     for address in (*every_run, *(rest if size(0, soak=1) else ())):
         found[address] = look_at(page, looks, f"/admin{address}")
     assert {address: of for address, of in found.items() if of} == {}

@@ -253,7 +253,7 @@ def results_by_prompt_and_opponent(votes: VoteTable, model: int) -> Ints:
     """
     shape = (len(votes.prompts), len(votes.models), 4)
     found = np.zeros(shape[0] * shape[1] * shape[2], dtype=np.int64)
-    turned = np.array([Outcome.B, Outcome.A, Outcome.TIE, Outcome.BOTH_BAD], dtype=np.int64)
+    turned = np.array([Outcome.B.code, Outcome.A.code, Outcome.TIE.code, Outcome.BOTH_BAD.code], dtype=np.int64)
     for own, rival, swap in ((votes.model_a, votes.model_b, False), (votes.model_b, votes.model_a, True)):
         here = own == model
         result = votes.outcome[here].astype(np.int64)

@@ -147,5 +147,5 @@ def _vote(
         seed=0,
         expires_at=at,
     )
-    voted = e.Voted(matchup_id=name, choice=_CHOICES[Outcome(int(outcome))])
+    voted = e.Voted(matchup_id=name, choice=_CHOICES[Outcome.of_code(int(outcome))])
     return e.Event(at, served), e.Event(at, voted)

@@ -101,7 +101,7 @@ class VoteTable:
     @property
     def rated(self) -> Bools:
         """Which votes move ratings: all but the both-bad ones."""
-        return np.asarray(self.outcome != Outcome.BOTH_BAD)
+        return np.asarray(self.outcome != Outcome.BOTH_BAD.code)
 
     def score_a(self) -> Floats:
         """The score of side A of every vote: 1, 0, or ½; meaningless where both were bad."""
@@ -121,7 +121,7 @@ class VoteTable:
             model_a=code[self.model_a],
             model_b=code[self.model_b],
             outcome=self.outcome,
-            source=np.full(len(self), Source.HUMAN, dtype=np.int8),
+            source=np.full(len(self), Source.HUMAN.code, dtype=np.int8),
             weight=self.weight if weight is None else weight,
             columns={
                 "question_id": Codes(self.prompt.astype(np.int32), list(self.prompts)),
@@ -142,7 +142,7 @@ _TYPES = {"q": np.int64, "I": np.uint32, "B": np.uint8}
 
 _CHOICES = tuple(Choice)
 _CHOICE_NUMBERS = {choice: number for number, choice in enumerate(_CHOICES)}
-_OUTCOMES = np.array([choice.outcome for choice in _CHOICES], dtype=np.int8)
+_OUTCOMES = np.array([choice.outcome.code for choice in _CHOICES], dtype=np.int8)
 
 _STANDINGS = tuple(VoteStanding)
 _STANDING_NUMBERS = {standing: number for number, standing in enumerate(_STANDINGS)}
@@ -374,7 +374,7 @@ def battle_rows(
         yield {
             "model_a": models[vote.a],
             "model_b": models[vote.b],
-            "winner": vote.choice.outcome.label,
+            "winner": vote.choice.outcome.value,
             "source": "human",
             "question_id": prompts[vote.prompt],
             "voter": f"v{numbers.setdefault(vote.voter, len(numbers) + 1)}",

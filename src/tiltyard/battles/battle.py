@@ -4,42 +4,42 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import Any, NoReturn, Self
 
 import msgspec
 
 from tiltyard.errors import BattleError
 
 
-class Spelled(enum.IntEnum):
-    """A code with a spelling in files, which it is equal to as well: `battle.winner == "model_a"`."""
+class CodedEnum(enum.StrEnum):
+    """A word as battle rows spell it, and its place in the list of words: the `code` that arrays hold in its stead."""
 
-    @property
-    def label(self) -> str:
-        """The spelling in a battle row."""
-        raise NotImplementedError
+    code: int
 
-    def __eq__(self, other: object) -> bool:
-        return self.label == other if isinstance(other, str) else super().__eq__(other)
+    def __init__(self, word: str) -> None:  # noqa: ARG002 - the enum keeps the word
+        self.code = len(type(self).__members__)
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    @classmethod
+    @cache
+    def of_code(cls, code: int) -> Self:
+        """The word that an array holds as this code."""
+        return {one.code: one for one in cls}[code]
 
-    __hash__ = enum.IntEnum.__hash__
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}.{self.name}: {self.code}>"
+
+    def __array_ufunc__(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(f"arrays hold codes: compare them with {self.code}, the `code` of {self.value!r}.")
 
 
-class Outcome(Spelled):
-    """The outcome of one battle. The number is its code in every array; the label is its spelling in every file."""
+class Outcome(CodedEnum):
+    """The outcome of one battle: `model_a`, `model_b`, `tie` or `tie (bothbad)`."""
 
-    A = 0
-    B = 1
-    TIE = 2
-    BOTH_BAD = 3
-
-    @property
-    def label(self) -> str:
-        """The spelling in a battle row: `model_a`, `model_b`, `tie` or `tie (bothbad)`."""
-        return OUTCOME_LABELS[self]
+    A = "model_a"
+    B = "model_b"
+    TIE = "tie"
+    BOTH_BAD = "tie (bothbad)"
 
     @property
     def decisive(self) -> bool:
@@ -52,38 +52,28 @@ class Outcome(Spelled):
         return {Outcome.A: Outcome.B, Outcome.B: Outcome.A}.get(self, self)
 
     @classmethod
-    def from_label(cls, label: str) -> Outcome:
-        """Read the spelling of a battle row; any other word is an error, never a tie."""
-        try:
-            return cls(OUTCOME_LABELS.index(label))
-        except ValueError:
-            raise BattleError(f"unknown winner {label!r}: expected one of {', '.join(OUTCOME_LABELS)}") from None
+    def _missing_(cls, value: object) -> NoReturn:
+        """Any other word is an error, never a tie."""
+        raise BattleError(f"unknown winner {value!r}: expected one of {', '.join(cls)}")
 
 
-OUTCOME_LABELS: tuple[str, ...] = ("model_a", "model_b", "tie", "tie (bothbad)")
+OUTCOME_LABELS = tuple(one.value for one in Outcome)
+"""The spelling of every outcome in the order of their codes."""
 
 
-class Source(Spelled):
-    """Who decided a battle. The number is its code in every array."""
+class Source(CodedEnum):
+    """Who decided a battle: `llm-judge` or `human`."""
 
-    LLM_JUDGE = 0
-    HUMAN = 1
-
-    @property
-    def label(self) -> str:
-        """The spelling in a battle row: `llm-judge` or `human`."""
-        return SOURCE_LABELS[self]
+    LLM_JUDGE = "llm-judge"
+    HUMAN = "human"
 
     @classmethod
-    def from_label(cls, label: str) -> Source:
-        """Read the spelling of a battle row."""
-        try:
-            return cls(SOURCE_LABELS.index(label))
-        except ValueError:
-            raise BattleError(f"unknown source {label!r}: expected one of {', '.join(SOURCE_LABELS)}") from None
+    def _missing_(cls, value: object) -> NoReturn:
+        raise BattleError(f"unknown source {value!r}: expected one of {', '.join(cls)}")
 
 
-SOURCE_LABELS: tuple[str, ...] = ("llm-judge", "human")
+SOURCE_LABELS = tuple(one.value for one in Source)
+"""The spelling of every source in the order of their codes."""
 
 
 TEXT_FIELDS = ("question_id", "voter", "judge_model", "dimension", "category", "language", "battle_id")
@@ -143,8 +133,8 @@ class Battle(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Take the spellings of a battle row too, where the outcome and the source are given as text."""
-        msgspec.structs.force_setattr(self, "winner", _outcome(self.winner))
-        msgspec.structs.force_setattr(self, "source", _source(self.source))
+        msgspec.structs.force_setattr(self, "winner", Outcome(self.winner))
+        msgspec.structs.force_setattr(self, "source", Source(self.source))
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Battle:
@@ -153,8 +143,8 @@ class Battle(msgspec.Struct, frozen=True, kw_only=True):
         if missing:
             raise BattleError(f"a battle row needs {', '.join(missing)}; this one has {', '.join(map(str, row))}")
         known = {name: row[name] for name in cls.__struct_fields__ if row.get(name) is not None}
-        known["winner"] = _outcome(known["winner"])
-        known["source"] = _source(known["source"])
+        known["winner"] = Outcome(known["winner"])
+        known["source"] = Source(known["source"])
         known["controls"] = dict(known.get("controls", {})) | _control_pairs(row)
         try:
             return msgspec.convert(known, cls)
@@ -166,8 +156,8 @@ class Battle(msgspec.Struct, frozen=True, kw_only=True):
         row: dict[str, Any] = {
             "model_a": self.model_a,
             "model_b": self.model_b,
-            "winner": self.winner.label,
-            "source": self.source.label,
+            "winner": self.winner.value,
+            "source": self.source.value,
         }
         for name in (*OPTIONAL_FIELDS, "score_a"):
             value = getattr(self, name)
@@ -190,11 +180,3 @@ def _control_pairs(row: Mapping[str, Any]) -> dict[str, float]:
         name: value for name, value in row.items() if isinstance(value, int | float) and not isinstance(value, bool)
     }
     return {name: float(value) for name, value in numbers.items() if is_pair(name, numbers)}
-
-
-def _outcome(value: object) -> Outcome:
-    return value if isinstance(value, Outcome) else Outcome.from_label(str(value))
-
-
-def _source(value: object) -> Source:
-    return value if isinstance(value, Source) else Source.from_label(str(value))

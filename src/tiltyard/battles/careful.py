@@ -118,7 +118,7 @@ def explain(reason: Reason, row: Mapping[str, Any], layout: Layout) -> str:
         text = str(value_of(row, layout.field("winner")))
         meant = layout.format.winners.get(text, side_of(text))
         side = "A" if text == str(value_of(row, layout.field("model_a"))) else "B"
-        means = f"which means {'?' if meant is None else meant.label}, and is the name of the model on side {side}"
+        means = f"which means {'?' if meant is None else meant}, and is the name of the model on side {side}"
         return f"{column('winner')} is {shown(text)}, {means}"
     if reason in (Reason.MISSING_SOURCE, Reason.UNKNOWN_SOURCE):
         return f"{column('source')} is {value('source')}, expected {' or '.join(SOURCE_LABELS)}"

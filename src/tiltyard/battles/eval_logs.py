@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tiltyard.battles.battle import Outcome
+from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.careful import RawRow
 from tiltyard.battles.fast import literal, session
 from tiltyard.battles.inputs import UTF_8_MARK, FileKind, Part
@@ -154,11 +154,11 @@ def battle_score(
     first = _verdict(forward, "forward")
     second = first if backward is None else _verdict(backward, "backward").swapped
     winner = first if first is second else Outcome.TIE
-    row: dict[str, Any] = {"model_a": model_a, "model_b": model_b, "winner": winner.label, **columns}
+    row: dict[str, Any] = {"model_a": model_a, "model_b": model_b, "winner": winner.value, **columns}
     row |= {"judge_model": judge_model} if judge_model is not None else {}
     row |= {"inconsistent": True} if first is not second else {}
     value = {Outcome.A: 1.0, Outcome.B: 0.0}.get(winner, 0.5)
-    return {"value": value, "answer": winner.label, "explanation": explanation, "metadata": {BATTLE: row}}
+    return {"value": value, "answer": winner.value, "explanation": explanation, "metadata": {BATTLE: row}}
 
 
 def _verdict(word: str, name: str) -> Outcome:
@@ -177,7 +177,7 @@ def _battle(
     row: dict[str, Any] = {
         "model_a": one,
         "model_b": other,
-        "winner": winner.label,
+        "winner": winner.value,
         "question_id": answer.prompt,
         "dimension": metric or None,
         "category": run.task,
@@ -529,6 +529,56 @@ def _lm_eval_answer(where: str, row: Mapping[str, Any], task: str, higher: Mappi
         metadata=plain(row.get("doc")),
         negated=negated,
     )
+
+
+# Judged tournaments
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    judge_model: str
+
+
+class _Judgment(msgspec.Struct, frozen=True):
+    """A line of `verdicts/<dimension>.jsonl` of a run that writes no battles."""
+
+    prompt_id: str
+    dimension: str
+    entrant_a: str
+    entrant_b: str
+    winner: str | None
+    inconsistent: bool
+    raw: tuple[_Verdict, _Verdict]
+
+
+JUDGMENT_KEYS = frozenset(_Judgment.__struct_fields__)
+
+
+def judgment_battles(parts: Sequence[Part], band: float) -> LoggedBattles:  # noqa: ARG001 - judgments have no band
+    """The judgments of a tournament, each settled from both orders."""
+    return LoggedBattles([_settled(where, row) for part in parts for where, row in objects(part)])
+
+
+def _settled(where: str, row: Mapping[str, Any]) -> RawRow:
+    if "status" in row:
+        raise BattleError(
+            f"{where}: this run writes its battles to battles.jsonl. Read that; if it is not there, finish the run."
+        )
+    try:
+        one = msgspec.convert(row, _Judgment)
+    except msgspec.ValidationError as error:
+        raise BattleError(f"{where}: not a judgment of a tournament ({error}). Check what wrote it.") from None
+    labels = {one.entrant_a: Outcome.A.value, one.entrant_b: Outcome.B.value, None: Outcome.TIE.value}
+    battle = {
+        "model_a": one.entrant_a,
+        "model_b": one.entrant_b,
+        "winner": labels.get(one.winner, one.winner),
+        "source": Source.LLM_JUDGE.value,
+        "inconsistent": one.inconsistent or None,
+        "question_id": one.prompt_id,
+        "dimension": one.dimension,
+        "judge_model": one.raw[0].judge_model,
+    }
+    return RawRow(where, battle)
 
 
 # MT-bench

@@ -91,6 +91,13 @@ LIKELY_CLUSTERS = {
     ),
 }
 """Usual other names of the columns of prompts and voters: they are suggested, never taken unasked."""
+LIKELY_DIMENSIONS = ("aspect", "criterion", "criteria", "metric", "rubric", "attribute", "facet", "quality_dimension")
+"""Usual other names of the column of dimensions, likewise."""
+
+
+def likely_dimension(header: Iterable[str]) -> str | None:
+    """The column of a header that may name the dimension."""
+    return next((name for name in header if _plain(name) in map(_plain, LIKELY_DIMENSIONS)), None)
 
 
 def likely_clusters(header: Iterable[str]) -> dict[str, str]:
@@ -186,7 +193,7 @@ def _plain(name: str) -> str:
 OWN_PAIR = ("model_a", "model_b", "score_a")
 """Columns that end in `_a` or `_b` like a pair of style columns, but are not one."""
 
-OWN_WINNERS = {outcome.label: outcome for outcome in Outcome}
+OWN_WINNERS = {outcome.value: outcome for outcome in Outcome}
 
 
 class Preference(msgspec.Struct, frozen=True):
@@ -402,7 +409,8 @@ def log_format(name: str) -> Format:
 LOG_FORMATS = {
     name: log_format(name)
     for name in (
-        *("inspect", "promptfoo", "lm-eval", "mt-bench", "deepeval", "langfuse", "phoenix", "otel", "open-webui"),
+        *("inspect", "promptfoo", "lm-eval", "mt-bench", "verdicts", "deepeval", "langfuse", "phoenix", "otel"),
+        "open-webui",
     )
 }
 """Logs of other tools, recognised by their contents: `log_readers` makes battle rows of them."""

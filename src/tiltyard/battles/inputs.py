@@ -60,8 +60,20 @@ ZIPPED_LOG = ".eval"
 
 
 BATTLES, SCORES = "battles.jsonl", "scores.jsonl"
-RUN_FOLDER = ("manifest.json", BATTLES)
-"""A folder with these is that of a run or a placement, and its battles are in the second."""
+MANIFEST, MATCHES, VERDICTS = "manifest.json", Path("matches") / "matches.jsonl", "verdicts"
+
+
+def run_files(folder: Path) -> list[Path]:
+    """The battles of the folder of a run or a placement; its verdicts, where a program that writes no battles ran it.
+
+    Empty where the folder is that of no run, or nothing was judged.
+    """
+    if not (folder / MANIFEST).is_file():
+        return []
+    if (folder / BATTLES).is_file():
+        return [folder / BATTLES]
+    return [file for file in sorted((folder / VERDICTS).glob("*.jsonl")) if file.stat().st_size]
+
 
 OTHER_KINDS = {
     b"%PDF": "a PDF",
@@ -125,10 +137,8 @@ def _expand(path: PathLike) -> list[Part]:
     if str(path) == "-":
         return [_spooled("-", "stdin")]
     place = Path(path)
-    if place.is_dir() and all((place / name).is_file() for name in RUN_FOLDER):
-        return [_part(place / BATTLES, str(place / BATTLES))]
     if place.is_dir():
-        return _folder(place)
+        return [_part(file, str(file)) for file in run_files(place)] or _folder(place)
     if not place.exists():
         return [part for match in _matches(path) for part in _expand(match)]
     if not os.access(place, os.R_OK):
@@ -151,6 +161,8 @@ def _matches(path: PathLike) -> list[str]:
 
 
 def _folder(folder: Path) -> list[Part]:
+    if (folder / MATCHES).is_file() and not (folder / SCORES).is_file():
+        raise BattleError(f"{folder} has matches but no verdict: its run has not finished, or skipped judging. Run it.")
     files = sorted(
         file
         for file in folder.iterdir()

@@ -267,6 +267,6 @@ def _unblinded(sheet: BattleTable, shown: list[SheetMatchup], judged: BattleTabl
         models=judged.models,
         model_a=np.where(straight, first, second),
         model_b=np.where(straight, second, first),
-        source=np.full(len(sheet), Source.HUMAN, dtype=np.int8),
+        source=np.full(len(sheet), Source.HUMAN.code, dtype=np.int8),
         columns=columns,
     )

@@ -148,7 +148,7 @@ def make_layout(header: Header, options: ReadBattlesOptions, where: str, spellin
     fields = tuple(field for field in found if field is not None)
     decider = spelling.default_source
     if options.default_source is not None:
-        decider = Source.from_label(options.default_source)
+        decider = Source(options.default_source)
     return Layout(
         format=spelling,
         header=header,

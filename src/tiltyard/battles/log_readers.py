@@ -23,6 +23,7 @@ from tiltyard.battles.eval_exports import (
     phoenix_runs,
 )
 from tiltyard.battles.eval_logs import (
+    JUDGMENT_KEYS,
     LM_EVAL_KEYS,
     LM_EVAL_SUMMARY,
     PAIR_KEYS,
@@ -32,6 +33,7 @@ from tiltyard.battles.eval_logs import (
     ScoredRun,
     document,
     inspect_runs,
+    judgment_battles,
     lm_eval_runs,
     mt_bench_battles,
     mt_bench_runs,
@@ -88,6 +90,7 @@ READERS = {
             runs=mt_bench_runs,
             battles=mt_bench_battles,
         ),
+        LogReader(name="verdicts", recognises=lambda start: start.keys >= JUDGMENT_KEYS, battles=judgment_battles),
         LogReader(
             name="deepeval",
             recognises=_starts(rb'\{\s*"(testRunData"\s*:\s*\{\s*")?(testFile|testCases)"'),

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.battles.inputs import BATTLES, SCORES, find_parts
+from tiltyard.battles.inputs import BATTLES, MANIFEST, MATCHES, SCORES, VERDICTS, find_parts
 from tiltyard.battles.reading import BattleData
 from tiltyard.errors import RunFolderError
 
@@ -154,7 +154,9 @@ def run_folders(battles: BattleData) -> list[Path]:
     if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | Path) for path in paths):
         return []
     parts = [] if "-" in map(str, paths) else find_parts(paths)
-    return list(dict.fromkeys(part.path.parent.resolve() for part in parts if part.path.name in (BATTLES, SCORES)))
+    folders = [part.path.parent.resolve() for part in parts if part.path.name in (BATTLES, SCORES)]
+    above = [part.path.resolve().parents[1] for part in parts if part.path.parent.name == VERDICTS]
+    return list(dict.fromkeys([*folders, *(folder for folder in above if (folder / MANIFEST).is_file())]))
 
 
 SHOWN_CHECKS = 3
@@ -165,7 +167,7 @@ def no_go(battles: BattleData) -> tuple[str, ...]:
     clauses = []
     for folder in run_folders(battles):
         try:
-            manifest = json.loads((folder / "manifest.json").read_bytes())
+            manifest = json.loads((folder / MANIFEST).read_bytes())
             checks = manifest.get("gate") or (manifest.get("results") or {}).get("gate") or ()
             failed = [f"{one['check']}: {one['detail']}" for one in checks if not one["passed"]]
         except (OSError, ValueError, AttributeError, KeyError, TypeError):
@@ -218,11 +220,11 @@ class _Line(msgspec.Struct, frozen=True):
 
 def read_missing(folder: Path) -> MissingVerdicts:
     """The matchups of one run folder that have no verdict; none where the folder has no verdicts at all."""
-    files = [*sorted((folder / "verdicts").glob("*.jsonl")), folder / "verdicts.jsonl"]
+    files = [*sorted((folder / VERDICTS).glob("*.jsonl")), folder / "verdicts.jsonl"]
     files = [path for path in files if path.is_file()]
     if not files:
         return MissingVerdicts()
-    listed = folder / "matches" / "matches.jsonl"
+    listed = folder / MATCHES
     matches = list(_read(listed)) if listed.is_file() else []
     columns: dict[str, dict[str, str]] = {match.prompt_id: match.columns for match in matches}
     lines: Counter[tuple[str, str, frozenset[str]]] = Counter()
@@ -256,7 +258,7 @@ class _Manifest(msgspec.Struct, frozen=True):
 
 def _unanswered(folder: Path, pairs: Collection[Pair]) -> dict[Pair, list[str]]:
     """The prompts that one of a pair did not answer, for each pair once; none where a folder does not say it so."""
-    path = folder / "manifest.json"
+    path = folder / MANIFEST
     try:
         lacking = msgspec.json.decode(path.read_bytes(), type=_Manifest).dropped.unanswered if path.is_file() else {}
     except msgspec.MsgspecError:

@@ -205,7 +205,7 @@ def _rules(
             yield Reason.CONTRADICTION, _contradictions(row.score, row.outcome)
     if "inconsistent" in readings:
         flags, texts = readings["inconsistent"]
-        yield Reason.INCONSISTENT_WINNER, _flag_is_on(flags, texts) & (row.outcome != Outcome.TIE)
+        yield Reason.INCONSISTENT_WINNER, _flag_is_on(flags, texts) & (row.outcome != Outcome.TIE.code)
 
 
 Readings = tuple[AnyInts, tuple[str, ...]]
@@ -259,10 +259,10 @@ def _total(batch: RawBatch, weight: Floats) -> Floats:
 
 
 def _source(reading: Readings | None, layout: Layout, n_rows: int) -> Int8s:
-    default = MISSING if layout.default_source is None else layout.default_source
+    default = MISSING if layout.default_source is None else layout.default_source.code
     if reading is None:
         return np.full(n_rows, default, dtype=np.int8)
-    codes = _few_recoded(*reading, {source.label: source for source in Source})
+    codes = _few_recoded(*reading, {source.value: source.code for source in Source})
     codes[codes == MISSING] = default
     return codes
 
@@ -274,14 +274,16 @@ def _score_and_outcome(
     score = batch.numbers.get("score_a")
     if layout.format.preference is not None and score is not None:
         score = layout.format.preference.score_a(score)
-        by_score = np.where(score > 0.5, Outcome.A, np.where(score < 0.5, Outcome.B, Outcome.TIE)).astype(np.int8)
+        by_score = np.where(
+            score > 0.5, Outcome.A.code, np.where(score < 0.5, Outcome.B.code, Outcome.TIE.code)
+        ).astype(np.int8)
         by_score[np.isnan(score)] = UNSCORED_CODE
         if winner is not None:
             _beside_score(by_score, winner, source)
         return score, by_score
     if layout.format.always is not None or winner is None:
-        return score, np.full(batch.n_rows, layout.format.always or Outcome.A, dtype=np.int8)
-    return score, _few_recoded(*winner, layout.format.winners)
+        return score, np.full(batch.n_rows, (layout.format.always or Outcome.A).code, dtype=np.int8)
+    return score, _few_recoded(*winner, {text: outcome.code for text, outcome in layout.format.winners.items()})
 
 
 def _beside_score(outcome: Int8s, winner: Readings, source: Int8s) -> None:
@@ -290,10 +292,16 @@ def _beside_score(outcome: Int8s, winner: Readings, source: Int8s) -> None:
     A judge's row without a score is an unread verdict, though it says `tie`; a person's tie is one.
     """
     codes, texts = winner
-    sides = {text: int(side) for text in texts if (side := side_of(text)) is not None}
+    sides = {text: side.code for text in texts if (side := side_of(text)) is not None}
     named = _recoded(codes, texts, sides)
-    outcome[(named == Outcome.BOTH_BAD) & ((outcome == Outcome.TIE) | (outcome == UNSCORED_CODE))] = Outcome.BOTH_BAD
-    decided = (named == Outcome.A) | (named == Outcome.B) | ((named == Outcome.TIE) & (source == Source.HUMAN))
+    outcome[(named == Outcome.BOTH_BAD.code) & ((outcome == Outcome.TIE.code) | (outcome == UNSCORED_CODE))] = (
+        Outcome.BOTH_BAD.code
+    )
+    decided = (
+        (named == Outcome.A.code)
+        | (named == Outcome.B.code)
+        | ((named == Outcome.TIE.code) & (source == Source.HUMAN.code))
+    )
     given = decided & (outcome == UNSCORED_CODE)
     outcome[given] = named[given]
 
@@ -306,9 +314,9 @@ def _outcome_by_name(
     tied = _flag_is_on(*readings["is_tie"]) if "is_tie" in readings else np.zeros(len(named), dtype=bool)
     outcome = np.full(len(named), UNKNOWN_CODE, dtype=np.int8)
     outcome[named == MISSING] = MISSING
-    outcome[(named == MISSING) & tied] = Outcome.TIE
-    outcome[(named == model_a) & (named >= 0) & ~tied] = Outcome.A
-    outcome[(named == model_b) & (named >= 0) & ~tied] = Outcome.B
+    outcome[(named == MISSING) & tied] = Outcome.TIE.code
+    outcome[(named == model_a) & (named >= 0) & ~tied] = Outcome.A.code
+    outcome[(named == model_b) & (named >= 0) & ~tied] = Outcome.B.code
     return outcome
 
 
@@ -324,9 +332,7 @@ def _outcome_in_any_spelling(
     known = layout.format.winners
     explained = any(is_numeral(word) for word in known)
     spelled = {text: known[text] if text in known else side_of(text) for text in texts}
-    place = {
-        text: Outcome(side) for text, side in spelled.items() if side is not None and _is_read(text, known, explained)
-    }
+    place = {text: side.code for text, side in spelled.items() if side is not None and _is_read(text, known, explained)}
     outcome = _few_recoded(codes, texts, place)
     certain = set(known) if layout.format.default_source is None else {*known} - {*OWN_WINNERS}
     names = {name: code for code, name in enumerate(models) if name not in certain}
@@ -338,7 +344,7 @@ def _outcome_in_any_spelling(
 
 def _name_sides(outcome: Int8s, named: Int32s, model_a: Int32s, model_b: Int32s) -> None:
     """Put the side of the named model into `outcome`, or mark it as ambiguous where the word means another."""
-    for model, side in ((model_a, Outcome.A), (model_b, Outcome.B)):
+    for model, side in ((model_a, Outcome.A.code), (model_b, Outcome.B.code)):
         is_named = (named == model) & (named >= 0)
         clash = is_named & (outcome >= 0) & (outcome != side)
         outcome[is_named] = side
@@ -375,9 +381,9 @@ def _wrong_types(readings: Mapping[str, Readings], numbers: Sequence[Floats], n_
 
 def _contradictions(score: Floats, outcome: Int8s) -> Bools:
     """Rows whose score names another winner than they do; a tie may lean, but not all the way."""
-    against_a = (outcome == Outcome.A) & (score <= 0.5)
-    against_b = (outcome == Outcome.B) & (score >= 0.5)
-    not_a_tie = (outcome >= Outcome.TIE) & ((score == 0.0) | (score == 1.0))
+    against_a = (outcome == Outcome.A.code) & (score <= 0.5)
+    against_b = (outcome == Outcome.B.code) & (score >= 0.5)
+    not_a_tie = (outcome >= Outcome.TIE.code) & ((score == 0.0) | (score == 1.0))
     contradicting: Bools = against_a | against_b | not_a_tie
     return contradicting
 

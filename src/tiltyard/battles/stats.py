@@ -74,7 +74,7 @@ def battle_stats(table: BattleTable) -> BattleStats:
     sources = np.bincount(table.source, weights=table.weight, minlength=len(SOURCE_LABELS))
     sides = np.concatenate([table.model_a, table.model_b])
     per_model = np.bincount(sides, weights=np.tile(table.weight, 2), minlength=n)
-    a_won, b_won = table.outcome == Outcome.A, table.outcome == Outcome.B
+    a_won, b_won = table.outcome == Outcome.A.code, table.outcome == Outcome.B.code
     won = _seen(n, table.model_a[a_won], table.model_b[b_won])
     lost = _seen(n, table.model_b[a_won], table.model_a[b_won])
     inconsistent = table.columns.get("inconsistent", np.zeros(len(table)))
@@ -86,7 +86,7 @@ def battle_stats(table: BattleTable) -> BattleStats:
         battles=table.n_battles,
         sources={label: float(sources[code]) for code, label in enumerate(SOURCE_LABELS) if sources[code]},
         outcomes={label: float(outcomes[code]) for code, label in enumerate(OUTCOME_LABELS)},
-        decisive=float(outcomes[Outcome.A] + outcomes[Outcome.B]),
+        decisive=float(outcomes[Outcome.A.code] + outcomes[Outcome.B.code]),
         soft=0.0 if table.score_a is None else float(table.weight[~np.isnan(table.score_a)].sum()),
         inconsistent=float(table.weight[inconsistent == 1.0].sum()),
         battles_per_model=dict(zip(("min", "median", "max"), map(float, spread), strict=True)),
@@ -110,7 +110,7 @@ def _seen(n: int, *codes: NDArray[np.int32]) -> NDArray[np.bool_]:
 
 def _pairs_met(table: BattleTable) -> NDArray[np.int64]:
     """The pairs that met, one row each with the smaller code first; both-bad battles do not count."""
-    met = table.outcome != Outcome.BOTH_BAD
+    met = table.outcome != Outcome.BOTH_BAD.code
     low = np.minimum(table.model_a, table.model_b)[met].astype(np.int64)
     high = np.maximum(table.model_a, table.model_b)[met].astype(np.int64)
     width = max(len(table.models), 1)

@@ -145,8 +145,8 @@ class BattleTable:
             yield Battle(
                 model_a=self.models[self.model_a[at]],
                 model_b=self.models[self.model_b[at]],
-                winner=Outcome(int(self.outcome[at])),
-                source=Source(int(self.source[at])),
+                winner=Outcome.of_code(int(self.outcome[at])),
+                source=Source.of_code(int(self.source[at])),
                 score_a=None if np.isnan(score) else score,
                 weight=float(self.weight[at]),
                 controls={name: value for name, value in values.items() if is_pair(name, values)},
@@ -242,7 +242,7 @@ class BattleTable:
 
     def swapped(self) -> BattleTable:
         """Every battle written from the other side."""
-        other_side = np.array([outcome.swapped for outcome in Outcome], dtype=np.int8)
+        other_side = np.array([outcome.swapped.code for outcome in Outcome], dtype=np.int8)
         columns = {other_slot(name): column for name, column in self.columns.items()}
         return replace(
             self,

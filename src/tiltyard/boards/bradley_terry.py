@@ -374,7 +374,11 @@ class BradleyTerry(EstimatorParameters):
     def _details(self, fit_input: FitInput, fitted: BradleyTerryFit, sure: Certainty) -> Mapping[str, Any]:
         details: dict[str, Any] = {"log_likelihood": fitted.log_likelihood}
         if len(fitted.tied_groups):
-            labels = [Source(code).label for code in fitted.tied_groups] if fitted.cells.n_groups > 1 else ["all"]
+            labels = (
+                [Source.of_code(int(code)).value for code in fitted.tied_groups]
+                if fitted.cells.n_groups > 1
+                else ["all"]
+            )
             values = fitted.parameters.tie[fitted.tied_groups]
             details["tie_parameters"] = {
                 label: float(np.exp(value)) for label, value in zip(labels, values, strict=True)

@@ -107,9 +107,9 @@ def count_by_model(selected: Selected) -> ModelCounts:
     shape = m, len(Outcome)
     in_a, in_b = (sum_by_both(side, table.outcome, table.weight, shape).T for side in (table.model_a, table.model_b))
     return ModelCounts(
-        wins=in_a[Outcome.A] + in_b[Outcome.B],
-        losses=in_a[Outcome.B] + in_b[Outcome.A],
-        ties=in_a[Outcome.TIE] + in_b[Outcome.TIE],
+        wins=in_a[Outcome.A.code] + in_b[Outcome.B.code],
+        losses=in_a[Outcome.B.code] + in_b[Outcome.A.code],
+        ties=in_a[Outcome.TIE.code] + in_b[Outcome.TIE.code],
         both_bad=per_model(selected.both_bad, selected.both_bad.weight),
     )
 
@@ -123,7 +123,7 @@ def _sources(table: BattleTable, evaluated: str | None) -> list[str]:
     if evaluated is None:
         shape = len(table.models), len(Source)
         in_a, in_b = (sum_by_both(side, table.source, table.weight, shape) for side in (table.model_a, table.model_b))
-        by_people = (in_a + in_b)[:, Source.HUMAN] > 0
+        by_people = (in_a + in_b)[:, Source.HUMAN.code] > 0
         known = table.source_named or by_people.any()
         return ["human" if judged or not known else "evaluated" for judged in by_people.tolist()]
     if evaluated not in table.models:

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from tiltyard.battles.battle import SOURCE_LABELS, Source
+from tiltyard.battles.battle import Source
 from tiltyard.battles.fast import about_rows
 from tiltyard.battles.frames import is_spark_frame, rereadable
 from tiltyard.battles.inputs import Part, find_parts
@@ -104,7 +104,7 @@ def _controls(estimator: Estimator) -> list[str]:
 
 def lacking(battles: BattleData, selection: Selection) -> MissingVerdicts:
     """The matchups without a verdict of the runs that battles come from, among those that are selected."""
-    if is_spark_frame(battles) or selection.source == SOURCE_LABELS[Source.HUMAN]:
+    if is_spark_frame(battles) or selection.source == Source.HUMAN.value:
         return MissingVerdicts()
     result = missing_verdicts(battles)
     return result if selection.dimension is None else result.only(dimensions={selection.dimension})

@@ -105,7 +105,7 @@ def _sides_mean_nothing(table: BattleTable, fit_input: FitInput) -> str | None:
     shown = with_sides(table)
     if shown.all():
         return None
-    if bool((table.source == Source.HUMAN).all()):
+    if bool((table.source == Source.HUMAN.code).all()):
         marked = "winner_first" in table.columns and bool(table.number_column("winner_first").all())
         why = "columns are labels" if marked else "one side never wins"
         return f"{why}: sides tell nothing of who was shown first"

@@ -401,7 +401,7 @@ def _labels(people: BattleTable, selection: Selection) -> tuple[BattleTable, dic
             left_out[reason] = float(np.maximum(people.weight[~mask], 1.0).sum())
             people = people.take(mask)
 
-    keep(people.source == Source.HUMAN, "label that is not a person's")
+    keep(people.source == Source.HUMAN.code, "label that is not a person's")
     keep(people.weight > 0.0, WEIGHT_ZERO)
     keep(people.text_column("question_id").codes != MISSING, "label without a prompt")
     if selection.dimension is not None and "dimension" in people.columns:
@@ -454,10 +454,10 @@ def _stretched(table: BattleTable) -> BattleTable:
 def _shares(table: BattleTable, flip: Bools, *, both_bad_is_tie: bool) -> Floats:
     """Outcomes as shares (won, lost, tied) of the pair's first model; all 0 where both were bad."""
     rows = np.zeros((len(table), 3))
-    won, lost = table.outcome == Outcome.A, table.outcome == Outcome.B
-    rows[:, 0], rows[:, 1], rows[:, 2] = won, lost, table.outcome == Outcome.TIE
+    won, lost = table.outcome == Outcome.A.code, table.outcome == Outcome.B.code
+    rows[:, 0], rows[:, 1], rows[:, 2] = won, lost, table.outcome == Outcome.TIE.code
     if both_bad_is_tie:
-        rows[:, 2] += table.outcome == Outcome.BOTH_BAD
+        rows[:, 2] += table.outcome == Outcome.BOTH_BAD.code
     if table.score_a is not None:
         soft = ~np.isnan(table.score_a)
         rows[soft] = np.column_stack([table.score_a, 1.0 - table.score_a, np.zeros(len(table))])[soft]

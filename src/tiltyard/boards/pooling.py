@@ -184,7 +184,7 @@ def _prepare(result: list[tuple[str, Selected]], estimator: BradleyTerry) -> lis
     own = [ties_bounded(one.counted.cells) for one in alone]
     size = [one.rows.weight.sum() if bounded else 0.0 for one, bounded in zip(alone, own, strict=True)]
     largest = int(np.argmax(size)) if size else 0
-    people = bool(alone) and float((alone[largest].selected.table.source == Source.HUMAN).mean()) >= 0.5
+    people = bool(alone) and float((alone[largest].selected.table.source == Source.HUMAN.code).mean()) >= 0.5
     common = np.full(2, 2 * largest + int(people))
     starts = np.cumsum([0, *(one.rows.n_models for one in alone)])
     return [

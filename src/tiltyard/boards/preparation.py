@@ -62,7 +62,7 @@ def comparisons(table: BattleTable) -> Comparisons:
 def without_ties(selected: Selected) -> Selected:
     """Decisive (and soft) battles only; the ties are counted as left out."""
     table = selected.table
-    tie = table.outcome == Outcome.TIE
+    tie = table.outcome == Outcome.TIE.code
     left_out = {**selected.left_out, "tie": float(table.weight[tie].sum())}
     return only_rated_models(table.take(~tie), selected.both_bad, left_out)
 
@@ -105,7 +105,7 @@ def _say_islands(names: list[list[str]]) -> tuple[str | OptionValue, ...]:
 def choose_tie_model(table: BattleTable, ties: Ties, remarks: list[str], *, controlled: bool) -> TieModel:
     """The tie model asked for; half-wins, with a remark, where the data or the controls allow nothing else."""
     soft = table.score_a is not None and not np.isnan(table.score_a).all()
-    decided = (table.outcome == Outcome.A) | (table.outcome == Outcome.B)
+    decided = (table.outcome == Outcome.A.code) | (table.outcome == Outcome.B.code)
     if not decided.any() and not soft:
         raise RatingError("every battle is a tie: there is nothing to tell the models apart by.")
     if ties in ("half", "drop"):
@@ -117,10 +117,10 @@ def choose_tie_model(table: BattleTable, ties: Ties, remarks: list[str], *, cont
     if soft or controlled:
         return TIE_MODELS["half"]
     for source in Source:
-        rows = table.source == source
+        rows = table.source == source.code
         if rows.any() and not (decided & rows).any():
             raise RatingError(
-                f"all {table.weight[rows].sum():,.0f} battles of source {source.label} are ties, so how often it ties "
+                f"all {table.weight[rows].sum():,.0f} battles of source {source} are ties, so how often it ties "
                 "has no answer. Use ",
                 OptionValue("ties", "half"),
                 ", or leave that source out.",
@@ -200,7 +200,7 @@ def count_nameless(
     table: BattleTable, column: str, named: NDArray[np.bool_], rows: NDArray[np.bool_] | None = None
 ) -> tuple[float, float]:
     """The same where it is known which battles name theirs."""
-    should = table.source == Source.HUMAN if column == "voter" else np.ones(len(table), dtype=bool)
+    should = table.source == Source.HUMAN.code if column == "voter" else np.ones(len(table), dtype=bool)
     counted = should if rows is None else should & rows
     without = float(table.weight.sum(where=counted & ~named)) if (named & should).any() else 0.0
     return without, float(table.weight.sum(where=counted))
@@ -230,7 +230,7 @@ SIDE_FLAGS = ("one_order", "winner_first")
 
 
 LABELS = (
-    "columns A and B are taken for labels, as every pair has the same model on side A in all its rows and nothing says "
+    "columns A and B are taken for labels: every pair has the same model on side A in all its rows, and nothing says "
     "who was shown first;"
 )
 SAME_SIDE = 8
@@ -246,7 +246,7 @@ def settle_sides(table: BattleTable, *, mark_all: bool = False) -> tuple[BattleT
     both ways, the order in a row is taken for the one that people saw; `mark_all` marks that too, so that no part of
     the battles is looked at anew.
     """
-    judged = table.source != Source.HUMAN
+    judged = table.source != Source.HUMAN.code
     unsaid = table.weight > 0.0
     for name in SIDE_FLAGS:
         if name in table.columns:
@@ -257,8 +257,8 @@ def settle_sides(table: BattleTable, *, mark_all: bool = False) -> tuple[BattleT
     voted = unsaid & ~judged
     if labels := _one_way(table, voted):
         notes.append(
-            f"{LABELS} if answers were shown in this order, the option slot says so, and telling models from sides "
-            "then takes battles both ways"
+            f"{LABELS} if answers were shown in this order, set the option slot, and collect battles "
+            "shown the other way round"
         )
     elif not mark_all:
         return table, notes
@@ -283,13 +283,13 @@ def with_sides(table: BattleTable) -> NDArray[np.bool_]:
     A judgment settled over both orders has no side, and neither has a row whose winner was written first. Rows that do
     not say so are taken for such where side A, or side B, wins every decided battle, whoever sits there.
     """
-    shown = np.asarray(table.source == Source.HUMAN, dtype=np.bool_)
+    shown = np.asarray(table.source == Source.HUMAN.code, dtype=np.bool_)
     if "one_order" in table.columns:
         shown |= table.number_column("one_order") == 1.0
     if "winner_first" in table.columns:
         shown &= table.number_column("winner_first") != 1.0
     decided = table.outcome[shown & (table.weight > 0.0)]
-    one_side_wins = (decided == Outcome.A).any() != (decided == Outcome.B).any()
+    one_side_wins = (decided == Outcome.A.code).any() != (decided == Outcome.B.code).any()
     if one_side_wins and np.isin(table.model_a[shown], table.model_b[shown]).any():
         return np.zeros_like(shown)
     return shown

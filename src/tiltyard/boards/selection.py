@@ -68,16 +68,16 @@ def select(table: BattleTable, selection: Selection) -> Selected:
         keep(table.weight > 0.0, WEIGHT_ZERO)
         left_out[WEIGHT_ZERO] = float(absent)
     if selection.source is not None:
-        keep(table.source == Source.from_label(selection.source), f"source is not {selection.source}")
+        keep(table.source == Source(selection.source).code, f"source is not {selection.source}")
     if selection.dimension is not None:
         texts = table.text_column("dimension")
         here = np.array([text == selection.dimension for text in texts.labels] + [False])[texts.codes]
         keep(here, f"dimension is not {selection.dimension}")
     if selection.inconsistent == "drop" and "inconsistent" in table.columns:
         keep(table.number_column("inconsistent") != 1.0, "inconsistent judgment")
-    is_both_bad = table.outcome == Outcome.BOTH_BAD
+    is_both_bad = table.outcome == Outcome.BOTH_BAD.code
     if selection.both_bad == "half":
-        table = replace(table, outcome=np.where(is_both_bad, np.int8(Outcome.TIE), table.outcome))
+        table = replace(table, outcome=np.where(is_both_bad, np.int8(Outcome.TIE.code), table.outcome))
     elif selection.both_bad == "drop":
         keep(~is_both_bad, "both bad")
     if selection.min_battles > 0:
@@ -85,7 +85,7 @@ def select(table: BattleTable, selection: Selection) -> Selected:
         reason = f"model with fewer than {selection.min_battles:g} battles"
         keep(~(rare[table.model_a] | rare[table.model_b]), reason)
     table = table.compact()
-    is_both_bad = table.outcome == Outcome.BOTH_BAD
+    is_both_bad = table.outcome == Outcome.BOTH_BAD.code
     rated = table.take(~is_both_bad) if is_both_bad.any() else table
     if not len(rated) or rated.n_battles == 0:
         why = "; ".join(f"{count:,.0f} left out: {reason}" for reason, count in left_out.items())
@@ -141,7 +141,7 @@ def dimensions_of(table: BattleTable, selection: Selection, more: Collection[str
     if DIMENSION in table.columns:
         texts, counts = table.text_column(DIMENSION), table.weight > 0.0
         if selection.source is not None:
-            counts = counts & (table.source == Source.from_label(selection.source))
+            counts = counts & (table.source == Source(selection.source).code)
         names |= {"" if code == MISSING else texts.labels[code] for code in np.unique(texts.codes[counts])}
     named = sorted(names - {""})
     return () if len(names) < 2 else (*named, NO_DIMENSION) if "" in names else tuple(named)

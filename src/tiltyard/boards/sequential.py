@@ -102,7 +102,7 @@ def in_order(table: BattleTable, remarks: list[str], *, parts: bool = False) -> 
 
 def decisive(table: BattleTable) -> NDArray[np.bool_]:
     """Which rows one model won."""
-    return np.asarray((table.outcome == Outcome.A) | (table.outcome == Outcome.B))
+    return np.asarray((table.outcome == Outcome.A.code) | (table.outcome == Outcome.B.code))
 
 
 @explains(selection="Which battles are rated.")
@@ -168,7 +168,7 @@ class PermutationElo(EstimatorParameters):
         """Rate the battles in `n_perms` orders."""
         selected = select(read_battles(table), self.selection)
         left_out, every = dict(selected.left_out), selected.table
-        if ties := float(every.weight[every.outcome == Outcome.TIE].sum()):
+        if ties := float(every.weight[every.outcome == Outcome.TIE.code].sum()):
             left_out["tie (permutation Elo rates decisive battles only)"] = ties
         selected = only_rated_models(every.take(decisive(every)), selected.both_bad, left_out)
         models = selected.table.models

@@ -96,10 +96,11 @@ def quote_table(quote: Quote, lengths: Mapping[str, ReplyLengths] | None = None)
     ]
     if quote.expected and lengths and quote.all.direct is not None:
         row = quote.all_expected
-        replies, mean = sum(length.replies for length in lengths.values()), row.output_tokens / max(1, row.queries)
+        replies, tokens = (sum(values) for values in zip(*lengths.values(), strict=True))
         sums = ", ".join(f"{name} {money(value)}" for name, value in zip(header[4:], _prices(row), strict=True))
         lines.append(
-            f"expected: {sums}, if replies are as long as the {replies:,} so far ({mean:,.0f} tokens on average)"
+            f"expected: {sums}, if replies are as long as the {replies:,} so far "
+            f"({tokens / replies:,.0f} tokens on average)"
         )
     old = {model: as_of for model, as_of in quote.dates.items() if is_old(as_of, utc_now().date())}
     if old:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -9,7 +10,7 @@ import typer
 
 from tiltyard.cli.options import with_options
 from tiltyard.cli.output import THE_ANSWER_IS_NO, deliver, note, working
-from tiltyard.cli.scores import answers_text, score_answers
+from tiltyard.cli.scores import answers_text, score_answers, with_flags
 from tiltyard.cli.sending import (
     ToOption,
     check_trackers,
@@ -152,7 +153,8 @@ def gate_command(
     Exit code 0: better, or not worse. 3: worse, or cannot tell. `tiltyard gate v2 v1 --in battles.jsonl`, two files of
     scores: `tiltyard gate v2.csv v1.csv --margin 2pp`, or two run folders: `tiltyard gate runs/today runs/last-week`.
     """
-    from tiltyard.decisions import gate as words
+    from tiltyard.decisions import gate_words as words
+    from tiltyard.decisions import judge_metrics
 
     check_trackers(to)
     where = (*(places or ()), *(more or ()))
@@ -171,9 +173,7 @@ def gate_command(
         answers = [_about(_answer(new, old, battles, {**known, **given}), model)]
     else:
         answers = scored
-    result = words.judge_metrics(
-        answers, margin=margin, alpha=alpha, by=by, missing=missing, pool_dimensions=pool_dimensions
-    )
+    result = judge_metrics(answers, margin=margin, alpha=alpha, by=by, missing=missing, pool_dimensions=pool_dimensions)
     for path, render in ((markdown, words.as_markdown), (junit, words.as_junit), (json, words.as_json)):
         if path is not None:
             deliver(render(result), path)
@@ -205,7 +205,8 @@ def two_models(battles: Any, new: str, old: str, given: dict[str, Any]) -> Diffe
     for name in ("anyway", "unchanged"):
         if name in given:
             raise OptionError(OptionValue(name), " is about two runs: leave it out for two models of the same battles.")
-    return difference(battles, new, old, **given)
+    found = difference(battles, new, old, **given)
+    return replace(found, remarks=with_flags(found.remarks))
 
 
 def two_runs(new: str, old: str, given: dict[str, Any], names: tuple[str, str] | None = None) -> RunComparison:
@@ -254,7 +255,7 @@ def _page(answer: Difference, battles: Any, given: dict[str, Any]) -> str:
     from tiltyard.battles.reading import read_battles
     from tiltyard.battles.table import concat
     from tiltyard.boards.selection import Selection, select
-    from tiltyard.decisions.records import open_source
+    from tiltyard.decisions import open_source
     from tiltyard.report.comparison import comparison_page, run_behind
 
     origin = open_source(battles)
@@ -270,7 +271,7 @@ def _page(answer: Difference, battles: Any, given: dict[str, Any]) -> str:
 
 def _two_runs_page(answer: RunComparison, *names: str) -> str:
     """The same for two runs; with answers and the judge's words where both are run folders."""
-    from tiltyard.decisions.records import is_run_folder
+    from tiltyard.decisions import is_run_folder
     from tiltyard.report.comparison import run_behind, runs_page
 
     if not all(is_run_folder(Path(name)) for name in names):

@@ -228,8 +228,8 @@ def compare_tool(root: FileRoot, asked: CompareArguments, given: dict[str, Any])
 def gate_tool(root: FileRoot, asked: GateArguments, given: dict[str, Any]) -> ToolAnswer:
     """The verdict of a gate."""
     from tiltyard.cli.scores import score_answers
-    from tiltyard.decisions import RunComparison
-    from tiltyard.decisions.gate import as_table, judge_metrics
+    from tiltyard.decisions import RunComparison, judge_metrics
+    from tiltyard.decisions.gate_words import as_table
 
     options = {"level": 1.0 - asked.alpha, **given}
     if asked.by is not None and asked.battles:

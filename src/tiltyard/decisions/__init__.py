@@ -1,15 +1,21 @@
 """What follows from a board: the difference of two models or two runs, a gate over it, and how much more data it takes.
 
-`contrast` is the arithmetic, `two_models` and `two_runs` the answers, `gate` the rule, `plan` the size of a sample,
-and `words` how they read.
+`contrast` is the arithmetic, `missing` what was not decided, `two_models`, `scores`, `two_runs` and `two_boards` the
+answers (`records`), `gate` the rule over them, `plan` the size of a sample; `words`, `gate_words` and `plan_words` say
+how they read. Imports point one way, in this order; a record that is printed asks this room for its words.
 """
 
-from tiltyard.decisions.gate import GateResult
+from tiltyard.decisions import gate_words as gate_words
+from tiltyard.decisions import plan_words as plan_words
+from tiltyard.decisions import words as words
+from tiltyard.decisions.gate import GateResult, judge_metrics
 from tiltyard.decisions.plan import BoardPlan, CallPrice, SamplePlan, plan_difference, plan_from_battles, plan_top
-from tiltyard.decisions.records import Difference
+from tiltyard.decisions.records import Difference, RunComparison
 from tiltyard.decisions.sample_size import Assumptions, Goal
+from tiltyard.decisions.sources import is_run_folder as is_run_folder
+from tiltyard.decisions.sources import open_source as open_source
 from tiltyard.decisions.two_models import difference
-from tiltyard.decisions.two_runs import RunComparison, compare_runs
+from tiltyard.decisions.two_runs import compare_runs
 
 __all__ = [
     "Assumptions",
@@ -22,6 +28,7 @@ __all__ = [
     "SamplePlan",
     "compare_runs",
     "difference",
+    "judge_metrics",
     "plan_difference",
     "plan_from_battles",
     "plan_top",

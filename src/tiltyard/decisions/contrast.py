@@ -170,6 +170,11 @@ def contrast(solved: Solved, new: str, old: str) -> Contrast:
     )
 
 
+def even_odds(points: float) -> float:
+    """The chance that a model this many points ahead wins a battle that is not a tie."""
+    return 1.0 / (1.0 + math.exp(-points / POINTS_PER_LOGIT))
+
+
 BALANCED = 0.5
 """Sides are balanced where a side worth a whole logit would move the difference by less than this many errors."""
 BALANCED_MIXTURE = 1.25

@@ -11,296 +11,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, get_args
-from xml.etree import ElementTree  # written only, never read
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
-import numpy as np
-
-from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.missing_verdicts import NO_ANSWER, MissingMatchup, MissingVerdicts
-from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
+from tiltyard import decisions
 from tiltyard.boards.estimator import check_number
-from tiltyard.boards.selection import DIMENSION, NO_DIMENSION, Selection
-from tiltyard.boards.text import percent
-from tiltyard.decisions.contrast import AnyContrast
-from tiltyard.decisions.prompts import PROMPT
-from tiltyard.decisions.score_facts import doubt_in
-from tiltyard.decisions.units import POINTS, Unit
-from tiltyard.decisions.words import as_markdown as difference_markdown
-from tiltyard.decisions.words import footnotes, if_picked, plain, sample, share, size_of
-from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
+from tiltyard.boards.selection import DIMENSION
+from tiltyard.decisions.contrast import AnyContrast, even_odds
+from tiltyard.decisions.missing import WorstCase
+from tiltyard.decisions.records import ALPHA, Difference, PartDifference
+from tiltyard.decisions.units import POINTS
+from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import MissingRule, check_choice
-from tiltyard.pages.tables import markdown_text
-from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.score_differences import ScoreEstimate
 from tiltyard.types import Comparable
-
-if TYPE_CHECKING:
-    from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
-    from tiltyard.decisions.score_facts import MissingScores
-
-
-@dataclass(frozen=True, slots=True)
-class WorstCase:
-    """The difference with every matchup without a verdict decided one way.
-
-    Parameters:
-        against: Counted against the new model; None where no rating comes of it.
-        in_favour: Counted for the new model; None where no rating comes of it.
-    """
-
-    against: AnyContrast | None
-    in_favour: AnyContrast | None
-
-    def ends(self, one: AnyContrast, level: float, *, anytime: bool) -> tuple[float | None, float | None]:
-        """The ends of an interval that holds as it is and in either case; None where nothing bounds it."""
-        low, high = one.ends(level, anytime=anytime)
-        lower = None if self.against is None else self.against.ends(level, anytime=anytime)[0]
-        higher = None if self.in_favour is None else self.in_favour.ends(level, anytime=anytime)[1]
-        return (
-            None if low is None or lower is None else min(low, lower),
-            None if high is None or higher is None else max(high, higher),
-        )
-
-    def bound(self, one: AnyContrast, least: float, level: float, *, anytime: bool) -> float | None:
-        """The lower end of such an interval, for a claim that the difference lies above a number."""
-        cases = (one, self.against)
-        bounds = [None if case is None else case.bound(least, level, anytime=anytime) for case in cases]
-        known = [bound for bound in bounds if bound is not None]
-        return min(known) if len(known) == len(cases) else None
-
-    def probability_above(self, one: AnyContrast, *, anytime: bool) -> float | None:
-        """How sure one can be of the sign as it is and in either case; None where they differ in it."""
-        cases = (self.against, one, self.in_favour)
-        chances = [None if case is None else case.probability_above(anytime=anytime) for case in cases]
-        known = [chance for chance in chances if chance is not None]
-        if len(known) < len(cases) or min(known) < 0.5 < max(known):
-            return None
-        return min(known, key=lambda chance: abs(chance - 0.5))
-
-    def to_dict(self, level: float, *, anytime: bool) -> dict[str, Any]:
-        """Both cases as plain values."""
-
-        def case(one: AnyContrast | None) -> dict[str, float | None] | None:
-            if one is None:
-                return None
-            low, high = one.ends(level, anytime=anytime)
-            return {"difference": one.points, "low": low, "high": high}
-
-        return {"against": case(self.against), "in_favour": case(self.in_favour)}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Missing:
-    """The matchups without a verdict behind a difference, and what they could change.
-
-    Parameters:
-        verdicts: Which they are.
-        by_entrant: How many each of the two has, or one entrant in each of two runs.
-        worst: The difference with all of them decided one way; computed when it is called.
-        rule: Whether the interval of the difference covers the worst case (`worst`) or not (`ignore`).
-    """
-
-    verdicts: MissingVerdicts
-    by_entrant: dict[str, int]
-    worst: Callable[[], WorstCase] = field(repr=False)
-    rule: MissingRule = "ignore"
-
-    def __len__(self) -> int:
-        return len(self.verdicts)
-
-    @property
-    def counted(self) -> str:
-        """How many there are."""
-        return self.verdicts.counted
-
-    @property
-    def what(self) -> str:
-        """What is missing, for a sentence."""
-        return "matchups have no verdict"
-
-    @property
-    def no_case(self) -> str:
-        """What is said where they have no worst case."""
-        return "no rating comes of it"
-
-    @property
-    def advice(self) -> str:
-        """What to do about them."""
-        reasons = self.verdicts.by_reason
-        some = [ASK_AGAIN] if reasons.keys() - {NO_ANSWER} else []
-        return " and ".join([*some, "answer what has no answer and run again"] if NO_ANSWER in reasons else some)
-
-    @property
-    def sentence(self) -> str:
-        """How many there are, by entrant and reason."""
-        who = ", ".join(f"{name} {count:,}" for name, count in self.by_entrant.items() if count)
-        why = ", ".join(f"{reason} {count:,}" for reason, count in self.verdicts.by_reason.items())
-        return f"{self.verdicts.counted} ({who}: {why})"
-
-    @property
-    def done(self) -> str:
-        """What was done with them, as the end of a sentence that counts them."""
-        if self.rule == "worst":
-            return ", and the interval holds however they would have been decided"
-        return " and is ignored" if len(self) == 1 else " and are ignored"
-
-    def to_dict(self, level: float, rule: MissingRule, *, anytime: bool) -> dict[str, Any]:
-        """Counts, the rule and, where it is `worst`, the worst cases."""
-        cases = self.worst().to_dict(level, anytime=anytime) if rule == "worst" else None
-        return {**self.verdicts.to_dict(), "by_entrant": self.by_entrant, "rule": rule, "worst_case": cases}
-
-
-def missing_among(
-    missing: MissingVerdicts, table: BattleTable, selection: Selection, *, filtered: bool
-) -> MissingVerdicts:
-    """Those that the selected battles lack.
-
-    Whether a matchup without a row satisfies a filter over rows is not known: only a dimension that the filter leaves
-    out altogether leaves its matchups out too.
-    """
-    if selection.source == Source.HUMAN.label:
-        return MissingVerdicts()
-    if selection.dimension is not None:
-        return missing.only(dimensions={selection.dimension})
-    if filtered and DIMENSION in table.columns:
-        codes = table.text_column(DIMENSION)
-        there = {codes.labels[code] for code in np.unique(codes.codes).tolist() if code != MISSING}
-        return missing.only(dimensions=there)
-    return missing
-
-
-def add_decided(
-    table: BattleTable, missing: Sequence[MissingMatchup], winner: Callable[[MissingMatchup], str]
-) -> BattleTable:
-    """The battles, and a battle for each matchup without a verdict, on its prompt and in its dimension.
-
-    Other text columns have the value that all battles of the prompt have; numbers that are controlled for are the same
-    on both sides.
-    """
-    if not missing:
-        return table
-    models = tuple(sorted({name for one in missing for name in one.entrants}))
-    code = {name: place for place, name in enumerate(models)}
-    won = [Outcome.A if winner(one) == one.entrant_a else Outcome.B for one in missing]
-    columns: dict[str, Any] = {}
-    for name, column in table.columns.items():
-        if name == PROMPT:
-            columns[name] = _codes([one.prompt_id for one in missing])
-        elif name == DIMENSION:
-            columns[name] = _codes([one.dimension or None for one in missing])
-        elif isinstance(column, Codes):
-            known = values_by_prompt(table, name)
-            columns[name] = _codes([one.columns.get(name) or known.get(one.prompt_id) for one in missing])
-        elif name.endswith(("_a", "_b")):
-            columns[name] = np.ones(len(missing))
-        elif name == "one_order":  # as the others of the run
-            columns[name] = np.full(len(missing), float((column == 1.0).all()))
-    rows = BattleTable(
-        models=models,
-        model_a=np.array([code[one.entrant_a] for one in missing], dtype=np.int32),
-        model_b=np.array([code[one.entrant_b] for one in missing], dtype=np.int32),
-        outcome=np.array(won, dtype=np.int8),
-        source=np.full(len(missing), Source.LLM_JUDGE, dtype=np.int8),
-        weight=np.ones(len(missing)),
-        columns=columns,
-    )
-    return concat([table, rows])
-
-
-def values_by_prompt(table: BattleTable, column: str) -> dict[str, str]:
-    """The value of a text column by prompt, for prompts whose battles all have the same one."""
-    if PROMPT not in table.columns or column not in table.columns:
-        return {}
-    prompts, values = table.text_column(PROMPT), table.text_column(column)
-    both = (prompts.codes != MISSING) & (values.codes != MISSING)
-    pairs = np.unique(np.stack([prompts.codes[both], values.codes[both]]), axis=1)
-    result, count = np.unique(pairs[0], return_counts=True)
-    alike = set(result[count == 1].tolist())
-    return {prompts.labels[p]: values.labels[v] for p, v in pairs.T.tolist() if p in alike}
-
-
-def part_of(table: BattleTable, column: str, value: str) -> BattleTable:
-    """The battles of one value of a column; none where no battle has it."""
-    if column not in table.columns:
-        return table.take(np.full(len(table), value == NO_DIMENSION)).compact()
-    codes = table.text_column(column)
-    unnamed = MISSING if (column, value) == (DIMENSION, NO_DIMENSION) else None
-    place = codes.labels.index(value) if value in codes.labels else unnamed
-    return table.take(codes.codes == place if place is not None else np.zeros(len(table), dtype=bool)).compact()
-
-
-def in_part(missing: MissingVerdicts, table: BattleTable, column: str, value: str) -> MissingVerdicts:
-    """Those that may belong to one value of a column: where a matchup's own value is not known, it may."""
-    if column == DIMENSION:
-        return missing.only(dimensions={"" if value == NO_DIMENSION else value})
-    known = values_by_prompt(table, column)
-
-    def may_be(one: MissingMatchup) -> bool:
-        return (one.columns.get(column) or known.get(one.prompt_id, value)) == value
-
-    return missing.only(prompts={one.prompt_id for one in missing.matchups if may_be(one)})
-
-
-def with_missing(result: Difference, whole: Missing, of_part: Callable[[str, str], Missing | None]) -> Difference:
-    """The difference with its matchups without a verdict, on the whole and in each part.
-
-    A dimension or category that has such matchups and no battle is a part of its own, of which nothing can be told.
-    """
-    parts = []
-    for part in result.parts:
-        lost, values = of_part(part.column, part.value), sum(one.column == part.column for one in result.parts)
-        level = 1.0 - (1.0 - result.level) / values
-        estimate = covering(part.estimate, part.contrast, lost, level, anytime=result.anytime)
-        parts.append(replace(part, estimate=estimate, missing=lost))
-    for column in dict.fromkeys(part.column for part in result.parts):
-        shown = {part.value for part in result.parts if part.column == column}
-        lost_at = (m.dimension if column == DIMENSION else m.columns.get(column) for m in whole.verdicts.matchups)
-        for value in sorted({value for value in lost_at if value is not None} - shown):
-            unseen = replace(result.parts[0], column=column, value=value, estimate=None, contrast=None)
-            why = "no battle: no matchup has a verdict"
-            parts.append(replace(unseen, reason=why, missing=of_part(column, value)))
-    estimate = covering(result.estimate, result.contrast, whole, result.level, anytime=result.anytime)
-    assert estimate is not None
-    return replace(result, estimate=estimate, parts=tuple(parts), missing=whole)
-
-
-def covering(
-    estimate: EstimatedDifference | None,
-    one: AnyContrast | None,
-    lost: Missing | MissingScores | None,
-    level: float,
-    *,
-    anytime: bool,
-) -> EstimatedDifference | None:
-    """The estimate with an interval that covers the worst case, where the rule is that."""
-    if estimate is None or one is None or lost is None or lost.rule == "ignore":
-        return estimate
-    worst = lost.worst()
-    low, high = worst.ends(one, level, anytime=anytime)
-    return replace(estimate, low=low, high=high, probability_better=worst.probability_above(one, anytime=anytime))
-
-
-def worst_case(fit: Callable[[bool], AnyContrast]) -> Callable[[], WorstCase]:
-    """What computes both cases, once, when it is called."""
-
-    def fitted(against: bool) -> AnyContrast | None:
-        try:
-            return fit(against)
-        except (BattleError, RatingError, OptionError):
-            return None
-
-    return cache(lambda: WorstCase(fitted(True), fitted(False)))
-
-
-def _codes(texts: Sequence[str | None]) -> Codes:
-    labels = tuple(dict.fromkeys(text for text in texts if text is not None))
-    place = {text: code for code, text in enumerate(labels)}
-    return Codes(np.array([MISSING if text is None else place[text] for text in texts], dtype=np.int32), labels)
-
 
 Decision = Literal["better", "not_worse", "worse", "unknown"]
 """`better`, `not_worse`, `worse` or `unknown`."""
@@ -309,12 +34,9 @@ MARGIN = 30.0
 """The default margin in rating points: a win rate of 54 : 46."""
 SHARE_MARGIN = 0.02
 """The default margin of a share: two percentage points."""
-ALPHA = 0.05
 SMALLEST_ALPHA = 1e-6
 POWER = 0.8
 """The chance of passing for which sample sizes are given."""
-
-ASK_AGAIN = "ask them again with `tiltyard run … --retry-failed`"
 
 PASSES: tuple[Decision, ...] = ("better", "not_worse")
 
@@ -404,9 +126,15 @@ class GateResult(Comparable):
         return self.verdict in PASSES
 
     @property
+    def needed_prompts(self) -> int | None:
+        """How many prompts let equal models pass with chance 0.8."""
+        prompts = self.difference.n_prompts
+        return None if prompts is None or self.needed is None else math.ceil(prompts * self.needed)
+
+    @property
     def sentence(self) -> str:
         """The verdict in one sentence, for a pull request."""
-        return gate_sentence(self)
+        return decisions.gate_words.gate_sentence(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as plain values, with the difference it is about."""
@@ -430,7 +158,7 @@ class GateResult(Comparable):
             "high": self.high,
             "bound": self.bound,
             "needed_times": self.needed,
-            "needed_prompts": _times(self.difference.n_prompts, self.needed),
+            "needed_prompts": self.needed_prompts,
             "missing": missing,
             "doubt": self.doubt,
             "by": [{name: getattr(part, name) for name in PartVerdict.__slots__} for part in self.parts],
@@ -469,7 +197,7 @@ def judge_difference(
         pool_dimensions: One verdict on all dimensions together, in place of one on each.
     """
     check_choice("missing", missing, get_args(MissingRule))
-    _check_directions([result])
+    _check_metrics([result])
     amount = _margin(result, margin)
     if not SMALLEST_ALPHA <= alpha < 0.5:
         raise OptionError(f"alpha is {alpha:g}: expected an error rate from {SMALLEST_ALPHA:g} to 0.5, such as 0.05.")
@@ -516,7 +244,7 @@ class MetricsGate(Comparable):
     @property
     def sentence(self) -> str:
         """The verdict in one sentence, with the metrics that decide it."""
-        return metrics_sentence(self)
+        return decisions.gate_words.metrics_sentence(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The verdicts as plain values."""
@@ -536,8 +264,17 @@ class MetricsGate(Comparable):
         return f"<MetricsGate: {self.sentence}>"
 
 
-def _check_directions(answers: Sequence[Difference]) -> None:
-    """Refuse metrics of which only the name says which way is better."""
+def _check_metrics(answers: Sequence[Difference]) -> None:
+    """Refuse one column out of several that nobody named, and metrics whose name alone says which way is better."""
+    for facts in (one.scores for one in answers if one.scores is not None and one.scores.beside):
+        raise OptionError(
+            f"the gate would judge {facts.metric} alone, and {', '.join(facts.beside)} may be scores too. Name what it "
+            "is to judge, as in ",
+            OptionValue("score", [facts.metric]),
+            " or ",
+            OptionValue("score", [facts.metric, *facts.beside]),
+            ".",
+        )
     metrics = {one.scores.metric: one.scores.direction for one in answers if one.scores is not None}
     guessed = [metric for metric, direction in metrics.items() if direction == "name"]
     if guessed:
@@ -562,7 +299,7 @@ def judge_metrics(
     """
     if len(answers) == 1:
         return judge_difference(answers[0], margin=margin, alpha=alpha, **more)
-    _check_directions(answers)
+    _check_metrics(answers)
     judged = {}
     for one in answers:
         metric = one.scores.metric if one.scores is not None else ""
@@ -626,7 +363,7 @@ def _judge(
         missing=missing,
         if_ignored=if_ignored,
         by_dimension=by_dimension,
-        doubt=doubt_in(result, claims[0] in PASSES if claims else None)
+        doubt=result.doubt(above=claims[0] in PASSES if claims else None)
         if verdict == "unknown" and not by_dimension
         else None,
     )
@@ -720,253 +457,3 @@ def times_needed(one: AnyContrast, margin: float, alpha: float, power: float = P
     wanted = one.cut(1.0 - 2.0 * alpha) * one.error_at(-margin) + float(ndtri(power)) * one.error
     needed = (wanted / margin) ** 2
     return max(needed, one.fewest / one.units) if isinstance(one, ScoreEstimate) else needed
-
-
-def even_odds(points: float) -> float:
-    """The chance that a model this many points ahead wins a battle that is not a tie."""
-    return 1.0 / (1.0 + math.exp(-points / POINTS_PER_LOGIT))
-
-
-def gate_sentence(result: GateResult) -> str:
-    """The verdict in one sentence."""
-    found, unit = result.difference, result.difference.unit
-    margin, size = unit.named(unit.plain(result.margin)), size_of(found, result.low, result.high)
-    new, old = found.new, found.old
-    worse = [part.value for part in result.parts if part.verdict == "worse"]
-    if result.by_dimension:
-        text = _of_dimensions(result, margin)
-    elif result.verdict == "better":
-        text = f"pass: {new} is better than {old}: {size}"
-    elif result.verdict == "not_worse":
-        text = f"pass: {new} is not worse than {old} by more than {margin}: {size}{_one_sided(result)}"
-    elif worse and not (result.high is not None and result.high < 0.0):
-        text = f"fail: {new} is worse than {old} in {', '.join(worse)}; on the whole {size}"
-    elif result.verdict == "worse":
-        text = f"fail: {new} is worse than {old}: {size}"
-    elif found.obstacles:
-        text = f"cannot tell: {'; '.join(found.obstacles)}; here {new} is at {size} against {old}"
-    elif found.missing is not None and (doubtful := [part.value for part in result.parts if part.doubtful]):
-        text = f"cannot tell: {new} may be worse than {old} in {', '.join(doubtful)}, where {found.missing.what}; "
-        text += f"{found.missing.advice}; on the whole {size}"
-    elif result.doubt is not None:
-        text = f"cannot tell: {result.doubt}; here {new} is at {size} against {old}"
-    elif result.if_ignored != "unknown":
-        text = f"cannot tell: {_turned(result)}; without them {new} is at {size} against {old}"
-    else:
-        text = f"cannot tell whether {new} is worse than {old} by more than {margin}: {size}{_one_sided(result)}"
-    if result.if_picked not in (None, result.verdict):
-        text += if_picked(found, {"not_worse": "not worse", "unknown": "cannot tell"}[str(result.if_picked)])
-    return f"{text}; {sample(found, pooled=not result.by_dimension)}{_of_missing(result)}."
-
-
-def _of_dimensions(result: GateResult, margin: str) -> str:
-    """What the verdicts on each dimension say together."""
-    found, own = result.difference, result.dimensions
-    new, old = found.new, found.old
-    worse = [part for part in result.parts if part.verdict == "worse"]
-    unknown = [part for part in own if part.verdict == "unknown"]
-    unsure = [part.value for part in unknown if part.if_ignored != "unknown"] or [
-        part.value for part in result.parts if part.doubtful and part not in own
-    ]
-    if worse:
-        return f"fail: {new} is worse than {old} in {_listed(worse, found.unit)}"
-    if found.obstacles:
-        return f"cannot tell: {'; '.join(found.obstacles)}; here {new} is at {_listed(own, found.unit)} against {old}"
-    if not own:
-        what = f"{len(found.dimensions)} dimensions are pooled, and each must pass"
-        return f"cannot tell: {what}; compare the runs, or boards of one dimension each"
-    if unsure and found.missing is not None:
-        text = f"cannot tell: {new} may be worse than {old} in {', '.join(unsure)}, where {found.missing.what}; "
-        return f"{text}{found.missing.advice}, or pass --missing ignore"
-    if unknown:
-        where = _listed(unknown, found.unit)
-        return f"cannot tell whether {new} is worse than {old} by more than {margin} in {where}"
-    if result.verdict == "better":
-        return f"pass: {new} is better than {old} in each of {len(own)} dimensions: {_listed(own, found.unit)}"
-    text = f"pass: {new} is not worse than {old} by more than {margin} in any of {len(own)} dimensions: "
-    return text + _listed(own, found.unit)
-
-
-def metrics_sentence(result: MetricsGate) -> str:
-    """The verdict on several metrics in one sentence."""
-    every = result.metrics
-    first, verdict = next(iter(every.values())).difference, result.verdict
-    new, old = first.new, first.old
-    text = {
-        "better": f"pass: {new} is better than {old} by each of {len(every)} metrics",
-        "not_worse": f"pass: {new} is not worse than {old} by more than the margin by any of {len(every)} metrics",
-        "worse": f"fail: {new} is worse than {old}",
-        "unknown": f"cannot tell whether {new} is worse than {old} by more than the margin",
-    }[verdict]
-    deciding = [(name, one) for name, one in every.items() if verdict in PASSES or one.verdict == verdict]
-    sizes = [f"{name} {size_of(one.difference, one.low, one.high)}" for name, one in deciding[:SHOWN_PARTS]]
-    more = [f"and {len(deciding) - SHOWN_PARTS} more"] if len(deciding) > SHOWN_PARTS else []
-    text = f"{text}: {'; '.join([*sizes, *more])}"
-    picked = [one for one in every.values() if one.if_picked not in (None, one.verdict)]
-    return f"{text}{if_picked(picked[0].difference, 'cannot tell') if picked else ''}; {sample(first)}."
-
-
-SHOWN_PARTS = 4
-
-
-def _listed(parts: Sequence[PartVerdict], unit: Unit) -> str:
-    """Some parts with their differences, the lowest first: `safety (−100 points, −158 to −42)`."""
-
-    def about(one: PartVerdict) -> str:
-        if one.reason is not None or one.difference is None:
-            return (one.reason or "no difference").rstrip(".")
-        return f"{unit.named(unit.signed(one.difference))}, {unit.between(one.low, one.high)}"
-
-    order = sorted(parts, key=lambda one: -math.inf if one.difference is None else one.difference)
-    more = [f"and {len(order) - SHOWN_PARTS} more"] if len(order) > SHOWN_PARTS else []
-    return ", ".join([*(f"{one.value} ({about(one)})" for one in order[:SHOWN_PARTS]), *more])
-
-
-def _one_sided(result: GateResult) -> str:
-    """The bound that is compared with the margin: an end of the two-sided interval is none."""
-    unit, scores = result.difference.unit, result.difference.scores
-    if result.bound is None:
-        return ""
-    if scores is not None and scores.log and scores.lower_is_better:  # the ratio is that of the new one to the old one
-        return f", one-sided {percent(result.level)} below {unit.named(unit.plain(-result.bound))}"
-    return f", one-sided {percent(result.level)} above {unit.plain(result.bound)}"
-
-
-def _turned(result: GateResult) -> str:
-    """What matchups without a verdict would turn the difference into, and what to do about it."""
-    found, missing = result.difference, result.difference.missing
-    assert missing is not None
-    way, case = _counted_against(missing, result, for_new=result.if_ignored == "worse")
-    now = found.unit.signed(found.difference)
-    could = missing.no_case if case is None else f"they turn {now} into {case}"
-    return f"{missing.sentence}, and counted {way} {found.new} {could}; {missing.advice}, or pass --missing ignore"
-
-
-def _counted_against(missing: Missing | MissingScores, result: GateResult, *, for_new: bool) -> tuple[str, str | None]:
-    """Which way matchups without a verdict count against a claim, and the difference that way; None: no rating."""
-    way, one = ("for", missing.worst().in_favour) if for_new else ("against", missing.worst().against)
-    if one is None:
-        return way, None
-    unit = result.difference.unit
-    return (
-        way,
-        f"{unit.named(unit.signed(one.points))} ({unit.between(*one.ends(result.level, anytime=result.anytime))})",
-    )
-
-
-def _of_missing(result: GateResult) -> str:
-    """What was done with matchups without a verdict, where the sentence has not said it yet."""
-    missing = result.difference.missing
-    doubtful = any(part.doubtful for part in result.parts)
-    if missing is None or (result.verdict == "unknown" and result.if_ignored != "unknown" and not doubtful):
-        return ""
-    if result.missing == "ignore":
-        return f"; {missing.sentence}, ignored"
-    if result.verdict == "unknown" or result.difference.obstacles or result.by_dimension:
-        return f"; {missing.sentence}"
-    way, case = _counted_against(missing, result, for_new=result.verdict == "worse")
-    return f"; {missing.sentence}" + ("" if case is None else f": {case} with all of them counted {way} it")
-
-
-def as_table(result: GateResult | MetricsGate) -> str:
-    """The verdict for a terminal: the sentence, the difference, categories, and how much data the margin needs."""
-    if isinstance(result, MetricsGate):
-        return "\n\n".join([result.sentence, *(f"{name}\n{as_table(one)}" for name, one in result.metrics.items())])
-    lines = [result.sentence, "", *_part_lines(result), *advice(result)]
-    return "\n".join([*lines, *footnotes(result.difference, missing=False)])
-
-
-def as_json(result: GateResult | MetricsGate) -> str:
-    """The verdict as JSON."""
-    return result.to_json()
-
-
-def as_markdown(result: GateResult | MetricsGate) -> str:
-    """The verdict for a pull request or a step summary: sentence, numbers, and the prompts that decide it."""
-    mark = {"better": "✅", "not_worse": "✅", "worse": "❌", "unknown": "❔"}[result.verdict]
-    if isinstance(result, MetricsGate):
-        first = f"## {mark} {len(result.metrics)} metrics\n\n**{markdown_text(result.sentence)}**\n"
-        return "\n".join([first, *(as_markdown(one) for one in result.metrics.values())])
-    by = "" if result.difference.scores is None else f" by {result.difference.scores.metric}"
-    head = markdown_text(f"## {mark} {result.difference.new} against {result.difference.old}{by}")
-    parts = [f"- {markdown_text(line)}" for line in _part_lines(result) if line.strip()]
-    notes = [f"- {markdown_text(line)}" for line in advice(result)]
-    return "\n".join([head, "", difference_markdown(result.difference, first=result.sentence), *parts, *notes]) + "\n"
-
-
-def as_junit(result: GateResult | MetricsGate) -> str:
-    """The verdict as JUnit XML: one test case for the whole and one for each metric, dimension and category."""
-    cases = [("gate", result.verdict, result.sentence)]
-    metrics = result.metrics if isinstance(result, MetricsGate) else {"": result}
-    for metric, each in metrics.items():
-        cases += [(f"metric {metric}", each.verdict, each.sentence)] if each is not result else []
-        for one in each.parts:
-            title = f"{metric} {one.column} {one.value}".strip()
-            cases.append((title, one.verdict, one.reason or _part_line(one, each.difference.unit)))
-    about = next(iter(metrics.values())).difference
-    suite = ElementTree.Element(
-        "testsuite",
-        name="tiltyard gate",
-        tests=str(len(cases)),
-        failures=str(sum(verdict == "worse" for _, verdict, _ in cases) + (result.verdict == "unknown")),
-        skipped=str(sum(verdict == "unknown" for _, verdict, _ in cases[1:])),
-    )
-    name = f"{about.new} against {about.old}"
-    for place, (title, verdict, text) in enumerate(cases):
-        case = ElementTree.SubElement(suite, "testcase", classname=_printable(name), name=_printable(title))
-        if verdict == "worse" or (verdict == "unknown" and place == 0):
-            ElementTree.SubElement(case, "failure", message=_printable(text), type=verdict)
-        elif verdict == "unknown":
-            ElementTree.SubElement(case, "skipped", message=_printable(text))
-        else:
-            ElementTree.SubElement(case, "system-out").text = _printable(text)
-    ElementTree.indent(suite)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
-
-
-def _printable(text: str) -> str:
-    """The text without characters that XML forbids."""
-    return "".join(letter if letter in "\t\n" or letter >= " " else "\ufffd" for letter in text)
-
-
-def _part_lines(result: GateResult) -> list[str]:
-    unit = result.difference.unit
-    return [*(f"{one.column} {one.value}: {_part_line(one, unit)}" for one in result.parts), ""] if result.parts else []
-
-
-def _part_line(one: PartVerdict, unit: Unit) -> str:
-    if one.difference is None:
-        return one.reason or "cannot tell"
-    why = "" if one.reason is None else f": {one.reason}"
-    what = ("matchup", "a verdict") if unit is POINTS else ("prompt", "a score of both")
-    lost = f"; {one.missing:,} {what[0]}{'s' if one.missing != 1 else ''} without {what[1]}" if one.missing else ""
-    ends = f" ({unit.between(one.low, one.high)})" if one.column == DIMENSION and not why else ""
-    size = f"{unit.named(unit.signed(one.difference))}{ends}"
-    return f"{one.verdict.replace('_', ' ').replace('unknown', 'cannot tell')}, {size}{why}{lost}"
-
-
-def advice(result: GateResult) -> list[str]:
-    """What the margin means, and how much data it needs."""
-    unit = result.difference.unit
-    lines = []
-    if abs(result.level - result.difference.level) >= 1e-9:
-        verdicts = len(result.parts) + (not result.by_dimension)
-        why = f", because α is shared among {verdicts} verdicts" if result.parts else ""
-        ends = "" if result.by_dimension else f", {unit.between(result.low, result.high)}"
-        lines.append(f"the gate looks at the {percent(result.level)} interval{'s' if not ends else ''}{ends}{why}")
-    if result.difference.scores is None:
-        wins = share(1.0 - even_odds(result.margin))
-        lines.append(
-            f"a margin of {plain(result.margin)} points: a model that much worse wins {wins} of decided battles"
-        )
-    if result.needed is None:
-        return lines
-    prompts = _times(result.difference.n_prompts, result.needed)
-    size = f"about {result.needed:.1f} times this much data" if prompts is None else f"about {prompts:,} prompts"
-    has = "" if result.difference.n_prompts is None else f" (here {result.difference.n_prompts:,})"
-    lines.append(f"equal models pass this margin in 80 % of cases with {size}{has}")
-    return lines
-
-
-def _times(prompts: int | None, needed: float | None) -> int | None:
-    return None if prompts is None or needed is None else math.ceil(prompts * needed)

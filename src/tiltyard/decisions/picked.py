@@ -8,19 +8,13 @@ knows why a model was picked; where it is the best of several in the same data, 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tiltyard.boards.estimator import check_level
+from tiltyard.decisions.records import Difference, EstimatedDifference
 from tiltyard.options import ComparisonOptions
 from tiltyard.types import Floats
-
-if TYPE_CHECKING:
-    from tiltyard.decisions.contrast import AnyContrast
-    from tiltyard.decisions.gate import Missing
-    from tiltyard.decisions.records import Difference, EstimatedDifference
-    from tiltyard.decisions.score_facts import MissingScores
 
 LEVEL = 0.95
 
@@ -63,25 +57,3 @@ def for_picked(result: Difference, picked_from: int | None) -> Difference:
         picked_from=picked_from,
         best_of=None,
     )
-
-
-def ends_if_picked(result: Difference) -> tuple[float | None, float | None]:
-    """The ends of the interval if the new model was picked as the best of those that are here."""
-    level = 1.0 - (1.0 - result.level) / (result.best_of or 1)
-    return ends_with_missing(result.contrast, result.missing, level, anytime=result.anytime)
-
-
-def ends_with_missing(
-    one: AnyContrast, lost: Missing | MissingScores | None, level: float, *, anytime: bool
-) -> tuple[float | None, float | None]:
-    """The ends of an interval, which holds in the worst case too where the rule is that."""
-    if lost is None or lost.rule == "ignore":
-        return one.ends(level, anytime=anytime)
-    return lost.worst().ends(one, level, anytime=anytime)
-
-
-def picking(result: Difference) -> dict[str, Any]:
-    """Of how many the new model was picked, and of how many it is the best and whether it then is still better."""
-    low = None if result.best_of is None else ends_if_picked(result)[0]
-    holds = None if result.best_of is None else low is not None and low > 0.0
-    return {"picked_from": result.picked_from, "best_of": result.best_of, "better_if_picked": holds}

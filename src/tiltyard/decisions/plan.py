@@ -22,6 +22,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard import decisions
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.missing_verdicts import no_go
 from tiltyard.battles.reading import BattleData
@@ -34,9 +35,8 @@ from tiltyard.boards.preparation import kind_of
 from tiltyard.boards.selection import dimensions_of, pooled_remark
 from tiltyard.decisions.contrast import Contrast, contrast, fit_sides, solve_plainly
 from tiltyard.decisions.obstacles import obstacles
-from tiltyard.decisions.plan_words import board_sentence, board_table, plan_sentence, plan_table
-from tiltyard.decisions.records import open_source
 from tiltyard.decisions.sample_size import Assumptions, Goal, Growth, chance_beyond, size_for
+from tiltyard.decisions.sources import open_source
 from tiltyard.decisions.two_models import likely_to_cluster, make_bradley_terry, mean_result, read_to_compare
 from tiltyard.decisions.words import signed
 from tiltyard.errors import OptionError
@@ -227,7 +227,7 @@ class SamplePlan(Comparable):
     @property
     def sentence(self) -> str:
         """The plan in one sentence."""
-        return plan_sentence(self)
+        return decisions.plan_words.plan_sentence(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain values: what `--format json` prints."""
@@ -247,7 +247,7 @@ class SamplePlan(Comparable):
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
     def __str__(self) -> str:
-        return plan_table(self)
+        return decisions.plan_words.plan_table(self)
 
     def __repr__(self) -> str:
         return f"<SamplePlan: {self.sentence}>"
@@ -378,7 +378,7 @@ def amount_of(solved: Solved) -> Amount:
     selected = solved.fit_input.selected
     by_people = by_judge = 0.0
     for table in (selected.table, selected.both_bad):
-        voted = table.source == Source.HUMAN
+        voted = table.source == Source.HUMAN.code
         by_people += float(table.weight[voted].sum())
         by_judge += float(table.weight[~voted].sum())
     dropped = sum(selected.left_out.get(reason, 0.0) for reason in DROPPED)
@@ -459,7 +459,7 @@ def _variance_of(solved: Solved, result: Contrast) -> Callable[[float], float]:
     table = solved.fit_input.selected.table
     if len(table.models) > 2:
         return lambda _: present
-    tied = float(table.weight[table.outcome == Outcome.TIE].sum() / table.n_battles)
+    tied = float(table.weight[table.outcome == Outcome.TIE.code].sum() / table.n_battles)
     at = 2.0 * math.cosh(0.5 * result.value)
     nu = tied / (1.0 - tied) * at
 
@@ -580,7 +580,7 @@ class BoardPlan(Comparable):
     @property
     def sentence(self) -> str:
         """The plan in one sentence."""
-        return board_sentence(self)
+        return decisions.plan_words.board_sentence(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain values: what `--format json` prints."""
@@ -605,7 +605,7 @@ class BoardPlan(Comparable):
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
     def __str__(self) -> str:
-        return board_table(self)
+        return decisions.plan_words.board_table(self)
 
     def __repr__(self) -> str:
         return f"<BoardPlan: {self.sentence}>"

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tiltyard.boards.text import percent
+from tiltyard.decisions.plan import Amount, BoardPlan, CallPrice, PairPlan, SamplePlan
 from tiltyard.decisions.words import between, plain, share, side, signed
 from tiltyard.pages.tables import Table, markdown_text
-
-if TYPE_CHECKING:
-    from tiltyard.decisions.plan import Amount, BoardPlan, CallPrice, PairPlan, SamplePlan
 
 TYPICAL = 20.0
 """The difference whose size the first sentence names, if it is among several."""

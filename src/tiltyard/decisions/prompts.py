@@ -70,12 +70,12 @@ def prompt_scores(
     as_a = named & (table.model_a == i) & (table.model_b == j)
     as_b = named & (table.model_b == i) & (table.model_a == j)
 
-    def count(one: Outcome, other: Outcome) -> Floats:
+    def count(one: int, other: int) -> Floats:
         rows = (as_a & (table.outcome == one)) | (as_b & (table.outcome == other))
         return sum_by(prompts.codes[rows], table.weight[rows], len(prompts.labels))
 
-    wins, losses = count(Outcome.A, Outcome.B), count(Outcome.B, Outcome.A)
-    ties, both_bad = count(Outcome.TIE, Outcome.TIE), count(Outcome.BOTH_BAD, Outcome.BOTH_BAD)
+    wins, losses = count(Outcome.A.code, Outcome.B.code), count(Outcome.B.code, Outcome.A.code)
+    ties, both_bad = count(Outcome.TIE.code, Outcome.TIE.code), count(Outcome.BOTH_BAD.code, Outcome.BOTH_BAD.code)
     new_scores, old_scores = _mean_results(table, i), _mean_results(table, j)
     seen = np.flatnonzero(~np.isnan(new_scores) | ~np.isnan(old_scores) | (both_bad > 0))
     return tuple(
@@ -96,7 +96,7 @@ def prompt_scores(
 def _mean_results(table: BattleTable, model: int) -> Floats:
     """A model's mean result on each prompt: 1 won, 0 lost, a half for ties; NaN without a battle."""
     prompts = table.text_column(PROMPT)
-    rated = (table.outcome != Outcome.BOTH_BAD) & (prompts.codes >= 0)
+    rated = (table.outcome != Outcome.BOTH_BAD.code) & (prompts.codes >= 0)
     first, second = rated & (table.model_a == model), rated & (table.model_b == model)
     score, n = scores(table), len(prompts.labels)
     won = sum_by(prompts.codes[first], (table.weight * score)[first], n)
@@ -108,7 +108,7 @@ def _mean_results(table: BattleTable, model: int) -> Floats:
 def scores(table: BattleTable) -> Floats:
     """The result of each row for side A: 1 won, 0 lost, a half for ties; soft outcomes as they are."""
     worth = np.full(len(Outcome), 0.5)
-    worth[Outcome.A], worth[Outcome.B] = 1.0, 0.0
+    worth[Outcome.A.code], worth[Outcome.B.code] = 1.0, 0.0
     score = worth[table.outcome]
     if table.score_a is None:
         return np.asarray(score)

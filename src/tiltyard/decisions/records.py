@@ -1,29 +1,34 @@
-"""The records of a difference between two models: estimates, the battles between the two, parts, the whole answer.
+"""The records of a comparison: estimates, parts, the difference of two models, and what moved between two runs.
 
-`open_source` opens what can be compared: a file of battles, or a run folder with its manifest.
+How they read is in `words`, and what a gate says of them in `gate`: both stand above, and a record asks the room for
+them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts
-from tiltyard.battles.reading import BattleData
+from tiltyard import decisions
 from tiltyard.boards.leaderboard import whole
+from tiltyard.boards.selection import DIMENSION
 from tiltyard.decisions.contrast import AnyContrast
-from tiltyard.decisions.gate import ALPHA, GateResult, Missing, judge_difference
-from tiltyard.decisions.picked import picking
+from tiltyard.decisions.missing import Missing, MissingScores, ends_with_missing
 from tiltyard.decisions.prompts import PromptScore
-from tiltyard.decisions.score_facts import MissingScores, ScoreFacts
 from tiltyard.decisions.units import POINTS, Unit
-from tiltyard.decisions.words import as_html, as_table, sentence
-from tiltyard.errors import RunFolderError
+from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import MissingRule
+from tiltyard.ratings.score_differences import MOST_SKEWED, MOST_SKEWED_ANYTIME, Doubt, ScoreEstimate
+from tiltyard.scores.table import DirectionFrom
 from tiltyard.types import Comparable
+
+if TYPE_CHECKING:
+    from tiltyard.decisions import GateResult
+
+ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +150,89 @@ class OnlyFor:
         return f"{self} cannot stand for others"
 
 
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """How many times the old model's score that of the new one typically is: the geometric mean over prompts."""
+
+    value: float
+    low: float
+    high: float
+
+
+def doubt_words(doubt: Doubt, one: ScoreEstimate, counted: str, *, anytime: bool) -> str:
+    """Why a difference is not to be believed, and how much more it takes, as a clause; `counted` are prompts or so."""
+    units, allowed = one.units, MOST_SKEWED_ANYTIME if anytime else MOST_SKEWED
+    if doubt == "skewed":
+        skewness = abs(one.skewness) * math.sqrt(units)
+        enough = math.ceil((skewness / allowed) ** 2)
+        return (
+            f"scores have no bounds, and these {units:,.0f} {counted} may not have shown all of a long tail (skewness "
+            f"{skewness:.1f}, at most {allowed * math.sqrt(units):.1f}): it takes about {enough:,} {counted}"
+        )
+    worth = "" if units == int(units) else f", which are worth {units:,.1f} of one size"
+    what = f"{one.fewest} {counted}" + ("" if one.bounded else " where scores have no bounds")
+    return f"it takes {what}, {math.ceil(one.fewest - units)} more than there are{worth}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreFacts:
+    """What is known only of scores.
+
+    Parameters:
+        unit: The unit of the difference.
+        metric: The column, or the metric of a log.
+        new_mean: Mean score of the new model on the compared prompts.
+        old_mean: Mean score of the old one.
+        shares: Whether every score is 0 or 1, so that means are shares.
+        lower_is_better: Whether less is better; the difference is then how much lower the new one is.
+        direction: What says so: the option, the log, the metric's name, or nothing (`default`).
+        n_answers: Scored answers of both.
+        repeats: The fewest and the most answers of a model to a prompt.
+        n_prompts: Compared prompts; None where the source does not name prompts.
+        counted: What the data are counted in: prompts, clusters, or answers of the smaller of two samples.
+        ratio: The typical ratio of scores without bounds that are all positive; it decides nothing unless `log`.
+        log: Whether scores are compared as logarithms, so that differences are those of logarithms.
+        beside: Other columns that may hold scores, of which nothing was read.
+    """
+
+    unit: Unit
+    metric: str
+    new_mean: float
+    old_mean: float
+    shares: bool
+    lower_is_better: bool
+    direction: DirectionFrom
+    n_answers: int
+    repeats: tuple[int, int]
+    n_prompts: int | None
+    counted: str
+    ratio: Ratio | None = None
+    log: bool = False
+    beside: tuple[str, ...] = ()
+
+    @property
+    def sample(self) -> str:
+        """How much data: `200 prompts`, `200 prompts × 3 repeats`."""
+        if self.n_prompts is None:
+            return f"{self.n_answers:,} answers"
+        text = f"{self.n_prompts:,} prompt{'s' if self.n_prompts != 1 else ''}"
+        fewest, most = self.repeats
+        if most <= 1:
+            return text
+        return f"{text} × {most} repeats" if fewest == most else f"{text}, {fewest} to {most} answers to each"
+
+    def deciding_prompts(
+        self, prompts: Sequence[PromptScore], new: str, old: str, n: int
+    ) -> list[tuple[str, list[PromptScore]]]:
+        """The prompts that decide it, at most `n` in a list, each list with its title; empty lists are left out."""
+        sign = -1.0 if self.lower_is_better else 1.0
+        gains = [(sign * (one.change or 0.0), one) for one in prompts]
+        lost = sorted((pair for pair in gains if pair[0] < 0.0), key=lambda pair: (pair[0], pair[1].prompt))
+        won = sorted((pair for pair in gains if pair[0] > 0.0), key=lambda pair: (-pair[0], pair[1].prompt))
+        titled = {f"prompts where {new} lost most to {old}": lost, f"prompts where {new} gained most on {old}": won}
+        return [(title, [one for _, one in some[:n]]) for title, some in titled.items() if some[:n]]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference(Comparable):
     """How a new model differs from an old one, and how sure that is.
@@ -227,6 +315,19 @@ class Difference(Comparable):
         return self.estimate.probability_better
 
     @property
+    def ends_if_picked(self) -> tuple[float | None, float | None]:
+        """The ends of the interval if the new model was picked as the best of those that are here."""
+        level = 1.0 - (1.0 - self.level) / (self.best_of or 1)
+        return ends_with_missing(self.contrast, self.missing, level, anytime=self.anytime)
+
+    def doubt(self, *, above: bool | None) -> str | None:
+        """Why it may not be claimed to lie above (or below) a number; None where it may."""
+        if self.scores is None or not isinstance(self.contrast, ScoreEstimate):
+            return None
+        doubt = self.contrast.doubt(above=above, anytime=self.anytime)
+        return None if doubt is None else doubt_words(doubt, self.contrast, self.scores.counted, anytime=self.anytime)
+
+    @property
     def few_for_others(self) -> tuple[str, ...]:
         """The obstacles that an answer for these prompts or voters alone has named already."""
         counts = {"prompt": self.n_prompts, "voter": self.n_voters}
@@ -235,7 +336,7 @@ class Difference(Comparable):
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
-        return sentence(self)
+        return decisions.words.sentence(self)
 
     def gate(
         self,
@@ -258,14 +359,14 @@ class Difference(Comparable):
             pool_dimensions: One verdict on all dimensions together; otherwise each has its own where there are
                 several, and one that is worse makes the verdict worse.
         """
-        return judge_difference(
+        return decisions.gate.judge_difference(
             self, margin=margin, alpha=alpha, by=by, missing=missing, pool_dimensions=pool_dimensions
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The difference as plain values: what `--format json` prints."""
         if self.scores is not None:
-            return self.scores.to_dict(self)
+            return self._score_values(self.scores)
         return {
             "new": self.new,
             "old": self.old,
@@ -284,7 +385,7 @@ class Difference(Comparable):
             "n_prompts": self.n_prompts,
             "n_voters": self.n_voters,
             "dimensions": list(self.dimensions),
-            **picking(self),
+            **self._picking(),
             "clusters": list(self.interval.get("clusters", ())),
             "interval": dict(self.interval),
             "only_for": None if self.only_for is None else str(self.only_for),
@@ -301,103 +402,214 @@ class Difference(Comparable):
             "remarks": list(self.remarks),
         }
 
+    def _picking(self) -> dict[str, Any]:
+        """Of how many the new model was picked, and of how many it is the best and whether it then is still better."""
+        low = None if self.best_of is None else self.ends_if_picked[0]
+        holds = None if self.best_of is None else low is not None and low > 0.0
+        return {"picked_from": self.picked_from, "best_of": self.best_of, "better_if_picked": holds}
+
+    def _score_values(self, facts: ScoreFacts) -> dict[str, Any]:
+        """A difference of scores as plain values."""
+        missing = self.missing
+        return {
+            "new": self.new,
+            "old": self.old,
+            "sentence": self.sentence,
+            "metric": facts.metric,
+            "unit": facts.unit.name,
+            "lower_is_better": facts.lower_is_better,
+            "direction": facts.direction,
+            "difference": self.difference,
+            "low": self.low,
+            "high": self.high,
+            "level": self.level,
+            "anytime": self.anytime,
+            "probability_better": self.probability_better,
+            "ratio": None if facts.ratio is None else {name: getattr(facts.ratio, name) for name in Ratio.__slots__},
+            "scale": "log" if facts.log else "linear",
+            "obstacles": list(self.obstacles),
+            "new_mean": math.exp(facts.new_mean) if facts.log else facts.new_mean,
+            "old_mean": math.exp(facts.old_mean) if facts.log else facts.old_mean,
+            "n_prompts": facts.n_prompts,
+            "n_answers": facts.n_answers,
+            **self._picking(),
+            "repeats": list(facts.repeats),
+            "clusters": list(self.interval.get("clusters", ())),
+            "interval": dict(self.interval),
+            "parts": [part.to_dict() for part in self.parts],
+            "prompts": [
+                {"prompt": one.prompt, "new_score": one.new_score, "old_score": one.old_score, "change": one.change}
+                for one in self.prompts
+            ],
+            "left_out": dict(self.left_out),
+            "missing": None if missing is None else missing.to_dict(self.level, missing.rule, anytime=self.anytime),
+            "remarks": list(self.remarks),
+        }
+
     def to_json(self) -> str:
         """The difference as JSON text."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
     def __str__(self) -> str:
-        return as_table(self)
+        return decisions.words.as_table(self)
 
     def __repr__(self) -> str:
         return f"<Difference: {self.sentence}>"
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        return decisions.words.as_html(self)
 
 
-BATTLES, MANIFEST, MATCHES = "battles.jsonl", "manifest.json", Path("matches") / "matches.jsonl"
+def covering(
+    estimate: EstimatedDifference | None,
+    one: AnyContrast | None,
+    lost: Missing | MissingScores | None,
+    level: float,
+    *,
+    anytime: bool,
+) -> EstimatedDifference | None:
+    """The estimate with an interval that covers the worst case, where the rule is that."""
+    if estimate is None or one is None or lost is None or lost.rule == "ignore":
+        return estimate
+    worst = lost.worst()
+    low, high = worst.ends(one, level, anytime=anytime)
+    return replace(estimate, low=low, high=high, probability_better=worst.probability_above(one, anytime=anytime))
+
+
+def with_missing(result: Difference, whole: Missing, of_part: Callable[[str, str], Missing | None]) -> Difference:
+    """The difference with its matchups without a verdict, on the whole and in each part.
+
+    A dimension or category that has such matchups and no battle is a part of its own, of which nothing can be told.
+    """
+    parts = []
+    for part in result.parts:
+        lost, values = of_part(part.column, part.value), sum(one.column == part.column for one in result.parts)
+        level = 1.0 - (1.0 - result.level) / values
+        estimate = covering(part.estimate, part.contrast, lost, level, anytime=result.anytime)
+        parts.append(replace(part, estimate=estimate, missing=lost))
+    for column in dict.fromkeys(part.column for part in result.parts):
+        shown = {part.value for part in result.parts if part.column == column}
+        lost_at = (m.dimension if column == DIMENSION else m.columns.get(column) for m in whole.verdicts.matchups)
+        for value in sorted({value for value in lost_at if value is not None} - shown):
+            unseen = replace(result.parts[0], column=column, value=value, estimate=None, contrast=None)
+            why = "no battle: no matchup has a verdict"
+            parts.append(replace(unseen, reason=why, missing=of_part(column, value)))
+    estimate = covering(result.estimate, result.contrast, whole, result.level, anytime=result.anytime)
+    assert estimate is not None
+    return replace(result, estimate=estimate, parts=tuple(parts), missing=whole)
+
+
+ABOUT_ONE = (
+    *("difference", "low", "high", "probability_better", "win_rate", "win_rate_low", "win_rate_high"),
+    *("n_battles", "n_voters", "clusters"),
+)
+"""What JSON says at the top of the entrant that a comparison is about; null where there is no such one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BattleSource:
-    """Battles, and what is known about where they come from.
+class EntrantChange(Comparable):
+    """One entrant then and now.
 
     Parameters:
-        name: What to call them.
-        battles: The battles, as `read_battles` takes them.
-        folder: The run folder; None where they are no run.
-        judge: The judge of a run.
-        rubrics: A fingerprint of each dimension's rubric.
-        bank: A fingerprint of the prompt bank.
-        answers: A fingerprint of each entrant's answers.
+        entrant: The entrant.
+        rating_new: Its rating in the new run.
+        rating_old: Its rating in the old run, on the same scale.
+        rank_new: Its place among the shared entrants now.
+        rank_old: Its place then.
+        answers_changed: Whether its answers differ between the runs; None where that is not known.
+        beyond_noise: Whether it moved by more than chance explains, all entrants looked at together.
+        difference: The change with its interval and everything else, as of two models.
     """
 
-    name: str
-    battles: BattleData
-    folder: Path | None = None
-    judge: str | None = None
-    rubrics: Mapping[str, str] = field(default_factory=dict)
-    bank: str | None = None
-    answers: Mapping[str, str] = field(default_factory=dict)
+    entrant: str
+    rating_new: float
+    rating_old: float
+    rank_new: int
+    rank_old: int
+    answers_changed: bool | None
+    beyond_noise: bool
+    difference: Difference
 
-    def prompt_texts(self) -> dict[str, str]:
-        """The text of every prompt of a run, by id; empty where they are not known."""
-        if self.folder is None or not (self.folder / MATCHES).is_file():
-            return {}
-        texts: dict[str, str] = {}
-        with (self.folder / MATCHES).open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    match = json.loads(line)
-                    texts.setdefault(match["prompt_id"], match["prompt_text"])
-                except (ValueError, KeyError, TypeError):
-                    where = f"{self.folder / MATCHES}:{number}"
-                    raise RunFolderError(
-                        f"{where}: not a match of a run. Write it again with `tiltyard run`."
-                    ) from None
-        return texts
-
-    def missing_verdicts(self) -> MissingVerdicts:
-        """The matchups of the run, or of several, that have no verdict; none where the battles come from no run."""
-        return missing_verdicts(self.battles)
+    def to_dict(self) -> dict[str, Any]:
+        """The change as plain values."""
+        own = {name: getattr(self, name) for name in self.__slots__ if name != "difference"}
+        return {**own, **self.difference.to_dict()}
 
 
-def is_run_folder(path: Path) -> bool:
-    """Whether a folder is a tournament's run folder."""
-    return (path / MANIFEST).is_file() and (path / BATTLES).is_file()
+@dataclass(frozen=True, slots=True, eq=False)
+class RunComparison(Comparable):
+    """Two runs, and what moved between them.
 
+    Parameters:
+        new: The newer run's name.
+        old: The older run's name.
+        changes: Every entrant that both runs have, best first.
+        zero: The entrants that changes are measured from: those with the same answers in both runs, or all.
+        n_prompts: Prompts that both runs have; None where prompts are unknown.
+        level: Confidence level.
+        notes: How the runs differ besides: judge, rubrics, bank, entrants, prompts.
+    """
 
-def open_source(data: BattleData, unnamed: str = "battles") -> BattleSource:
-    """Battles from anywhere; a path to a run folder also gives its judge, rubrics, bank and answers."""
-    paths = [data] if isinstance(data, str | Path) else data
-    if isinstance(paths, Sequence) and paths and all(isinstance(path, str | Path) for path in paths):
-        if len(paths) == 1 and is_run_folder(Path(paths[0])):
-            return _run(Path(paths[0]))
-        files = [Path(path) / BATTLES if is_run_folder(Path(path)) else path for path in paths]
-        return BattleSource(" and ".join(Path(path).stem for path in paths[:3]), files)
-    return BattleSource(unnamed, data)
+    new: str
+    old: str
+    changes: tuple[EntrantChange, ...]
+    zero: tuple[str, ...]
+    n_prompts: int | None
+    level: float
+    notes: tuple[str, ...]
 
+    def __getitem__(self, entrant: str) -> Difference:
+        for change in self.changes:
+            if change.entrant == entrant:
+                return change.difference
+        raise KeyError(entrant)
 
-def _run(folder: Path) -> BattleSource:
-    try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-    except ValueError as error:
-        raise RunFolderError(f"{folder / MANIFEST}: torn or not JSON ({error}).") from None
-    if not isinstance(manifest, dict):
-        raise RunFolderError(f"{folder / MANIFEST}: expected one JSON object.")
-    hashes = _texts(manifest.get("sha256"))
-    rubrics = {**_texts(manifest.get("rubric_versions")), **_texts(hashes.get("rubrics"))}
-    judge, bank = manifest.get("judge_model"), hashes.get("bank")
-    return BattleSource(
-        folder.name or str(folder),
-        [folder / BATTLES],
-        folder=folder,
-        judge=None if judge is None else str(judge),
-        rubrics=rubrics,
-        bank=None if bank is None else str(bank),
-        answers=_texts(hashes.get("responses")),
-    )
+    @property
+    def changed(self) -> list[EntrantChange]:
+        """The entrants whose answers are known to differ."""
+        return [change for change in self.changes if change.answers_changed]
 
+    @property
+    def subject(self) -> Difference:
+        """The entrant that the comparison is about: the only one with new answers; an error where there are more."""
+        if len(self.changed) == 1:
+            return self.changed[0].difference
+        which = [change.entrant for change in self.changed] or [change.entrant for change in self.changes]
+        raise OptionError("which entrant is meant? Say it with ", OptionValue("model"), f": one of {', '.join(which)}.")
 
-def _texts(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    @property
+    def sentence(self) -> str:
+        """What moved, in one sentence."""
+        return decisions.words.run_sentence(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as plain values: what `--format json` prints.
+
+        Where one entrant alone has new answers, its change stands at the top; every entrant's is under `changes`.
+        """
+        about = self.changed[0].difference.to_dict() if len(self.changed) == 1 else dict.fromkeys(ABOUT_ONE)
+        return {
+            **about,
+            "new": self.new,
+            "old": self.old,
+            "entrant": self.changed[0].entrant if len(self.changed) == 1 else None,
+            "sentence": self.sentence,
+            "level": self.level,
+            "n_prompts": self.n_prompts,
+            "measured_from": list(self.zero),
+            "notes": list(self.notes),
+            "changes": [change.to_dict() for change in self.changes],
+        }
+
+    def to_json(self) -> str:
+        """The comparison as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def __str__(self) -> str:
+        return decisions.words.changes_table(self, "table")
+
+    def __repr__(self) -> str:
+        return f"<RunComparison: {self.sentence}>"
+
+    def _repr_html_(self) -> str:
+        return decisions.words.changes_table(self, "html")

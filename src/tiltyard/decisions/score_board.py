@@ -265,9 +265,8 @@ def score_board(
         notes.append(f"left out, because no answer has a score: {', '.join(unscored)}")
     if cluster is None and table.possible_cluster is not None:
         notes.append(table.possible_cluster)
-    if table.direction_note is not None:
-        notes.append(table.direction_note)
-    elif table.lower_is_better:
+    notes += table.reading_notes
+    if table.lower_is_better and table.direction != "name":
         notes.append("lower is better")
     unit = unit_of(table, 2 * widest)
     return ScoreBoard(table.metric, tuple(sorted(entries, key=lambda one: one.rank)), unit, level, tuple(notes))

@@ -163,6 +163,5 @@ def plan_from_scores(
             else f"prompts or repeats: about {max(1, round(best))} repeats of each prompt are best if a new prompt "
             "costs as much as an answer"
         )
-    if table.direction_note is not None:
-        notes.append(table.direction_note)
+    notes += table.reading_notes
     return ScorePlan(new, old, tuple(rows), unit, len(pairs.prompts), limit, goal.power, goal.alpha, tuple(notes))

@@ -18,11 +18,18 @@ from msgspec import structs
 from tiltyard.battles.missing_verdicts import no_go
 from tiltyard.boards.estimator import check_level
 from tiltyard.boards.text import percent
-from tiltyard.decisions.gate import WorstCase, covering, worst_case
+from tiltyard.decisions.missing import MissingScores, WorstCase, worst_case
 from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.prompts import PromptScore
-from tiltyard.decisions.records import Difference, EstimatedDifference, PartDifference
-from tiltyard.decisions.score_facts import MissingScores, Ratio, ScoreFacts, doubt_words
+from tiltyard.decisions.records import (
+    Difference,
+    EstimatedDifference,
+    PartDifference,
+    Ratio,
+    ScoreFacts,
+    covering,
+    doubt_words,
+)
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
 from tiltyard.options import DifferenceOptions, MissingRule, Options, options_of
@@ -339,6 +346,7 @@ def _facts(
         shares=table.shares,
         lower_is_better=table.lower_is_better,
         direction=table.direction,
+        beside=table.beside,
         n_answers=int(every.sum()),
         repeats=(int(every.min()), int(every.max())),
         n_prompts=len(pairs.prompts),
@@ -409,6 +417,7 @@ def _unpaired(table: ScoreTable, new: str, old: str, level: float, options: Diff
         shares=table.shares,
         lower_is_better=table.lower_is_better,
         direction=table.direction,
+        beside=table.beside,
         n_answers=n_answers,
         repeats=(1, 1),
         n_prompts=None,
@@ -430,7 +439,7 @@ def _unpaired(table: ScoreTable, new: str, old: str, level: float, options: Diff
         n_voters=None,
         interval={"level": level, "method": "plus one on each side", "clusters": []},
         left_out=table.skipped,
-        remarks=(note, *_tails(table, result), *_direction(table)),
+        remarks=(note, *_tails(table, result), *table.reading_notes),
         anytime=anytime,
         obstacles=_obstacles(result, facts, anytime=anytime),
         missing=missing,
@@ -555,7 +564,7 @@ def _remarks(
                 f"{percent(share)} of the variance comes from answers that vary: about {max(1, round(best))} repeats a "
                 "prompt are best if a new prompt costs as much as an answer"
             )
-    remarks += _direction(table)
+    remarks += table.reading_notes
     if cluster is None and table.possible_cluster is not None:
         remarks.append(table.possible_cluster)
     elif cluster is None:
@@ -564,10 +573,6 @@ def _remarks(
             Message("prompts count as independent: if some share a source, name the column that says it (", chosen, ")")
         )
     return remarks
-
-
-def _direction(table: ScoreTable) -> list[Message]:
-    return [] if table.direction_note is None else [table.direction_note]
 
 
 def noise_of(table: ScoreTable, names: tuple[str, str]) -> RepeatNoise | None:

@@ -9,11 +9,10 @@ import numpy as np
 
 from tiltyard.boards.bradley_terry import CENTRE
 from tiltyard.boards.leaderboard import EloReport, RatingEntry
-from tiltyard.decisions.contrast import Contrast
-from tiltyard.decisions.gate import even_odds
+from tiltyard.decisions.contrast import Contrast, even_odds
 from tiltyard.decisions.picked import LEVEL, candidates, for_picked, level_for
-from tiltyard.decisions.records import Difference, EstimatedDifference
-from tiltyard.decisions.two_runs import FEWEST_SHARED, EntrantChange, RunComparison, beyond_noise
+from tiltyard.decisions.records import Difference, EntrantChange, EstimatedDifference, RunComparison
+from tiltyard.decisions.two_runs import FEWEST_SHARED, beyond_noise
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import ComparisonOptions
 from tiltyard.ratings import POINTS_PER_LOGIT

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tiltyard.battles.battle import Outcome
-from tiltyard.battles.formats import likely_clusters
+from tiltyard.battles.formats import likely_clusters, likely_dimension
 from tiltyard.battles.frames import rereadable
 from tiltyard.battles.inputs import SCORES
 from tiltyard.battles.missing_verdicts import MissingVerdicts, no_go
@@ -24,22 +24,23 @@ from tiltyard.boards.preparation import known_clusters, settle_sides
 from tiltyard.boards.rating import make_estimator
 from tiltyard.boards.selection import DIMENSION, Selection, dimensions_of, known_models
 from tiltyard.decisions.contrast import Contrast, contrast, fit_sides, solve_plainly
-from tiltyard.decisions.gate import (
-    Missing,
-    add_decided,
-    in_part,
-    missing_among,
-    part_of,
-    with_missing,
-    worst_case,
-)
+from tiltyard.decisions.missing import Missing, add_decided, in_part, missing_among, part_of, worst_case
 from tiltyard.decisions.obstacles import NOTHING, distinct, obstacles, only_for
 from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores
-from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, PartDifference, open_source
+from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, PartDifference, with_missing
 from tiltyard.decisions.scores import difference_of_scores, one_metric, read_to_compare_scores
+from tiltyard.decisions.sources import open_source
 from tiltyard.decisions.words import side, signed, size_of
-from tiltyard.errors import BattleError, NotConnected, OptionError, RatingError, ScoreError
+from tiltyard.errors import (
+    BattleError,
+    Message,
+    NotConnected,
+    OptionError,
+    OptionValue,
+    RatingError,
+    ScoreError,
+)
 from tiltyard.options import DifferenceOptions, FitOptions, InputOptions, MissingRule, RunsOptions, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.tie_models import FAR
@@ -94,7 +95,11 @@ def difference(battles: BattleData, new: str, old: str, options: DifferenceOptio
         dimensions=missing,
         likely=likely_to_cluster(where_from.battles, table, options.part(InputOptions)),
     )
-    result = replace(result, obstacles=(*no_go(where_from.battles), *result.obstacles))
+    result = replace(
+        result,
+        obstacles=(*no_go(where_from.battles), *result.obstacles),
+        remarks=(*result.remarks, *_unnamed_dimension(where_from.battles, table, options.part(InputOptions))),
+    )
     result = _with_missing(result, table, lost, estimator, options.missing)
     if where_from.folder is not None and (where_from.folder / SCORES).is_file() and selection.dimension is None:
         worse = worse_by_scores(where_from.folder / SCORES, new, old, options)
@@ -163,6 +168,17 @@ def likely_to_cluster(battles: BattleData, table: BattleTable, reading: InputOpt
     if known_clusters(table.columns) or isinstance(battles, BattleTable):
         return NOTHING
     return likely_clusters(peek(battles, reading.format, reading.default_source, reading.map).raw_columns)
+
+
+def _unnamed_dimension(battles: BattleData, table: BattleTable, reading: InputOptions) -> list[Message]:
+    """That a column of the source may name dimensions, whose battles are then taken together."""
+    if DIMENSION in table.columns or isinstance(battles, BattleTable):
+        return []
+    name = likely_dimension(peek(battles, reading.format, reading.default_source, reading.map).raw_columns)
+    chosen = OptionValue("map", {DIMENSION: name})
+    return (
+        [] if name is None else [Message(f"battles of every {name} are taken together: if it is a dimension, ", chosen)]
+    )
 
 
 def read_to_compare(
@@ -369,7 +385,8 @@ def _head_to_head(
     if not len(rated) and not len(bad):
         return None
     won, lost, tied = (
-        float(rated.weight[rated.outcome == result].sum()) for result in (Outcome.A, Outcome.B, Outcome.TIE)
+        float(rated.weight[rated.outcome == result].sum())
+        for result in (Outcome.A.code, Outcome.B.code, Outcome.TIE.code)
     )
     estimate = rate = None
     if len(rated):

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,19 +21,12 @@ from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
 from tiltyard.boards.preparation import first_share, nameless, with_sides
 from tiltyard.boards.selection import DIMENSION, Selection, dimensions_of
 from tiltyard.decisions.contrast import Contrast, TwoFits, is_balanced, is_identified, side_lean, side_remark
-from tiltyard.decisions.gate import (
-    Missing,
-    add_decided,
-    in_part,
-    missing_among,
-    part_of,
-    with_missing,
-    worst_case,
-)
+from tiltyard.decisions.missing import Missing, add_decided, in_part, missing_among, part_of, worst_case
 from tiltyard.decisions.obstacles import distinct, obstacles, only_for, unnamed_clause
 from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.prompts import PROMPT, prompt_changes
-from tiltyard.decisions.records import BattleSource, Difference, PartDifference, open_source
+from tiltyard.decisions.records import Difference, EntrantChange, PartDifference, RunComparison, with_missing
+from tiltyard.decisions.sources import BattleSource, open_source
 from tiltyard.decisions.two_models import (
     MANY_VALUES,
     PARTS,
@@ -46,130 +38,14 @@ from tiltyard.decisions.two_models import (
     read_to_compare,
     worse_by_scores,
 )
-from tiltyard.decisions.words import changes_table, run_sentence, side
+from tiltyard.decisions.words import side
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.options import InputOptions, MissingRule, RunsOptions, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.ranks import ranks
-from tiltyard.types import Comparable
 
 FEWEST_SHARED = 2
 DONE_WITH = {"ignore": "those without are ignored", "worst": "intervals hold however they would have been decided"}
-
-ABOUT_ONE = (
-    *("difference", "low", "high", "probability_better", "win_rate", "win_rate_low", "win_rate_high"),
-    *("n_battles", "n_voters", "clusters"),
-)
-"""What JSON says at the top of the entrant that a comparison is about; null where there is no such one."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EntrantChange(Comparable):
-    """One entrant then and now.
-
-    Parameters:
-        entrant: The entrant.
-        rating_new: Its rating in the new run.
-        rating_old: Its rating in the old run, on the same scale.
-        rank_new: Its place among the shared entrants now.
-        rank_old: Its place then.
-        answers_changed: Whether its answers differ between the runs; None where that is not known.
-        beyond_noise: Whether it moved by more than chance explains, all entrants looked at together.
-        difference: The change with its interval and everything else, as of two models.
-    """
-
-    entrant: str
-    rating_new: float
-    rating_old: float
-    rank_new: int
-    rank_old: int
-    answers_changed: bool | None
-    beyond_noise: bool
-    difference: Difference
-
-    def to_dict(self) -> dict[str, Any]:
-        """The change as plain values."""
-        own = {name: getattr(self, name) for name in self.__slots__ if name != "difference"}
-        return {**own, **self.difference.to_dict()}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RunComparison(Comparable):
-    """Two runs, and what moved between them.
-
-    Parameters:
-        new: The newer run's name.
-        old: The older run's name.
-        changes: Every entrant that both runs have, best first.
-        zero: The entrants that changes are measured from: those with the same answers in both runs, or all.
-        n_prompts: Prompts that both runs have; None where prompts are unknown.
-        level: Confidence level.
-        notes: How the runs differ besides: judge, rubrics, bank, entrants, prompts.
-    """
-
-    new: str
-    old: str
-    changes: tuple[EntrantChange, ...]
-    zero: tuple[str, ...]
-    n_prompts: int | None
-    level: float
-    notes: tuple[str, ...]
-
-    def __getitem__(self, entrant: str) -> Difference:
-        for change in self.changes:
-            if change.entrant == entrant:
-                return change.difference
-        raise KeyError(entrant)
-
-    @property
-    def changed(self) -> list[EntrantChange]:
-        """The entrants whose answers are known to differ."""
-        return [change for change in self.changes if change.answers_changed]
-
-    @property
-    def subject(self) -> Difference:
-        """The entrant that the comparison is about: the only one with new answers; an error where there are more."""
-        if len(self.changed) == 1:
-            return self.changed[0].difference
-        which = [change.entrant for change in self.changed] or [change.entrant for change in self.changes]
-        raise OptionError("which entrant is meant? Say it with ", OptionValue("model"), f": one of {', '.join(which)}.")
-
-    @property
-    def sentence(self) -> str:
-        """What moved, in one sentence."""
-        return run_sentence(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain values: what `--format json` prints.
-
-        Where one entrant alone has new answers, its change stands at the top; every entrant's is under `changes`.
-        """
-        about = self.changed[0].difference.to_dict() if len(self.changed) == 1 else dict.fromkeys(ABOUT_ONE)
-        return {
-            **about,
-            "new": self.new,
-            "old": self.old,
-            "entrant": self.changed[0].entrant if len(self.changed) == 1 else None,
-            "sentence": self.sentence,
-            "level": self.level,
-            "n_prompts": self.n_prompts,
-            "measured_from": list(self.zero),
-            "notes": list(self.notes),
-            "changes": [change.to_dict() for change in self.changes],
-        }
-
-    def to_json(self) -> str:
-        """The comparison as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
-    def __str__(self) -> str:
-        return changes_table(self, "table")
-
-    def __repr__(self) -> str:
-        return f"<RunComparison: {self.sentence}>"
-
-    def _repr_html_(self) -> str:
-        return changes_table(self, "html")
 
 
 @takes(RunsOptions)
@@ -297,7 +173,7 @@ def _unlike(runs: tuple[BattleSource, BattleSource], tables: Sequence[BattleTabl
     new, old = (_judges(run, table) for run, table in zip(runs, tables, strict=True))
     if new and old and new != old:
         notes.append(f"another judge: {', '.join(sorted(new))} (new), {', '.join(sorted(old))} (old)")
-    deciders = [{Source(code).label for code in np.unique(table.source)} for table in tables]
+    deciders = [{Source.of_code(int(code)).value for code in np.unique(table.source)} for table in tables]
     if deciders[0] != deciders[1]:
         notes.append(f"decided by {' and '.join(sorted(deciders[0]))} (new), {' and '.join(sorted(deciders[1]))} (old)")
     elif bool(new) != bool(old):
@@ -557,7 +433,7 @@ def _battles(tables: Sequence[BattleTable], name: str) -> float:
     total = 0.0
     for table in tables:
         code = table.models.index(name)
-        rows = ((table.model_a == code) | (table.model_b == code)) & (table.outcome != Outcome.BOTH_BAD)
+        rows = ((table.model_a == code) | (table.model_b == code)) & (table.outcome != Outcome.BOTH_BAD.code)
         total += float(table.weight[rows].sum())
     return total
 

@@ -5,19 +5,14 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from tiltyard.boards.text import CLUSTER_NAMES, percent
-from tiltyard.decisions.picked import ends_if_picked, ends_with_missing
+from tiltyard.decisions.missing import MissingScores, ends_with_missing
 from tiltyard.decisions.prompts import PromptScore
-from tiltyard.decisions.score_facts import MissingScores, doubt_in
+from tiltyard.decisions.records import Difference, EntrantChange, EstimatedDifference, RunComparison
 from tiltyard.decisions.units import POINTS
 from tiltyard.pages.tables import Table, TableColumn, markdown_text
-
-if TYPE_CHECKING:
-    from tiltyard.decisions.records import Difference, EstimatedDifference
-    from tiltyard.decisions.two_runs import EntrantChange, RunComparison
-
 
 SHOWN = 5
 """Prompts in each list of a table."""
@@ -57,7 +52,7 @@ def sentence(difference: Difference) -> str:
     new, old, chance = difference.new, difference.old, difference.probability_better
     size = size_of(difference, difference.low, difference.high)
     which = side(difference.low, difference.high)
-    doubt = None if which == "unclear" else doubt_in(difference, which == "better")
+    doubt = None if which == "unclear" else difference.doubt(above=which == "better")
     only = difference.only_for
     few = () if only is None else difference.few_for_others
     blocked = [clause for clause in difference.obstacles if clause not in few]
@@ -74,7 +69,7 @@ def sentence(difference: Difference) -> str:
     if only is not None and not blocked:
         text = f"for {only}, {text}"
     text += otherwise(difference)
-    if which == "better" and difference.best_of is not None and side(*ends_if_picked(difference)) != which:
+    if which == "better" and difference.best_of is not None and side(*difference.ends_if_picked) != which:
         text += if_picked(difference, "cannot tell")
     lost = "" if difference.missing is None else f"; {difference.missing.counted}{difference.missing.done}"
     return f"{text}; {sample(difference)}{lost}."
@@ -227,7 +222,8 @@ def footnotes(difference: Difference, *, missing: bool = True) -> list[str]:
     gone = difference.missing
     lost = [f"{gone.sentence}{gone.done}"] if missing and gone is not None else []
     if difference.scores is not None and isinstance(gone, MissingScores):
-        lost = [f"{line}; {gone.cases(difference)}" for line in lost]
+        cases = gone.cases(difference.new, difference.unit, difference.level, anytime=difference.anytime)
+        lost = [f"{line}; {cases}" for line in lost]
     return [how, *lost, *difference.remarks, *left]
 
 

@@ -579,7 +579,7 @@ def estimate(design: Design, rows: Ints, outcome: Ints, score: Floats) -> Estima
         model_a=design.first[rows].astype(np.int32),
         model_b=design.second[rows].astype(np.int32),
         outcome=outcome.astype(np.int8),
-        source=np.full(len(rows), Source.LLM_JUDGE, dtype=np.int8),
+        source=np.full(len(rows), Source.LLM_JUDGE.code, dtype=np.int8),
         weight=np.ones(len(rows)),
         score_a=None if np.isnan(score).all() else score,
         columns={"question_id": Codes(design.prompt[rows].astype(np.int32), [str(p) for p in range(design.n_prompts)])},
@@ -632,7 +632,9 @@ class ImaginedWorld(msgspec.Struct, frozen=True, kw_only=True):
             half = 0.5 * (strength[a] - strength[b] + effect[prompt, a] - effect[prompt, b])
             win, lose = np.exp(half), np.exp(-half)
             u = uniform[cases] * (win + lose + nu)
-            return np.where(u < win, Outcome.A, np.where(u < win + lose, Outcome.B, Outcome.TIE)).astype(np.int64)
+            return np.where(u < win, Outcome.A.code, np.where(u < win + lose, Outcome.B.code, Outcome.TIE.code)).astype(
+                np.int64
+            )
 
         return strength, outcomes
 

@@ -149,8 +149,8 @@ class Judgment(msgspec.Struct, frozen=True, kw_only=True):
     """An entrant; None for a tie, an inconsistency or a failure."""
     inconsistent: bool
     """Whether both verdicts could be read and differ."""
-    status: str
-    """`ok`, or `failed` where a verdict is missing."""
+    status: str = "ok"
+    """`ok`, or `failed` where a verdict is missing; absent in folders of programs that leave failed judgments out."""
     raw: tuple[Verdict, ...]
     """The verdicts, forward first."""
     judge_model: str | msgspec.UnsetType = msgspec.UNSET

@@ -157,6 +157,6 @@ def latex_text(text: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """A text in one line in which Markdown sees no HTML, link, picture, bold text or end of a cell."""
+    """A text in one line in which Markdown sees no HTML, link, picture, bold text, mention or end of a cell."""
     plain = re.sub(r"([\\\[\]*|])", r"\\\1", " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;"))
-    return re.sub(r"(?i)\bwww(?=\.)", r"\g<0>&#8203;", plain.replace("://", "&#58;//"))
+    return re.sub(r"(?i)\bwww(?=\.)|@(?=\w)", r"\g<0>&#8203;", plain.replace("://", "&#58;//"))

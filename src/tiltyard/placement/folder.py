@@ -102,7 +102,7 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     path = folder / "battles.jsonl"
     joint = rate_with(recipe.estimator(), path)
     battles = read_battles(path)
-    people = HumanBoard.of(battles.take(battles.source == Source.HUMAN).compact(), recipe.anchor)
+    people = HumanBoard.of(battles.take(battles.source == Source.HUMAN.code).compact(), recipe.anchor)
     judgments = read_judgments(folder, "verdicts.jsonl")
     scale, families = None, None
     if recipe.mode == "calibrated":
@@ -258,7 +258,7 @@ def remake(folder: Path, out: Path) -> Remade:
         calibration = [_settled(one, recipe, both_orders=both) for _, one in lines]
         write_lines(out / "calibration.jsonl", calibration)
     human = read_battles(folder / "battles.jsonl")
-    human = human.take(human.source == Source.HUMAN).compact()
+    human = human.take(human.source == Source.HUMAN.code).compact()
     write_battles(out / "battles.jsonl", concat([judged_battles(judgments), human]))
     for name in KEPT_FILES:
         if (folder / name).is_file():

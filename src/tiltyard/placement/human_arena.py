@@ -305,7 +305,7 @@ def read_human_arena(
 
 def human_rows(battles: BattleTable, where: str) -> tuple[Rows, tuple[str, ...]]:
     """The rows that people decided, and a remark about the others."""
-    human = battles.source == Source.HUMAN
+    human = battles.source == Source.HUMAN.code
     if not human.any():
         raise NoBattles(
             f"{where}: no battle was decided by people. A model is placed among human battles: name a file with some."

@@ -39,7 +39,7 @@ from tiltyard.types import Ints
 
 _SHARES = {VerdictLabel.A: 1.0, VerdictLabel.B: 0.0, VerdictLabel.TIE: 0.5}
 _RESULTS = np.full(len(Outcome), -1, dtype=np.int8)
-_RESULTS[[Outcome.A, Outcome.B, Outcome.TIE]] = FIRST_WON, SECOND_WON, TIED
+_RESULTS[[Outcome.A.code, Outcome.B.code, Outcome.TIE.code]] = FIRST_WON, SECOND_WON, TIED
 
 Mode = Literal["joint", "fixed", "calibrated"]
 """`joint`: judged and human battles in one fit. `fixed`: people's ratings stay, only the new model is fitted.
@@ -129,13 +129,13 @@ def to_points(strength: float) -> float:
 
 def judged_part(table: BattleTable) -> BattleTable:
     """The battles that a judge decided."""
-    return table.take(table.source == Source.LLM_JUDGE)
+    return table.take(table.source == Source.LLM_JUDGE.code)
 
 
 def battle_rows(table: BattleTable, model: str, people: HumanBoard) -> OneModelRows:
     """The new model's judged battles from its point of view."""
     judged = judged_part(table)
-    judged = judged.take(judged.outcome != Outcome.BOTH_BAD)
+    judged = judged.take(judged.outcome != Outcome.BOTH_BAD.code)
     is_a = judged.model_a == judged.models.index(model)
     number = np.array([people.models.index(name) if name in people.models else -1 for name in judged.models])
     as_a = _RESULTS[judged.outcome]
@@ -266,9 +266,9 @@ def _with_newcomer(
     low, high = placed.interval(recipe.level)
     rank = rank_of_one(placed, people.anchors, level=recipe.level)
     judged = judged_part(battles)
-    tied = judged.outcome == Outcome.TIE
+    tied = judged.outcome == Outcome.TIE.code
     is_a = judged.model_a == judged.models.index(recipe.model)
-    won = np.where(is_a, judged.outcome == Outcome.A, judged.outcome == Outcome.B)
+    won = np.where(is_a, judged.outcome == Outcome.A.code, judged.outcome == Outcome.B.code)
     wins, losses, ties = (float(judged.weight[mask].sum()) for mask in (won, ~won & ~tied, tied))
     newcomer = RatingEntry(
         model=recipe.model,

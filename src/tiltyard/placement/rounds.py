@@ -227,7 +227,7 @@ class JudgeCalibration(msgspec.Struct, frozen=True):
 
     def lines(self) -> Iterator[CalibrationLine]:
         """The contents of `calibration.jsonl`."""
-        winners = {label: outcome.label for outcome, label in _LABELS.items()}
+        winners = {label: outcome.value for outcome, label in _LABELS.items()}
         for pair, judgment in zip(self.pairs, self.judgments, strict=True):
             assert pair.people is not None
             yield CalibrationLine(**msgspec.structs.asdict(judgment), human_winner=winners[pair.people])
@@ -243,7 +243,7 @@ def sample_pairs(plan: PlacementPlan) -> list[LabelledPair]:
     """
     arena, cells = plan.arena, plan.arena.cells
     first, second = arena.pairs.first.astype(np.int64), arena.pairs.second.astype(np.int64)
-    rated = arena.pairs.outcome != Outcome.BOTH_BAD
+    rated = arena.pairs.outcome != Outcome.BOTH_BAD.code
     if plan.model in cells.models:
         code = list(cells.models).index(plan.model)
         rated &= (cells.model[first] != code) & (cells.model[second] != code)
@@ -263,7 +263,7 @@ def sample_pairs(plan: PlacementPlan) -> list[LabelledPair]:
             prompt_id=a.question_id, dimension=plan.rubric.dimension, entrant_a=a.model, entrant_b=b.model
         )
         case = Case(matchup, Prompt(prompt_id=a.question_id, text=a.prompt), a.answer, b.answer)
-        pairs.append(LabelledPair(case, _LABELS[Outcome(int(arena.pairs.outcome[place]))]))
+        pairs.append(LabelledPair(case, _LABELS[Outcome.of_code(int(arena.pairs.outcome[place]))]))
     return pairs
 
 

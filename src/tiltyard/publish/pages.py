@@ -325,7 +325,7 @@ def _grouped(
 ) -> GroupedCounts:
     """Every battle from both sides, side A first, grouped by model and label."""
     width, models = max(len(labels), 1), np.arange(len(battles.models) + 1)
-    swapped = np.array([Outcome(code).swapped for code in range(len(Outcome))])
+    swapped = np.array([outcome.swapped.code for outcome in Outcome])
     model = np.concatenate([battles.model_a, battles.model_b]).astype(np.int64)
     result = np.concatenate([battles.outcome.astype(np.int64), swapped[battles.outcome]])
     weight = np.concatenate([battles.weight, battles.weight])
@@ -333,7 +333,7 @@ def _grouped(
     counts = np.zeros((len(keys), len(Outcome)))
     np.add.at(counts, (place, result), weight)
     share_a = _expected(ratings[battles.model_a] - ratings[battles.model_b])
-    share = np.where(result == Outcome.BOTH_BAD, 0.0, np.concatenate([share_a, 1.0 - share_a]))
+    share = np.where(result == Outcome.BOTH_BAD.code, 0.0, np.concatenate([share_a, 1.0 - share_a]))
     expected = np.zeros(len(keys))
     np.add.at(expected, place, weight * share)
     start = np.searchsorted(keys // width, models)

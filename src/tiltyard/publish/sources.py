@@ -14,7 +14,7 @@ from tiltyard.battles.missing_verdicts import missing_verdicts
 from tiltyard.battles.reading import read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.leaderboard import EloReport
-from tiltyard.decisions.records import is_run_folder, open_source
+from tiltyard.decisions import is_run_folder, open_source
 from tiltyard.errors import RunFolderError, TiltyardError
 from tiltyard.judging.run_folder import read_object
 from tiltyard.publish.publication import PublishOptions, StaticSite, notes_on, static_site
@@ -94,7 +94,7 @@ def _from_folder(folder: Path, options: PublishOptions) -> StaticSite:
         evaluated=next((one.model for one in stated.values() if one.model), None) if kind == "placement" else None,
     )
     texts = open_source(folder).prompt_texts() if options.texts else {}
-    table = _read(str(folder / "battles.jsonl"))
+    table = _read(str(folder))
     title = options.title or folder.resolve().name
     notes = notes_on(table)
     made = static_site(table, kind, title, replace(options, rules=rules), texts, notes=notes, missing=_missing(folder))

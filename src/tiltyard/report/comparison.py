@@ -13,9 +13,7 @@ from tiltyard.battles.table import BattleTable
 from tiltyard.boards.text import percent
 from tiltyard.decisions import words
 from tiltyard.decisions.prompts import PromptScore
-from tiltyard.decisions.records import Difference, EstimatedDifference
-from tiltyard.decisions.score_facts import ScoreFacts
-from tiltyard.decisions.two_runs import EntrantChange, RunComparison
+from tiltyard.decisions.records import Difference, EntrantChange, EstimatedDifference, RunComparison, ScoreFacts
 from tiltyard.judging.run_folder import read_object, require
 from tiltyard.pages import svg
 from tiltyard.pages.escaping import Html

@@ -135,16 +135,22 @@ def cells_by_prompt(battles: BattleTable, models: Sequence[str]) -> dict[str, li
     place = np.full(len(battles.models), -1)
     place[[battles.models.index(name) for name in models]] = np.arange(len(models))
     shape = (len(prompts.labels), len(models))
-    score_a, bad = scores(battles), battles.outcome == Outcome.BOTH_BAD
+    score_a, bad = scores(battles), battles.outcome == Outcome.BOTH_BAD.code
     sums = np.zeros((5, *shape))
     for model, score, won, lost in (
-        (battles.model_a, score_a, Outcome.A, Outcome.B),
-        (battles.model_b, 1.0 - score_a, Outcome.B, Outcome.A),
+        (battles.model_a, score_a, Outcome.A.code, Outcome.B.code),
+        (battles.model_b, 1.0 - score_a, Outcome.B.code, Outcome.A.code),
     ):
         ours = (prompts.codes >= 0) & (place[model] >= 0)
         cell = prompts.codes[ours] * len(models) + place[model[ours]]
         outcome = battles.outcome[ours]
-        kinds = (outcome == won, outcome == lost, outcome == Outcome.TIE, bad[ours], np.where(bad, 0.0, score)[ours])
+        kinds = (
+            outcome == won,
+            outcome == lost,
+            outcome == Outcome.TIE.code,
+            bad[ours],
+            np.where(bad, 0.0, score)[ours],
+        )
         for i, kind in enumerate(kinds):
             sums[i] += np.bincount(cell, battles.weight[ours] * kind, shape[0] * shape[1]).reshape(shape)
     seen = sums[:4].sum(axis=0) > 0

@@ -177,7 +177,7 @@ def _against_people(folder: Path) -> Counter[Heard]:
     counts: Counter[Heard] = Counter()
     for place, line in read_lines(path, decoder, PLACE):
         try:
-            counts[_heard(line, Outcome.from_label(line.human_winner))] += 1
+            counts[_heard(line, Outcome(line.human_winner))] += 1
         except BattleError as error:
             raise RunFolderError(f"{path}:{place.number}: {error}. {again(PLACE)}") from None
     return counts

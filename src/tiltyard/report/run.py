@@ -15,8 +15,9 @@ import numpy as np
 
 from tiltyard.bank import Prompt
 from tiltyard.bank.images import Image, count_images, is_image_type
-from tiltyard.boards import EloReport
-from tiltyard.errors import BankError, BattleError, RunFolderError
+from tiltyard.battles.inputs import BATTLES
+from tiltyard.boards import EloReport, rate
+from tiltyard.errors import BankError, BattleError, RunFolderError, TiltyardError
 from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs
 from tiltyard.judging.run_folder import RUN, LineSpan, again, decode, read_lines, read_object, require
 from tiltyard.tournament.artifacts import EloResults, MatchLine, calibrated_path
@@ -217,11 +218,12 @@ def read_run(folder: str | Path) -> Run:
     tallies = _tallies(require(folder / "pairwise_winrates.csv", folder))
     traces = _traces(folder, results)
     shown = ShownImages()
-    prompts, answers = _texts(require(folder / "matches" / "matches.jsonl", folder), shown)
+    prompts, answers, planned = _texts(require(folder / "matches" / "matches.jsonl", folder), shown)
     names = tuple(results.primary)
     baseline = folder / "baseline.json"
     against = converted(baseline, dict[str, BaselineTable]) if baseline.is_file() else {}
-    battles = read_judged({name: require(folder / "verdicts" / f"{name}.jsonl", folder) for name in names}, folder)
+    files = {name: require(folder / "verdicts" / f"{name}.jsonl", folder) for name in names if name in planned}
+    battles = read_judged(files, folder)
     check_texts(battles, prompts, answers, "matches/matches.jsonl")
     usage, scores = folder / "usage.json", folder / RESULTS_FILE
     listed = [str(name) for name in manifest.get("entrants") or []]
@@ -239,8 +241,8 @@ def read_run(folder: str | Path) -> Run:
                 sweep={f"{float(k):g}": lines for k, lines in results.k_sensitivity.get(name, {}).items()},
                 traces=traces.get(name, {}),
                 pairs=tallies.get(name, ()),
-                board=_board(folder / "ratings" / f"{name}.json"),
-                calibrated=_board(calibrated_path(folder, name)),
+                board=_board(folder, name, manifest.get("judge_model")),
+                calibrated=read_board(path) if (path := calibrated_path(folder, name)).is_file() else None,
                 against=against.get(name),
             )
             for name in names
@@ -290,9 +292,20 @@ def _traces(folder: Path, results: EloResults) -> dict[str, dict[str, Floats]]:
     return traces
 
 
-def _board(path: Path) -> EloReport | None:
-    """A dimension's Bradley–Terry board; if the battles do not allow one, a run writes the reason instead."""
-    return read_board(path) if path.is_file() else None
+def _board(folder: Path, dimension: str, judge: str | None) -> EloReport | None:
+    """A dimension's Bradley–Terry board; made now for a run that writes neither boards nor battles.
+
+    If the battles do not allow one, a run of ours writes the reason instead.
+    """
+    path = folder / "ratings" / f"{dimension}.json"
+    if path.is_file():
+        return read_board(path)
+    if (folder / BATTLES).is_file():
+        return None
+    try:
+        return EloReport.of(rate(folder, dimension=dimension), arena=dimension, judge_model=judge)
+    except TiltyardError:
+        return None
 
 
 def read_board(path: Path, command: str = RUN) -> EloReport:
@@ -303,12 +316,14 @@ def read_board(path: Path, command: str = RUN) -> EloReport:
         raise RunFolderError(f"{path}: torn, or not a ratings file ({error}). {again(command)}") from None
 
 
-def _texts(path: Path, shown: ShownImages) -> tuple[dict[str, Prompt], dict[tuple[str, str], str]]:
-    """Every prompt and answer once."""
+def _texts(path: Path, shown: ShownImages) -> tuple[dict[str, Prompt], dict[tuple[str, str], str], set[str]]:
+    """Every prompt and answer once, and the dimensions that have a match."""
+    planned: set[str] = set()
     prompts: dict[str, Prompt] = {}
     answers: dict[tuple[str, str], str] = {}
     for place, match in read_lines(path, msgspec.json.Decoder(MatchLine)):
         name = match.prompt_id
+        planned.add(match.dimension)
         if name not in prompts:
             asked = shown.add((name, None), match.prompt.whole_text, match.prompt_images)
             prompts[name] = msgspec.structs.replace(match.prompt, text=asked)
@@ -317,7 +332,7 @@ def _texts(path: Path, shown: ShownImages) -> tuple[dict[str, Prompt], dict[tupl
             match.entrant_b: shown.add((name, match.entrant_b), match.response_b, match.images_b),
         }
         keep_answers(answers, name, texts, f"{path}:{place.number}")
-    return prompts, answers
+    return prompts, answers, planned
 
 
 def keep_answers(

@@ -15,7 +15,6 @@ from tiltyard.boards import BradleyTerry, EloReport, Leaderboard, RatingEntry
 from tiltyard.boards.text import footnotes, headline, interval_text, percent, rank_text
 from tiltyard.errors import TiltyardError
 from tiltyard.judging.records import VerdictLabel
-from tiltyard.judging.run_folder import require
 from tiltyard.pages import svg
 from tiltyard.pages.figures import plural
 from tiltyard.pages.svg import Scale
@@ -120,7 +119,7 @@ def first_places(dimension: Dimension, most: int) -> dict[str, Any]:
 
 def battles_of(run: Run, dimension: Dimension) -> BattleTable:
     """The battles of a dimension, as the run wrote them."""
-    table = read_battles(require(run.folder / "battles.jsonl", run.folder), columns=["question_id", "dimension"])
+    table = read_battles(run.folder, columns=["question_id", "dimension"])
     dimensions = table.text_column("dimension")
     return table.take(np.array([label == dimension.name for label in dimensions.labels] or [False])[dimensions.codes])
 

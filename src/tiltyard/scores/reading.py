@@ -256,8 +256,11 @@ def _candidates(source: _Source, mapped: Mapping[str, str]) -> list[RawColumn]:
         column = source.find((), mapped["score"])
         return [] if column is None else [column]
     named = source.find(SCORE_COLUMNS)
-    if named is not None:
-        return [named]
+    return _numbers(source, mapped) if named is None else [named]
+
+
+def _numbers(source: _Source, mapped: Mapping[str, str]) -> list[RawColumn]:
+    """The columns of numbers or flags whose name does not say that they are something else than scores."""
     taken = {*ID_COLUMNS, *MODEL_COLUMNS, *REPEAT_COLUMNS, *METRIC_COLUMNS, *CATEGORY_COLUMNS, *TIME_COLUMNS}
     taken |= set(mapped.values())
     return [
@@ -414,6 +417,7 @@ class _Reading:
         self.connection, self.sources, self.options = connection, sources, options
         self.mapped, self.directions = _mapped(options.map), directions(options.score)
         self.columns = list(dict.fromkeys(options.columns))
+        self.beside: list[str] = []
         self.blocks: list[_Block] = []
         self.skipped: dict[str, int] = {}
 
@@ -466,6 +470,9 @@ class _Reading:
             return [column for column in found if column is not None]
         columns = _candidates(source, self.mapped)
         if len(columns) == 1:
+            if by_metric is None and "score" not in self.mapped:
+                others = (column.name for column in _numbers(source, self.mapped) if column not in columns)
+                self.beside += [name for name in others if name not in (*self.columns, *self.beside)]
             return columns
         some = ", ".join(column.name for column in columns[:SEVERAL_LISTED])
         option = OptionValue("score", columns[0].name) if columns else OptionValue("score")
@@ -695,6 +702,7 @@ class _Reading:
             few_values=direction_of_name(metric) is None
             and bool((scored == np.floor(scored)).all() and (not len(scored) or np.ptp(scored) < FEW_VALUES)),
             log=log,
+            beside=tuple(self.beside),
         )
 
     def _bounds(self, metric: str, answers: _Answers, scored: Any) -> tuple[float, float] | None:

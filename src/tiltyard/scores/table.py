@@ -88,6 +88,7 @@ class ScoreTable(msgspec.Struct, frozen=True, eq=False):
         few_values: Whether scores are whole numbers that lie so near each other that they are a scale, as 1 to 5 are.
         log: Whether scores are logarithms of what was read.
         against: Why nothing is decided by them: what the run that wrote them says of itself.
+        beside: Other columns that may hold scores, of which nothing was read, as this one has a usual name.
     """
 
     metric: str
@@ -104,6 +105,7 @@ class ScoreTable(msgspec.Struct, frozen=True, eq=False):
     few_values: bool = False
     log: bool = False
     against: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     def __getitem__(self, model: str) -> ModelScores:
         if model not in self.models:
@@ -136,13 +138,17 @@ class ScoreTable(msgspec.Struct, frozen=True, eq=False):
         return high - low if high > low else 0.0
 
     @property
-    def direction_note(self) -> Message | None:
-        """Which way was taken, where only the metric's name says it."""
-        if self.direction != "name":
-            return None
-        way = "lower" if self.lower_is_better else "higher"
-        lower, higher = both_ways(self.metric)
-        return Message(f"{way} is better, as the name {self.metric} suggests (", lower, " or ", higher, " says it)")
+    def reading_notes(self) -> list[Message]:
+        """Which way was taken, where only the metric's name says it; and which other columns may hold scores."""
+        notes = []
+        if self.direction == "name":
+            way, (lower, higher) = "lower" if self.lower_is_better else "higher", both_ways(self.metric)
+            what = f"{way} is better, as the name {self.metric} suggests ("
+            notes.append(Message(what, lower, " or ", higher, " says it)"))
+        if self.beside:
+            every = OptionValue("score", [self.metric, *self.beside])
+            notes.append(Message(f"not looked at, though they may be scores: {', '.join(self.beside)} (", every, ")"))
+        return notes
 
     @property
     def possible_cluster(self) -> Message | None:

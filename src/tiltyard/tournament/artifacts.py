@@ -86,7 +86,8 @@ class MatchLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     entrant_b: str
     prompt_text: str
     source: str | None
-    subject: str | None
+    subject: str | msgspec.UnsetType | None = msgspec.UNSET
+    """Absent in the files of programs that know no subjects."""
     gold_answer: str | None
     expected_behavior: str | None
     response_a: str
@@ -134,7 +135,7 @@ class MatchLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             prompt_id=self.prompt_id,
             text=self.prompt_text,
             source=self.source or "",
-            subject=self.subject,
+            subject=None if self.subject is msgspec.UNSET else self.subject,
             gold_answer=self.gold_answer,
             expected_behavior=self.expected_behavior,
             tags=self.tags,

@@ -139,8 +139,8 @@ def _one_rate(
     result = np.where(on_a, scores(table), 1.0 - scores(table))[ours]
     prompts = table.text_column("question_id").codes[ours]
     rate = win_rate(result, prompts)
-    won = ours & (table.outcome == np.where(on_a, Outcome.A, Outcome.B))
-    tied = ours & (table.outcome == Outcome.TIE)
+    won = ours & (table.outcome == np.where(on_a, Outcome.A.code, Outcome.B.code))
+    tied = ours & (table.outcome == Outcome.TIE.code)
     return BaselineRate(
         entrant=entrant,
         win_rate=rate.value or 0.0,
@@ -460,7 +460,7 @@ def rate_dimension(
     board, why = _board(table, baseline, level)
     if board is not None and amend is not None:
         board = amend(board)
-    decisive = table.take(table.outcome != Outcome.TIE).compact()
+    decisive = table.take(table.outcome != Outcome.TIE.code).compact()
     lines: dict[str, EloLine] = {}
     sweep: dict[float, dict[str, EloLine]] = {}
     traces = np.empty((0, 0))
@@ -486,7 +486,7 @@ def rate_dimension(
 def _permutation_elo(
     decisive: BattleTable, settings: EloSettings
 ) -> tuple[dict[str, EloLine], dict[float, dict[str, EloLine]], Floats]:
-    a, b, a_won = decisive.model_a, decisive.model_b, decisive.outcome == Outcome.A
+    a, b, a_won = decisive.model_a, decisive.model_b, decisive.outcome == Outcome.A.code
     result = elo.permutation_elo(
         a,
         b,
@@ -536,8 +536,8 @@ def _board(table: BattleTable, baseline: str | None, level: float) -> tuple[Lead
 
 def _tallies(dimension: str, table: BattleTable) -> tuple[PairTally, ...]:
     first, second = np.minimum(table.model_a, table.model_b), np.maximum(table.model_a, table.model_b)
-    first_won = (table.outcome == Outcome.A) == (table.model_a == first)
-    tied = table.outcome == Outcome.TIE
+    first_won = (table.outcome == Outcome.A.code) == (table.model_a == first)
+    tied = table.outcome == Outcome.TIE.code
     pairs, group = np.unique(np.stack([first, second]), axis=1, return_inverse=True)
     kinds = (first_won & ~tied, ~first_won & ~tied, tied, table.number_column("inconsistent") == 1.0)
     counts = [np.bincount(group.ravel(), kind, pairs.shape[1]).astype(int).tolist() for kind in kinds]
@@ -572,7 +572,7 @@ def settled_battles(
             (judges, battle.judge_model or ""),
         ):
             codes.append(known.setdefault(name, len(known)))
-        codes.extend((battle.winner, battle.inconsistent))
+        codes.extend((battle.winner.code, battle.inconsistent))
         score.append(math.nan if battle.score_a is None else battle.score_a)
         if cases is not None:
             for entrant, side in ((judgment.entrant_a, "response_a"), (judgment.entrant_b, "response_b")):
@@ -597,7 +597,7 @@ def settled_battles(
         model_a=place_of[model_a],
         model_b=place_of[model_b],
         outcome=outcome.astype(np.int8),
-        source=np.full(len(outcome), Source.LLM_JUDGE, dtype=np.int8),
+        source=np.full(len(outcome), Source.LLM_JUDGE.code, dtype=np.int8),
         weight=np.ones(len(outcome)),
         score_a=None if np.isnan(scores).all() else scores,
         columns=columns,

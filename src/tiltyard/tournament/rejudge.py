@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,12 @@ class _Manifest(msgspec.Struct, frozen=True):
     judge_model: str
     n_perms: int
     shuffle_seed: int
-    sha256: _Hashes
+    sha256: _Hashes | None = None
     opponents: OpponentSettings = OpponentSettings()
+
+
+class _Raw(msgspec.Struct, frozen=True):
+    rubric_version: str = ""
 
 
 class _Settled(msgspec.Struct, frozen=True):
@@ -50,6 +54,7 @@ class _Settled(msgspec.Struct, frozen=True):
     entrant_b: str
     winner: str | None
     status: str = "ok"
+    raw: tuple[_Raw, ...] = ()
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -101,11 +106,11 @@ def prepare(run: Path, judge_model: str, *, out: Path | None, budget_usd: float 
     if folder.resolve() == run.resolve():
         raise OptionError(f"{folder} is the run itself; choose another folder.")
     setup = load_setup(manifest.config_path)
-    for dimension, path in setup.rubric_paths.items():
-        if manifest.sha256.rubrics.get(dimension) != file_sha256(path):
-            raise ConfigError(f"{path} has changed since the run {run}: two judges must judge by the same rubric.")
     rubrics = {name: Rubric.load(name, path) for name, path in setup.rubric_paths.items()}
     judging_plan = JudgingPlan(rubrics, read_cases(run))
+    for dimension, path in setup.rubric_paths.items():
+        if not _is_rubric_of(run, manifest, rubrics[dimension], path):
+            raise ConfigError(f"{path} has changed since the run {run}: two judges must judge by the same rubric.")
     before = {dimension: read_before(run, dimension) for dimension in judging_plan.dimensions}
     asking = asking_parts(setup, notice, budget_usd=budget_usd, max_batch=None)
     elo = msgspec.structs.replace(setup.config.elo, n_perms=manifest.n_perms, shuffle_seed=manifest.shuffle_seed)
@@ -136,8 +141,22 @@ def read_cases(run: Path) -> dict[str, list[Case]]:
 
 def read_before(run: Path, dimension: str) -> Before:
     """The verdicts of a run's judge in one dimension."""
+    return _winners(_settled(run, dimension))
+
+
+def _settled(run: Path, dimension: str) -> Iterator[_Settled]:
     path = require(run / "verdicts" / f"{dimension}.jsonl", run)
-    return _winners(line for _, line in read_lines(path, msgspec.json.Decoder(_Settled)))
+    return (line for _, line in read_lines(path, msgspec.json.Decoder(_Settled)))
+
+
+def _is_rubric_of(run: Path, manifest: _Manifest, rubric: Rubric, path: Path) -> bool:
+    """Whether a run judged by this rubric: by its fingerprint, or by its version in a run without fingerprints."""
+    if manifest.sha256 is not None:
+        return manifest.sha256.rubrics.get(rubric.dimension) == file_sha256(path)
+    if not (run / "verdicts" / f"{rubric.dimension}.jsonl").is_file():
+        return True  # nothing was judged by it, or `read_before` says that the file is missing
+    judged = _settled(run, rubric.dimension)
+    return {one.rubric_version for judgment in judged for one in judgment.raw} <= {rubric.version}
 
 
 def _winners(judgments: Iterable[_Settled | Judgment]) -> Before:

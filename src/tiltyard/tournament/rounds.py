@@ -227,11 +227,11 @@ def outcomes_of(judgments: Sequence[Judgment], cases: int) -> tuple[Ints, Floats
             if (battle := to_battle(judgments[one])) is not None
         ]
         if len(battles) == 1:
-            outcome[place] = battles[0].winner
+            outcome[place] = battles[0].winner.code
             score[place] = np.nan if battles[0].score_a is None else battles[0].score_a
         elif battles:
             mean = float(np.mean([RESULT[one.winner] if one.score_a is None else one.score_a for one in battles]))
-            outcome[place] = Outcome.TIE if mean == 0.5 else Outcome.A if mean > 0.5 else Outcome.B
+            outcome[place] = Outcome.TIE.code if mean == 0.5 else Outcome.A.code if mean > 0.5 else Outcome.B.code
             score[place] = mean
     return outcome, score
 

@@ -275,7 +275,7 @@ def score_rows(
                     metric=metric,
                     score=values.get(metric),
                     judge_model=judge_model,
-                    source=Source.LLM_JUDGE.label,
+                    source=Source.LLM_JUDGE.value,
                     scale=how.scale.name,
                 )
 

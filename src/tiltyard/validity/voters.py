@@ -111,12 +111,12 @@ def session_flags(votes: SessionVotes, rules: SessionRules) -> list[SessionFlag]
     """Every sign found in a session, in a fixed order."""
     result = [_fast(votes, rules)]
     for side in (Outcome.A, Outcome.B):  # sides are random, so no model earns the same one again and again
-        number = int((votes.outcome == side).sum())
+        number = int((votes.outcome == side.code).sum())
         if len(votes) >= rules.one_sided_votes and number >= rules.one_sided_share * len(votes):
             result.append(SessionFlag("one-sided", f"{number} of {len(votes)} votes for side {side.name}"))
             break
     result.append(_upsets(votes, rules))
-    number = int((votes.outcome == Outcome.BOTH_BAD).sum())
+    number = int((votes.outcome == Outcome.BOTH_BAD.code).sum())
     if len(votes) >= rules.both_bad_votes and number >= rules.both_bad_share * len(votes):
         result.append(SessionFlag("both-bad", f"{number} of {len(votes)} votes say both are bad"))
     return [flag for flag in (*result, _favour(votes)) if flag is not None]
@@ -135,7 +135,7 @@ def _fast(votes: SessionVotes, rules: SessionRules) -> SessionFlag | None:
 
 def _upsets(votes: SessionVotes, rules: SessionRules) -> SessionFlag | None:
     """The weaker model again and again, among decisive votes on pairs with a clear favourite."""
-    for_a, for_b = votes.outcome == Outcome.A, votes.outcome == Outcome.B
+    for_a, for_b = votes.outcome == Outcome.A.code, votes.outcome == Outcome.B.code
     against_a = votes.expected_a >= CLEAR_FAVOURITE
     against_b = votes.expected_a <= 1.0 - CLEAR_FAVOURITE
     number = int(((for_a | for_b) & (against_a | against_b)).sum())
@@ -149,8 +149,8 @@ def _favour(votes: SessionVotes) -> SessionFlag | None:
     """One model preferred, or put down, beyond what its ratings explain: for it and against it are both tested."""
     from scipy.special import ndtr
 
-    decisive = (votes.outcome == Outcome.A) | (votes.outcome == Outcome.B)
-    surprise = np.where(votes.outcome == Outcome.A, 1.0, 0.0) - votes.expected_a
+    decisive = (votes.outcome == Outcome.A.code) | (votes.outcome == Outcome.B.code)
+    surprise = np.where(votes.outcome == Outcome.A.code, 1.0, 0.0) - votes.expected_a
     models = np.concatenate([votes.model_a[decisive], votes.model_b[decisive]])
     if not len(models):
         return None
@@ -212,7 +212,7 @@ def surprises(model_a: Ints, model_b: Ints, outcome: Codes, n_models: int) -> Su
     """How rare each vote is among the votes on its pair so far; votes in the order they were cast."""
     first = np.minimum(model_a, model_b)
     pair = first * n_models + np.maximum(model_a, model_b)
-    decisive = outcome <= Outcome.B
+    decisive = outcome <= Outcome.B.code
     # Seen from the pair, not from the sides: 0 when the model with the smaller number won.
     result = np.where(decisive & (model_a != first), 1 - outcome, outcome).astype(np.int64)
     counts = _counts_so_far(pair, result)

@@ -25,7 +25,6 @@ from tiltyard.arena.vote_effect import FirstEffects
 from tiltyard.errors import ArenaError
 from tiltyard.web import (
     admin,
-    admin_import,
     admin_settings,
     api,
     board_pages,
@@ -98,7 +97,7 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
             yield
 
     parts: tuple[ModuleType, ...]
-    parts = (vote, shown, sharing, board_pages, pages, heads, health, admin, admin_import, admin_settings)
+    parts = (vote, shown, sharing, board_pages, pages, heads, health, admin, admin_settings)
     if settings.review is not None:
         parts = (review_pages, shown, health)
     calls = CALLS if settings.review is None else review_pages.CALLS

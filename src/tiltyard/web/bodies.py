@@ -1,17 +1,13 @@
-"""Reading request bodies: small forms, small JSON texts and files, read once and limited in size."""
+"""Reading request bodies: small forms and small JSON texts, read once and limited in size."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import shutil
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
-from starlette.datastructures import UploadFile
 from starlette.requests import ClientDisconnect, Request
 
 from tiltyard.web.failures import Failure
@@ -75,21 +71,6 @@ async def nothing_of(request: Request) -> None:
     """Check that a request without a body is empty or JSON, which other sites' forms cannot send."""
     if await body_of(request, JSON_BYTES) and media_type(request) != "application/json":
         raise Failure(415, "unsupported_media_type", "send JSON: content-type application/json.")
-
-
-async def upload_of(request: Request, target: Path, most_bytes: int) -> dict[str, str]:
-    """The short fields of a form with a file, which is copied to `target`; an empty file is none."""
-    if media_type(request) != "multipart/form-data":
-        raise Failure(415, "unsupported_media_type", "send a form with a file: content-type multipart/form-data.")
-    length = request.headers.get("content-length", "")
-    if not length.isdecimal() or int(length) > most_bytes:
-        raise _too_large(most_bytes)
-    async with request.form(max_files=1, max_fields=FORM_FIELDS, max_part_size=FORM_BYTES) as form:
-        for file in form.values():
-            if isinstance(file, UploadFile) and file.size:
-                with target.open("wb") as out:
-                    await asyncio.to_thread(shutil.copyfileobj, file.file, out)
-        return {name: value for name, value in form.items() if isinstance(value, str)}
 
 
 async def body_of(request: Request, most_bytes: int) -> bytes:

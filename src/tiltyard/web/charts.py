@@ -127,7 +127,7 @@ def _shaded(share: float, shown: str, label: str, of: ModelFacts, to: ModelFacts
 def rival_grid(page: ModelPage, snapshot: Snapshot, asked: Mapping[str, str]) -> tuple[HeatmapView, int]:
     """What a model lacks on each prompt against each opponent, the nearest in rank; and how many prompts are left out.
 
-    A cell is the number of decisive votes that are missing, the darker the more; won–lost stands behind it.
+    A cell is the number of decisive votes that are missing, a stronger colour for more; won–lost stands behind it.
     """
     heatmap, rank = page.detail.heatmap, page.detail.row.rank
     first = max(0, min(rank - 1 - NEAREST // 2, len(heatmap.opponents) - NEAREST))

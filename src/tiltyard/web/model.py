@@ -409,9 +409,9 @@ def records_by_prompt(votes: VoteTable, a: int, b: int) -> tuple[Record, ...]:
     """The record of one model against another on every prompt they have a vote on, most votes first."""
     forward, backward = (votes.model_a == a) & (votes.model_b == b), (votes.model_a == b) & (votes.model_b == a)
     counts: dict[int, list[int]] = {}
-    for here, won, lost in ((forward, Outcome.A, Outcome.B), (backward, Outcome.B, Outcome.A)):
+    for here, won, lost in ((forward, Outcome.A.code, Outcome.B.code), (backward, Outcome.B.code, Outcome.A.code)):
         for prompt, outcome in zip(votes.prompt[here].tolist(), votes.outcome[here].tolist(), strict=True):
-            place = (won, lost, Outcome.TIE, Outcome.BOTH_BAD).index(Outcome(outcome))
+            place = (won, lost, Outcome.TIE.code, Outcome.BOTH_BAD.code).index(outcome)
             counts.setdefault(prompt, [0, 0, 0, 0])[place] += 1
     ordered = sorted(counts.items(), key=lambda item: (-sum(item[1]), votes.prompts[item[0]]))
     return tuple(

@@ -99,7 +99,7 @@ def expected_board(table: VoteTable, world: World, speak_for: SpeakFor, noise: f
     chance = _chances(gap, np.sqrt(2.0) * spread, world.tie_weight)
     random = np.array([0.5, 0.5, 0.0])
     chance = (1.0 - noise) * chance + noise * random
-    outcomes = np.array([Outcome.A, Outcome.B, Outcome.TIE], dtype=np.int8)
+    outcomes = np.array([Outcome.A.code, Outcome.B.code, Outcome.TIE.code], dtype=np.int8)
     weight = (count[:, None] * chance).ravel()
     used = weight > 0.0
     battles = BattleTable(
@@ -107,7 +107,7 @@ def expected_board(table: VoteTable, world: World, speak_for: SpeakFor, noise: f
         model_a=np.repeat(a, 3)[used].astype(np.int32),
         model_b=np.repeat(b, 3)[used].astype(np.int32),
         outcome=np.tile(outcomes, len(a))[used],
-        source=np.full(int(used.sum()), Source.HUMAN, dtype=np.int8),
+        source=np.full(int(used.sum()), Source.HUMAN.code, dtype=np.int8),
         weight=weight[used],
         columns={},
     ).compact()
