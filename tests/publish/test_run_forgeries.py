@@ -142,6 +142,7 @@ RUNS: dict[str, Change] = {
     "a number of the report": text("report.html", "careful", "careful, the best"),
     "a file more": lambda folder: (folder / "ratings" / "audited.json").write_text("{}"),
     "a file less": lambda folder: (folder / "elo_per_perm.npz").unlink(),
+    "arrays cut off": lambda folder: (folder / "elo_per_perm.npz").write_bytes(b"PK"),
     "a link": lambda folder: (folder / "more").symlink_to("/etc"),
 }
 
