@@ -78,7 +78,7 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> RunCheck:
             made_again = kind.remake(folder, out)
             if REPORT in files:
                 write_report(out)
-        except (TiltyardError, ValueError, TypeError, LookupError, ArithmeticError) as error:
+        except (TiltyardError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
             result.problems.append(f"it cannot be made again: {error}")
             return result
         result.verdicts, result.rules = made_again.verdicts, made_again.rules
