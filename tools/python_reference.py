@@ -21,7 +21,7 @@ FURTHER = {
         publication.confidence_percent coverage.prompt_coverage coverage.consistency calibration.calibration
         publication.publication fairness.exposure_targets churn.top_churn""",
     "tiltyard.tournament": "config.load_setup config.Config ratings.rate_dimension ratings.EloLine",
-    "tiltyard.placement": """plan.PlaceOptions rating.Recipe folder.read_recipe folder.rate_folder folder.recompute
+    "tiltyard.placement": """plan.PlaceOptions rating.Recipe folder.read_recipe folder.rate_folder folder.remake
         sampling.read_panel stopping.Until stopping.critical""",
     "tiltyard.arena": """policy.Policy policy.read_policy service.Arena board.live_board board.LiveBoard board.BoardRow
         offline.offline_board offline.OfflineRow simulation.simulate simulation.SimulationSettings

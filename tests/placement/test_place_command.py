@@ -70,7 +70,7 @@ def test_its_folder_alone_is_left_with_all_battles_judged_ones_first_and_a_chang
     (folder / "battles.jsonl").write_text(text, encoding="utf-8")
     done = tiltyard("place", "--recompute", str(folder))
     assert done.returncode == 1
-    assert "do not follow from the saved battles" in done.stderr
+    assert "do not follow from the saved verdicts" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
@@ -97,7 +97,7 @@ def test_every_run_is_rebuilt_byte_for_byte_from_its_folder_alone(
     only_folder(tmp_path).rename(moved)
     done = tiltyard("place", "--recompute", str(moved))
     assert done.returncode == 0, done.stderr
-    assert "byte for byte" in done.stderr
+    assert "agrees with itself" in done.stderr
     assert done.stdout.strip() in shown
 
 
@@ -249,7 +249,7 @@ def test_a_placement_and_its_recomputation_print_any_format(tmp_path: Path, tilt
     assert "kestrel is rated" in done.stderr
     again = tiltyard("place", "--recompute", str(folder), "--format", "json")
     assert (again.returncode, again.stdout) == (0, saved)
-    assert "byte for byte" in again.stderr
+    assert "agrees with itself" in again.stderr
     names = {row["model"] for row in json.loads(saved)["ratings"]}
     for shape, start in (("csv", "model,rating,"), ("md", "Bradley"), ("table", "Bradley")):
         shown = run_ok(tiltyard, "place", "--recompute", str(folder), "--format", shape)

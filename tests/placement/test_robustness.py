@@ -112,7 +112,7 @@ def test_the_calibration_is_checked_on_families_that_it_has_not_seen(tmp_path: P
     assert 'id="families"' in page
     assert "If the judge has a bias that was not measured" in page
     again = tiltyard("place", "--recompute", str(folder))
-    assert (again.returncode, "byte for byte" in again.stderr) == (0, True)
+    assert (again.returncode, "agrees with itself" in again.stderr) == (0, True)
 
 
 # Simulations with known truth

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.publish import FolderCheck, check_folder
@@ -54,13 +55,8 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def check(folder: Path) -> FolderCheck:
-    def fetch(name: str, size: int | None) -> bytes | None:
-        assert size is None or size >= 0
-        path = folder / name
-        return path.read_bytes() if path.is_file() else None
-
-    return check_folder(fetch, str(folder))
+def check(folder: Path, *besides: str) -> FolderCheck:
+    return check_folder(folder, besides)
 
 
 def changed(folder: Path, name: str, change: Callable[[bytes], bytes], *, rehash: bool = True) -> None:
@@ -74,6 +70,17 @@ def changed(folder: Path, name: str, change: Callable[[bytes], bytes], *, rehash
         data = path.read_bytes()
         said["files"][name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
         manifest.write_text(json.dumps(said), encoding="utf-8")
+
+
+def made_anew(folder: Path) -> None:
+    """Write into the manifest the hashes of all files as they are, of new ones and without those that are gone."""
+    manifest = folder / "published.json"
+    said = json.loads(manifest.read_bytes())
+    data = {name: data for name, data in everything(folder).items() if name != "published.json"}
+    said["files"] = {
+        name: {"sha256": hashlib.sha256(data[name]).hexdigest(), "bytes": len(data[name])} for name in sorted(data)
+    }
+    manifest.write_bytes(msgspec.json.format(msgspec.json.encode(said), indent=1) + b"\n")
 
 
 def everything(folder: Path) -> dict[str, bytes]:

@@ -13,8 +13,10 @@ import jsonschema
 import numpy as np
 import pytest
 from published_folders import NASTY, changed, check, everything, plain, world, write_rows
+from typer.testing import CliRunner
 
 import tiltyard as ty
+from tiltyard.cli.main import make_app
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.publish import PublishedFolder, PublishOptions, publish
 from tiltyard.publish.columns import column_file
@@ -33,9 +35,13 @@ def test_a_folder_has_pages_battles_and_hashes_and_agrees_with_itself(published:
     assert sum(name.startswith("models/") for name in names) == 4
     assert sum(name.startswith("compare/") for name in names) == 6
     found = check(published.folder)
-    assert found.problems == []
-    assert len(found.messages) == 4
+    assert (found.problems, found.not_compared) == ([], [])
     assert found.fingerprint == published.fingerprint
+    rules = "ties: davidson; both answers bad: separate; judgments that changed with the order: tie; no model"
+    assert found.conclusion().startswith(
+        f"agrees with itself: ratings, ranges and pages are what these 180 battles give under these rules ({rules}"
+    )
+    assert found.conclusion().endswith("Whoever published it could have changed the battles.")
 
 
 def test_the_same_battles_give_the_same_bytes(small: PublishedFolder, plain_file: Path, tmp_path: Path) -> None:
@@ -100,7 +106,8 @@ def test_nobody_is_named_and_no_text_is_told_unless_asked(tmp_path: Path) -> Non
         assert (b"secret number" in content) == texts
     for one, other in zip(plain.publication.boards[0].board, told.publication.boards[0].board, strict=True):
         assert (one.rating, one.ci_low, one.ci_high) == (other.rating, other.ci_low, other.ci_high)
-    assert any("Voters are numbers" in note for note in plain.publication.notes)
+    assert any("Voters are numbers" in line for line in plain.publication.about)
+    assert b"Voters are numbers" in everything(plain.folder)["methods.html"]
 
 
 def test_any_name_of_a_model_is_only_a_text(published: PublishedFolder) -> None:
@@ -199,15 +206,14 @@ def test_a_changed_copy_of_the_battles_is_found_and_named(small: PublishedFolder
     ty.write_battles(tmp_path / "new.parquet", table)
     new = column_file(table) if name.endswith("cols") else (tmp_path / f"new.{name.split('.')[1]}").read_bytes()
     changed(folder, name, lambda _: new, rehash=False)
-    found = check(folder).problems
-    assert found[0].startswith(f"{name} was changed: its hash is not the one in published.json")
-    told = "battles.cols does not hold the battles" if name == "battles.cols" else "battle 17: winner"
-    assert told in found[0]
-    assert len(found) == 1, "one change is said once"
-    recomputed(folder, name)
-    (again,) = check(folder).problems
-    assert again.startswith("battles.jsonl and its copies differ: ")
-    assert told in again
+    for hashed in (False, True):
+        if hashed:
+            recomputed(folder, name)
+        found = check(folder).problems
+        copies = {"battles.parquet", "battles.cols"} if name == "battles.jsonl" else {name}
+        assert copies <= {line.split(" ")[0] for line in found}
+        if name != "battles.jsonl":  # pages have the hash of what was published
+            assert {line.split(" ")[0] for line in found} <= {name, "data.html", "index.html"}
 
 
 def recomputed(folder: Path, name: str) -> None:
@@ -223,12 +229,11 @@ def test_battles_changed_in_all_copies_are_found_by_rating_them_again(small: Pub
     other = publish(write_rows(tmp_path / "other.jsonl", rows), tmp_path / "other").folder
     for name in ("battles.jsonl", "battles.parquet", "battles.cols"):
         changed(folder, name, lambda _, name=name: (other / name).read_bytes())  # type: ignore[misc]
-    found = check(folder)
-    (problem,) = found.problems
+    found = check(folder).problems
     assert re.match(
-        r"board.json: .*: rating is \d+.*, its battles give \d+.*; other lines that differ: \d", problem, re.DOTALL
+        r"board.json: .*: rating is \d+.*, these battles give \d+.*; other lines that differ: \d", found[0], re.DOTALL
     )
-    assert re.search(r"^pages: \d+ files differ, as the ratings do$", "\n".join(found.messages), re.M)
+    assert {"index.html", "methods.html"} <= {line.split(" ")[0] for line in found}
 
 
 def test_whoever_publishes_changed_battles_anew_is_found_by_the_fingerprint_alone(
@@ -248,16 +253,30 @@ def test_a_changed_page_is_found_though_its_hash_was_computed_anew(
 ) -> None:
     folder = copied(small, tmp_path)
     changed(folder, name, lambda data: data.replace(b"<", b"<!-- -->", 1) if name != "battles.schema.json" else b"{}")
-    assert check(folder).problems == [f"{name} is not the page or file that these battles give"]
+    problem, *_ = check(folder).problems
+    assert re.fullmatch(rf"{re.escape(name)} is not the file that these battles give: line \d+ differs", problem)
 
 
-def test_another_program_compares_pages_by_their_hashes_and_says_so(small: PublishedFolder, tmp_path: Path) -> None:
+def test_pages_of_another_version_are_not_compared_and_ratings_are(small: PublishedFolder, tmp_path: Path) -> None:
     folder = copied(small, tmp_path)
     said = json.loads((folder / "published.json").read_bytes())
     (folder / "published.json").write_text(json.dumps({**said, "writer": "another"}), encoding="utf-8")
+    assert check(folder).not_compared == ["published.json"], "the rest is the same, whoever wrote it"
+    changed(folder, "index.html", lambda data: data.replace(b"</h1>", b" Audited</h1>"))
     found = check(folder)
-    assert found.problems == []
-    assert found.messages[-1].startswith("pages: compared by their hashes alone, because")
+    assert (found.problems, found.not_compared) == ([], ["index.html", "published.json"])
+    assert "agrees in part: ratings and ranges are what" in found.conclusion()
+    assert "(index.html, published.json). Check them with that version: tiltyard " in found.conclusion()
+    assert ", writer another; this is writer " in found.conclusion()
+    for options, code in ((), 3), (("--ratings-only",), 0):
+        done = CliRunner().invoke(make_app("verify"), ["verify", str(folder), *options])
+        assert done.exit_code == code
+        assert "agrees in part" in done.stdout
+    board = json.loads((folder / "board.json").read_bytes())
+    board["ratings"][0]["rating"] = 9999.0
+    changed(folder, "board.json", lambda _: json.dumps(board).encode())
+    (problem,) = check(folder).problems
+    assert re.match(r"board.json: .*: rating is 9999, these battles give ", problem, re.DOTALL)
 
 
 def test_a_missing_file_and_a_path_that_leaves_the_folder_are_named(small: PublishedFolder, tmp_path: Path) -> None:
@@ -287,7 +306,7 @@ def test_publishing_again_replaces_what_was_ours_and_nothing_else(small: Publish
     (out / "CNAME").write_text("board.example.org", encoding="utf-8")
     (out / "models" / "mine.html").write_text("mine", encoding="utf-8")
     done = publish(write_rows(tmp_path / "less.jsonl", plain(60, models=2)), out)
-    assert check(out).problems == []
+    assert check(out, "CNAME", "models/mine.html").problems == []
     names = set(everything(out))
     assert names - set(read_manifest((out / "published.json").read_bytes(), "x").files) == {
         "CNAME",

@@ -60,19 +60,26 @@ def test_an_arena_is_published_with_its_witness_and_every_battle_is_proved(
     found = command("verify", str(done.folder), "--key", key)
     assert found.exit_code == 0, found.output
     assert "votes: 60 counted" in found.stdout
-    other = json.loads((done.folder / "battles.jsonl").read_text("utf-8").splitlines()[5])
-    other["winner"] = "tie"
+    assert "battles of its witness give under these rules" in found.stdout
     rows = (done.folder / "battles.jsonl").read_text("utf-8").splitlines()
+    other = {**json.loads(rows[5]), "winner": "tie"}
     forged = tmp_path / "forged.jsonl"
     forged.write_text("\n".join([*rows[:5], json.dumps(other), *rows[6:]]) + "\n", encoding="utf-8")
     anew = publish(forged, tmp_path / "anew", PublishOptions(title="Test arena"))
     shutil.copy(done.folder / "witness.jsonl.gz", anew.folder)
-    changed(anew.folder, "witness.jsonl.gz", lambda data: data + b"\0")
+    data = (anew.folder / "witness.jsonl.gz").read_bytes()
     (anew.folder / "witness.jsonl.gz").write_bytes(b"")
-    changed(anew.folder, "witness.jsonl.gz", lambda _: (done.folder / "witness.jsonl.gz").read_bytes())
-    told = command("verify", str(anew.folder))
-    assert told.exit_code == 3
-    assert "WRONG: battle 6: winner is 'tie', the witness proves 'model_" in told.stdout
+    changed(anew.folder, "witness.jsonl.gz", lambda _: data)
+    manifest = anew.folder / "published.json"
+    for source, problem in (
+        ("battles", "witness.jsonl.gz is no file of this folder"),
+        ("arena", "battles.jsonl is not the file that these battles give: line 6 differs"),
+    ):
+        said = {**json.loads(manifest.read_bytes()), "source": source}
+        manifest.write_text(json.dumps(said), encoding="utf-8")
+        told = command("verify", str(anew.folder))
+        assert told.exit_code == 3
+        assert f"WRONG: {problem}" in told.stdout
     assert command("verify", str(done.folder), "--head", "0" * 64 + "@3").exit_code == 3
 
 

@@ -140,7 +140,7 @@ def published(folder: Path) -> Made:
     command(folder, "publish", str(folder / "plain.jsonl"), str(folder / "plain"), "--anchor", "otter=1000")
     command(folder, "publish", str(folder / "several.jsonl"), str(folder / "several"))
     manifests = [json.loads((folder / name / "published.json").read_bytes()) for name in ("plain", "several")]
-    manifests[0] = {**manifests[0], "notes": ["a note"], "not_recomputed": ["report.html"]}
+    manifests[0] = {**manifests[0], "notes": ["a note"]}
     data = (folder / "plain" / "battles.cols").read_bytes()
     return {
         "Published manifest": manifests,

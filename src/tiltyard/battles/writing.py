@@ -144,6 +144,37 @@ def _write_parquet(path: Path, table: BattleTable) -> None:
         connection.execute(f"COPY (SELECT * FROM {source}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd)")
 
 
+def same_parquet(one: Path, other: Path) -> bool:
+    """Whether two Parquet files hold the same: the bytes, or written by two versions of DuckDB the columns and rows."""
+    import duckdb
+
+    if one.read_bytes() == other.read_bytes():
+        return True
+    first, second = literal(str(one)), literal(str(other))
+    with session() as connection:
+
+        def rows(query: str) -> list[Any]:
+            return connection.execute(query).fetchall()
+
+        try:
+            writers, schemas = (
+                [rows(query.format(file)) for file in (first, second)]
+                for query in (
+                    "SELECT created_by FROM parquet_file_metadata({})",
+                    "SELECT name, type, converted_type, num_children FROM parquet_schema({})",
+                )
+            )
+            if writers[0] == writers[1] or schemas[0] != schemas[1]:
+                return False
+            (counts,) = rows(f"SELECT (SELECT count(*) FROM {first}), (SELECT count(*) FROM {second})")
+            joined = f"(SELECT a, b FROM {first} AS a POSITIONAL JOIN {second} AS b)"
+            return counts[0] == counts[1] and rows(f"SELECT count(*) FROM {joined} WHERE a IS DISTINCT FROM b") == [
+                (0,)
+            ]
+        except duckdb.Error:
+            return False
+
+
 def _empty() -> BattleTable:
     no_codes, no_bytes = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int8)
     return BattleTable((), no_codes, no_codes, no_bytes, no_bytes, np.zeros(0))

@@ -169,12 +169,12 @@ def _text(rated: FolderRatings, format: Format) -> str:
 
 
 def _recompute(folder: Path, format: Format) -> None:
-    from tiltyard.placement.folder import recompute
+    from tiltyard.placement.folder import rate_folder, read_recipe
+    from tiltyard.publish import check_run
 
-    result = recompute(folder)
-    deliver(_text(result.rated, format), None, exact=format in ("csv", "md"))
-    if result.differences:
-        shown = "; ".join(result.differences[:3])
-        raise TiltyardError(f"{folder}: the saved ratings do not follow from the saved battles: {shown}.")
-    how = "byte for byte" if result.identical else "to nine digits (processors round the last ones differently)"
-    note(f"the same as {folder / 'elo_ratings.json'}, {how}")
+    result = check_run(folder)
+    if result.problems:
+        shown = "; ".join(result.problems[:3])
+        raise TiltyardError(f"{folder}: the saved files do not follow from the saved verdicts: {shown}.")
+    deliver(_text(rate_folder(folder, read_recipe(folder)), format), None, exact=format in ("csv", "md"))
+    note(result.conclusion)

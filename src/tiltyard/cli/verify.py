@@ -1,13 +1,10 @@
-"""`tiltyard verify`: recompute what somebody published, from the published file alone."""
+"""`tiltyard verify`: recompute what somebody published, from the published files alone."""
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
-from collections.abc import Callable
+import re
+import tempfile
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,49 +17,29 @@ from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError, TiltyardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from tiltyard.arena.heads import Head, HeadFile
-    from tiltyard.publish.folder import PublishedFile
-
-Fetch = Callable[[str, int | None], bytes | None]
-"""The bytes of a file of a published board, given its path and how many it should have."""
 
 SHOWN = 20
-"""Models of a board that are printed."""
-
-MOST_MANIFEST = 64_000_000
-"""Bytes of a manifest that are read at the most."""
-
-FETCH_SECONDS = 60.0
-"""How long a site may take to answer, and between two pieces of its answer."""
+"""Models of a board that are printed, and problems."""
 
 WITNESS_PATH = "/api/v1/witness.jsonl"
 HEADS_PATH = "/api/v1/heads"
+SHA256 = re.compile(r"[0-9a-f]{64}")
 VERIFIABLE = "name a folder that `tiltyard publish` wrote, a witness file of an arena, or the address of either."
 
 
-class VerifyRequest(msgspec.Struct, frozen=True):
-    """What a user wants verified: where it comes from, its lines, and what was kept of it."""
-
-    source: str
-    first: bytes
-    lines: Iterator[bytes]
-    given: list[Head | HeadFile]
-    """Heads that the user kept."""
-    published: list[Head | HeadFile]
-    """Heads that the site publishes."""
-    keys: list[str]
-    receipts: list[str]
-    """Votes that must be there, as their voter knows them."""
-
-
 class Finding(msgspec.Struct, frozen=True):
-    """What was recomputed: sentences for people, values for programs, and what does not agree."""
+    """What was recomputed: sentences for people, values for programs, what does not agree, and what follows."""
 
     messages: list[str]
     values: dict[str, Any]
     problems: list[str]
+    conclusion: str = ""
+    """What agrees with what, and whom one has to trust for the rest."""
+    in_part: bool = False
+    """Whether something could not be compared."""
 
 
 def verify_command(
@@ -70,8 +47,8 @@ def verify_command(
         str,
         typer.Argument(
             metavar="FOLDER-or-URL",
-            help="A folder that `publish` wrote or its address, a witness file (.gz too), or the address of an arena's "
-            "site.",
+            help="A folder that `publish`, `run` or `place` wrote, the address of a published one, a witness file (.gz "
+            "too), or the address of an arena's site.",
         ),
     ],
     head: HeadOption = None,
@@ -88,110 +65,104 @@ def verify_command(
             metavar="SHA256", help="The fingerprint of a published folder that you kept: it must be the same."
         ),
     ] = None,
+    besides: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH",
+            help="A file in the folder that is the host's, such as CNAME, or a folder of such; may be given again.",
+        ),
+    ] = None,
+    ratings_only: Annotated[
+        bool,
+        typer.Option(
+            "--ratings-only", help="Agreement of the ratings is enough where another version wrote the pages."
+        ),
+    ] = False,
     format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
 ) -> None:
-    """Recompute what somebody published: a board and its pages from their battles, an arena's log from its witness.
+    """Recompute what somebody published from what is vouched for, and compare all of it.
 
-    Exit code 3 if it does not agree with itself, with a head or fingerprint that was kept, or with the board that was
-    stated, or if it leaves out a vote.
+    A published board is published again from its battles, or from an arena's witness; the folder of a run or placement
+    is made again from its verdicts; every file is compared. The last line says what agrees with what, and whom you
+    have to trust for the rest. Exit code 3 if something does not agree, is missing or is too much, or could not be
+    compared (see --ratings-only).
     """
     from tiltyard.arena.heads import kept_heads, trusted_keys
 
-    keys, kept = trusted_keys(key or ()), kept_heads(head or ())
-    fetch = published_folder(source)
-    if fetch is not None:
-        result = _verify_folder(fetch, source, fingerprint, kept, keys, receipt or [])
-        _print(result, format)
-        if result.problems:
-            raise typer.Exit(3)
-        return
-    if fingerprint is not None:
-        raise OptionError(
-            f"{source} is no published board, and only those have a fingerprint. Leave out --fingerprint."
-        )
-    with _opened(source) as lines:
-        first = next(lines, b"")
-        verifier = next((verify for recognises, verify in VERIFIERS if recognises(first)), None)
-        if verifier is None:
-            raise OptionError(f"{source} cannot be verified: {VERIFIABLE}")
-        result = verifier(VerifyRequest(source, first, lines, kept, _heads_of_site(source), keys, receipt or []))
+    if fingerprint is not None and not SHA256.fullmatch(fingerprint.strip().lower()):
+        raise OptionError(f"--fingerprint {fingerprint[:80]!r} is no fingerprint: it has 64 letters from 0-9 and a-f.")
+    with published_folder(source) as folder:
+        outside = folder or Path(source)
+        kept, keys = kept_heads(_outside(head, outside)), trusted_keys(_outside(key, outside))
+        if folder is None and (Path(source) / "manifest.json").is_file():
+            if kept or keys or receipt or fingerprint:
+                raise OptionError(f"{source} is the folder of a run: it has no heads, keys, receipts or fingerprint.")
+            result = _verify_run(Path(source), besides or [])
+        elif folder is not None:
+            result = _verify_folder(folder, source, fingerprint, besides or [], kept, keys, receipt or [])
+        elif fingerprint is not None or besides:
+            raise OptionError(
+                f"{source} is no published board: --fingerprint and --besides are for those. Leave them out."
+            )
+        else:
+            result = _verify_lines(source, kept, keys, receipt or [])
     _print(result, format)
-    if result.problems:
+    if result.problems or (result.in_part and not ratings_only):
         raise typer.Exit(3)
 
 
-def published_folder(source: str) -> Fetch | None:
-    """How to get the files of a published board, in a folder or at an address; None: it is something else."""
+@contextmanager
+def published_folder(source: str) -> Iterator[Path | None]:
+    """The folder of a published board, that of an address fetched; None: it is something else."""
+    from tiltyard.publish.fetching import fetch_folder, is_address
     from tiltyard.publish.folder import MANIFEST
 
-    if source.startswith(("http://", "https://")):
-        base = source.removesuffix(MANIFEST).split("#")[0].split("?")[0]
-        base = base if base.endswith("/") else base.rpartition("/")[0] + "/" if base.endswith(".html") else f"{base}/"
-        if base.endswith((".jsonl/", ".jsonl.gz/")) or _at_address(base, MANIFEST, None) is None:
-            return None
-        return partial(_at_address, base)
-    folder = Path(source).parent if Path(source).name == MANIFEST else Path(source)
-    return partial(_in_folder, folder) if (folder / MANIFEST).is_file() else None
+    if not is_address(source):
+        folder = Path(source).parent if Path(source).name == MANIFEST else Path(source)
+        yield folder if (folder / MANIFEST).is_file() else None
+        return
+    with tempfile.TemporaryDirectory(prefix="tiltyard-") as spare:
+        yield Path(spare) if fetch_folder(source, Path(spare)) else None
 
 
-def _present(source: str) -> list[str]:
-    """The files of a published folder; none for an address, which cannot be listed."""
-    from tiltyard.publish.folder import MANIFEST
-
-    folder = Path(source).parent if Path(source).name == MANIFEST else Path(source)
-    if not folder.is_dir():
-        return []
-    return [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
-
-
-def _in_folder(folder: Path, name: str, size: int | None) -> bytes | None:  # noqa: ARG001 - addresses need the size
-    path = folder / name
-    return path.read_bytes() if path.is_file() else None
-
-
-def _at_address(base: str, name: str, size: int | None) -> bytes | None:
-    """A file of a published board from its address; no more of it than it should have, and a byte."""
-    from urllib.error import HTTPError
-    from urllib.parse import quote
-    from urllib.request import urlopen
-
-    address = base + quote(name)
-    try:
-        with urlopen(address, timeout=FETCH_SECONDS) as answer:  # noqa: S310 - http or https, as checked above
-            data: bytes = answer.read(MOST_MANIFEST if size is None else size + 1)
-            return data
-    except HTTPError as error:
-        if error.code in (403, 404, 410):
-            return None
-        raise OptionError(f"cannot fetch {address}: {error}. Try again later.") from None
-    except (OSError, ValueError) as error:
-        raise OptionError(f"cannot fetch {address}: {error}. Check the address, or download the folder.") from None
+def _outside(given: list[str] | None, folder: Path) -> list[str]:
+    """Heads or keys as they were given; a file of them may not be one that came with what is checked."""
+    for text in given or ():
+        path = Path(text.removeprefix("@"))
+        if text.startswith("@") and path.resolve().is_relative_to(folder.resolve()):
+            raise OptionError(f"{path} is in the folder that is checked. Name a file that you kept elsewhere.")
+    return given or []
 
 
 def _verify_folder(
-    fetch: Fetch,
+    folder: Path,
     source: str,
     fingerprint: str | None,
+    besides: list[str],
     kept: list[Head | HeadFile],
     keys: list[str],
     receipts: list[str],
 ) -> Finding:
     from tiltyard.pages.figures import points
     from tiltyard.publish import check_folder
+    from tiltyard.publish.fetching import is_address
 
-    result = check_folder(fetch, source, _present(source))
-    manifest, problems = result.manifest, result.problems
-    proved = _verify_beside(fetch, manifest.files, kept, keys, receipts)
-    problems += proved.problems
-    if fingerprint is not None and fingerprint.strip().lower() != result.fingerprint:
-        problems = [f"the fingerprint is {result.fingerprint}, not the one that was kept", *problems]
-    messages = [f"published board: {manifest.title}, made from {manifest.source}", *result.messages]
-    for one in result.boards:
+    result = check_folder(folder, besides)
+    manifest = result.manifest
+    same = fingerprint is not None and fingerprint.strip().lower() == result.fingerprint
+    if fingerprint is not None and not same:
+        result.problems.insert(0, f"the fingerprint is {result.fingerprint}, not the one that was kept")
+    proved = _verify_beside(folder, manifest.source, kept, keys, receipts)
+    result.problems += proved.problems
+    messages = ["published board; of its operator, and not checked:", *(f"  {one}" for one in result.operators_words)]
+    for one in () if result.site is None else result.site.boards:
         messages += [] if one.dimension is None else [one.dimension]
         messages += [
             f"{entry.rank:>4}  {points(entry.rating):>6}  {entry.model}" for entry in one.board.entries[:SHOWN]
         ]
         messages += [f"      and {len(one.board) - SHOWN:,} more"] if len(one.board) > SHOWN else []
+    if is_address(source):
+        messages.append("files that published.json does not name cannot be seen at an address")
     messages += [*proved.messages, f"fingerprint: {result.fingerprint}"]
     values = {
         **({"witness": proved.values} if proved.values else {}),
@@ -200,87 +171,87 @@ def _verify_folder(
         "fingerprint": result.fingerprint,
         "battles": manifest.battles,
         "files": len(manifest.files),
-        "extra_files": result.extra,
-        "boards": {one.file: one.board.ratings for one in result.boards},
+        "operator": result.operators_words,
+        "rules": msgspec.to_builtins(manifest.rules),
+        "not_compared": result.not_compared,
+        "boards": {} if result.site is None else {one.file: one.board.ratings for one in result.site.boards},
     }
-    return Finding(messages, values, problems)
+    conclusion = result.conclusion(kept=same, heads=bool(kept or keys))
+    return Finding(messages, values, result.problems, conclusion, bool(result.not_compared))
 
 
-def _verify_beside(
-    fetch: Fetch, files: Mapping[str, PublishedFile], kept: list[Head | HeadFile], keys: list[str], receipts: list[str]
-) -> Finding:
-    """What the witness of a published arena proves: its own log and board, the heads, and every battle."""
-    from tiltyard.arena.heads import parse_heads
-    from tiltyard.arena.witness import read_witness
-    from tiltyard.publish.arenas import HEAD, SALTS, WITNESS, text_differences, witness_differences
-    from tiltyard.publish.site import PROMPTS
+def _verify_run(folder: Path, besides: list[str]) -> Finding:
+    from tiltyard.publish import check_run
 
-    if WITNESS not in files:
-        if kept or keys or receipts:
-            raise OptionError("this board has no witness: heads, keys and receipts are for those of an arena.")
-        return Finding([], {}, [])
-    data, lines = fetch(WITNESS, files[WITNESS].bytes), fetch("battles.jsonl", files["battles.jsonl"].bytes)
-    if data is None or lines is None:
-        return Finding([], {}, [])
-    try:
-        first, *rest = gzip.decompress(data).splitlines(keepends=True)
-        stated = parse_heads((fetch(HEAD, files[HEAD].bytes) or b"").decode(), HEAD) if HEAD in files else []
-        result = _verify_witness(VerifyRequest(WITNESS, first, iter(rest), kept, stated, keys, receipts))
-        rows = [json.loads(line) for line in lines.splitlines()]
-        problems = [*result.problems, *witness_differences(data, rows)]
-        if PROMPTS in files:
-            texts, salts = (
-                json.loads((fetch(name, files[name].bytes) if name in files else None) or b"{}")
-                for name in (PROMPTS, SALTS)
-            )
-            problems += text_differences(read_witness([first, *rest], WITNESS)[1], texts, salts)
-        return Finding(result.messages, result.values, problems)
-    except (OSError, EOFError, ValueError, zlib.error, TiltyardError) as error:
-        return Finding([], {}, [f"{WITNESS} or {HEAD} cannot be read: {error}"])
-
-
-def _is_witness(first: bytes) -> bool:
-    from tiltyard.arena.witness import is_witness
-
-    return is_witness(first)
-
-
-def _verify_witness(request: VerifyRequest) -> Finding:
-    from tiltyard.arena.witness import check_witness
-    from tiltyard.publish.arenas import WITNESS
-
-    lines = chain([request.first], request.lines)
-    found = check_witness(lines, request.source, request.given, request.published, request.keys, request.receipts)
-    board = [] if request.source == WITNESS else found.board  # a published folder shows its own
-    said = [*found.messages, *board, *([found.conclusion] if found.conclusion else [])]
-    return Finding(said, found.values, found.problems)
-
-
-VERIFIERS: list[tuple[Callable[[bytes], bool], Callable[[VerifyRequest], Finding]]] = [(_is_witness, _verify_witness)]
-"""What can be verified: how its first line is recognised, and what recomputes it."""
+    result = check_run(folder, besides)
+    words = f"of its maker, and not checked: {', '.join(result.makers_words)}"
+    values = {"verdicts": result.verdicts, "rules": result.rules, "not_checked": result.makers_words}
+    return Finding([words], values, result.problems, result.conclusion, bool(result.not_compared))
 
 
 def _print(result: Finding, format: str) -> None:
     if format == "json":
         from tiltyard.boards.text import json_text
 
-        say(json_text({**result.values, "verified": not result.problems, "problems": result.problems}))
+        agrees = "no" if result.problems else "in part" if result.in_part else "with itself"
+        more = {"agrees": agrees, "conclusion": result.conclusion, "problems": result.problems}
+        say(json_text({**result.values, **more}))
         return
-    from tiltyard.pages.figures import plural
-
     for line in result.messages:
         say(line)
-    for problem in result.problems:
+    for problem in result.problems[:SHOWN]:
         say(f"WRONG: {problem}")
-    say("verified" if not result.problems else f"NOT verified: {plural(len(result.problems), 'problem')}")
+    if len(result.problems) > SHOWN:
+        say(f"WRONG: {len(result.problems) - SHOWN:,} more")
+    say(result.conclusion)
+
+
+# An arena's witness: alone, at a site, or beside a published board.
+
+
+def _verify_lines(source: str, kept: list[Head | HeadFile], keys: list[str], receipts: list[str]) -> Finding:
+    """What the lines of a witness file or of a site agree with."""
+    from tiltyard.arena.witness import check_witness, is_witness
+    from tiltyard.pages.figures import plural
+
+    with _opened(source) as lines:
+        first = next(lines, b"")
+        if not is_witness(first):
+            raise OptionError(f"{source} cannot be verified: {VERIFIABLE}")
+        found = check_witness(chain([first], lines), source, kept, _heads_of_site(source), keys, receipts)
+    conclusion = found.conclusion or f"does NOT agree: {plural(len(found.problems), 'problem')}"
+    return Finding([*found.messages, *found.board], found.values, found.problems, conclusion)
+
+
+def _verify_beside(
+    folder: Path, made_from: str, kept: list[Head | HeadFile], keys: list[str], receipts: list[str]
+) -> Finding:
+    """What the witness of a published arena agrees with besides its battles: heads, boards, votes."""
+    from tiltyard.arena.witness import check_witness
+    from tiltyard.publish.arenas import WITNESS
+    from tiltyard.publish.fetching import bounded_lines
+
+    path = folder / WITNESS
+    if made_from != "arena" or path.is_symlink() or not path.is_file():
+        if kept or keys or receipts:
+            raise OptionError("this board has no witness: heads, keys and receipts are for those of an arena.")
+        return Finding([], {}, [])
+    try:
+        with path.open("rb") as file:
+            found = check_witness(bounded_lines(file, WITNESS), WITNESS, kept, (), keys, receipts)
+    except (ValueError, TiltyardError) as error:
+        return Finding([], {}, [f"{WITNESS} cannot be read: {error}"])
+    return Finding(found.messages, found.values, found.problems)
 
 
 @contextmanager
 def _opened(source: str) -> Iterator[Iterator[bytes]]:
     """The lines of a file or address."""
-    if source.startswith(("http://", "https://")):
-        with _fetched(_witness_address(source)) as answer:
-            yield iter(answer)
+    from tiltyard.publish.fetching import RemoteHost, bounded_lines, is_address
+
+    if is_address(source):
+        address = _witness_address(source)
+        yield RemoteHost(address).lines(address)
         return
     path = Path(source)
     if not path.is_file():
@@ -289,11 +260,8 @@ def _opened(source: str) -> Iterator[Iterator[bytes]]:
             if path.is_dir()
             else f"there is no file or folder {source}. Name a published board or a witness file, or its address."
         )
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            yield iter(file)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise OptionError(f"{source} is cut off or not a gzip file ({error}). Download it again.") from None
+    with path.open("rb") as file:
+        yield bounded_lines(file, source)
 
 
 def _witness_address(source: str) -> str:
@@ -302,29 +270,17 @@ def _witness_address(source: str) -> str:
 
 def _heads_of_site(source: str) -> list[Head | HeadFile]:
     """The heads that a site publishes, which its own witness must contain."""
-    if not source.startswith(("http://", "https://")) or not _witness_address(source).endswith(WITNESS_PATH):
-        return []
-    import msgspec
+    from tiltyard.publish.fetching import MOST_MANIFEST, RemoteHost, is_address
 
+    if not is_address(source) or not _witness_address(source).endswith(WITNESS_PATH):
+        return []
     from tiltyard.arena.heads import Head, HeadFile
 
-    with _fetched(_witness_address(source).removesuffix(WITNESS_PATH) + HEADS_PATH) as answer:
-        rows = msgspec.json.decode(answer.read())["heads"]
+    address = _witness_address(source).removesuffix(WITNESS_PATH) + HEADS_PATH
+    rows = msgspec.json.decode(RemoteHost(address).file(address, MOST_MANIFEST) or b'{"heads":[]}')["heads"]
     note(
         "1 head published there is compared too"
         if len(rows) == 1
         else f"{len(rows):,} heads published there are compared too"
     )
     return [msgspec.convert(row["signed"], HeadFile) if row.get("signed") else Head.parse(row["head"]) for row in rows]
-
-
-@contextmanager
-def _fetched(address: str) -> Iterator[Any]:
-    from urllib.error import URLError
-    from urllib.request import urlopen
-
-    try:
-        with urlopen(address, timeout=FETCH_SECONDS) as answer:  # noqa: S310 - http or https, as checked above
-            yield answer
-    except (URLError, OSError, ValueError) as error:
-        raise OptionError(f"cannot fetch {address}: {error}. Check the address, or download the file.") from None

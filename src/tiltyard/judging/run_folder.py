@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from tiltyard.judging.judge import Judge, JudgingResult, JudgingStats, PanelVerd
 from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
 from tiltyard.judging.panel import panel_members
 from tiltyard.judging.recorded import RecordedJudge
-from tiltyard.judging.records import Verdict
+from tiltyard.judging.records import Judgment, Matchup, Verdict, settle_by
 from tiltyard.llm.asking import AskingParts
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.prices import PriceTable
@@ -32,6 +32,8 @@ Clock = Callable[[], datetime]
 
 Finish = Callable[[Path], object]
 """Called with a complete run folder, usually to write a report."""
+
+AnyJudgment = TypeVar("AnyJudgment", bound=Judgment)
 
 RUN = "tiltyard run"
 """The command that writes a tournament's folder; every reader here accepts another one."""
@@ -124,6 +126,26 @@ def decode(line: bytes, decoder: msgspec.json.Decoder[Any], path: Path, number: 
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         what = "not what a run writes there" if isinstance(error, msgspec.ValidationError) else "torn or not JSON"
         raise RunFolderError(f"{path}:{number}: {what} ({error}). {again(command)}") from None
+
+
+class Remade(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder that was made again from its verdicts."""
+
+    verdicts: int
+    """How many there are."""
+    rules: str
+    """How they were rated, in words."""
+    not_made: Sequence[str] = ()
+    """Files that could not be made, because what they follow from is not in the folder."""
+
+
+def resettled(one: AnyJudgment, *, both_orders: bool) -> AnyJudgment:
+    """A judge's judgment as its verdicts settle it."""
+    matchup = Matchup(
+        prompt_id=one.prompt_id, dimension=one.dimension, entrant_a=one.entrant_a, entrant_b=one.entrant_b
+    )
+    settled = settle_by(matchup, one.raw, both_orders=both_orders)
+    return msgspec.structs.replace(one, winner=settled.winner, inconsistent=settled.inconsistent, status=settled.status)
 
 
 def usage_report(judged: JudgingResult, prices: PriceTable) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import io
 import unicodedata
 from functools import cache
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont, features
+from PIL.PngImagePlugin import PngInfo
 
 from tiltyard.pages.svg import Scale
 
@@ -101,6 +102,12 @@ class ShareCard:
 
     def png(self) -> bytes:
         """The picture as a file."""
-        out = io.BytesIO()
-        self._image.save(out, "PNG", optimize=True)
+        out, told = io.BytesIO(), PngInfo()
+        told.add_text("Software", drawn_with())
+        self._image.save(out, "PNG", optimize=True, pnginfo=told)
         return out.getvalue()
+
+
+def drawn_with() -> str:
+    """The libraries that draw: others give other pixels."""
+    return ", ".join(f"{name} {features.version(name)}" for name in ("pil", "freetype2", "zlib"))

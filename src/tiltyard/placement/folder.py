@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from tiltyard.battles import Source, read_battles, write_battles
 from tiltyard.battles.table import concat, merge_equal
-from tiltyard.boards.leaderboard import EloReport, Leaderboard
+from tiltyard.boards.leaderboard import EloReport, Leaderboard, whole
 from tiltyard.boards.rating import rate_with
 from tiltyard.errors import RunFolderError
-from tiltyard.files import write_arrays, write_lines, write_text
+from tiltyard.files import copy_file, write_arrays, write_json, write_lines, write_text
+from tiltyard.judging.bias import measure_bias
 from tiltyard.judging.records import Judgment
-from tiltyard.judging.run_folder import again, read_lines, read_object, require
+from tiltyard.judging.run_folder import AnyJudgment, Remade, again, read_lines, read_object, require, resettled
+from tiltyard.placement.manifest import Flips, JudgedFacts, PanelFacts, PlacementManifest, StartedManifest
 from tiltyard.placement.plan import PlacementPlan
 from tiltyard.placement.rating import (
     HumanBoard,
@@ -29,15 +30,13 @@ from tiltyard.placement.rating import (
     rate_new_model,
 )
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity, check_families, sensitivity
-from tiltyard.placement.rounds import JudgeCalibration, PanelResult, judged_battles
+from tiltyard.placement.rounds import NO_ANSWER, CalibrationLine, JudgeCalibration, PanelResult, judged_battles
+from tiltyard.placement.sampling import Panel, read_panel, text_hash
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 KEPT_COLUMNS = ("question_id", "language")
 PLACE = "tiltyard place"
 """The command that writes the folder."""
-
-SAME_DIGITS = 1e-9
-"""How far apart numbers may be that are the same. Processors compute exponentials by different instructions."""
 
 
 class PlacementText(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,49 +172,165 @@ def read_recipe(folder: Path) -> Recipe:
         raise RunFolderError(f"{path}: without its recipe ({error}). {again(PLACE)}") from None
 
 
-class Recomputed(msgspec.Struct, frozen=True, eq=False):
-    """Ratings recomputed from the saved files, and the differences from the saved ones: none if all is well."""
+def judged_facts(
+    judgments: Sequence[Judgment], rated: FolderRatings, *, unanswered: int, no_answer: dict[str, str]
+) -> JudgedFacts:
+    """The outcomes of a placement's judgments.
 
-    rated: FolderRatings
-    differences: Sequence[str]
-    identical: bool
-    """Whether the saved file has the same bytes. Another processor may round the last digits in another way."""
+    Parameters:
+        judgments: The judgments of the panel, failed ones included.
+        rated: Their ratings.
+        unanswered: Battles of the panel that the new model did not answer.
+        no_answer: Some of its questions, and why.
+    """
+    failed: Counter[str] = Counter({NO_ANSWER: unanswered} if unanswered else {})
+    for judgment in judgments:
+        if judgment.status != "ok":
+            failed[next((one.verdict.value for one in judgment.raw if not one.verdict.readable), "missing")] += 1
+    entry = rated.rating.entry
+    return JudgedFacts(
+        battles=sum(judgment.status == "ok" for judgment in judgments),
+        wins=whole(entry.wins),
+        losses=whole(entry.losses),
+        ties=whole(entry.ties),
+        inconsistent=sum(judgment.inconsistent for judgment in judgments),
+        failed=failed.total(),
+        failed_by=dict(failed),
+        no_answer=no_answer,
+    )
 
 
-def recompute(folder: Path) -> Recomputed:
-    """Rate the saved battles and verdicts again, and compare with the saved ratings: byte for byte, or to nine digits.
+def panel_facts(panel: Panel) -> PanelFacts:
+    """What the manifest says of a panel."""
+    return PanelFacts(
+        fingerprint=panel.fingerprint,
+        sampling=panel.sampling,
+        battles=len(panel.battles),
+        opponents=len({planned.opponent for planned in panel.battles}),
+        questions=len({planned.question_id for planned in panel.battles}),
+    )
+
+
+def flips_of(judgments: Sequence[Judgment], *, both_orders: bool) -> Flips | None:
+    """How often verdicts changed with the order of the answers; None where one order was judged."""
+    return Flips.of(measure_bias(list(judgments)).flip_rate) if both_orders else None
+
+
+def write_manifest(folder: Path, manifest: StartedManifest) -> None:
+    """`manifest.json`; a rating may be one of NumPy's floats."""
+    write_json(folder / "manifest.json", msgspec.to_builtins(manifest, enc_hook=float))
+
+
+MAKERS_WORDS = (
+    *("arena", "model_source", "options", "looks", "started_at", "finished_at", "versions", "rounds", "stopped"),
+    *("leave_one_out", "information"),
+)
+"""What a placement's manifest says that its verdicts do not give."""
+
+OTHER_WORDS = ("the judge's agreement with people", "why questions have no answer")
+
+KEPT_FILES = ("texts.jsonl", "usage.json")
+"""Files that its verdicts do not give."""
+
+
+def remake(folder: Path, out: Path) -> Remade:
+    """Make every file of a placement again from its verdicts, people's battles and its recipe.
 
     Parameters:
         folder: The folder of a placement.
+        out: An empty folder.
     """
-    rated = rate_folder(folder, read_recipe(folder))
-    saved = require(folder / "elo_ratings.json", folder, PLACE)
-    identical = saved.read_text(encoding="utf-8") == rated.report.to_json()
-    return Recomputed(rated, () if identical else _differences(EloReport.read(saved), rated.report), identical)
+    path = require(folder / "manifest.json", folder, PLACE)
+    recipe = read_recipe(folder)
+    try:
+        manifest = msgspec.convert(read_object(path, PLACE), PlacementManifest)
+    except msgspec.ValidationError as error:
+        raise RunFolderError(f"{path}: {error}. {again(PLACE)}") from None
+    both, panel = manifest.both_orders, read_panel(require(folder / "panel.json", folder, PLACE))
+    judgments = [_settled(one, recipe, both_orders=both) for one in read_judgments(folder, "verdicts.jsonl")]
+    write_lines(out / "verdicts.jsonl", judgments)
+    _check_panel(folder, panel, judgments, manifest)
+    panel = msgspec.structs.replace(panel, arena=recipe.arena, arena_sha256=manifest.arena.sha256, seed=manifest.seed)
+    write_json(out / "panel.json", msgspec.to_builtins(panel))
+    calibration: list[Judgment] = []
+    if recipe.mode == "calibrated":
+        lines = read_lines(require(folder / "calibration.jsonl", folder, PLACE), msgspec.json.Decoder(CalibrationLine))
+        calibration = [_settled(one, recipe, both_orders=both) for _, one in lines]
+        write_lines(out / "calibration.jsonl", calibration)
+    human = read_battles(folder / "battles.jsonl")
+    human = human.take(human.source == Source.HUMAN.code).compact()
+    write_battles(out / "battles.jsonl", concat([judged_battles(judgments), human]))
+    for name in KEPT_FILES:
+        if (folder / name).is_file():
+            copy_file(folder / name, out / name)
+    rated = rate_folder(out, recipe)
+    write_ratings(out, rated)
+    flips = flips_of(judgments, both_orders=both)
+    against = manifest.calibration
+    if against is not None and "calibration" in rated.report.details:
+        measured = rated.report.details["calibration"]
+        against = msgspec.structs.replace(
+            against,
+            asked=len(calibration),
+            flips=flips_of(calibration, both_orders=both),
+            **{**measured, "warnings": tuple(measured["warnings"])},
+        )
+    alone = manifest.leave_one_out
+    manifest = msgspec.structs.replace(
+        manifest,
+        leave_one_out=alone and msgspec.structs.replace(alone, human_battles=whole(alone.human_battles)),
+        model=recipe.model,
+        judge_model=recipe.judge_model,
+        rate_command=recipe.rate_command("battles.jsonl") if recipe.mode == "joint" else None,
+        arena=msgspec.structs.replace(manifest.arena, name=recipe.arena, human_battles=whole(human.n_battles)),
+        judged=judged_facts(
+            judgments,
+            rated,
+            unanswered=len(panel.battles) - len(judgments),
+            no_answer=manifest.judged.no_answer,
+        ),
+        flips=flips,
+        gate=() if flips is None or flips.share is None else (flips.check(),),
+        calibration=against if calibration else None,
+        panel=panel_facts(panel),
+        sensitivity=rated.sensitivity,
+        families=rated.families,
+    )
+    write_manifest(out, manifest)
+    rules = ", ".join(f"{name} {value}" for name, value in msgspec.to_builtins(recipe).items() if value is not None)
+    return Remade(verdicts=sum(len(one.raw) for one in (*judgments, *calibration)), rules=rules)
 
 
-def _differences(saved: EloReport, again: EloReport) -> list[str]:
-    result = []
-    before = {entry.model: entry for entry in saved.ratings}
-    for entry in again.ratings:
-        old = before.pop(entry.model, None)
-        if old is None:
-            result.append(f"{entry.model} is not in the saved ratings")
-        elif not _agree(old.to_dict(), entry.to_dict()):
-            result.append(f"{entry.model}: saved {old.rating:.4f}, now {entry.rating:.4f}")
-    result += [f"{name} is only in the saved ratings" for name in before]
-    for name in sorted({*saved.details, *again.details} - {"tiltyard_version"}):
-        if not _agree(saved.details.get(name), again.details.get(name)):
-            result.append(f"{name}: saved {saved.details.get(name)!r}, now {again.details.get(name)!r}")
-    return result
+def _settled(one: AnyJudgment, recipe: Recipe, both_orders: bool) -> AnyJudgment:
+    """A judgment as its verdicts settle it."""
+    strange = next((verdict.judge_model for verdict in one.raw if verdict.judge_model != recipe.judge_model), None)
+    if strange is not None:
+        raise RunFolderError(
+            f"{one.prompt_id}: the verdict is of {strange}, and the judge of this placement {recipe.judge_model}."
+        )
+    return resettled(one, both_orders=both_orders)
 
 
-def _agree(saved: Any, again: Any) -> bool:
-    """Whether two values are the same, numbers to `SAME_DIGITS`."""
-    if isinstance(saved, dict) and isinstance(again, dict):
-        return saved.keys() == again.keys() and all(_agree(value, again[name]) for name, value in saved.items())
-    if isinstance(saved, list | tuple) and isinstance(again, list | tuple):
-        return len(saved) == len(again) and all(map(_agree, saved, again))
-    if isinstance(saved, float) and isinstance(again, float):
-        return math.isclose(saved, again, rel_tol=SAME_DIGITS, abs_tol=SAME_DIGITS)
-    return bool(saved == again)
+def _check_panel(folder: Path, panel: Panel, judgments: Sequence[Judgment], manifest: PlacementManifest) -> None:
+    """Refuse judgments on other battles than those that were chosen, and texts that are not theirs."""
+    planned = iter(panel.battles)
+    for one in judgments:
+        for battle in planned:
+            sides = [manifest.recipe.model, battle.opponent]
+            shown = sides if battle.first == "model" else sides[::-1]
+            if (battle.question_id, *shown) == (one.prompt_id, one.entrant_a, one.entrant_b):
+                break
+        else:
+            raise RunFolderError(
+                f"{folder / 'verdicts.jsonl'}: {one.prompt_id}, {one.entrant_a} – {one.entrant_b} is not at its place "
+                "in panel.json."
+            )
+        if one.dimension != manifest.rubric.dimension:
+            raise RunFolderError(
+                f"{folder / 'verdicts.jsonl'}: {one.dimension} was judged, not {manifest.rubric.dimension}."
+            )
+    if (folder / "texts.jsonl").is_file():
+        known = {(battle.question_id, battle.opponent, battle.sha256) for battle in panel.battles}
+        for place, text in read_lines(folder / "texts.jsonl", msgspec.json.Decoder(PlacementText), PLACE):
+            if (text.question_id, text.opponent, text_hash(text.prompt, text.opponent_answer)) not in known:
+                raise RunFolderError(f"{folder / 'texts.jsonl'}:{place.number}: not the texts that panel.json names.")

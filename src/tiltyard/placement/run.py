@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import aclosing
 from pathlib import Path
@@ -15,22 +14,27 @@ import numpy as np
 from tiltyard.boards.bradley_terry import CENTRE
 from tiltyard.boards.leaderboard import whole
 from tiltyard.files import write_json
-from tiltyard.judging.bias import measure_bias
 from tiltyard.judging.judge import JudgingResult, JudgingStats
 from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.run_folder import Clock, Finish, iso_time, new_folder, time_stamp, usage_report, utc_now, versions
 from tiltyard.llm.prices import PriceTable
-from tiltyard.placement.folder import FolderRatings, rate_folder, write_evidence, write_ratings
+from tiltyard.placement.folder import (
+    FolderRatings,
+    flips_of,
+    judged_facts,
+    panel_facts,
+    rate_folder,
+    write_evidence,
+    write_manifest,
+    write_ratings,
+)
 from tiltyard.placement.human_arena import Exchange
 from tiltyard.placement.manifest import (
     ArenaFacts,
-    Flips,
     Information,
     JudgeAgainstPeople,
-    JudgedFacts,
     LeaveOneOut,
     Looks,
-    PanelFacts,
     PlacementManifest,
     Round,
     RubricFacts,
@@ -39,7 +43,6 @@ from tiltyard.placement.manifest import (
 from tiltyard.placement.plan import PlacementPlan, panel_cells, recorded
 from tiltyard.placement.rating import HumanBoard, judge_scale
 from tiltyard.placement.rounds import (
-    NO_ANSWER,
     JudgeCalibration,
     PanelResult,
     Participants,
@@ -109,7 +112,7 @@ async def carry_out(
     """
     started = _started(plan, iso_time(now))
     folder.mkdir(parents=True, exist_ok=True)
-    _write_manifest(folder, started)
+    write_manifest(folder, started)
     async with aclosing(participants.judge), aclosing(participants.answers):
         calibration = await calibrate_judge(plan, participants) if plan.options.calibrate else None
         scale = None if calibration is None else judge_scale(plan.people, calibration.judgments)
@@ -128,36 +131,30 @@ async def carry_out(
     write_json(folder / "usage.json", _usage(participants, result, calibration, prices))
     rated = rate_folder(folder, plan.recipe)
     write_ratings(folder, rated)
-    flips = Flips.of(measure_bias(result.judgments).flip_rate) if plan.options.swap == "both" else None
+    flips = flips_of(result.judgments, both_orders=plan.options.swap == "both")
     manifest = PlacementManifest(
         **{**msgspec.structs.asdict(started), "finished_at": iso_time(now)},
         rounds=_rounds(result),
         stopped=result.stopped,
-        judged=_judged_facts(plan, participants, result, rated),
+        judged=judged_facts(
+            result.judgments,
+            rated,
+            unanswered=len(result.battles) - len(result.judgments),
+            no_answer=dict(list(participants.answers.failed.items())[:20]),
+        ),
         flips=flips,
         gate=() if flips is None or flips.share is None else (flips.check(),),
         calibration=None if calibration is None else _calibration_facts(calibration, rated),
         leave_one_out=_leave_one_out(plan, rated) if plan.options.leave_one_out else None,
         information=_information(plan, rated),
-        panel=PanelFacts(
-            fingerprint=panel.fingerprint,
-            sampling=panel.sampling,
-            battles=len(battles),
-            opponents=len({planned.opponent for planned in battles}),
-            questions=len({planned.question_id for planned in battles}),
-        ),
+        panel=panel_facts(panel),
         sensitivity=rated.sensitivity,
         families=rated.families,
     )
-    _write_manifest(folder, manifest)
+    write_manifest(folder, manifest)
     if finish is not None:
         finish(folder)
     return PlacementResult(folder, rated, manifest)
-
-
-def _write_manifest(folder: Path, manifest: StartedManifest) -> None:
-    # A rating may be one of NumPy's floats.
-    write_json(folder / "manifest.json", msgspec.to_builtins(manifest, enc_hook=float))
 
 
 def _started(plan: PlacementPlan, started_at: str) -> StartedManifest:
@@ -193,26 +190,6 @@ def _started(plan: PlacementPlan, started_at: str) -> StartedManifest:
         ),
         started_at=started_at,
         versions=versions(),
-    )
-
-
-def _judged_facts(
-    plan: PlacementPlan, participants: Participants, result: PanelResult, rated: FolderRatings
-) -> JudgedFacts:
-    failed: Counter[str] = Counter(NO_ANSWER for battle in result.battles if battle.judgment is None)
-    for judgment in result.judgments:
-        if judgment.status != "ok":
-            failed[next((one.verdict.value for one in judgment.raw if not one.verdict.readable), "missing")] += 1
-    entry = rated.board[plan.model]
-    return JudgedFacts(
-        battles=sum(judgment.status == "ok" for judgment in result.judgments),
-        wins=whole(entry.wins),
-        losses=whole(entry.losses),
-        ties=whole(entry.ties),
-        inconsistent=sum(judgment.inconsistent for judgment in result.judgments),
-        failed=failed.total(),
-        failed_by=dict(failed),
-        no_answer=dict(list(participants.answers.failed.items())[:20]),
     )
 
 

@@ -45,13 +45,17 @@ class PlannedBattle(msgspec.Struct, frozen=True, kw_only=True):
 
 def planned_battle(exchange: Exchange, *, model_first: bool) -> PlannedBattle:
     """The battle planned over an exchange."""
-    text = f"{exchange.prompt}\0{exchange.answer}"
     return PlannedBattle(
         question_id=exchange.question_id,
         opponent=exchange.model,
         first="model" if model_first else "opponent",
-        sha256=hashlib.sha256(text.encode()).hexdigest(),
+        sha256=text_hash(exchange.prompt, exchange.answer),
     )
+
+
+def text_hash(prompt: str, opponent_answer: str) -> str:
+    """What identifies the texts of a planned battle."""
+    return hashlib.sha256(f"{prompt}\0{opponent_answer}".encode()).hexdigest()
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,11 +8,9 @@ the salts of those that are published lie beside them.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
-
-import msgspec
 
 from tiltyard.arena.blindness import NOT_BLIND, is_blind
 from tiltyard.arena.board import SHADOW_PHASE
@@ -25,52 +23,71 @@ from tiltyard.arena.witness import Witness, read_witness
 from tiltyard.battles.reading import read_battles
 from tiltyard.errors import ArenaError, MissingExtra
 from tiltyard.files import json_line
-from tiltyard.publish.publication import PublishOptions, StaticSite, static_site
+from tiltyard.publish.publication import BoardRules, PublishOptions, StaticSite, static_site
 
 WITNESS, HEAD, SALTS = "witness.jsonl.gz", "head.json", "prompt_salts.json"
 LIVE = (
     "This board is the Bradley–Terry fit of the counted votes, with the weights that the arena gives them. The arena’s "
     "own page orders models by a Glicko-2 score, which the head and the witness here prove."
 )
-COLUMNS = ("question_id", "voter", "timestamp")
 
 
 def arena_site(db: str, options: PublishOptions) -> StaticSite:
     """What an arena publishes."""
     title = options.title or "Arena"
     lines, retired = _public_log(db, title)
-    header, witness = read_witness(lines, db.rpartition("@")[2])
+    data = gzip.compress(b"".join(lines), mtime=0)
+    asked = [(one.prompt_id, one.text, one.salt) for one in retired] if options.texts else []
+    return witness_site(data, lines, replace(options, title=title), asked)
+
+
+def witness_site(
+    data: bytes,
+    lines: Iterable[bytes],
+    options: PublishOptions,
+    asked: Iterable[tuple[str, str, str]] = (),
+) -> StaticSite:
+    """What an arena publishes, from its witness alone: battles, rules, names, models, blind or not.
+
+    Parameters:
+        data: The file of the witness.
+        lines: Its lines.
+        options: How it is published; of its rules those that an arena leaves to its operator.
+        asked: Prompts: id, text, and with what its digest in the witness is salted; what was not voted on is left out.
+    """
+    header, witness = read_witness(lines, WITNESS)
     if witness.problems:
         raise ArenaError(f"the arena’s log contradicts itself: {witness.problems[0]}. Run `tiltyard arena verify`.")
     state = witness.state
     if state.phase == SHADOW_PHASE:
         raise ArenaError("the arena is in phase 1, which shows none of the new ratings. Publish from phase 2 on.")
     estimator = published_estimator(state.policy.intervals)
-    rules = msgspec.structs.replace(
-        options.rules,
+    rules = BoardRules(
+        ties=options.rules.ties,
+        anchor=options.rules.anchor,
+        min_battles=options.rules.min_battles,
         cluster=estimator.cluster,
         anytime=estimator.anytime,
         only_connected=True,
         centre=state.policy.rating.rating,
     )
-    voted = [one for one in retired if witness.prompts.get(one.prompt_id) == salted_digest(one.salt, one.text)]
-    allowed = {one.prompt_id: one.text for one in voted} if options.texts else {}
-    extra = {WITNESS: gzip.compress(b"".join(lines), mtime=0)}
-    if allowed:
-        extra[SALTS] = canonical({one.prompt_id: one.salt for one in voted})
+    voted = {name: (text, salt) for name, text, salt in asked if witness.prompts.get(name) == salted_digest(salt, text)}
+    kept = {name: voted[name] for name in witness.prompts if name in voted}
+    evidence = {WITNESS: data}
+    if kept:
+        evidence[SALTS] = canonical({name: salt for name, (_, salt) in kept.items()})
     if header.statement is not None:
-        extra[HEAD] = json_line(header.statement)
+        evidence[HEAD] = json_line(header.statement)
     return static_site(
         read_battles(list(witness_rows(witness))),
         "arena",
-        title,
+        options.title or "Arena",
         replace(options, rules=rules),
-        allowed,
-        [LIVE, *([] if is_blind(state) else [NOT_BLIND])],
+        {name: text for name, (text, _) in kept.items()},
+        about=[LIVE, *([] if is_blind(state) else [NOT_BLIND])],
         names={model.model: model.display_name for model in state.catalog.models if model.display_name != model.model},
         blind=is_blind(state),
-        extra=extra,
-        statement=header.head,
+        evidence=evidence,
     )
 
 
@@ -96,27 +113,3 @@ def witness_rows(witness: Witness) -> Iterable[dict[str, Any]]:
     state = witness.state
     for row in battle_rows(witness.votes, state.catalog, witness.table.weight.tolist()):
         yield {key: value for key, value in row.items() if key not in ("status", "unrendered")}
-
-
-def witness_differences(data: bytes, rows: Iterable[dict[str, Any]]) -> list[str]:
-    """Where published battles are not those of the witness beside them, a line each."""
-    _, witness = read_witness(gzip.decompress(data).splitlines(keepends=True), WITNESS)
-    expected, published = list(witness_rows(witness)), list(rows)
-    if len(expected) != len(published):
-        return [f"battles.jsonl has {len(published):,} battles, the witness proves {len(expected):,} votes"]
-    differences = []
-    for number, (one, other) in enumerate(zip(expected, published, strict=True), start=1):
-        for key, value in one.items():
-            if other.get(key, 1.0 if key == "weight" else None) != value:
-                differences.append(f"battle {number:,}: {key} is {other.get(key)!r}, the witness proves {value!r}")
-                break
-    return differences[:20]
-
-
-def text_differences(witness: Witness, texts: Mapping[str, str], salts: Mapping[str, str]) -> list[str]:
-    """Where published texts of prompts are not those that were voted on, a line each."""
-    return [
-        f"the text of prompt {name} is not the one that was voted on"
-        for name, text in texts.items()
-        if witness.prompts.get(name) != salted_digest(salts.get(name, ""), text)
-    ]

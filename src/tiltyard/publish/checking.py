@@ -1,41 +1,49 @@
-"""Checking a published folder from nothing but its files: hashes, the three copies of the battles, boards, pages."""
+"""Checking a published folder: it is published again from what is vouched for, and every file is compared.
+
+What is vouched for are the battles; of an arena its witness, from which the battles are made. The rest follows by the
+functions that publish, the manifest included. Nothing in the folder decides what is compared. What only its operator
+can know (title, address, notes, rules, texts of prompts) is told as the operator's.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable
-from collections.abc import Set as AbstractSet
-from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from collections.abc import Collection, Iterator, Mapping
+from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from tiltyard.battles.frames import Unfolded
 from tiltyard.battles.reading import read_battles
-from tiltyard.battles.table import BattleTable
+from tiltyard.battles.writing import same_parquet
 from tiltyard.boards.leaderboard import EloReport, Leaderboard
 from tiltyard.errors import TiltyardError
-from tiltyard.files import write_bytes
 from tiltyard.pages.figures import plural
-from tiltyard.publish.columns import NAME as COLUMNS
-from tiltyard.publish.columns import column_file
+from tiltyard.publish.arenas import SALTS, WITNESS, witness_site
+from tiltyard.publish.fetching import bounded_lines
 from tiltyard.publish.folder import MANIFEST, PublishedManifest, read_manifest, writer_hash
-from tiltyard.publish.publication import PublishedBoard, StaticSite, make_parts, rate_by_rules
-from tiltyard.publish.site import NAMES, PROMPTS, site_files
+from tiltyard.publish.pages import BOARD_CARD
+from tiltyard.publish.publication import PublishOptions, StaticSite, static_site
+from tiltyard.publish.site import PARQUET, PROMPTS, site_files
 
-AGREE = 1e-6
-"""Points by which ratings that were computed again may differ: other processors round differently."""
+AGREE = 1e-9
+"""How far, and by what share, numbers with decimals may differ: other processors round the last digits differently."""
 
-BY_PLATFORM = (".png", ".parquet")
-"""Files whose bytes depend on other libraries: their hashes and what is in them are checked, not every byte again."""
+DECIMAL = re.compile(
+    rb'(?:(?<=":)|(?<=": )|(?<=<data value=")|(?<=, )(?=[\d.e+-]+\])|(?<=  )(?=[\d.e+-]+,?\n))'
+    rb"-?\d+\.\d+(?:e[+-]?\d+)?"
+)
+"""A number with decimals where a file has a value: in JSON, and behind a figure of a page; in no name and no text."""
 
-MOST_LISTED = 20
-NUMBER = re.compile(rb"\d+(?:\.\d+)?(?:e-?\d+)?")
+PAGES = (".html", ".atom", ".png")
+FIELDS = ("rating", "ci_low", "ci_high", "rank", "rank_low", "rank_high", "n_battles", "wins", "losses", "ties")
+"""What is named of a line of a board that differs."""
 
 
 class FolderCheck(msgspec.Struct):
@@ -44,253 +52,286 @@ class FolderCheck(msgspec.Struct):
     Parameters:
         manifest: What it says about itself.
         fingerprint: The SHA-256 of its manifest: whoever keeps it notices any change.
-        messages: What was recomputed, in sentences.
+        site: What was published again; None where that was not possible.
         problems: What does not agree, a line each.
-        boards: The boards as the battles give them.
-        extra: Files, and folders of such files, that are there and not in the manifest.
+        not_compared: Files that another version wrote, or other libraries drew, and that were not compared.
     """
 
     manifest: PublishedManifest
     fingerprint: str
-    messages: list[str] = msgspec.field(default_factory=list)
+    site: StaticSite | None = None
     problems: list[str] = msgspec.field(default_factory=list)
-    boards: list[PublishedBoard] = msgspec.field(default_factory=list)
-    extra: list[str] = msgspec.field(default_factory=list)
+    not_compared: list[str] = msgspec.field(default_factory=list)
+
+    @property
+    def ours(self) -> bool:
+        """Whether this very program wrote the folder, as it says."""
+        from tiltyard import __version__
+
+        return (self.manifest.tiltyard_version, self.manifest.writer) == (__version__, writer_hash())
+
+    @property
+    def operators_words(self) -> list[str]:
+        """What only its operator can know, a line each; nothing here can check it."""
+        one = self.manifest
+        texts = [] if self.site is None or not self.site.texts else [f"texts of prompts: {len(self.site.texts):,}"]
+        made = [] if one.source in ("arena", "battles") else [f"made from: a {one.source}"]
+        address = [f"address: {one.url}"] if one.url else []
+        missing = [f"missing: {one.missing}"] if one.missing else []
+        return [f"title: {one.title}", *address, *made, *texts, *missing, *(f"note: {note}" for note in one.notes)]
+
+    def conclusion(self, *, kept: bool = False, heads: bool = False) -> str:
+        """What was compared with what, and whom one has to trust for the rest.
+
+        Parameters:
+            kept: Whether the reader kept the fingerprint.
+            heads: Whether the reader kept a head or a key of the arena.
+        """
+        if self.problems or self.site is None:
+            return f"does NOT agree: {plural(len(self.problems), 'problem')}"
+        arena = self.manifest.source == "arena"
+        battles = plural(round(self.site.table.n_battles), "battle") + (" of its witness" if arena else "")
+        what = "ratings, ranges and pages are what these" if not self.not_compared else "ratings and ranges are what"
+        how = "in part" if self.not_compared else "with itself"
+        words = [f"agrees {how}: {what} {battles} give under these rules ({self.manifest.rules.sentence})."]
+        if self.not_compared:
+            words.append(f"Not compared: {self._not_compared}")
+        if kept:
+            words.append("It is the folder whose fingerprint you kept, unchanged since.")
+        who = "Whoever published it could have changed the battles"
+        if arena:
+            who = "Whoever runs the arena could have written another log"
+        if arena and heads:
+            words.append("Nobody but its operator vouches for what came after the head you kept, or was signed.")
+        else:
+            words.append(f"{who}{' before' if kept else ''}.")
+        return " ".join(words)
+
+    @property
+    def _not_compared(self) -> str:
+        files = ", ".join(self.not_compared[:5])
+        if len(self.not_compared) > 5:
+            files += f" and {len(self.not_compared) - 5:,} more"
+        if self.ours:
+            return f"pictures that other libraries drew ({files}). Look at them with the ratings beside."
+        return (
+            f"pages and files that another version wrote ({files}). Check them with that version: tiltyard "
+            f"{self.manifest.tiltyard_version}, writer {self.manifest.writer}; this is writer {writer_hash()}."
+        )
 
 
-def check_folder(
-    fetch: Callable[[str, int | None], bytes | None], source: str, present: Iterable[str] = ()
-) -> FolderCheck:
-    """Compare a published folder with its hashes, and recompute from its battles whatever follows from them.
+def check_folder(folder: Path, besides: Collection[str] = ()) -> FolderCheck:
+    """Publish a folder again from its battles or its witness, and compare every file of it.
 
     Parameters:
-        fetch: The bytes of a file of the folder by its path, given how many it should have; None: there is none.
-        source: What to call the folder.
-        present: The paths of all files in it, where they can be listed.
+        folder: A folder that `publish` wrote.
+        besides: Files in it, or folders, that the reader knows to be others', such as `CNAME`.
     """
-    data = fetch(MANIFEST, None)
-    if data is None:
-        raise TiltyardError(f"{source} has no {MANIFEST}: it is no published board.")
-    manifest = read_manifest(data, f"{source}: {MANIFEST}")
+    files, others = files_of(folder)
+    if MANIFEST not in files:
+        raise TiltyardError(f"{folder} has no {MANIFEST}: it is no published board.")
+    data = (folder / MANIFEST).read_bytes()
+    manifest = read_manifest(data, f"{folder}: {MANIFEST}")
     result = FolderCheck(manifest, hashlib.sha256(data).hexdigest())
-    kept = _check_hashes(result, fetch)
-    result.extra = _extra(manifest.files.keys() | {MANIFEST}, present)
-    if result.extra:
-        more = f" and {len(result.extra) - MOST_LISTED:,} more" if len(result.extra) > MOST_LISTED else ""
-        result.messages.append(
-            f"extra files: {MANIFEST} does not name {', '.join(result.extra[:MOST_LISTED])}{more}, so nothing here "
-            "vouches for them"
-        )
-    with tempfile.TemporaryDirectory(prefix="tiltyard-") as folder:
-        table = _check_battles(result, kept, Path(folder))
-    if table is not None and not any(line.startswith("battles.") for line in result.problems):
-        _check_boards(result, kept, table)
-        _check_pages(result, kept, table, fetch)
-    elif result.problems:
-        result.messages.append("ratings and pages: not compared, because these are not the battles that were published")
+    made = set[str]()
+    try:
+        result.site = _again(folder, files, manifest)
+        with tempfile.TemporaryDirectory(prefix="tiltyard-") as spare:
+            comparison = _Comparison(result, folder, files, Path(spare))
+            made = {name for name, _ in site_files(result.site, Path(spare), comparison.kept)}
+    except (TiltyardError, ValueError, TypeError, ArithmeticError) as error:
+        result.problems.append(f"it cannot be published again: {error}")
+    if result.site is not None:
+        foreign = set() if result.ours else {name for name in manifest.files if name.endswith(PAGES)}
+        result.not_compared += [] if result.ours else [MANIFEST, *sorted(foreign & files - made)]
+        result.problems += strangers(files - (foreign - made), others, made, besides)
     return result
 
 
-def _extra(known: AbstractSet[str], present: Iterable[str]) -> list[str]:
-    """Files that are not known; a folder without a known file in it is named once, with a slash."""
-    folders = {str(parent) for name in known for parent in PurePosixPath(name).parents}
-    result: dict[str, None] = {}
-    for name in sorted(set(present) - known):
-        outer = reversed(PurePosixPath(name).parents)
-        strange = next((f"{parent}/" for parent in outer if str(parent) not in folders), name)
-        result[strange] = None
-    return list(result)
+def strangers(files: set[str], others: Mapping[str, str], made: set[str], besides: Collection[str]) -> list[str]:
+    """What is in a folder and does not belong there, a line each.
+
+    Parameters:
+        files: Its files.
+        others: What is neither a file nor a folder, and what it is.
+        made: The files that belong there.
+        besides: Files and folders that the reader knows to be others'.
+    """
+    known = tuple(one.rstrip("/") for one in besides)
+    lines = []
+    for name in sorted(files | others.keys() - made):
+        if name in others and not _is_below(name, known):
+            lines.append(f"{name} {others[name]}")
+        elif name not in made and not _is_below(name, known):
+            lines.append(f"{name} is no file of this folder. If it is the host's, say --besides {name}")
+    return lines
 
 
-def _check_hashes(result: FolderCheck, fetch: Callable[[str, int | None], bytes | None]) -> dict[str, bytes]:
-    """Compare every file with its hash; the data files are kept for what follows."""
-    kept: dict[str, bytes] = {}
-    for name, file in result.manifest.files.items():
-        data = fetch(name, file.bytes)
-        if data is None:
-            result.problems.append(f"{name} is missing")
-        elif hashlib.sha256(data).hexdigest() != file.sha256:
-            size = "" if len(data) == file.bytes else f" ({file.bytes:,} bytes were published, now {len(data):,})"
-            result.problems.append(f"{name} was changed: its hash is not the one in {MANIFEST}{size}")
-        if data is not None and not name.endswith((".html", ".png")):
-            kept[name] = data
-    if not result.problems:
-        result.messages.append(f"files: all {len(result.manifest.files):,} have the hashes that {MANIFEST} says")
-    return kept
+def _is_below(name: str, known: Collection[str]) -> bool:
+    return any(name == one or name.startswith(f"{one}/") for one in known)
 
 
-def _check_battles(result: FolderCheck, kept: dict[str, bytes], folder: Path) -> BattleTable | None:
-    """The battles, read from their lines; the other two copies must hold the same."""
-    tables: dict[str, BattleTable] = {}
-    for name in ("battles.jsonl", "battles.parquet"):
-        if name not in kept:
-            continue
-        path = folder / name
-        write_bytes(path, kept[name])
-        try:
-            tables[name] = replace(read_battles(path), repeated=0, repeated_ids=0)
-        except TiltyardError as error:
-            result.problems.append(str(error).replace(str(path), name))
-    table = tables.get("battles.jsonl")
-    if table is None:
-        return None
-    changed = [place for place, line in enumerate(result.problems) if line.startswith("battles.")]
-    differing = _differing_rows(table, tables["battles.parquet"]) if "battles.parquet" in tables else []
-    if COLUMNS in kept and kept[COLUMNS] != column_file(table) and not differing:
-        differing = [f"{COLUMNS} does not hold the battles of battles.jsonl"]
-    more = f", and {len(differing) - 1:,} more" if len(differing) > 1 else ""
-    if differing and changed:  # one thing happened: it is said once
-        result.problems[changed[0]] += f"; {differing[0]}{more}"
-    elif differing:
-        result.problems.append(f"battles.jsonl and its copies differ: {differing[0]}{more}")
-    elif not changed:
-        result.messages.append(
-            f"battles: {table.n_battles:,.0f}, the same in battles.jsonl, battles.parquet and {COLUMNS}"
-        )
-    return table
+def files_of(folder: Path) -> tuple[set[str], dict[str, str]]:
+    """The files of a folder by path, and what is neither a file nor a folder: nothing leads out of it."""
+    files, others = set[str](), dict[str, str]()
+    for home, folders, names in os.walk(folder):
+        for entry in [*folders, *names]:
+            path = Path(home) / entry
+            name = path.relative_to(folder).as_posix()
+            if path.is_symlink():
+                others[name] = "is a symbolic link, which is not followed"
+            elif path.is_file():
+                files.add(name)
+            elif not path.is_dir():
+                others[name] = "is no file"
+    return files, others
 
 
-def _differing_rows(table: BattleTable, parquet: BattleTable) -> list[str]:
-    """Where the two files of battles differ, a line each."""
-    if len(table) != len(parquet):
-        return [f"battles.jsonl has {len(table):,} rows, battles.parquet {len(parquet):,}"]
-    ours, theirs = Unfolded(table).columns(slice(None)), Unfolded(parquet).columns(slice(None))
-    differences = []
-    for name in dict.fromkeys([*ours, *theirs]):
-        missing = np.full(len(table), None, object)
-        one, other = ours.get(name, missing).tolist(), theirs.get(name, missing).tolist()
-        for row, (a, b) in enumerate(zip(one, other, strict=True), start=1):
-            # A column of missing values, or of flags that are all false, may be left out.
-            if a != b and not (_nothing(a) and _nothing(b)):
-                differences.append(f"battle {row:,}: {name} is {a!r} in battles.jsonl and {b!r} in battles.parquet")
-    return differences[:MOST_LISTED]
+def _again(folder: Path, files: set[str], manifest: PublishedManifest) -> StaticSite:
+    """The publication that a folder has to be, from its evidence and its operator's words."""
+    options = PublishOptions(
+        title=manifest.title,
+        url=manifest.url,
+        pictures=BOARD_CARD in manifest.files,
+        texts=manifest.texts,
+        rules=manifest.rules,
+    )
+    texts = msgspec.json.decode((folder / PROMPTS).read_bytes(), type=dict[str, str]) if PROMPTS in files else {}
+    evidence = WITNESS if manifest.source == "arena" else "battles.jsonl"
+    if evidence not in files:
+        raise TiltyardError(f"{evidence} is missing, from which everything follows.")
+    if manifest.source == "arena":
+        data = (folder / WITNESS).read_bytes()
+        salts = msgspec.json.decode((folder / SALTS).read_bytes(), type=dict[str, str]) if SALTS in files else {}
+        asked = [(name, texts[name], salt) for name, salt in salts.items() if name in texts]
+        return witness_site(data, bounded_lines(io.BytesIO(data), WITNESS), options, asked)
+    if manifest.source not in ("battles", "run", "placement"):
+        raise TiltyardError(f"nothing is published from {manifest.source[:40]!r}.")
+    return static_site(
+        read_battles(folder / evidence),
+        manifest.source,
+        manifest.title,
+        options,
+        texts,
+        notes=manifest.notes,
+        missing=manifest.missing,
+    )
 
 
-def _nothing(value: Any) -> bool:
-    return value is None or value is False or value != value
+class _Comparison:
+    """Compares the files of a folder with those that are made again, one by one."""
+
+    def __init__(self, result: FolderCheck, folder: Path, files: set[str], spare: Path) -> None:
+        self.result = result
+        self.folder = folder
+        self.files = files
+        self.spare = spare
+        site = result.site
+        assert site is not None
+        self.boards = {one.file: one.board for one in site.boards}
+
+    def kept(self, name: str, content: bytes) -> bytes:
+        """The bytes in the folder, where they are there; a difference is a problem, or not compared."""
+        needed = self.result.ours or name in (PARQUET, MANIFEST, "battles.jsonl", *self.boards)
+        if name not in self.files:
+            if needed:
+                self.result.problems.append(f"{name} is missing")
+            return content
+        published = (self.folder / name).read_bytes()
+        if name == MANIFEST:
+            self.result.problems += self._manifest_problems(published, content)
+            return published
+        if name == PARQUET:
+            same = same_parquet(self.folder / name, self.spare / name)
+        else:
+            same = is_same_text(published, content)
+        if same:
+            return published
+        if name in self.boards:
+            self.result.problems += _board_problems(name, published, self.boards[name], exact=self.result.ours)
+        elif not needed or (name.endswith(".png") and not _is_drawn_alike(published, content)):
+            self.result.not_compared.append(name)
+        else:
+            line = first_difference(published, content)
+            self.result.problems.append(f"{name} is not the file that these battles give: line {line:,} differs")
+        return published
+
+    def _manifest_problems(self, published: bytes, content: bytes) -> Iterator[str]:
+        """Where the manifest is not that of this folder."""
+        stated, made = json.loads(published), json.loads(content)
+        files, hashes = stated.pop("files"), made.pop("files")
+        ours = self.result.ours
+        for name in sorted({*files, *hashes}):
+            if name not in hashes and not ours and name in self.files:  # a page that only another version makes
+                data = (self.folder / name).read_bytes()
+                hashes[name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+            if name not in files and not ours and name not in self.files:
+                continue
+            if files.get(name) != hashes.get(name) and not any(name in line for line in self.result.problems):
+                yield f"{MANIFEST} says of {name} what does not hold here, or does not name it"
+        passing = () if ours else ("tiltyard_version", "writer")
+        for key in sorted({*stated, *made} - {*passing}):
+            one, other = (json.dumps(values.get(key), ensure_ascii=False)[:200] for values in (stated, made))
+            if (key in stated) != (key in made):
+                yield f"{MANIFEST}: {key!r} is {'not to be' if key in stated else 'to be'} there"
+            elif one != other and not is_same_text(one.encode(), other.encode()):
+                yield f"{MANIFEST}: {key} is {one}, these battles give {other}"
+        if ours and published != content and not self.result.problems and not is_same_text(published, content):
+            yield f"{MANIFEST} is not written as the program writes it"
 
 
-def _check_boards(result: FolderCheck, kept: dict[str, bytes], table: BattleTable) -> None:
-    """Rate the battles by the rules of the manifest, and compare with the boards that are published."""
-    problems = len(result.problems)
-    for one in result.manifest.boards:
-        try:
-            board = rate_by_rules(table, result.manifest.rules, one.dimension)
-        except TiltyardError as error:
-            result.problems.append(f"{one.file}: the battles cannot be rated: {error}")
-            continue
-        result.boards.append(PublishedBoard(one.dimension, board))
-        if one.file not in kept:
-            continue
-        try:
-            stated = EloReport.from_dict(json.loads(kept[one.file]))
-        except (TiltyardError, ValueError, TypeError) as error:
-            result.problems.append(f"{one.file}: not a ratings file ({error})")
-            continue
-        result.problems += [f"{one.file}: {line}" for line in _differing_boards(stated, board)]
-    if len(result.problems) == problems:
-        ratings = sum(len(one.board) for one in result.boards)
-        result.messages.append(f"ratings: all {ratings:,} are what the battles give")
+def first_difference(one: bytes, other: bytes) -> int:
+    """The first line in which two files differ."""
+    pairs = zip_longest(one.split(b"\n"), other.split(b"\n"))
+    return next(number for number, (a, b) in enumerate(pairs, start=1) if a != b)
 
 
-FIELDS = ("rating", "ci_low", "ci_high", "rank", "rank_low", "rank_high", "n_battles", "wins", "losses", "ties")
-"""What is compared of a line of a board."""
+def is_same_text(one: bytes, other: bytes) -> bool:
+    """Whether two texts differ only in the last digits of numbers with decimals, as they do between processors."""
+    if one == other:
+        return True
+    if DECIMAL.split(one) != DECIMAL.split(other):
+        return False
+    pairs = zip(DECIMAL.findall(one), DECIMAL.findall(other), strict=True)
+    return all(a == b or abs(float(a) - float(b)) <= AGREE * (1.0 + abs(float(b))) for a, b in pairs)
 
 
-def _differing_boards(stated: EloReport, board: Leaderboard) -> list[str]:
-    lines, known = [], {entry.model: entry for entry in stated.ratings}
+def _is_drawn_alike(published: bytes, content: bytes) -> bool:
+    """Whether the libraries that drew a picture are those that are here, so that its bytes would be the same."""
+    if not content:
+        return False
+    from tiltyard.pages.share_card import drawn_with
+
+    return drawn_with().encode() in published
+
+
+def _board_problems(file: str, published: bytes, board: Leaderboard, *, exact: bool) -> list[str]:
+    """Where a ratings file is not that of the battles."""
+    try:
+        known = {entry.model: entry for entry in EloReport.from_dict(json.loads(published)).ratings}
+    except (TiltyardError, ValueError, TypeError, RecursionError) as error:
+        return [f"{file} is no ratings file ({error})"]
+    lines = []
     for entry in board:
         one = known.pop(entry.model, None)
+        differing = (
+            [] if one is None else [name for name in FIELDS if _differ(getattr(one, name), getattr(entry, name))]
+        )
         if one is None:
             lines.append(f"{entry.model} is missing")
-            continue
-        for name in FIELDS:
-            published, counted = getattr(one, name), getattr(entry, name)
-            if published != counted and (None in (published, counted) or not abs(published - counted) <= AGREE):
-                lines.append(f"{entry.model}: {name} is {_shown(published)}, its battles give {_shown(counted)}")
-                break
+        elif differing:
+            values = (_shown(getattr(line, differing[0])) for line in (one, entry))
+            lines.append("{}: {} is {}, these battles give {}".format(entry.model, differing[0], *values))
     lines += [f"{name} is not in the battles" for name in known]
-    return [f"{lines[0]}; other lines that differ: {len(lines) - 1:,}"] if len(lines) > 1 else lines
+    more = f"; other lines that differ: {len(lines) - 1:,}" if len(lines) > 1 else ""
+    if lines:
+        return [f"{file}: {lines[0]}{more}"]
+    return [f"{file} is not the file that these battles give"] if exact else []
+
+
+def _differ(one: Any, other: Any) -> bool:
+    return one != other and (None in (one, other) or not abs(one - other) <= AGREE * (1.0 + abs(other)))
 
 
 def _shown(value: Any) -> str:
     return "open" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _check_pages(
-    result: FolderCheck,
-    kept: dict[str, bytes],
-    table: BattleTable,
-    fetch: Callable[[str, int | None], bytes | None],
-) -> None:
-    """Write every page again from the battles, and compare; only by the version that wrote them."""
-    from tiltyard import __version__
-
-    manifest = result.manifest
-    if (manifest.tiltyard_version, manifest.writer) != (__version__, writer_hash()):
-        result.messages.append(
-            f"pages: compared by their hashes alone, because {manifest.tiltyard_version} ({manifest.writer}) wrote "
-            f"them and this is {__version__} ({writer_hash()})"
-        )
-        return
-    if len(result.boards) != len(manifest.boards):
-        return
-    try:
-        publication = _again(result, kept, table)
-    except (ValueError, TypeError) as error:
-        result.problems.append(f"the texts or names of the folder cannot be read ({error})")
-        return
-    seen, wrong = set(manifest.not_recomputed), list[str]()
-    with tempfile.TemporaryDirectory(prefix="tiltyard-") as spare:
-        for name, content in site_files(publication, Path(spare)):
-            seen.add(name)
-            file = manifest.files.get(name)
-            if file is None:
-                wrong.append(f"{name} is left out: the battles give it")
-            elif not name.endswith(BY_PLATFORM) and hashlib.sha256(content).hexdigest() != file.sha256:
-                published = fetch(name, file.bytes)
-                if published is None or not _same_but_for_rounding(published, content):
-                    wrong.append(f"{name} is not the page or file that these battles give")
-    cards = {name for name in manifest.files if name.endswith(".png")}
-    wrong += [f"{name} is not a file that these battles give" for name in manifest.files.keys() - seen - cards]
-    if wrong and any(line.startswith(one.file) for one in manifest.boards for line in result.problems):
-        result.messages.append(f"pages: {plural(len(wrong), 'file')} differ, as the ratings do")
-    elif wrong:
-        result.problems += wrong
-    else:
-        result.messages.append("pages: written again from the battles, and the same")
-
-
-def _again(result: FolderCheck, kept: dict[str, bytes], table: BattleTable) -> StaticSite:
-    """The publication that the folder should be."""
-    from datetime import datetime
-
-    manifest = result.manifest
-    texts = json.loads(kept[PROMPTS]) if PROMPTS in kept else {}
-    names = json.loads(kept[NAMES]) if NAMES in kept else {}
-    updated = None if manifest.updated is None else int(datetime.fromisoformat(manifest.updated).timestamp())
-    return StaticSite(
-        kind=manifest.source,
-        title=manifest.title,
-        table=replace(table, skipped={}),
-        rules=manifest.rules,
-        boards=tuple(result.boards),
-        parts=make_parts(table, manifest.rules),
-        texts={str(name): str(text) for name, text in texts.items()},
-        names={str(name): str(text) for name, text in names.items()},
-        updated=updated,
-        notes=manifest.notes,
-        blind=manifest.blind,
-        missing=manifest.missing,
-        url=manifest.url,
-        extra={name: kept.get(name, b"") for name in manifest.not_recomputed},
-        statement="" if "witness.jsonl.gz" in manifest.files else None,
-    )
-
-
-def _same_but_for_rounding(one: bytes, other: bytes) -> bool:
-    """Whether two texts differ only in the last digits of numbers, as they do between processors."""
-    if NUMBER.split(one) != NUMBER.split(other):
-        return False
-    pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)
-    return all(a == b or abs(float(a) - float(b)) <= AGREE * (1.0 + abs(float(b))) for a, b in pairs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +24,8 @@ MANIFEST = "published.json"
 NEXT = ".published.next.json"
 KIND = "published-board"
 FORMAT = 1
+MOST_BYTES = 1 << 34
+"""Of one file, and of all files of a folder at an address."""
 
 
 class PublishedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,15 +74,13 @@ class PublishedManifest(msgspec.Struct, frozen=True, kw_only=True):
     boards: tuple[BoardFile, ...]
     """The boards and their files."""
     texts: bool
-    """Whether texts of prompts are published."""
+    """Whether texts of prompts were to be published, where the source allows it."""
     notes: tuple[str, ...]
-    """What a reader should know."""
+    """What only the operator knows, in sentences."""
     blind: bool = True
     """Whether an arena hid who wrote an answer while it was voted on."""
     missing: str
     """How many matchups of the run have no verdict, in words; empty where all have one, or where it is no run."""
-    not_recomputed: tuple[str, ...]
-    """Files that cannot be computed from the battles: their hashes are all that is known of them."""
     files: dict[str, PublishedFile]
     """Every file except this one, by path."""
 
@@ -94,45 +94,43 @@ def read_manifest(data: bytes, source: str) -> PublishedManifest:
     """
     try:
         manifest = msgspec.json.decode(data, type=PublishedManifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise TiltyardError(f"{source}: not the manifest of a published board ({error}).") from None
     if manifest.kind != KIND or manifest.format != FORMAT:
         raise TiltyardError(
             f"{source}: is a {manifest.kind[:40]!r} in format {manifest.format}, not a {KIND!r} in format {FORMAT}. "
             "Update tiltyard, or use the program that wrote it."
         )
-    for name in manifest.files:
-        if "\\" in name or "\0" in name or not {"", ".", ".."}.isdisjoint(name.split("/")):
+    for name, file in manifest.files.items():
+        if "\\" in name or "\0" in name or not {"", ".", ".."}.isdisjoint(name.split("/")) or name == MANIFEST:
             raise TiltyardError(f"{source}: {name!r} is no file inside the folder. Do not trust this folder.")
+        if not 0 <= file.bytes <= MOST_BYTES:
+            raise TiltyardError(f"{source}: {name} cannot have {file.bytes:,} bytes. Do not trust this folder.")
     return manifest
 
 
-def write_folder(
-    out: Path, files: Iterable[tuple[str, bytes]], manifest: Callable[[dict[str, PublishedFile]], PublishedManifest]
-) -> tuple[int, str]:
+def write_folder(out: Path, files: Iterable[tuple[str, bytes]]) -> tuple[int, str]:
     """Write or replace a published folder; say how many files it has, and its fingerprint: the manifest's SHA-256.
 
     Parameters:
         out: The folder; it is made if need be. One that is not ours is refused, and so is a file of ours that was
             changed since, or one of somebody else in the place of a new one.
-        files: The files by path.
-        manifest: What makes the manifest of the files' hashes.
+        files: The files by path, the manifest among them.
     """
     before = _ours(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.parent / f".{out.name[:40]}.{secrets.token_hex(6)}.part"
     try:
-        hashes: dict[str, PublishedFile] = {}
+        hashes: dict[str, str] = {}
         for name, content in files:
             write_bytes(part / name, content)
-            hashes[name] = PublishedFile(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
-        stated = msgspec.json.format(msgspec.json.encode(manifest(hashes)), indent=1) + b"\n"
-        write_bytes(part / MANIFEST, stated)
+            hashes[name] = hashlib.sha256(content).hexdigest()
+        fingerprint = hashes.pop(MANIFEST)
         _refuse_strangers(out, before, hashes)
         _move(part, out, before, hashes)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return len(hashes) + 1, hashlib.sha256(stated).hexdigest()
+    return len(hashes) + 1, fingerprint
 
 
 def _ours(out: Path) -> dict[str, set[str]]:
@@ -154,20 +152,20 @@ def _ours(out: Path) -> dict[str, set[str]]:
     return known
 
 
-def _refuse_strangers(out: Path, before: dict[str, set[str]], new: dict[str, PublishedFile]) -> None:
+def _refuse_strangers(out: Path, before: dict[str, set[str]], new: dict[str, str]) -> None:
     """Refuse where a file would be replaced or removed that is not as we wrote it."""
     for name in sorted({*before, *new}):
         path = out / name
         if not path.resolve().is_relative_to(out.resolve()):
             raise OptionError(f"{path} leads out of the folder by a link. Nothing was changed; remove the link.")
-        known = before.get(name, set()) | ({new[name].sha256} if name in new else set())
+        known = before.get(name, set()) | ({new[name]} if name in new else set())
         if path.is_dir() or (path.exists() and file_sha256(path) not in known):
             raise OptionError(
                 f"{path} is not as `publish` wrote it. Nothing was changed. Move it away, or publish to another folder."
             )
 
 
-def _move(part: Path, out: Path, before: dict[str, set[str]], new: dict[str, PublishedFile]) -> None:
+def _move(part: Path, out: Path, before: dict[str, set[str]], new: dict[str, str]) -> None:
     out.mkdir(exist_ok=True)
     write_bytes(out / NEXT, (part / MANIFEST).read_bytes())
     for name in sorted(new, key=lambda name: (name.endswith(".html"), name == "index.html", name)):
@@ -184,10 +182,9 @@ def _move(part: Path, out: Path, before: dict[str, set[str]], new: dict[str, Pub
 
 @cache
 def writer_hash() -> str:
-    """A hash of this program's files that make pages: versions between releases have the same number."""
+    """A hash of this program's files: versions between releases have the same number."""
     home, digest = Path(__file__).parents[1], hashlib.sha256()
-    for part in ("boards", "decisions", "pages", "publish", "report"):
-        for path in sorted((home / part).rglob("*")):
-            if path.suffix in (".py", ".css", ".js", ".html", ".atom"):
-                digest.update(path.relative_to(home).as_posix().encode() + b"\0" + path.read_bytes())
+    for path in sorted(home.rglob("*")):
+        if path.suffix in (".py", ".css", ".js", ".html", ".atom"):
+            digest.update(path.relative_to(home).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]

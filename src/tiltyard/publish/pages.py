@@ -23,6 +23,7 @@ from tiltyard.pages.escaping import Html, shortened
 from tiltyard.pages.figures import count, plural, points
 from tiltyard.pages.html import package_text, page
 from tiltyard.publish.columns import NAME as COLUMNS
+from tiltyard.publish.folder import PublishedFile
 from tiltyard.publish.publication import PROMPT, BoardPart, PublishedBoard, StaticSite, slug
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.report.comparison import comparison_page
@@ -234,6 +235,8 @@ def _recount_data(publication: StaticSite, sha256: str) -> str:
         "tolerance": TOLERANCE,
         "options": rate_options(publication),
         "rules": msgspec.to_builtins(publication.rules),
+        "names": {codes[model]: name for model, name in publication.names.items() if model in codes},
+        "shown": ROWS,
         "boards": [
             {
                 "anchor": one.anchor,
@@ -418,7 +421,7 @@ FILES = {
 }
 
 
-def data_page(spot: Spot, sizes: dict[str, tuple[int, str]], more: dict[str, str]) -> tuple[str, bytes]:
+def data_page(spot: Spot, hashes: Mapping[str, PublishedFile], more: dict[str, str]) -> tuple[str, bytes]:
     """What can be downloaded, and how to check it."""
     publication = spot.publication
     named = FILES | {
@@ -426,7 +429,7 @@ def data_page(spot: Spot, sizes: dict[str, tuple[int, str]], more: dict[str, str
         for one in publication.boards
     }
     files = [
-        (name, what, *sizes.get(name, (None, "")))
+        (name, what, hashes.get(name))
         for name, what in (named | more).items()
         if name != FEED or publication.updated is not None
     ]

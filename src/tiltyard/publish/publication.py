@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any
 
 import msgspec
@@ -40,6 +43,12 @@ FEWEST_IN_PART = 30
 MODELS_IN_PARTS = 24_000
 """Models on the boards of all parts together, at the most: a large board has fewer parts."""
 
+MOST_NOTES, LONGEST_WORDS = 50, 1_000
+"""Notes of an operator, and letters of each, at the most."""
+
+LEVELS = (0.5, 1.0)
+"""Between these is the level of intervals: below a half, every model would be best."""
+
 SAFE = re.compile(r"[^a-z0-9]+")
 
 
@@ -68,6 +77,35 @@ class BoardRules(msgspec.Struct, frozen=True, kw_only=True):
     """The mean rating where there is no anchor."""
     evaluated: str | None = None
     """The model under test."""
+
+    @property
+    def sentence(self) -> str:
+        """All of them, in words: nobody else chose them."""
+        middle = f"the mean is {self.centre:g}" if self.anchor is None else "{} is at {:g}".format(*self.anchor)
+        return "; ".join(
+            [
+                f"ties: {self.ties}",
+                f"both answers bad: {self.both_bad}",
+                f"judgments that changed with the order: {self.inconsistent}",
+                f"models with fewer than {self.min_battles:g} battles are left out"
+                if self.min_battles
+                else "no model is left out for few battles",
+                "the largest group of models that met" if self.only_connected else "all models must have met",
+                f"intervals of {100 * self.level:g} %, clusters: {self.cluster}",
+                "places at every time at which one looks" if self.anytime else "places at one time",
+                middle,
+                *([f"under test: {self.evaluated}"] if self.evaluated is not None else []),
+            ]
+        )
+
+    def check(self) -> None:
+        """Refuse numbers that no board can have."""
+        numbers = (self.min_battles, self.level, self.centre, *(() if self.anchor is None else self.anchor[1:]))
+        if not all(map(math.isfinite, numbers)) or not LEVELS[0] <= self.level < LEVELS[1] or self.min_battles < 0:
+            raise OptionError(
+                f"these rules give no board: level {self.level:g}, at least {self.min_battles:g} battles, mean "
+                f"{self.centre:g}. The level is from 0.5 to below 1, and every number is finite."
+            )
 
     def estimator(self, dimension: str | None = None) -> BradleyTerry:
         """The estimator of a board, of all battles or of one dimension."""
@@ -137,15 +175,17 @@ class StaticSite:
         rules: How they are rated.
         boards: The boards.
         parts: The boards of each category and language, where there are several.
+        show_texts: Whether texts of prompts were asked for.
         texts: Texts of prompts by id, where they may be public.
         names: Names of models as people read them, where they differ from their ids.
         updated: When the newest battle was, in seconds since 1970; None: nothing says.
-        notes: What a reader should know.
+        about: What follows from the battles, or from an arena's log, and a reader should know.
+        notes: What only the operator knows, in sentences.
         blind: Whether an arena hid who wrote an answer while it was voted on.
         missing: How many matchups of the run have no verdict, in words; empty: none, or it is no run.
         url: Where the folder will be served; empty: not known.
-        extra: Further files by name, which cannot be computed from the battles.
-        statement: The head of an arena's log as it was stated, and signed where it was.
+        pictures: Whether there are pictures to share.
+        evidence: What an arena's battles are made from, by file name: its witness, and its head where one is stated.
     """
 
     kind: str
@@ -154,15 +194,17 @@ class StaticSite:
     rules: BoardRules
     boards: tuple[PublishedBoard, ...]
     parts: tuple[BoardPart, ...] = ()
+    show_texts: bool = False
     texts: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     updated: int | None = None
+    about: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     blind: bool = True
     missing: str = ""
     url: str = ""
-    extra: Mapping[str, bytes] = field(default_factory=dict)
-    statement: str | None = None
+    pictures: bool = False
+    evidence: Mapping[str, bytes] = field(default_factory=dict)
 
     def name(self, model: str) -> str:
         """What people read for a model."""
@@ -176,6 +218,7 @@ class PublishOptions:
     Parameters:
         title: What the site is called; None: the name of the source.
         url: Where the folder will be served, for pictures to share and the feed; empty: not known.
+        pictures: Whether pictures to share are drawn; None: where the address is known and Pillow is there.
         texts: Whether texts of prompts are published, where the source allows it.
         rules: How the battles are rated; None: the default, or what the source says.
         format: The format of a battle file; `auto` recognises it by the header.
@@ -187,6 +230,7 @@ class PublishOptions:
 
     title: str | None = None
     url: str = ""
+    pictures: bool | None = None
     texts: bool = False
     rules: BoardRules = field(default_factory=BoardRules)
     format: str = "auto"
@@ -204,7 +248,7 @@ def slug(name: str) -> str:
 
 
 def publishable(table: BattleTable, *, texts: bool, voters_are_keys: bool = False) -> tuple[BattleTable, list[str]]:
-    """The battles as they may be public, and what was changed about them.
+    """The battles as they may be public, and what a reader should know of them; those that are public stay the same.
 
     Only columns of a battle row are kept. Voters become numbers in order of appearance, and so do prompts whose ids are
     texts, unless texts may be public: who belongs together, and so every rating and interval, stays.
@@ -214,7 +258,7 @@ def publishable(table: BattleTable, *, texts: bool, voters_are_keys: bool = Fals
         texts: Whether texts may be public.
         voters_are_keys: Whether voters are random keys already, as in an arena's export.
     """
-    notes: list[str] = []
+    about: list[str] = []
     columns: dict[str, Column] = {}
     for name, column in table.columns.items():
         if isinstance(column, Codes):
@@ -224,12 +268,16 @@ def publishable(table: BattleTable, *, texts: bool, voters_are_keys: bool = Fals
             columns[name] = column
     if VOTER in columns and not voters_are_keys:
         columns[VOTER] = _numbered(table.text_column(VOTER), "v")
-        notes.append("Voters are numbers in order of appearance; their keys are not published.")
+        about.append("Voters are numbers in order of appearance; their keys are not published.")
     prompts = columns.get(PROMPT)
-    if isinstance(prompts, Codes) and not texts and any(map(_is_text, prompts.labels)):
-        columns[PROMPT] = _numbered(prompts, "prompt-")
-        notes.append("Prompts are numbers in order of appearance; their texts are not published.")
-    return replace(table, columns=columns).compact(), notes
+    if isinstance(prompts, Codes) and not texts:
+        numbered = _numbered(prompts, "prompt-")
+        if any(map(_is_text, prompts.labels)):
+            columns[PROMPT] = numbered
+        if set(columns[PROMPT].labels) == set(numbered.labels):  # type: ignore[union-attr]
+            about.append("Prompts are numbers in order of appearance; their texts are not published.")
+    public = replace(table, columns=columns).compact()
+    return replace(public, skipped={}, repeated=0, repeated_ids=0), about
 
 
 def _is_text(label: str) -> bool:
@@ -333,35 +381,76 @@ def static_site(
     title: str,
     options: PublishOptions,
     texts: Mapping[str, str],
-    notes: list[str],
+    *,
+    about: Iterable[str] = (),
+    notes: Sequence[str] = (),
     **more: Any,
 ) -> StaticSite:
     """The publication of battles: what may be public of them, rated."""
-    public, changed = publishable(table, texts=options.texts, voters_are_keys=kind == "arena")
-    public = replace(public, skipped={}, repeated=0, repeated_ids=0)
-    rows = [f"{count:,} rows were left out: {reason}." for reason, count in table.skipped.items()]
-    if table.repeated:  # told here: columns that are not published may tell rows apart, so it cannot be counted again
-        rows.append(
-            f"Rows of the source that repeat another one in every column, each of which counts: {table.repeated:,}."
-        )
-    if table.repeated_ids:
-        number = f"{table.repeated_ids:,}"
-        rows.append(f"Rows of the source that repeat the battle_id of another one, each of which counts: {number}.")
+    public, told = publishable(table, texts=options.texts, voters_are_keys=kind == "arena")
+    rules = msgspec.convert(msgspec.to_builtins(options.rules), BoardRules)  # 5 becomes 5.0, as it is read again
     newest = None
     if "timestamp" in public.columns:
         times = public.number_column("timestamp")
         known = times[np.isfinite(times) & (times > 0) & (times < 2**37)]
         newest = int(known.max()) if len(known) else None
+    prompts = _labels(public, PROMPT) if texts else []
+    url = options.url if not options.url or options.url.endswith("/") else f"{options.url}/"
+    check_words(title, url, more.get("missing", ""), *notes)
+    rules.check()
     return StaticSite(
         kind=kind,
         title=title,
         table=public,
-        rules=options.rules,
-        boards=make_boards(public, options.rules),
-        parts=make_parts(public, options.rules),
-        texts=texts,
+        rules=rules,
+        boards=make_boards(public, rules),
+        parts=make_parts(public, rules),
+        show_texts=options.texts,
+        texts={name: texts[name] for name in prompts if name in texts},
         updated=newest,
-        notes=(*notes, *changed, *rows),
-        url=options.url if not options.url or options.url.endswith("/") else f"{options.url}/",
+        about=(*about, *told),
+        notes=tuple(notes),
+        url=url,
+        pictures=bool(options.url) and find_spec("PIL") is not None if options.pictures is None else options.pictures,
         **more,
     )
+
+
+def check_words(title: str, url: str, *notes: str) -> None:
+    """Refuse words of an operator that are no plain words, and an address that is none."""
+    words = [title, url, *notes]
+    if not title.strip() or len(notes) > MOST_NOTES + 1 or any(len(word) > LONGEST_WORDS for word in words):
+        raise OptionError(
+            f"a title is needed, and at most {MOST_NOTES} notes; each has at most {LONGEST_WORDS:,} letters."
+        )
+    for word in words:
+        odd = next(filter(_is_hidden, word), None)
+        if odd is not None:
+            raise OptionError(f"{word[:60]!r} has the letter {odd!r}, which nobody sees. Leave it out.")
+    if url and not re.fullmatch(r"https?://[^\s\"'<>\\]+", url):
+        raise OptionError(f"the address is {url!r}: it has to begin with https:// or http://, without spaces.")
+
+
+def notes_on(table: BattleTable) -> list[str]:
+    """What only whoever has the source knows of its rows: how many were left out, and how many repeat another."""
+    notes = [f"{count:,} rows were left out: {_plain(reason)}." for reason, count in table.skipped.items()]
+    if table.repeated:  # columns that are not published may tell rows apart, so it cannot be counted again
+        notes.append(
+            f"Rows of the source that repeat another one in every column, each of which counts: {table.repeated:,}."
+        )
+    if table.repeated_ids:
+        number = f"{table.repeated_ids:,}"
+        notes.append(f"Rows of the source that repeat the battle_id of another one, each of which counts: {number}.")
+    if len(notes) > MOST_NOTES:
+        notes[MOST_NOTES - 1 :] = [f"{len(notes) - MOST_NOTES + 1:,} more reasons to leave rows out."]
+    return notes
+
+
+def _plain(text: str) -> str:
+    """A text that came with the rows, as a note may hold it."""
+    return "".join("�" if _is_hidden(letter) else letter for letter in text)[: LONGEST_WORDS // 2]
+
+
+def _is_hidden(letter: str) -> bool:
+    """Whether a letter steers how others are shown; those that join letters are allowed."""
+    return unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and letter not in "\u200c\u200d"

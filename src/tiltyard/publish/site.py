@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import io
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
+
+import msgspec
 
 from tiltyard.battles.writing import write_battles, write_lines
 from tiltyard.boards.certainty import Solved
@@ -25,7 +27,7 @@ from tiltyard.pages.html import render
 from tiltyard.pages.svg import Scale
 from tiltyard.publish.columns import NAME as COLUMNS
 from tiltyard.publish.columns import column_file
-from tiltyard.publish.folder import BoardFile, PublishedFile, PublishedManifest, write_folder, writer_hash
+from tiltyard.publish.folder import MANIFEST, BoardFile, PublishedFile, PublishedManifest, write_folder, writer_hash
 from tiltyard.publish.pages import (
     BOARD_CARD,
     FEED,
@@ -48,7 +50,7 @@ FIRST = 10
 """Models of which every pair has a page."""
 
 MOST_PAIRS = 150
-PROMPTS, NAMES = "prompts.json", "models.json"
+PARQUET, PROMPTS, NAMES = "battles.parquet", "prompts.json", "models.json"
 """Texts of prompts by id, and names of models as people read them: only where there are any that may be public."""
 
 ROWS_FOR_PAIRS = 20_000_000
@@ -62,69 +64,86 @@ MODEL_CARDS = 50
 """Models that have a picture: the first ones."""
 
 
+Kept = Callable[[str, bytes], bytes]
+"""Takes a file's path and its bytes as they were made, and says which bytes are those of the folder."""
+
+
 def write_publication(publication: StaticSite, out: Path) -> tuple[int, str]:
     """Write a publication to a folder; say how many files it has, and its fingerprint."""
-    from tiltyard import __version__
-
-    def manifest(hashes: dict[str, PublishedFile]) -> PublishedManifest:
-        return PublishedManifest(
-            tiltyard_version=__version__,
-            writer=writer_hash(),
-            title=publication.title,
-            source=publication.kind,
-            updated=None if publication.updated is None else _instant(publication.updated),
-            url=publication.url,
-            battles=publication.table.n_battles,
-            models=len(publication.table.models),
-            rules=publication.rules,
-            boards=tuple(BoardFile(file=one.file, dimension=one.dimension) for one in publication.boards),
-            texts=bool(publication.texts),
-            notes=publication.notes,
-            blind=publication.blind,
-            missing=publication.missing,
-            not_recomputed=tuple(sorted(publication.extra)),
-            files=dict(sorted(hashes.items())),
-        )
-
     with tempfile.TemporaryDirectory(prefix="tiltyard-") as spare:
-        return write_folder(out, site_files(publication, Path(spare)), manifest)
+        return write_folder(out, site_files(publication, Path(spare), lambda _, content: content))
 
 
-def site_files(publication: StaticSite, spare: Path) -> Iterator[tuple[str, bytes]]:
-    """Every file of the folder but its manifest."""
-    sizes: dict[str, tuple[int, str]] = {}
+def site_files(publication: StaticSite, spare: Path, kept: Kept) -> Iterator[tuple[str, bytes]]:
+    """Every file of the folder, its manifest last.
+
+    Parameters:
+        publication: What is published.
+        spare: A folder for files on the way.
+        kept: Which bytes count, for the hashes in later files: of a folder that is checked those that are there, where
+            they differ in nothing but the last digits of numbers.
+    """
+    hashes: dict[str, PublishedFile] = {}
 
     def noted(name: str, content: bytes) -> tuple[str, bytes]:
-        sizes[name] = (len(content), hashlib.sha256(content).hexdigest())
+        content = kept(name, content)
+        hashes[name] = PublishedFile(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
         return name, content
 
     lines = io.BytesIO()
     write_lines(lines, publication.table)
     yield noted("battles.jsonl", lines.getvalue())
-    parquet = spare / "battles.parquet"
+    parquet = spare / PARQUET
     write_battles(parquet, publication.table)
-    yield noted("battles.parquet", parquet.read_bytes())
+    yield noted(PARQUET, parquet.read_bytes())
     yield noted(COLUMNS, column_file(publication.table))
     yield noted(SCHEMA, schema_text("battle").encode())
     for one in publication.boards:
         report = EloReport.of(one.board)
-        report.details["battles_sha256"] = sizes["battles.jsonl"][1]
+        report.details["battles_sha256"] = hashes["battles.jsonl"].sha256
         yield noted(one.file, report.to_json().encode())
     if publication.texts:
         yield noted(PROMPTS, json_text(dict(publication.texts)).encode())
     if publication.names:
         yield noted(NAMES, json_text(dict(publication.names)).encode())
-    for name, content in sorted(publication.extra.items()):
+    for name, content in sorted(publication.evidence.items()):
         yield noted(name, content)
     cards = dict(share_cards(publication))
-    yield from cards.items()
+    for name, content in cards.items():
+        yield noted(name, content)
     if publication.updated is not None:
-        yield noted(FEED, feed(publication, sizes["battles.jsonl"][1]).encode())
-    yield from _pages(publication, sizes, frozenset(cards))
+        yield noted(FEED, feed(publication, hashes["battles.jsonl"].sha256).encode())
+    for name, content in _pages(publication, hashes, frozenset(cards)):
+        yield noted(name, content)
+    stated = msgspec.json.format(msgspec.json.encode(manifest_of(publication, hashes)), indent=1)
+    yield MANIFEST, kept(MANIFEST, stated + b"\n")
+
+
+def manifest_of(publication: StaticSite, hashes: dict[str, PublishedFile]) -> PublishedManifest:
+    """What the folder says about itself."""
+    from tiltyard import __version__
+
+    return PublishedManifest(
+        tiltyard_version=__version__,
+        writer=writer_hash(),
+        title=publication.title,
+        source=publication.kind,
+        updated=None if publication.updated is None else _instant(publication.updated),
+        url=publication.url,
+        battles=publication.table.n_battles,
+        models=len(publication.table.models),
+        rules=publication.rules,
+        boards=tuple(BoardFile(file=one.file, dimension=one.dimension) for one in publication.boards),
+        texts=publication.show_texts,
+        notes=publication.notes,
+        blind=publication.blind,
+        missing=publication.missing,
+        files=dict(sorted(hashes.items())),
+    )
 
 
 def _pages(
-    publication: StaticSite, sizes: dict[str, tuple[int, str]], cards: frozenset[str]
+    publication: StaticSite, hashes: dict[str, PublishedFile], cards: frozenset[str]
 ) -> Iterator[tuple[str, bytes]]:
     compared = _compared(publication)
     pairs = {pair: f"compare/{slug(pair[0])}--{slug(pair[1])}.html" for pair in compared}
@@ -135,11 +154,11 @@ def _pages(
     for model in spot.models:
         yield model_page(spot, model, tallies)
     yield methods_page(spot)
-    more = dict.fromkeys(sorted(publication.extra), "from the source; it cannot be computed from the battles")
+    more = dict.fromkeys(sorted(publication.evidence), "the arena’s public log, from which the battles are made")
     more |= {PROMPTS: "the texts of prompts"} if publication.texts else {}
     more |= {NAMES: "the names of models"} if publication.names else {}
-    yield data_page(spot, sizes, more)
-    yield from board_pages(spot, sizes[COLUMNS][1])
+    yield data_page(spot, hashes, more)
+    yield from board_pages(spot, hashes[COLUMNS].sha256)
 
 
 def _compared(publication: StaticSite) -> dict[tuple[str, str], Difference]:
@@ -173,17 +192,17 @@ def chosen_pairs(publication: StaticSite) -> list[tuple[str, str]]:
 
 
 def share_cards(publication: StaticSite) -> Iterator[tuple[str, bytes]]:
-    """A picture of the first board, and of each of its first models; none without Pillow, or without an address.
+    """A picture of the first board, and of each of its first models; empty where Pillow, which draws them, is missing.
 
     A picture is only of use where its address is known: programs that show it do not look at relative ones.
     """
-    if not publication.url or find_spec("PIL") is None:
+    if not publication.pictures:
         return
-    one = publication.boards[0]
+    one, drawn = publication.boards[0], find_spec("PIL") is not None
     scale = rating_scale(one.board.entries[:MODEL_CARDS])
-    yield BOARD_CARD, _board_card(publication, one, scale)
+    yield BOARD_CARD, _board_card(publication, one, scale) if drawn else b""
     for entry in one.board.entries[:MODEL_CARDS]:
-        yield f"share/{slug(entry.model)}.png", _model_card(publication, one, entry, scale)
+        yield f"share/{slug(entry.model)}.png", _model_card(publication, one, entry, scale) if drawn else b""
 
 
 def _board_card(publication: StaticSite, one: PublishedBoard, scale: Scale) -> bytes:

@@ -15,9 +15,9 @@ from tiltyard.battles.reading import read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.leaderboard import EloReport
 from tiltyard.decisions import is_run_folder, open_source
-from tiltyard.errors import OptionError, RunFolderError, TiltyardError
+from tiltyard.errors import RunFolderError, TiltyardError
 from tiltyard.judging.run_folder import read_object
-from tiltyard.publish.publication import PublishOptions, StaticSite, static_site
+from tiltyard.publish.publication import PublishOptions, StaticSite, notes_on, static_site
 from tiltyard.publish.site import write_publication
 
 SQLITE = b"SQLite format 3\0"
@@ -50,8 +50,6 @@ def publish(source: str | Path, out: str | Path, options: PublishOptions | None 
         options: How it is published.
     """
     options = options or PublishOptions()
-    if options.url and not options.url.startswith(("http://", "https://")):
-        raise OptionError(f"the address is {options.url!r}: it has to begin with https:// or http://.")
     publication = open_publication(str(source), options)
     files, fingerprint = write_publication(publication, Path(out))
     return PublishedFolder(publication, Path(out), files, fingerprint)
@@ -81,7 +79,7 @@ def _is_database(source: str) -> bool:
 
 
 def _from_folder(folder: Path, options: PublishOptions) -> StaticSite:
-    """The battles of a run or a placement, rated as it rates them; with texts its report too."""
+    """The battles of a run or a placement, rated as it rates them."""
     manifest = read_object(folder / "manifest.json")
     if manifest.get("finished_at") is None:
         raise RunFolderError(f"{folder} has not finished. Finish it (`tiltyard run` or `place` again), then publish.")
@@ -96,14 +94,11 @@ def _from_folder(folder: Path, options: PublishOptions) -> StaticSite:
         evaluated=next((one.model for one in stated.values() if one.model), None) if kind == "placement" else None,
     )
     texts = open_source(folder).prompt_texts() if options.texts else {}
-    reports = [folder / "report.html", *sorted((folder / "report").glob("*.html"))] if options.texts else []
-    extra = {path.relative_to(folder).as_posix(): path.read_bytes() for path in reports if path.is_file()}
-    if kind == "placement":
-        extra["elo_ratings.json"] = (folder / "elo_ratings.json").read_bytes()
     table = _read(str(folder))
     title = options.title or folder.resolve().name
-    made = static_site(table, kind, title, replace(options, rules=rules), texts, [], extra=extra)
-    return replace(made, notes=(*_differences(made, stated), *made.notes), missing=_missing(folder))
+    notes = notes_on(table)
+    made = static_site(table, kind, title, replace(options, rules=rules), texts, notes=notes, missing=_missing(folder))
+    return replace(made, notes=(*_differences(made, stated), *notes))
 
 
 def _missing(source: str | Path) -> str:
@@ -144,7 +139,7 @@ def _from_battles(source: str, options: PublishOptions) -> StaticSite:
         map=options.map,
     )
     title = options.title or Path(source).name.split(".")[0] or "Battles"
-    return static_site(table, "battles", title, options, {}, [], missing=_missing(source))
+    return static_site(table, "battles", title, options, {}, notes=notes_on(table), missing=_missing(source))
 
 
 def _read(source: str, **more: Any) -> BattleTable:

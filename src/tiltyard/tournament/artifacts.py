@@ -426,6 +426,12 @@ class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Shuffles of permutation Elo."""
     shuffle_seed: int
     """Their seed."""
+    initial_rating: float
+    """Where permutation Elo starts every entrant."""
+    default_k: float
+    """Its points at stake."""
+    k_factor_sweep: tuple[float, ...]
+    """Further K values on the same shuffles."""
     pilot_seed: int
     """Seed of the pilot's draw."""
     started_at: str
@@ -481,8 +487,7 @@ def manifest(
         dimensions=[rubric.dimension for rubric in plan.rubrics],
         bank_size=len(plan.bank),
         selected_prompt_count=len(plan.selected),
-        n_perms=plan.elo.n_perms,
-        shuffle_seed=plan.elo.shuffle_seed,
+        **msgspec.structs.asdict(plan.elo),
         pilot_seed=setup.config.prompts.pilot_seed,
         started_at=started_at,
         finished_at=finished_at,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -153,8 +154,9 @@ class RoundsResult(msgspec.Struct, frozen=True):
     judged: JudgingResult
 
 
-def _write_rounds(folder: Path, settings: RoundSettings, dimensions: dict[str, DimensionRounds]) -> None:
-    file = RoundsFile(
+def rounds_file(settings: RoundSettings, dimensions: Mapping[str, DimensionRounds]) -> RoundsFile:
+    """What `rounds.json` says."""
+    return RoundsFile(
         until=str(settings.goal),
         level=settings.level,
         planned_looks=settings.maximum,
@@ -164,15 +166,19 @@ def _write_rounds(folder: Path, settings: RoundSettings, dimensions: dict[str, D
         seed=settings.seed,
         dimensions={name: state.record() for name, state in dimensions.items()},
     )
-    write_json(folder / ROUNDS_FILE, msgspec.to_builtins(file, enc_hook=float))
+
+
+def _goal_of_dimension(goal: RoundGoal, dimensions: int) -> RoundGoal:
+    """What the rounds of one dimension go on for: its share of a budget."""
+    if goal.kind != "budget" or goal.limit is None:
+        return goal
+    return RoundGoal("budget", goal.limit // max(1, dimensions))
 
 
 def make_states(plan: RunPlan, settings: RoundSettings, *, calls_per_case: int) -> dict[str, DimensionRounds]:
     """The rounds of every dimension, before the first."""
-    settings = replace(settings, calls_per_case=calls_per_case)
-    if settings.goal.kind == "budget" and settings.goal.limit is not None:
-        share = settings.goal.limit // max(1, len(plan.matches.by_dimension))
-        settings = replace(settings, goal=RoundGoal("budget", share))
+    goal = _goal_of_dimension(settings.goal, len(plan.matches.by_dimension))
+    settings = replace(settings, calls_per_case=calls_per_case, goal=goal)
     states = {}
     for dimension, cases in plan.matches.by_dimension.items():
         entrants = plan.setup.entrant_ids
@@ -285,7 +291,7 @@ async def judge_in_rounds(
                 states[name].rounds.stopped = "verdicts are missing, and this command asks nothing"
             if on_round is not None:
                 on_round(name, states[name])
-        _write_rounds(folder, plan.rounds, states)
+        write_json(folder / ROUNDS_FILE, msgspec.to_builtins(rounds_file(plan.rounds, states), enc_hook=float))
         first = False
     whole = JudgingPlan(
         judging_plan.rubrics, {name: state.judged_cases() for name, state in states.items()}, judging_plan.canaries
@@ -296,52 +302,49 @@ async def judge_in_rounds(
     return RoundsResult(plan.rounds, states, whole, judged)
 
 
-def board_after_rounds(board: Leaderboard, state: DimensionRounds) -> Leaderboard:
+def board_after_rounds(board: Leaderboard, rounds: RoundsFile, dimension: str, entrants: Sequence[str]) -> Leaderboard:
     """The board with what the rounds decided: ranges of places from it, and a remark on how to read intervals.
 
     `order` decides every range. `top` decides who may be first; the other ends are the board's own.
     """
-    rounds, settings = state.rounds, state.rounds.settings
-    above, kind = rounds.decision.above, settings.goal.kind
-    code = {name: place for place, name in enumerate(state.entrants)}
+    record = rounds.dimensions[dimension]
+    goal = _goal_of_dimension(RoundGoal.parse(rounds.until), len(rounds.dimensions))
+    better, worse = (Counter(pair[side] for pair in record.told_apart) for side in (0, 1))
     entries = []
     for entry in board.entries:
-        place = code[entry.model]
         low, high = entry.rank_low, entry.rank_high
-        if kind == "order":
-            low, high = 1 + int(above[:, place].sum()), len(state.entrants) - int(above[place].sum())
-        elif kind == "top" and low is not None:
-            first = place in rounds.contenders
-            low, high = (1, 1 if rounds.settled else high) if first else (max(2, low), max(2, high or 2))
+        if goal.kind == "order":
+            low, high = 1 + worse[entry.model], len(entrants) - better[entry.model]
+        elif goal.kind == "top" and low is not None:
+            first = entry.model in record.contenders
+            low, high = (1, 1 if record.settled else high) if first else (max(2, low), max(2, high or 2))
         entries.append(replace(entry, rank_low=low, rank_high=high))
     told = {
         **board.settings,
         "rounds": {
-            "until": str(settings.goal),
-            "looks": len(rounds.records),
-            "planned_looks": settings.maximum,
-            "level": settings.level,
-            "stopped": rounds.stopped,
-            "ranks": _ranks_words(settings),
+            "until": str(goal),
+            "looks": record.looks,
+            "planned_looks": rounds.planned_looks,
+            "level": rounds.level,
+            "stopped": record.stopped,
+            "ranks": _ranks_words(goal, rounds),
         },
     }
     remarks = (
-        f"adaptive rounds until {settings.goal}, stopped after {len(rounds.records)} of at most {settings.maximum}: "
-        f"{rounds.stopped}",
-        f"intervals are at {percent(settings.interval_level)}, so that each holds with {percent(settings.level)} "
-        f"whichever of the {settings.maximum} planned looks was the last",
+        f"adaptive rounds until {goal}, stopped after {record.looks} of at most {rounds.planned_looks}: "
+        f"{record.stopped}",
+        f"intervals are at {percent(rounds.interval_level)}, so that each holds with {percent(rounds.level)} "
+        f"whichever of the {rounds.planned_looks} planned looks was the last",
     )
     return replace(board, entries=tuple(entries), settings=told, remarks=(*board.remarks, *remarks))
 
 
-def _ranks_words(settings: RoundSettings) -> str:
-    if settings.goal.kind == "order":
-        return (
-            f"{percent(settings.level)} range of places, as the rounds decided, adjusted for all comparisons and looks"
-        )
-    wide = f"{percent(settings.interval_level)} range of places, adjusted for all comparisons"
-    if settings.goal.kind == "top":
-        return f"who could be first is what the rounds decided ({percent(settings.level)}); otherwise {wide}"
+def _ranks_words(goal: RoundGoal, rounds: RoundsFile) -> str:
+    if goal.kind == "order":
+        return f"{percent(rounds.level)} range of places, as the rounds decided, adjusted for all comparisons and looks"
+    wide = f"{percent(rounds.interval_level)} range of places, adjusted for all comparisons"
+    if goal.kind == "top":
+        return f"who could be first is what the rounds decided ({percent(rounds.level)}); otherwise {wide}"
     return wide
 
 

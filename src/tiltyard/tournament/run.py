@@ -54,12 +54,14 @@ from tiltyard.tournament.ratings import DimensionRatings, rate_dimension
 from tiltyard.tournament.rounds import (
     ROUNDS_FILE,
     OnRound,
+    RoundsFile,
     RoundsResult,
     board_after_rounds,
     judge_in_rounds,
+    rounds_file,
 )
 from tiltyard.tournament.scoring import RunScores, people_score, rate_scores
-from tiltyard.tournament.summary import gate
+from tiltyard.tournament.summary import answers_check, gate
 from tiltyard.types import Comparable
 
 Notice = Callable[[str], None]
@@ -269,7 +271,15 @@ async def carry_out(
     cases = plan.matches.by_dimension
     columns = {prompt.prompt_id: prompt_columns(prompt) for prompt in plan.selected}
     standings = rate_all(
-        judged, plan.elo, folder, cases=cases, columns=columns, baseline=plan.baseline, rated=early, rounds=rounds
+        judged,
+        plan.elo,
+        folder,
+        cases=cases,
+        columns=columns,
+        baseline=plan.baseline,
+        rated=early,
+        rounds=None if rounds is None else rounds_file(rounds.settings, rounds.dimensions),
+        entrants=plan.setup.entrant_ids,
     )
     usage = usage_report(judged, prices)
     write_json(folder / "usage.json", usage)
@@ -279,26 +289,40 @@ async def carry_out(
     labels = None if by_scores else plan.labels
     calibrated = {} if labels is None else calibrate_run(folder, labels, standings, judged.judge_model)
     canaries = canary_report(judging_plan, judged.canaries)
-    checks = gate(plan, judged, standings, canaries, scores.dimensions) if plan.options.mode == "pilot" else []
+    matches = plan.matches
+    answers = answers_check(matches.cells_present, matches.cells_expected, plan.left_out)
+    checks = gate(answers, judged, standings, canaries, scores.dimensions) if plan.options.mode == "pilot" else []
     studies = study_panel(judging_plan, judged)
     result = RunResult(folder, standings, judged, checks, calibrated, studies, rounds, canaries, scores)
-    unset = msgspec.UNSET
-    results = RunResults(
-        both_orders=judged.both_orders,
-        dimensions={name: dimension_results(judged, standing) for name, standing in standings.items()},
-        panel=unset
-        if judged.panel is None
-        else {"judges": list(judged.panel.members), "combine": judged.panel.combine, "dimensions": studies},
-        canaries=canaries or unset,
-        calibration=unset if labels is None else {name: one.record() for name, one in calibrated.items()},
-        gate=checks or unset,
-    )
+    results = run_results(judged, standings, studies, canaries, checks, None if labels is None else calibrated)
     finished = manifest(plan, started_at=started, finished_at=iso_time(now), results=results)
     write_json(folder / "manifest.json", finished)
     if finish is not None:
         finish(folder)
     remove_unfinished(folder)
     return result
+
+
+def run_results(
+    judged: JudgingResult,
+    standings: Mapping[str, DimensionRatings],
+    studies: Mapping[str, PanelStudy],
+    canaries: Mapping[str, Any],
+    checks: Sequence[Check],
+    calibrated: Mapping[str, CalibratedBoard] | None,
+) -> RunResults:
+    """What a run's manifest says at its end."""
+    unset = msgspec.UNSET
+    return RunResults(
+        both_orders=judged.both_orders,
+        dimensions={name: dimension_results(judged, standing) for name, standing in standings.items()},
+        panel=unset
+        if judged.panel is None
+        else {"judges": list(judged.panel.members), "combine": judged.panel.combine, "dimensions": dict(studies)},
+        canaries=dict(canaries) or unset,
+        calibration=unset if calibrated is None else {name: one.record() for name, one in calibrated.items()},
+        gate=list(checks) or unset,
+    )
 
 
 def rate_all(
@@ -310,12 +334,14 @@ def rate_all(
     columns: Mapping[str, Mapping[str, PlainValue]] | None = None,
     baseline: str | None = None,
     rated: Mapping[str, DimensionRatings] | None = None,
-    rounds: RoundsResult | None = None,
+    rounds: RoundsFile | None = None,
+    entrants: Sequence[str] = (),
 ) -> dict[str, DimensionRatings]:
     """Rate every dimension, and write verdicts and numbers.
 
     `cases` are what was judged, by dimension; `columns` is what battles say about their prompts, by prompt; `baseline`
-    is the entrant that all others met, if there is one; `rated` are the numbers of dimensions that were settled before.
+    is the entrant that all others met, if there is one; `rated` are the numbers of dimensions that were settled before;
+    `rounds` is what adaptive rounds decided about the `entrants`.
     """
     standings, styles = {}, AnswerStyles()
     for dimension, judgments in judged.judgments.items():
@@ -328,8 +354,10 @@ def rate_all(
             cases=None if cases is None else case_of_each(cases.get(dimension, ()), len(judgments)),
             styles=styles,
             baseline=baseline,
-            level=0.95 if rounds is None else rounds.settings.interval_level,
-            amend=None if rounds is None else partial(board_after_rounds, state=rounds.dimensions[dimension]),
+            level=0.95 if rounds is None else rounds.interval_level,
+            amend=None
+            if rounds is None
+            else partial(board_after_rounds, rounds=rounds, dimension=dimension, entrants=entrants),
         )
     write_standings(folder, standings, elo.default_k, columns)
     forget_other_dimensions(folder, standings)

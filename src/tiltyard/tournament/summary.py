@@ -16,7 +16,6 @@ from tiltyard.judging.plan import scores_of
 from tiltyard.judging.records import VerdictLabel
 from tiltyard.llm.asking import plural
 from tiltyard.pages.tables import Table
-from tiltyard.tournament.plan import RunPlan
 from tiltyard.tournament.ratings import baseline_text
 
 if TYPE_CHECKING:
@@ -192,30 +191,32 @@ FEWEST_DECISIVE = 10
 """Below this many decisive matches a dimension cannot order even two entrants."""
 
 
+def answers_check(cells_present: int, cells_expected: int, left_out: Sequence[str]) -> Check:
+    """Whether every entrant answered everything."""
+    return Check(
+        "answers complete",
+        cells_present == cells_expected and not left_out,
+        f"{cells_present} of {cells_expected} cells"
+        + (f", and no answers of {', '.join(left_out)}" if left_out else ""),
+    )
+
+
 def gate(
-    plan: RunPlan,
+    answers: Check,
     judged: JudgingResult,
     standings: Mapping[str, DimensionRatings],
     canaries: Mapping[str, Any] | None = None,
     scores: Mapping[str, DimensionScores] | None = None,
 ) -> list[Check]:
-    """The checks of every dimension, and of the answers; `canaries` as `canary_report` gives them."""
-    matches = plan.matches
+    """The checks of every dimension, after that of the answers; `canaries` as `canary_report` gives them."""
     by_votes = judged.panel is not None and judged.panel.combine != "rows"
     why = "have no majority" if by_votes else "changed with the order of the answers"
-    checks = [
-        Check(
-            "answers complete",
-            matches.cells_present == matches.cells_expected and not plan.left_out,
-            f"{matches.cells_present} of {matches.cells_expected} cells"
-            + (f", and no answers of {', '.join(plan.left_out)}" if plan.left_out else ""),
-        )
-    ]
+    checks = [answers]
     for dimension, standing in standings.items():
         failures = own_counts(judged, dimension).failed_verdicts
         names = ", ".join(f"{count} {name}" for name, count in failures.items()) or "none"
         settled = sum(pair.a_wins + pair.b_wins + pair.ties for pair in standing.pairs)
-        cases = len(matches.by_dimension[dimension])
+        cases = own_counts(judged, dimension).judgments
         failed = cases - settled
         contradicted = sum(pair.inconsistent for pair in standing.pairs)
         checks += [

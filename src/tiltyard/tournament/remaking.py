@@ -1,0 +1,245 @@
+"""The folder of a run, made again from its verdicts: battles, ratings, counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from tiltyard.bank import Prompt
+from tiltyard.errors import RunFolderError
+from tiltyard.files import copy_file, write_json
+from tiltyard.judging.judge import (
+    JudgingResult,
+    JudgingStats,
+    PanelVerdicts,
+    Verdicts,
+    judged_answers,
+    panel_name,
+    settled,
+)
+from tiltyard.judging.panel import panel_members, study_panel
+from tiltyard.judging.plan import Case, JudgingPlan, Rubric, scores_of
+from tiltyard.judging.records import Judgment, Matchup, Verdict, prompt_columns
+from tiltyard.judging.run_folder import Remade, again, read_lines, read_object, require
+from tiltyard.judging.scoring import Scoring, make_scoring
+from tiltyard.llm.provider import parse_model_name
+from tiltyard.tournament.artifacts import JUDGE_PROMPTS, RunManifest, write_panel_battles
+from tiltyard.tournament.config import EloSettings
+from tiltyard.tournament.plan import MatchList
+from tiltyard.tournament.rejudge import read_cases
+from tiltyard.tournament.rounds import ROUNDS_FILE, RoundsFile
+from tiltyard.tournament.run import rate_all, run_results
+from tiltyard.tournament.scoring import ANSWERS_FOLDER, RESULTS_FILE, AnswerLine, DimensionScores, rate_scores
+from tiltyard.tournament.summary import answers_check, gate
+
+Line = TypeVar("Line")
+
+KEPT_FILES = ("matches/matches.jsonl", JUDGE_PROMPTS, "usage.json", ROUNDS_FILE)
+"""Files that verdicts do not give."""
+
+MAKERS_WORDS = (
+    *("title", "note", "config_path", "bank_size", "selected_prompts", "cells", "dropped", "transcripts", "until"),
+    *("rubric_versions", "sha256", "versions", "started_at", "finished_at"),
+)
+"""What a run's manifest says that its verdicts do not give."""
+
+OTHER_WORDS = ("verdicts on canaries",)
+
+
+Said = list[tuple[Verdict, ...]]
+"""By case, what one judge said."""
+
+
+class KeptJudge:
+    """A judge of a run that is over, of which its verdicts are left."""
+
+    def __init__(self, name: str, said: Mapping[str, Said], manifest: RunManifest, scored: Collection[str]) -> None:
+        self.name = name
+        self._said = said
+        given = [one for dimension in said.keys() - scored for row in said[dimension] for one in row]
+        stated = bool(manifest.results and manifest.results.both_orders)
+        self.both_orders = any(one.position_swap for one in given) if given else stated
+        self.stats = {}
+        for dimension, rows in said.items():
+            questions = len(rows) * (manifest.repeats or 1) * (2 if self.both_orders and dimension not in scored else 1)
+            self.stats[dimension] = JudgingStats(
+                cases=len(rows),
+                questions=questions,
+                failures=Counter(one.verdict.value for row in rows for one in row if not one.verdict.readable),
+                missing=questions - sum(map(len, rows)),
+            )
+
+    def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
+        """What it said of a case."""
+        return self._said[dimension][place]
+
+    async def judge(self, *_: Any) -> Verdicts:
+        """What it said."""
+        return self
+
+    async def aclose(self) -> None:
+        """Does nothing."""
+
+
+def remake(folder: Path, out: Path) -> Remade:
+    """Make every file of a run again from its matches and verdicts.
+
+    Parameters:
+        folder: The folder of a run.
+        out: An empty folder.
+    """
+    path = require(folder / "manifest.json", folder)
+    try:
+        manifest = msgspec.convert(read_object(path), RunManifest)
+    except msgspec.ValidationError as error:
+        raise RunFolderError(f"{path}: {error}. {again()}") from None
+    if manifest.results is None:
+        raise RunFolderError(f"{folder} has not finished. Finish it with `tiltyard run`, then verify.")
+    for name in KEPT_FILES:
+        if (folder / name).is_file():
+            copy_file(folder / name, out / name)
+    cases: dict[str, list[Case]] = {name: [] for name in manifest.dimensions if manifest.task != "scores"}
+    cases |= read_cases(folder)
+    names = [str(parse_model_name(one)) for one in panel_members(manifest.judge_model) or (manifest.judge_model,)]
+    combine = manifest.combine or None
+    said = {
+        name: _by_judge(
+            [one.raw for one in _lines(folder / "verdicts" / f"{name}.jsonl", Judgment)], own, names, combine
+        )
+        for name, own in cases.items()
+    }
+    scoring = _scoring(folder)
+    answers = {name: _lines(folder / ANSWERS_FOLDER / f"{name}.jsonl", AnswerLine) for name in scoring}
+    alone = {name: [_answer(one, name) for one in lines] for name, lines in answers.items()}
+    said |= {
+        scores_of(name): _by_judge([one.raw for one in lines], alone[name], names, None)
+        for name, lines in answers.items()
+    }
+    scored = {scores_of(name): how for name, how in scoring.items()}
+    judges = [
+        KeptJudge(name, {dimension: rows[place] for dimension, rows in said.items()}, manifest, scored)
+        for place, name in enumerate(names)
+    ]
+    rubrics = {name: Rubric(name.removesuffix(scores_of("")), "", "") for name in said}
+    judging_plan = JudgingPlan(
+        rubrics, {**cases, **{scores_of(name): own for name, own in alone.items()}}, scoring=scored
+    )
+    judged = _judged(judging_plan, judges, combine)
+    rounds = None
+    if (folder / ROUNDS_FILE).is_file():
+        rounds = msgspec.convert(read_object(folder / ROUNDS_FILE), RoundsFile)
+    elo = EloSettings(**{name: getattr(manifest, name) for name in EloSettings.__struct_fields__})
+    baseline = manifest.opponents.baseline if manifest.opponents else None
+    columns = {case.prompt.prompt_id: prompt_columns(case.prompt) for own in cases.values() for case in own}
+    standings = rate_all(
+        judged,
+        elo,
+        out,
+        cases=cases,
+        columns=columns,
+        baseline=baseline,
+        rounds=rounds,
+        entrants=manifest.entrants,
+    )
+    write_panel_battles(out, judged.panel, list(standings), columns)
+    matches = MatchList(
+        cases,
+        manifest.cells.present,
+        manifest.cells.expected,
+        unanswered=manifest.dropped.unanswered or {},
+        answers=alone,
+    )
+    canaries = manifest.results.canaries or {}
+    usage = read_object(folder / "usage.json") if scoring else {}
+    scores = rate_scores(out, judged, scoring, matches, usage, None)
+    complete = answers_check(matches.cells_present, matches.cells_expected, manifest.entrants_without_answers or [])
+    told = msgspec.to_builtins(canaries)
+    checks = gate(complete, judged, standings, told, scores.dimensions) if manifest.mode == "pilot" else []
+    results = run_results(judged, standings, study_panel(judging_plan, judged), canaries, checks, None)
+    results = msgspec.structs.replace(results, calibration=manifest.results.calibration)
+    made = msgspec.structs.replace(
+        manifest,
+        pairs={name: len(own) for name, own in cases.items()},
+        answers={name: len(own) for name, own in alone.items()} or msgspec.UNSET,
+        results=results,
+    )
+    write_json(out / "manifest.json", msgspec.to_builtins(made))
+    not_made = sorted(one.relative_to(folder).as_posix() for one in folder.glob("ratings/calibrated/*.json"))
+    if scoring and (canaries or b'"people' in (folder / RESULTS_FILE).read_bytes()):
+        not_made.append(RESULTS_FILE)
+    for name in not_made:
+        copy_file(folder / name, out / name)
+    rules = {**msgspec.to_builtins(elo), "baseline": baseline, "combine": combine, "repeats": manifest.repeats or None}
+    rules |= {f"scores of {name}": f"{how.scale.name} {how.criteria or ''}" for name, how in scoring.items()}
+    return Remade(
+        verdicts=sum(len(row) for own in said.values() for rows in own for row in rows),
+        rules=", ".join(f"{name} {value}" for name, value in rules.items() if value is not None),
+        not_made=not_made,
+    )
+
+
+def _lines(path: Path, kind: type[Line]) -> list[Line]:
+    return [one for _, one in read_lines(require(path, path.parents[1]), msgspec.json.Decoder(kind))]
+
+
+def _scoring(folder: Path) -> dict[str, Scoring]:
+    """How answers were scored, by dimension."""
+    if not (folder / RESULTS_FILE).is_file():
+        return {}
+    stated = msgspec.convert(read_object(folder / RESULTS_FILE), dict[str, DimensionScores])
+    result = {}
+    for name, one in stated.items():
+        weights = {criterion: weight for criterion, weight in one.criteria.items() if weight is not None}
+        result[name] = make_scoring(one.scale, weights or tuple(one.criteria))
+    return result
+
+
+def _answer(line: AnswerLine, dimension: str) -> Case:
+    """What was scored."""
+    matchup = Matchup(prompt_id=line.prompt_id, dimension=scores_of(dimension), entrant_a=line.entrant, entrant_b="")
+    return Case(matchup, Prompt(prompt_id=line.prompt_id, text=line.prompt), line.response, "")
+
+
+def _by_judge(
+    raw: Sequence[tuple[Verdict, ...]], cases: Sequence[Case], names: Sequence[str], combine: str | None
+) -> list[Said]:
+    """By judge and case, what it said; verdicts of nobody who was asked are refused.
+
+    The maker of a model may be spelt in capitals; the cache of verdicts does not tell them apart.
+    """
+    known = [name.casefold() for name in names]
+    each = len(names) if combine == "rows" else 1
+    if len(raw) != each * len(cases):
+        raise RunFolderError(f"there are {len(raw):,} judgments, and there have to be {each * len(cases):,}.")
+    result: list[Said] = [[] for _ in names]
+    for place, case in enumerate(cases):
+        own = [verdict for line in raw[place * each : (place + 1) * each] for verdict in line]
+        strange = next((one.judge_model for one in own if one.judge_model.casefold() not in known), None)
+        if strange is not None:
+            raise RunFolderError(f"{case.matchup.prompt_id} has a verdict of {strange}, who is not the judge.")
+        for judge, name in enumerate(known):
+            result[judge].append(tuple(one for one in own if one.judge_model.casefold() == name))
+    return result
+
+
+def _judged(plan: JudgingPlan, judges: Sequence[KeptJudge], combine: Any) -> JudgingResult:
+    """The judgments that the verdicts make."""
+    both = all(judge.both_orders for judge in judges)
+    panel = None if combine is None else PanelVerdicts(judges, judges, plan, combine)
+    verdicts, judge = panel or judges[0], judges[0]
+    return JudgingResult(
+        judge.name if panel is None else panel_name(panel.members),
+        both,
+        {
+            name: settled(plan, judge, name, both_orders=both)[0] if panel is None else panel.judgments(name)
+            for name in plan.pair_dimensions
+        },
+        {},
+        verdicts.stats,
+        panel,
+        {name: judged_answers(plan, verdicts, name, judge) for name in plan.scoring},
+    )

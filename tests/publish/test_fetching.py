@@ -1,0 +1,170 @@
+"""A board at an address: each file is asked for once, nothing leads elsewhere, and every answer ends."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from published_folders import everything
+from typer.testing import CliRunner
+
+from tiltyard.cli.main import make_app
+from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.publish import PublishedFolder
+
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+def verify(*arguments: str) -> Any:
+    return CliRunner().invoke(make_app("verify"), ["verify", *arguments])
+
+
+@contextmanager
+def served(files: dict[str, bytes], **answers: Answer) -> Iterator[tuple[str, Counter[str]]]:
+    """Some files at a server, some of them answered in another way; its address, and how often each was asked for."""
+    asked: Counter[str] = Counter()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.removeprefix("/board/")
+            asked[name] += 1
+            with suppress(OSError):
+                if name.replace(".", "_") in answers:
+                    answers[name.replace(".", "_")](self)
+                elif name in files:
+                    self.send_response(200)
+                    self.end_headers()
+                    self.wfile.write(files[name])
+                else:
+                    self.send_error(404)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/board", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def redirect(to: str) -> Answer:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(302)
+        request.send_header("location", to)
+        request.end_headers()
+
+    return answer
+
+
+def more(data: bytes) -> Answer:
+    """The file and something behind it."""
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        request.wfile.write(data + b"<h1>9999</h1>")
+
+    return answer
+
+
+def dripping(request: BaseHTTPRequestHandler) -> None:
+    """A byte now and then, without end."""
+    request.send_response(200)
+    request.end_headers()
+    for _ in range(400):
+        request.wfile.write(b" ")
+        request.wfile.flush()
+        time.sleep(0.02)
+
+
+def test_every_file_of_an_address_is_asked_for_once(small: PublishedFolder) -> None:
+    files = everything(small.folder)
+    with served(files) as (address, asked):
+        done = verify(address)
+    assert done.exit_code == 0, done.output
+    assert asked == dict.fromkeys(files, 1)
+    assert "cannot be seen at an address" in done.stdout
+
+
+def test_a_page_that_is_longer_than_it_says_is_found(small: PublishedFolder) -> None:
+    files = everything(small.folder)
+    with served(files, index_html=more(files["index.html"])) as (address, _):
+        done = verify(address)
+    assert done.exit_code == 3
+    assert "WRONG: index.html is not the file that these battles give" in done.stdout
+
+
+def test_an_address_leads_nowhere_else(small: PublishedFolder) -> None:
+    files = everything(small.folder)
+    with served({"secret": b"a secret"}) as (other, asked):
+        for to in (f"{other}/secret", "ftp://127.0.0.1/x", "file:///etc/passwd", "data:,x", "//example.org/x"):
+            with served(files, methods_html=redirect(to)) as (address, _):
+                done = verify(address)
+            assert isinstance(done.exception, OptionError), to
+            assert "cannot fetch" in str(done.exception)
+        assert not asked
+    with served({**files, "m": files["methods.html"]}, methods_html=redirect("/board/m")) as (address, _):
+        assert verify(address).exit_code == 0, "the same host is no other place"
+
+
+def test_a_name_that_leads_into_the_own_network_is_refused(
+    small: PublishedFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = socket.getaddrinfo
+
+    def lookup(host: str, *more: Any, **options: Any) -> Any:
+        return known("127.0.0.1" if host == "boards.example.org" else host, *more, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    with served(everything(small.folder)) as (address, asked):
+        done = verify(address.replace("127.0.0.1", "boards.example.org"))
+        assert "which is no public address" in str(done.exception)
+        assert not asked
+        assert verify(address.replace("127.0.0.1", "localhost")).exit_code == 0
+
+
+@pytest.mark.parametrize("size", [-2, 10**15])
+def test_sizes_that_no_file_has_are_refused(small: PublishedFolder, size: int) -> None:
+    files = everything(small.folder)
+    said = json.loads(files["published.json"])
+    said["files"]["index.html"]["bytes"] = size
+    with served({**files, "published.json": json.dumps(said).encode()}) as (address, _):
+        done = verify(address)
+    assert isinstance(done.exception, TiltyardError)
+    assert f"cannot have {size:,} bytes" in str(done.exception)
+
+
+def test_an_answer_that_does_not_end_is_cut_off(
+    small: PublishedFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    files = everything(small.folder)
+    monkeypatch.setattr("tiltyard.publish.fetching.ALL_SECONDS", 0.3)
+    with served(files, published_json=dripping) as (address, _):
+        done = verify(address)
+    assert "stopped after" in str(done.exception)
+    monkeypatch.setattr("tiltyard.publish.fetching.ALL_SECONDS", 30.0)
+    monkeypatch.setattr("tiltyard.publish.fetching.MOST_BYTES", 10_000)
+    with served(files) as (address, _):
+        done = verify(address)
+    assert "stopped after 10,000 bytes" in str(done.exception)
+    monkeypatch.setattr("tiltyard.publish.fetching.MOST_LINE", 100)
+    for source in (address, str(tmp_path / "witness.jsonl")):
+        if source == address:
+            with served({"witness.jsonl": b"{" * 3_000}) as (address, _):
+                done = verify(f"{address}/witness.jsonl")
+        else:
+            Path(source).write_bytes(b"{" * 3_000)
+            done = verify(source)
+        assert "has a line of more than 100 bytes" in str(done.exception)
