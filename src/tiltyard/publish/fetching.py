@@ -51,6 +51,7 @@ class RemoteHost:
                 super().connect()
                 peer = self.sock.getpeername()[0].split("%")[0]
                 if self.host == site.host and not _is_own(site.host) and not ipaddress.ip_address(peer).is_global:
+                    self.close()
                     raise OSError(f"it is at {peer}, which is no public address; if that is meant, give it as such")
 
         class GuardedSecurely(HTTPSConnection, Guarded):
@@ -61,6 +62,7 @@ class RemoteHost:
                 to = urlsplit(newurl)
                 safer = (place.scheme, to.scheme) in (("http", "https"), (place.scheme, place.scheme))
                 if not safer or (to.hostname, to.port) != (place.hostname, place.port):
+                    fp.close()
                     raise OSError(f"it leads to another place: {newurl[:200]}")
                 return super().redirect_request(req, fp, code, msg, headers, newurl)
 
@@ -80,6 +82,7 @@ class RemoteHost:
             with self._opener.open(address, timeout=SILENT_SECONDS) as answer:
                 yield answer
         except HTTPError as error:
+            error.close()
             raise OptionError(f"cannot fetch {address}: {error}. Check the address, or try again later.") from None
         except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)
