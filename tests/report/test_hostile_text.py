@@ -82,7 +82,7 @@ def written(tmp_path_factory: pytest.TempPathFactory, battle_file: Path) -> Path
     do("compare", NAMES[0], NAMES[1], *scores, "--by", "category", "--out", "scores-two.md")
     do("compare", NAMES[0], NAMES[1], *scores, "--out", "scores-two.html")
     do("plan", NAMES[0], NAMES[1], *scores, "--out", "scores-plan.md")
-    do("publish", file, "site", "--title", HOSTILE)
+    do("publish", file, "site", "--title", HOSTILE.replace("\x07", ""))
     entrants = tuple(name.replace("/", "∕") for name in NAMES)  # names of files, too
     made = make_run(folder / "run", n_prompts=8, entrants=entrants, dimensions=("clarity",))
     manifest = json.loads((made / "manifest.json").read_text(encoding="utf-8"))
