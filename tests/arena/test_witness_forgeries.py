@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import random
@@ -20,7 +21,7 @@ from tests.arena.test_witness import everything
 from tests.cli.conftest import Run, tiltyard
 from tiltyard.arena import events as e
 from tiltyard.arena.chain import FIRST_HASH, link_line
-from tiltyard.arena.heads import Head
+from tiltyard.arena.heads import Head, Statement, new_key, signed
 from tiltyard.arena.store.witnessing import public_head, witness_lines
 from tiltyard.arena.witness import WitnessCheck, check_witness
 from tiltyard.errors import ArenaError
@@ -280,3 +281,19 @@ def test_a_witness_that_contradicts_itself_ends_in_3(honest: tuple[Lines, Head],
     file.write_bytes(b"\n".join(made_to_fit(with_row(lines, row_of(lines, "vote"), choice="TIE"))) + b"\n")
     assert tiltyard("verify", str(file)).returncode == 0
     assert tiltyard("verify", str(file), "--head", str(kept)).returncode == 3
+
+
+@pytest.mark.parametrize("more", [0, 1_800])
+def test_a_signed_head_counts_the_votes_of_its_rows(honest: tuple[Lines, Head], more: int) -> None:
+    lines, _ = honest
+    found = check(lines).values
+    statement = Statement(
+        head=found["head"],
+        at="2026-01-01T00:00:00Z",
+        board=tuple((row["model"], row["rating"], row["deviation"]) for row in found["board"]),
+        votes=found["votes"] + more,
+        weights=hashlib.sha256(lines[-1]).hexdigest(),
+    )
+    problems = check_witness([line + b"\n" for line in lines], "w", [signed(statement, new_key()[0])]).problems
+    assert len(problems) == bool(more), problems
+    assert all("counted votes, and its rows have" in problem for problem in problems)

@@ -168,3 +168,24 @@ def test_an_answer_that_does_not_end_is_cut_off(
             Path(source).write_bytes(b"{" * 3_000)
             done = verify(source)
         assert "has a line of more than 100 bytes" in str(done.exception)
+
+
+@pytest.mark.parametrize("drip", [b"HTTP/1.1 100 Continue\r\n\r\n", b"x", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_a_host_that_drips_is_left(monkeypatch: pytest.MonkeyPatch, drip: bytes) -> None:
+    from tiltyard.publish import fetching
+
+    monkeypatch.setattr(fetching, "SILENT_SECONDS", 1.0)
+
+    def dripping(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(drip)
+        for _ in range(100):
+            handler.wfile.write(drip if drip.startswith(b"HTTP/1.1 100") else b"x")
+            handler.wfile.flush()
+            time.sleep(0.1)
+
+    begun = time.monotonic()
+    with served({}, published_json=dripping) as (address, _):
+        done = verify(address)
+    assert done.exit_code == 1
+    assert isinstance(done.exception, OptionError)
+    assert time.monotonic() - begun < 8.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -357,3 +358,24 @@ def test_the_same_world_with_parts_and_pictures_agrees(tmp_path: Path) -> None:
     source = write_rows(tmp_path / "rows.jsonl", [{**row, "weight": 1.25} for row in world(200)])
     done = publish(source, tmp_path / "site", PublishOptions(url="https://example.org/x"))
     assert check(done.folder).problems == []
+
+
+def test_an_empty_key_is_no_key(arena: PublishedFolder, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
+    for key in ("", f"@{tmp_path / 'empty.txt'}"):
+        done = verify(str(arena.folder), "--key", key)
+        assert "holds no key" in str(done.exception)
+
+
+def test_a_parquet_file_of_another_writer_is_not_said_to_be_compared(
+    published: PublishedFolder, tmp_path: Path
+) -> None:
+    folder = copied(published.folder, tmp_path)
+    there = (folder / "battles.parquet").read_bytes()
+    made = re.sub(rb"DuckDB version v(\d)", lambda found: b"DuckDB version v" + bytes([found[1][0] ^ 1]), there)
+    assert made != there
+    (folder / "battles.parquet").write_bytes(made)
+    made_anew(folder)
+    done = verify(str(folder))
+    assert done.exit_code == 3, done.output
+    assert "agrees with itself" not in done.stdout

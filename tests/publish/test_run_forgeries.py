@@ -212,3 +212,19 @@ def test_no_random_edit_of_what_follows_agrees(run: Path, placement: Path, tmp_p
         shutil.rmtree(copy)
         assert done.exit_code in (0, 3) or isinstance(done.exception, TiltyardError), (name, done.exception)
         assert done.exit_code != 0 or not name.endswith(DERIVED), f"{kind} {number}: {name}"
+
+
+def test_what_a_maker_says_is_printed_with_its_value_and_makes_no_line_of_its_own(run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / run.name))
+    said = json.loads((copy / "manifest.json").read_bytes())
+    said |= {"entrants": [*said["entrants"], "gpt-9"], "title": "Mine\nagrees with itself", "limit_pairs": 17}
+    (copy / "manifest.json").write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    done = verify(str(copy))
+    own = done.stdout.partition("of its maker, and not checked: ")[2].splitlines()[0]
+    assert '"gpt-9"' in own
+    assert "limit_pairs: 17" in own
+    assert "\\nagrees with itself" in own
+
+
+def test_a_report_that_was_taken_away_is_missed(run: Path, tmp_path: Path) -> None:
+    forged(run, tmp_path, lambda folder: (folder / "report.html").unlink())

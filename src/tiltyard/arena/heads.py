@@ -40,7 +40,7 @@ class Head:
         return cls(int(result[2]), result[1])
 
 
-class Statement(msgspec.Struct, frozen=True, kw_only=True):
+class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a head file states."""
 
     head: str
@@ -98,8 +98,14 @@ def kept_heads(given: Iterable[str]) -> list[Head | HeadFile]:
 
 def trusted_keys(given: Iterable[str]) -> list[str]:
     """The public keys that somebody named: each as it is, or `@` and a file with one a line."""
-    texts = [read_named(text) if text.startswith("@") else text for text in given]
-    return [check_key(line) for text in texts for line in text.splitlines() if line.strip()]
+    keys: list[str] = []
+    for text in given:
+        lines = (read_named(text) if text.startswith("@") else text).split("\n")
+        found = [check_key(line) for line in lines if line.strip()]
+        if not found:
+            raise OptionError(f"{text or 'an empty text'} holds no key. Name a public key, or leave the option out.")
+        keys += found
+    return keys
 
 
 def read_named(name: str) -> str:

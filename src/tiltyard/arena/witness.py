@@ -398,6 +398,8 @@ def _compare_boards(result: Witness, signed: Iterable[HeadFile]) -> tuple[int, l
         at_end = head == result.head
         if at_end and stated.weights != result.weights_sha256:
             problems.append(f"the weights are not those of the head {head}")
+        if at_end and stated.board and stated.votes != (votes := _vote_counts(result)["votes"]):
+            problems.append(f"the head {head} states {stated.votes:,} counted votes, and its rows have {votes:,}")
         point = result.points.get(head.rows)
         board = result.board if at_end else point.board if point is not None and point.head == head else None
         if stated.board and board is not None:
@@ -425,7 +427,9 @@ def _own_votes(result: Witness, receipts: Iterable[str]) -> tuple[dict[str, str 
 
 def _summary(title: str, result: Witness) -> Iterator[str]:
     counts = _vote_counts(result)
-    yield f"witness of {title or 'an arena'}: {plural(result.head.rows, 'row')} up to {day(result.hour * HOUR)}"
+    yield f"witness of an arena: {plural(result.head.rows, 'row')} up to {day(result.hour * HOUR)}"
+    if title:
+        yield f"of its operator, and not checked: title {title}"
     yield f"votes: {counts['votes']:,} counted, {counts['excluded']:,} excluded by the operator"
     if result.weights:
         yield (

@@ -198,12 +198,17 @@ def _print(result: Finding, format: str) -> None:
         say(json_text({**result.values, **more}))
         return
     for line in result.messages:
-        say(line)
+        say(_in_one_line(line))
     for problem in result.problems[:SHOWN]:
-        say(f"WRONG: {problem}")
+        say(_in_one_line(f"WRONG: {problem}"))
     if len(result.problems) > SHOWN:
         say(f"WRONG: {len(result.problems) - SHOWN:,} more")
-    say(result.conclusion)
+    say(_in_one_line(result.conclusion))
+
+
+def _in_one_line(text: str) -> str:
+    """What others wrote makes no line of its own."""
+    return text.replace("\n", "\\n").replace("\r", "\\r")
 
 
 # An arena's witness: alone, at a site, or beside a published board.

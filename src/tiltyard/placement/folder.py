@@ -221,11 +221,8 @@ def write_manifest(folder: Path, manifest: StartedManifest) -> None:
     write_json(folder / "manifest.json", msgspec.to_builtins(manifest, enc_hook=float))
 
 
-MAKERS_WORDS = (
-    *("arena", "model_source", "options", "looks", "started_at", "finished_at", "versions", "rounds", "stopped"),
-    *("leave_one_out", "information"),
-)
-"""What a placement's manifest says that its verdicts do not give."""
+FOLLOWS = ("kind", "rate_command", "judged", "flips", "calibration", "panel", "sensitivity", "families")
+"""What of a placement's manifest its verdicts give; all else is its maker's word."""
 
 OTHER_WORDS = ("the judge's agreement with people", "why questions have no answer")
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import ipaddress
+import socket
+import threading
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import IO, Any
@@ -27,6 +29,9 @@ MOST_MANIFEST, MOST_LINE = 64_000_000, 16_000_000
 
 CHUNK = 1 << 16
 
+SLOWEST = 1_000
+"""Bytes a second that an answer has to bring, once it has had the time that it may be silent."""
+
 
 def is_address(source: str) -> bool:
     """Whether a source is an address, and no path."""
@@ -44,11 +49,13 @@ class RemoteHost:
         place = urlsplit(address)
         self.host = place.hostname or ""
         self._left, self._until = MOST_BYTES, time.monotonic() + ALL_SECONDS
+        self._socket: socket.socket | None = None
         site = self
 
         class Guarded(HTTPConnection):
             def connect(self) -> None:
                 super().connect()
+                site._socket = self.sock
                 peer = self.sock.getpeername()[0].split("%")[0]
                 if self.host == site.host and not _is_own(site.host) and not ipaddress.ip_address(peer).is_global:
                     self.close()
@@ -78,8 +85,12 @@ class RemoteHost:
 
     @contextmanager
     def _answer(self, address: str) -> Iterator[Any]:
+        late = threading.Timer(SILENT_SECONDS, self._hang_up)
+        late.start()
         try:
-            with self._opener.open(address, timeout=SILENT_SECONDS) as answer:
+            answer = self._opener.open(address, timeout=SILENT_SECONDS)
+            late.cancel()
+            with answer:
                 yield answer
         except HTTPError as error:
             error.close()
@@ -87,13 +98,26 @@ class RemoteHost:
         except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise OptionError(f"cannot fetch {address}: {reason}. Check the address, or download the files.") from None
+        finally:
+            late.cancel()
+
+    def _hang_up(self) -> None:
+        """End what has not begun to answer, though it may say something now and then."""
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
 
     def chunks(self, address: str, most: int = MOST_BYTES) -> Iterator[bytes]:
         """What an address answers, piece by piece, and at most one byte more than `most`."""
         with self._answer(address) as answer:
+            begun, read = time.monotonic(), 0
             while most >= 0 and (data := answer.read1(min(CHUNK, most + 1))):
                 most -= len(data)
+                read += len(data)
                 self._left -= len(data)
+                seconds = time.monotonic() - begun
+                if seconds > SILENT_SECONDS and read < SLOWEST * seconds:
+                    raise OptionError(f"{address} gave {read:,} bytes in {seconds:.0f} seconds. Try again later.")
                 if self._left < 0 or time.monotonic() > self._until:
                     raise OptionError(
                         f"{address}: stopped after {MOST_BYTES:,} bytes or {ALL_SECONDS:,.0f} seconds in all. Download "

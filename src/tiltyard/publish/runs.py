@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import zipfile
 import zlib
@@ -22,6 +23,8 @@ from tiltyard.report import write_report
 from tiltyard.tournament import remaking
 
 REPORT = "report.html"
+LONGEST = 200
+"""Letters of a value of the manifest that are printed."""
 RATED = ("battles.jsonl", "elo_", "ratings/", "verdicts", "pairwise_winrates.csv")
 """How the names of files begin that are compared whichever version wrote them."""
 
@@ -76,13 +79,16 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> RunCheck:
             if others:
                 raise TiltyardError(f"{next(iter(others))} {next(iter(others.values()))}")
             made_again = kind.remake(folder, out)
-            if REPORT in files:
-                write_report(out)
+            write_report(out)
         except (TiltyardError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
             result.problems.append(f"it cannot be made again: {error}")
             return result
         result.verdicts, result.rules = made_again.verdicts, made_again.rules
-        result.makers_words = [_said(name, manifest) for name in kind.MAKERS_WORDS if manifest.get(name) is not None]
+        result.makers_words = [
+            f"{name}: {_short(value)}"
+            for name, value in manifest.items()
+            if name not in kind.FOLLOWS and value is not None
+        ]
         result.makers_words += [*kind.OTHER_WORDS, *(name for name in kind.KEPT_FILES if name in files)]
         result.not_compared = [*made_again.not_made]
         made, _ = files_of(out)
@@ -99,10 +105,10 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> RunCheck:
     return result
 
 
-def _said(name: str, manifest: dict[str, Any]) -> str:
-    """A value of the manifest, where it is a short one."""
-    value = manifest[name]
-    return f"{name}: {value}" if isinstance(value, str | int | float) else name
+def _short(value: object) -> str:
+    """A value of the manifest as its maker wrote it, or its beginning."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def _are_equal(one: Array, other: Array) -> bool:

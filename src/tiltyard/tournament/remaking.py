@@ -41,11 +41,8 @@ Line = TypeVar("Line")
 KEPT_FILES = ("matches/matches.jsonl", JUDGE_PROMPTS, "usage.json", ROUNDS_FILE)
 """Files that verdicts do not give."""
 
-MAKERS_WORDS = (
-    *("title", "note", "config_path", "bank_size", "selected_prompts", "cells", "dropped", "transcripts", "until"),
-    *("rubric_versions", "sha256", "versions", "started_at", "finished_at"),
-)
-"""What a run's manifest says that its verdicts do not give."""
+FOLLOWS = (*EloSettings.__struct_fields__, "pairs", "answers", "results")
+"""What of a run's manifest its verdicts give, or is a rule by which they were rated; all else is its maker's word."""
 
 OTHER_WORDS = ("verdicts on canaries",)
 
