@@ -226,5 +226,7 @@ def test_what_a_maker_says_is_printed_with_its_value_and_makes_no_line_of_its_ow
     assert "\\nagrees with itself" in own
 
 
-def test_a_report_that_was_taken_away_is_missed(run: Path, tmp_path: Path) -> None:
-    forged(run, tmp_path, lambda folder: (folder / "report.html").unlink())
+def test_a_report_that_was_taken_away_is_not_vouched_for(run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / run.name))
+    (copy / "report.html").unlink()
+    assert "agrees with itself: battles, ratings and counts (no report) are what" in verify(str(copy)).stdout

@@ -40,6 +40,7 @@ class RunCheck(msgspec.Struct):
         makers_words: What its verdicts do not give, and nothing here can check.
         problems: What does not agree, a line each.
         not_compared: Files that could not be made again.
+        has_report: Whether it has a report.
     """
 
     verdicts: int = 0
@@ -47,6 +48,7 @@ class RunCheck(msgspec.Struct):
     makers_words: list[str] = msgspec.field(default_factory=list)
     problems: list[str] = msgspec.field(default_factory=list)
     not_compared: list[str] = msgspec.field(default_factory=list)
+    has_report: bool = True
 
     @property
     def conclusion(self) -> str:
@@ -55,8 +57,9 @@ class RunCheck(msgspec.Struct):
             return f"does NOT agree: {plural(len(self.problems), 'problem')}"
         how = "in part" if self.not_compared else "with itself"
         part = f"Not compared: {', '.join(self.not_compared)}. " if self.not_compared else ""
+        what = "battles, ratings, counts and report" if self.has_report else "battles, ratings and counts (no report)"
         return (
-            f"agrees {how}: battles, ratings, counts and report are what these {plural(self.verdicts, 'verdict')} give "
+            f"agrees {how}: {what} are what these {plural(self.verdicts, 'verdict')} give "
             f"({self.rules}). {part}Whoever made the folder could have changed verdicts, texts and people's battles."
         )
 
@@ -79,7 +82,9 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> RunCheck:
             if others:
                 raise TiltyardError(f"{next(iter(others))} {next(iter(others.values()))}")
             made_again = kind.remake(folder, out)
-            write_report(out)
+            result.has_report = REPORT in files
+            if result.has_report:
+                write_report(out)
         except (TiltyardError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
             result.problems.append(f"it cannot be made again: {error}")
             return result
