@@ -36,7 +36,7 @@ def _table(lines: list[str]) -> str:
         module, _, kind = name.rpartition(".")
         thing = getattr(import_module(module), kind)
         if isinstance(thing, tuple):
-            return table("what | why | until when", [kept.told() for kept in thing])
+            return table("what | why | until when", [kept.row() for kept in thing])
         if kinds := get_args(thing):
             return table("kind | fields | what it says", [_kind(one) for one in kinds])
         return table("setting | default | meaning", _fields(thing))

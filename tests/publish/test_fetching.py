@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -19,7 +21,7 @@ from typer.testing import CliRunner
 
 from tiltyard.cli.main import make_app
 from tiltyard.errors import OptionError, TiltyardError
-from tiltyard.publish import PublishedFolder
+from tiltyard.publish import PublishedFolder, fetching
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -29,7 +31,9 @@ def verify(*arguments: str) -> Any:
 
 
 @contextmanager
-def served(files: dict[str, bytes], **answers: Answer) -> Iterator[tuple[str, Counter[str]]]:
+def served(
+    files: dict[str, bytes], certificate: tuple[Path, Path] | None = None, **answers: Answer
+) -> Iterator[tuple[str, Counter[str]]]:
     """Some files at a server, some of them answered in another way; its address, and how often each was asked for."""
     asked: Counter[str] = Counter()
 
@@ -50,10 +54,14 @@ def served(files: dict[str, bytes], **answers: Answer) -> Iterator[tuple[str, Co
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server, scheme = ThreadingHTTPServer(("127.0.0.1", 0), Handler), "http"
+    if certificate is not None:
+        context, scheme = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), "https"
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/board", asked
+        yield f"{scheme}://127.0.0.1:{server.server_port}/board", asked
     finally:
         server.shutdown()
         server.server_close()
@@ -170,11 +178,24 @@ def test_an_answer_that_does_not_end_is_cut_off(
         assert "has a line of more than 100 bytes" in str(done.exception)
 
 
-@pytest.mark.parametrize("drip", [b"HTTP/1.1 100 Continue\r\n\r\n", b"x", b"HTTP/1.1 200 OK\r\n\r\n"])
-def test_a_host_that_drips_is_left(monkeypatch: pytest.MonkeyPatch, drip: bytes) -> None:
-    from tiltyard.publish import fetching
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that it signs itself, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    key, public = folder / "key.pem", folder / "public.pem"
+    made = ("openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1")
+    names = ("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(public))
+    subprocess.run([*made, *names], check=True, capture_output=True)
+    return public, key
 
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("drip", [b"HTTP/1.1 100 Continue\r\n\r\n", b"x", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_a_host_that_drips_is_left(
+    monkeypatch: pytest.MonkeyPatch, certificate: tuple[Path, Path], drip: bytes, secure: bool
+) -> None:
     monkeypatch.setattr(fetching, "SILENT_SECONDS", 1.0)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
 
     def dripping(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(drip)
@@ -184,8 +205,9 @@ def test_a_host_that_drips_is_left(monkeypatch: pytest.MonkeyPatch, drip: bytes)
             time.sleep(0.1)
 
     begun = time.monotonic()
-    with served({}, published_json=dripping) as (address, _):
+    with served({}, certificate if secure else None, published_json=dripping) as (address, asked):
         done = verify(address)
+    assert asked["published.json"] == 1
     assert done.exit_code == 1
     assert isinstance(done.exception, OptionError)
     assert time.monotonic() - begun < 8.0

@@ -23,7 +23,7 @@ class Kept(NamedTuple):
     where: Literal["everywhere", "open", "invited"] = "everywhere"
     """In which arenas: in all, in those open to everyone, or in those with invitations."""
 
-    def told(self, days: int = 0) -> tuple[str, str, str]:
+    def row(self, days: int = 0) -> tuple[str, str, str]:
         """The row of a table, with the days of a policy; else with the default."""
         return self.what, self.why, self.until.format(days=days or self.days)
 

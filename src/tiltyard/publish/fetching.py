@@ -49,13 +49,13 @@ class RemoteHost:
         place = urlsplit(address)
         self.host = place.hostname or ""
         self._left, self._until = MOST_BYTES, time.monotonic() + ALL_SECONDS
-        self._socket: socket.socket | None = None
+        self._connection: HTTPConnection | None = None
         site = self
 
         class Guarded(HTTPConnection):
             def connect(self) -> None:
                 super().connect()
-                site._socket = self.sock
+                site._connection = self
                 peer = self.sock.getpeername()[0].split("%")[0]
                 if self.host == site.host and not _is_own(site.host) and not ipaddress.ip_address(peer).is_global:
                     self.close()
@@ -103,9 +103,10 @@ class RemoteHost:
 
     def _hang_up(self) -> None:
         """End what has not begun to answer, though it may say something now and then."""
-        if self._socket is not None:
+        connected = self._connection and self._connection.sock
+        if connected:
             with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
+                connected.shutdown(socket.SHUT_RDWR)
 
     def chunks(self, address: str, most: int = MOST_BYTES) -> Iterator[bytes]:
         """What an address answers, piece by piece, and at most one byte more than `most`."""

@@ -47,21 +47,23 @@ FOLLOWS = (*EloSettings.__struct_fields__, "pairs", "answers", "results")
 OTHER_WORDS = ("verdicts on canaries",)
 
 
-Said = list[tuple[Verdict, ...]]
-"""By case, what one judge said."""
+CaseVerdicts = list[tuple[Verdict, ...]]
+"""The verdicts of one judge, by case."""
 
 
 class KeptJudge:
     """A judge of a run that is over, of which its verdicts are left."""
 
-    def __init__(self, name: str, said: Mapping[str, Said], manifest: RunManifest, scored: Collection[str]) -> None:
+    def __init__(
+        self, name: str, recorded: Mapping[str, CaseVerdicts], manifest: RunManifest, scored: Collection[str]
+    ) -> None:
         self.name = name
-        self._said = said
-        given = [one for dimension in said.keys() - scored for row in said[dimension] for one in row]
+        self._recorded = recorded
+        given = [one for dimension in recorded.keys() - scored for row in recorded[dimension] for one in row]
         stated = bool(manifest.results and manifest.results.both_orders)
         self.both_orders = any(one.position_swap for one in given) if given else stated
         self.stats = {}
-        for dimension, rows in said.items():
+        for dimension, rows in recorded.items():
             questions = len(rows) * (manifest.repeats or 1) * (2 if self.both_orders and dimension not in scored else 1)
             self.stats[dimension] = JudgingStats(
                 cases=len(rows),
@@ -71,11 +73,11 @@ class KeptJudge:
             )
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
-        """What it said of a case."""
-        return self._said[dimension][place]
+        """Its verdicts on a case."""
+        return self._recorded[dimension][place]
 
     async def judge(self, *_: Any) -> Verdicts:
-        """What it said."""
+        """What it recorded."""
         return self
 
     async def aclose(self) -> None:
@@ -103,7 +105,7 @@ def remake(folder: Path, out: Path) -> Remade:
     cases |= read_cases(folder)
     names = [str(parse_model_name(one)) for one in panel_members(manifest.judge_model) or (manifest.judge_model,)]
     combine = manifest.combine or None
-    said = {
+    recorded = {
         name: _by_judge(
             [one.raw for one in _lines(folder / "verdicts" / f"{name}.jsonl", Judgment)], own, names, combine
         )
@@ -112,16 +114,16 @@ def remake(folder: Path, out: Path) -> Remade:
     scoring = _scoring(folder)
     answers = {name: _lines(folder / ANSWERS_FOLDER / f"{name}.jsonl", AnswerLine) for name in scoring}
     alone = {name: [_answer(one, name) for one in lines] for name, lines in answers.items()}
-    said |= {
+    recorded |= {
         scores_of(name): _by_judge([one.raw for one in lines], alone[name], names, None)
         for name, lines in answers.items()
     }
     scored = {scores_of(name): how for name, how in scoring.items()}
     judges = [
-        KeptJudge(name, {dimension: rows[place] for dimension, rows in said.items()}, manifest, scored)
+        KeptJudge(name, {dimension: rows[place] for dimension, rows in recorded.items()}, manifest, scored)
         for place, name in enumerate(names)
     ]
-    rubrics = {name: Rubric(name.removesuffix(scores_of("")), "", "") for name in said}
+    rubrics = {name: Rubric(name.removesuffix(scores_of("")), "", "") for name in recorded}
     judging_plan = JudgingPlan(
         rubrics, {**cases, **{scores_of(name): own for name, own in alone.items()}}, scoring=scored
     )
@@ -154,8 +156,8 @@ def remake(folder: Path, out: Path) -> Remade:
     usage = read_object(folder / "usage.json") if scoring else {}
     scores = rate_scores(out, judged, scoring, matches, usage, None)
     complete = answers_check(matches.cells_present, matches.cells_expected, manifest.entrants_without_answers or [])
-    told = msgspec.to_builtins(canaries)
-    checks = gate(complete, judged, standings, told, scores.dimensions) if manifest.mode == "pilot" else []
+    known_answers = msgspec.to_builtins(canaries)
+    checks = gate(complete, judged, standings, known_answers, scores.dimensions) if manifest.mode == "pilot" else []
     results = run_results(judged, standings, study_panel(judging_plan, judged), canaries, checks, None)
     results = msgspec.structs.replace(results, calibration=manifest.results.calibration)
     made = msgspec.structs.replace(
@@ -173,7 +175,7 @@ def remake(folder: Path, out: Path) -> Remade:
     rules = {**msgspec.to_builtins(elo), "baseline": baseline, "combine": combine, "repeats": manifest.repeats or None}
     rules |= {f"scores of {name}": f"{how.scale.name} {how.criteria or ''}" for name, how in scoring.items()}
     return Remade(
-        verdicts=sum(len(row) for own in said.values() for rows in own for row in rows),
+        verdicts=sum(len(row) for own in recorded.values() for rows in own for row in rows),
         rules=", ".join(f"{name} {value}" for name, value in rules.items() if value is not None),
         not_made=not_made,
     )
@@ -203,8 +205,8 @@ def _answer(line: AnswerLine, dimension: str) -> Case:
 
 def _by_judge(
     raw: Sequence[tuple[Verdict, ...]], cases: Sequence[Case], names: Sequence[str], combine: str | None
-) -> list[Said]:
-    """By judge and case, what it said; verdicts of nobody who was asked are refused.
+) -> list[CaseVerdicts]:
+    """By judge and case, the verdicts; those of nobody who was asked are refused.
 
     The maker of a model may be spelt in capitals; the cache of verdicts does not tell them apart.
     """
@@ -212,7 +214,7 @@ def _by_judge(
     each = len(names) if combine == "rows" else 1
     if len(raw) != each * len(cases):
         raise RunFolderError(f"there are {len(raw):,} judgments, and there have to be {each * len(cases):,}.")
-    result: list[Said] = [[] for _ in names]
+    result: list[CaseVerdicts] = [[] for _ in names]
     for place, case in enumerate(cases):
         own = [verdict for line in raw[place * each : (place + 1) * each] for verdict in line]
         strange = next((one.judge_model for one in own if one.judge_model.casefold() not in known), None)
