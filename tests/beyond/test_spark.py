@@ -145,7 +145,7 @@ def compared(remarks: Sequence[str]) -> list[str]:
 
 def without_fit(remarks: Sequence[str]) -> list[str]:
     """Remarks about anything but how well the model describes the battles; there has to be one about that."""
-    rest = [remark for remark in remarks if not remark.startswith("fit")]
+    rest = [remark for remark in remarks if not remark.startswith(("fit", "misfit"))]
     assert len(rest) < len(remarks)
     return rest
 
