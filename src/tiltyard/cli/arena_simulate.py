@@ -113,7 +113,7 @@ def simulate_command(
     if defences is not None:
         raise OptionError(f"--defences needs an attack on a model: --attack {', '.join(ON_A_MODEL)}.")
     from tiltyard.arena.simulation import SimulationSettings, simulate
-    from tiltyard.arena.simulation.ledger import keep_log, recorder
+    from tiltyard.arena.simulation.ledger import RecordingArena, keep_log
     from tiltyard.arena.simulation.population import Attack
 
     settings = SimulationSettings(
@@ -136,7 +136,7 @@ def simulate_command(
         late_model=late_model,
         policy=read_policy_file(policy),
     )
-    engine = recorder(settings) if db is not None else None
+    engine = RecordingArena(settings.seed) if db is not None else None
     result = simulate(settings, engine)
     if engine is not None and db is not None:
         keep_log(engine.events, db)
