@@ -41,7 +41,7 @@ def models_command(
     need_arena()
     from tiltyard.arena import events as e
     from tiltyard.arena.service import Arena
-    from tiltyard.boards.text import json_text
+    from tiltyard.files import json_text
     from tiltyard.web.admin_views import model_lines
 
     if (action == "list") == bool(names):
@@ -153,7 +153,7 @@ def reports_command(
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.desk import latest_comments, reported_answers, settle_reports
     from tiltyard.arena.store.forgetting import delete_comment
-    from tiltyard.boards.text import json_text
+    from tiltyard.files import json_text
     from tiltyard.pages.figures import day
 
     if (action == "list") == bool(names):

@@ -148,7 +148,7 @@ def _attack_on_a_model(values: dict[str, Any], policy: Path | None, defences: st
     from dataclasses import asdict
 
     from tiltyard.arena.simulation.attack_lab import LabSettings, attack_lab
-    from tiltyard.boards.text import json_text
+    from tiltyard.files import json_text
 
     settings = LabSettings(**values, policy=read_policy_file(policy))
     sides = {"off": (False,), "on": (True,), "both": (False, True)}[defences]
@@ -197,7 +197,7 @@ def _lab_table(settings: LabSettings, result: list[LabResult]) -> str:
 
 
 def _result_json(result: SimulationResult) -> str:
-    from tiltyard.boards.text import json_text
+    from tiltyard.files import json_text
 
     return json_text(result.to_dict()).rstrip()
 
