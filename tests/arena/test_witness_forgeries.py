@@ -23,7 +23,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.chain import FIRST_HASH, link_line
 from tiltyard.arena.heads import Head, Statement, new_key, signed
 from tiltyard.arena.store.witnessing import public_head, witness_lines
-from tiltyard.arena.witness import WitnessCheck, check_witness
+from tiltyard.arena.witness import Finding, check_witness
 from tiltyard.errors import ArenaError
 
 __all__ = ["tiltyard"]
@@ -58,7 +58,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lines, Head]:
     return lines, kept
 
 
-def check(lines: Lines, kept: Head | None = None) -> WitnessCheck:
+def check(lines: Lines, kept: Head | None = None) -> Finding:
     return check_witness([line + b"\n" for line in lines], "the file", [] if kept is None else [kept])
 
 

@@ -93,6 +93,8 @@ def kept_heads(given: Iterable[str]) -> list[Head | HeadFile]:
     result: list[Head | HeadFile] = []
     for text in given:
         result += parse_heads(read_named(text), text[1:]) if text.startswith("@") else [Head.parse(text)]
+    if any(plain(head).rows == 0 for head in result):
+        raise OptionError("a head of no rows says nothing: everything contains it. Name a head that you kept.")
     return result
 
 

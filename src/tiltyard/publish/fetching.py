@@ -29,13 +29,10 @@ MOST_MANIFEST, MOST_LINE = 64_000_000, 16_000_000
 
 CHUNK = 1 << 16
 
+DISTRUST = "Do not trust it."
+
 SLOWEST = 1_000
 """Bytes a second that an answer has to bring, once it has had the time that it may be silent."""
-
-
-def is_address(source: str) -> bool:
-    """Whether a source is an address, and no path."""
-    return source.startswith(("http://", "https://"))
 
 
 class RemoteHost:
@@ -91,6 +88,11 @@ class RemoteHost:
             answer = self._opener.open(address, timeout=SILENT_SECONDS)
             late.cancel()
             with answer:
+                charset = answer.headers.get_content_charset("utf-8")
+                if charset not in ("utf-8", "utf8", "us-ascii"):
+                    raise TiltyardError(f"{address} is sent as {charset}: a browser shows other letters. {DISTRUST}")
+                if "refresh" in answer.headers or "stylesheet" in answer.headers.get("link", "").lower():
+                    raise TiltyardError(f"{address} is sent with a header by which a browser shows more. {DISTRUST}")
                 yield answer
         except HTTPError as error:
             error.close()
@@ -133,7 +135,7 @@ class RemoteHost:
             *whole, rest = (rest + data).split(b"\n")
             yield from (line + b"\n" for line in whole)
             if len(rest) > MOST_LINE:
-                raise TiltyardError(f"{address} has a line of more than {MOST_LINE:,} bytes. Do not trust it.")
+                raise TiltyardError(f"{address} has a line of more than {MOST_LINE:,} bytes. {DISTRUST}")
         if rest:
             yield rest
 
@@ -192,10 +194,8 @@ def bounded_lines(file: IO[bytes], source: str) -> Iterator[bytes]:
         while line := lines.readline(MOST_LINE + 1):
             left -= len(line)
             if len(line) > MOST_LINE or left < 0:
-                raise TiltyardError(
-                    f"{source} has a line of more than {MOST_LINE:,} bytes, or more than {MOST_BYTES:,} in all. Do not "
-                    "trust it."
-                )
+                bounds = f"{MOST_LINE:,} bytes, or more than {MOST_BYTES:,} in all"
+                raise TiltyardError(f"{source} has a line of more than {bounds}. {DISTRUST}")
             yield line
     except (EOFError, OSError, zlib.error) as error:
         raise OptionError(f"{source} is cut off or not a gzip file ({error}). Download it again.") from None
