@@ -16,6 +16,7 @@ from tests import within
 from tests.sizes import size
 from typer.testing import CliRunner
 
+from tiltyard import __version__
 from tiltyard.cli.main import make_app
 from tiltyard.errors import TiltyardError
 
@@ -143,6 +144,16 @@ RUNS: dict[str, Change] = {
     "a file more": lambda folder: (folder / "ratings" / "audited.json").write_text("{}"),
     "a file less": lambda folder: (folder / "elo_per_perm.npz").unlink(),
     "an empty folder": lambda folder: (folder / "audited").mkdir(),
+    "a version that hides a key": lambda folder: [
+        objects("manifest.json", lambda said: said["versions"].update(tiltyard=f'{__version__}", "audited": "yes'))(
+            folder
+        ),
+        text(
+            "ratings/calibration.json",
+            f'"tiltyard_version": "{__version__}"',
+            f'"tiltyard_version": "{__version__}", "audited": "yes"',
+        )(folder),
+    ],
     "a title with letters that nobody sees": objects("manifest.json", lambda said: said.update(title="A\u202eB")),
     "a title without end": objects("manifest.json", lambda said: said.update(title="A" * 9_999)),
     "arrays cut off": lambda folder: (folder / "elo_per_perm.npz").write_bytes(b"PK"),

@@ -209,11 +209,6 @@ class Witness:
         return published_board(self.state, self.table)
 
 
-def is_witness(first_line: bytes) -> bool:
-    """Whether a file with this first line is a witness."""
-    return first_line.startswith(b'{"witness":')
-
-
 def read_witness(
     lines: Iterable[bytes], source: str, wanted: Iterable[int] = (), boards: Iterable[int] = ()
 ) -> tuple[WitnessHeader, Witness]:
@@ -233,10 +228,7 @@ def read_witness(
         try:
             if result.weights_sha256:
                 raise ArenaError("follows the weights, which are the last line")
-            if raw.startswith(b'{"weights":'):
-                _take_weights(result, raw)
-                continue
-            _take(result, raw)
+            (_take_weights if raw.startswith(b'{"weights":') else _take)(result, raw)
         except (msgspec.MsgspecError, ValueError, RecursionError, TiltyardError) as error:
             result.problems.append(f"{source}, line {number}: {error}")
             break
@@ -385,7 +377,13 @@ def check_witness(
         messages += [_since(result, head, "you kept") for head in kept]
         if newest is not None and plain(newest) not in kept:
             messages.append(_since(result, plain(newest), f"signed by {newest.key} at {newest.stated.at}"))
-        messages += _agreement(len(heads.keys() - kept.keys()), compared, len(signed))
+        if beside := len(heads.keys() - kept.keys()):
+            messages.append(f"contains {plural(beside, 'head')} shown beside it")
+        if compared:
+            messages.append(f"gives {plural(compared, 'board')} stated in heads")
+        if compared < len(signed):
+            left = plural(len(signed) - compared, "stated board")
+            messages.append(f"{left} not compared: the weights of then are not in it")
     values = {
         "head": str(result.head),
         "rows": result.head.rows,
@@ -447,12 +445,12 @@ def _own_votes(result: Witness, receipts: Iterable[str]) -> tuple[dict[str, str 
         name, _, choice = text.partition("=")
         if choice and choice not in set(e.Choice):
             raise OptionError(f"{choice!r} is no choice: {', '.join(e.Choice)} are. Write ID or ID=CHOICE.")
-        cast = result.votes.find([name]) if name in result.receipts else []
-        votes[name] = f"your vote {name}: {cast[0].choice}, {cast[0].standing}" if cast else None
-        if not cast:
+        cast = result.votes.find([name])[0] if name in result.receipts else None
+        votes[name] = f"your vote {name}: {cast.choice}, {cast.standing}" if cast else None
+        if cast is None:
             problems.append(f"there is no vote {name} in it, up to {day(result.hour * HOUR)}")
-        elif choice and cast[0].choice != choice:
-            problems.append(f"the vote {name} is recorded as {cast[0].choice}, not as {choice}")
+        elif choice not in ("", cast.choice):
+            problems.append(f"the vote {name} is recorded as {cast.choice}, not as {choice}")
     return votes, problems
 
 
@@ -486,21 +484,11 @@ def _since(result: Witness, head: Head, whose: str) -> str:
     later = result.counts - point.counts
     parts = [f"{plural(later.pop(name), 'vote')}{what}" for name, what in _COUNTED.items() if name in later]
     parts += [what if n == 1 else f"{what} ({n} times)" for what, n in later.items()]
-    when = f", {day(point.hour * HOUR)}"
     after = f"{', '.join(parts)}. Nobody but its operator vouches for those." if parts else "nothing."
-    return f"contains the head {whose} (row {head.rows}{when}). After it: {after}"
+    return f"contains the head {whose} (row {head.rows}, {day(point.hour * HOUR)}). After it: {after}"
 
 
 _COUNTED = {"votes": "", "excluded": " excluded", "restored": " restored"}
-
-
-def _agreement(published: int, boards: int, stated: int) -> Iterator[str]:
-    if published:
-        yield f"contains {'the head' if published == 1 else f'all {published:,} heads'} shown beside it"
-    if boards:
-        yield f"gives the {'board' if boards == 1 else f'{boards:,} boards'} stated in heads"
-    if boards < stated:
-        yield f"{plural(stated - boards, 'stated board')} not compared: the weights of then are not in it"
 
 
 def _trust(kept: bool, keys: bool) -> str:

@@ -142,61 +142,49 @@ def _print(result: Finding, format: str) -> None:
         say(line.replace("\n", "\\n").replace("\r", "\\r"))  # what others wrote makes no line of its own
 
 
+def is_address(source: str) -> bool:
+    """Whether a source is an address, and no path."""
+    return source.startswith(("http://", "https://"))
+
+
 def _check_lines(source: str, kept: Kept) -> Finding:
     """What the lines of a witness file or of a site agree with, and the board at their end."""
-    from tiltyard.arena.witness import check_witness, is_witness
+    from tiltyard.arena.witness import check_witness
     from tiltyard.pages.figures import points
+    from tiltyard.publish.fetching import RemoteHost, bounded_lines
 
-    with _opened(source) as lines:
-        first = next(lines, b"")
-        if not is_witness(first):
-            raise OptionError(f"{source} cannot be verified: {VERIFIABLE}")
-        shown = _heads_of_site(source)
-        result = check_witness(chain([first], lines), source, kept.heads, shown, kept.keys, kept.receipts)
+    path = Path(source)
+    heads: list[Head | HeadFile] = []
+    if is_address(source):
+        site = None if source.endswith((".jsonl", ".jsonl.gz")) else source.rstrip("/")
+        address = source if site is None else site + WITNESS_PATH
+        lines = RemoteHost(address).lines(address)
+        heads = _heads_of_site(source.removesuffix(WITNESS_PATH)) if address.endswith(WITNESS_PATH) else []
+    elif path.is_file():
+        lines = bounded_lines(path)
+    elif path.is_dir():
+        raise OptionError(f"{source} is a folder without published.json: {VERIFIABLE}")
+    else:
+        raise OptionError(
+            f"there is no file or folder {source}. Name a published board or a witness file, or its address."
+        )
+    first = next(lines, b"")
+    if not first.startswith(b'{"witness":'):
+        raise OptionError(f"{source} cannot be verified: {VERIFIABLE}")
+    result = check_witness(chain([first], lines), source, kept.heads, heads, kept.keys, kept.receipts)
     for rank, row in enumerate(result.values["board"], start=1):
         deviation = "" if row["deviation"] is None else f"  RD {points(row['deviation'], 1):>5}"
         result.messages.append(f"{rank:>4}  {points(row['rating']):>6}{deviation}  {row['model']}")
     return result
 
 
-@contextmanager
-def _opened(source: str) -> Iterator[Iterator[bytes]]:
-    """The lines of a file or address."""
-    from tiltyard.publish.fetching import RemoteHost, bounded_lines
-
-    if is_address(source):
-        address = _witness_address(source)
-        yield RemoteHost(address).lines(address)
-        return
-    path = Path(source)
-    if not path.is_file():
-        raise OptionError(
-            f"{source} is a folder without published.json: {VERIFIABLE}"
-            if path.is_dir()
-            else f"there is no file or folder {source}. Name a published board or a witness file, or its address."
-        )
-    with path.open("rb") as file:
-        yield bounded_lines(file, source)
-
-
-def is_address(source: str) -> bool:
-    """Whether a source is an address, and no path."""
-    return source.startswith(("http://", "https://"))
-
-
-def _witness_address(source: str) -> str:
-    return source if source.endswith((".jsonl", ".jsonl.gz")) else source.rstrip("/") + WITNESS_PATH
-
-
-def _heads_of_site(source: str) -> list[Head | HeadFile]:
+def _heads_of_site(site: str) -> list[Head | HeadFile]:
     """The heads that a site publishes, which its own witness must contain."""
-    if not is_address(source) or not _witness_address(source).endswith(WITNESS_PATH):
-        return []
     from tiltyard.arena.heads import Head, HeadFile
     from tiltyard.pages.figures import plural
     from tiltyard.publish.fetching import MOST_MANIFEST, RemoteHost
 
-    address = _witness_address(source).removesuffix(WITNESS_PATH) + HEADS_PATH
+    address = site.rstrip("/") + HEADS_PATH
     rows = msgspec.json.decode(RemoteHost(address).file(address, MOST_MANIFEST) or b'{"heads":[]}')["heads"]
     note(f"{plural(len(rows), 'published head')} compared too")
     return [msgspec.convert(row["signed"], HeadFile) if row.get("signed") else Head.parse(row["head"]) for row in rows]

@@ -7,7 +7,6 @@ in the folder decides what is compared. What only its operator or maker can know
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import re
@@ -36,7 +35,7 @@ from tiltyard.publish.arenas import SALTS, WITNESS, witness_site
 from tiltyard.publish.fetching import bounded_lines
 from tiltyard.publish.folder import MANIFEST, PublishedManifest, read_manifest, writer_hash
 from tiltyard.publish.pages import BOARD_CARD
-from tiltyard.publish.publication import PublishOptions, StaticSite, static_site
+from tiltyard.publish.publication import LONGEST_WORDS, PublishOptions, StaticSite, static_site
 from tiltyard.publish.site import PARQUET, PROMPTS, site_files
 from tiltyard.report import write_report
 from tiltyard.tournament import remaking
@@ -127,8 +126,7 @@ def _check_evidence(path: Path, made_from: str, kept: Kept) -> Finding:
             raise OptionError("this board has no witness: heads, keys and receipts are for those of an arena.")
         return Finding()
     try:
-        with path.open("rb") as file:
-            return check_witness(bounded_lines(file, WITNESS), WITNESS, kept.heads, (), kept.keys, kept.receipts)
+        return check_witness(bounded_lines(path), WITNESS, kept.heads, (), kept.keys, kept.receipts)
     except (ValueError, TiltyardError) as error:
         return Finding(problems=[f"{WITNESS} cannot be read: {error}"])
 
@@ -223,7 +221,7 @@ def _again(folder: Path, files: set[str], manifest: PublishedManifest) -> Static
         data = (folder / WITNESS).read_bytes()
         salts = msgspec.json.decode((folder / SALTS).read_bytes(), type=dict[str, str]) if SALTS in files else {}
         asked = [(name, texts[name], salt) for name, salt in salts.items() if name in texts]
-        return witness_site(data, bounded_lines(io.BytesIO(data), WITNESS), options, asked)
+        return witness_site(data, bounded_lines(folder / WITNESS), options, asked)
     if manifest.source not in ("battles", "run", "placement"):
         raise TiltyardError(f"nothing is published from {manifest.source[:40]!r}.")
     return static_site(
@@ -354,6 +352,8 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> Finding:
         try:
             for name, what in others.items():
                 raise TiltyardError(f"{name} {what}")
+            if not re.fullmatch(r"[\w.+]{1,60}", theirs):
+                raise TiltyardError(f"{theirs[:60]!a} is no version")
             made_again = kind.remake(folder, out)
             if "report.html" in files:
                 write_report(out)
@@ -371,18 +371,18 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> Finding:
             there, again = ((home / name).read_bytes() for home in (folder, out))
             version = f'"tiltyard_version": "{ours}"'.encode()
             there = there.replace(f'"tiltyard_version": "{theirs}"'.encode(), version)
+            if is_same_text(there, again):
+                continue
             if name.endswith(".npz") and _same_arrays(folder / name, out / name):
-                result.not_compared += (
-                    [] if there == (out / name).read_bytes() else [f"{name} (packed by another program)"]
-                )
-            elif name.endswith(".npz") or not is_same_text(there, again):
-                if theirs != ours and not name.startswith(RATED):
-                    result.not_compared.append(f"{name} (written by tiltyard {theirs}; this is {ours})")
-                else:
-                    result.problems.append(difference(name, there, again, "verdicts"))
+                packed_alike = there == (out / name).read_bytes()
+                result.not_compared += [] if packed_alike else [f"{name} (packed by another program)"]
+            elif theirs != ours and not name.startswith(RATED):
+                result.not_compared.append(f"{name} (written by tiltyard {theirs}; this is {ours})")
+            else:
+                result.problems.append(difference(name, there, again, "verdicts"))
     result.problems += strangers(folder, made, besides)
     title = str(manifest.get("title", ""))
-    if len(title) > LONGEST or any(map(is_unseen, title)):
+    if len(title) > LONGEST_WORDS or any(map(is_unseen, title)):
         result.problems.append(
             f"manifest.json: the title {title[:LONGEST]!a} is too long, or has letters that nobody sees"
         )
