@@ -227,6 +227,11 @@ def test_two_models_that_look_alike_are_a_problem(honest: tuple[Lines, Head]) ->
     forged = made_to_fit(with_row(lines, row_of(lines, "model", 1), name=f"{names[0]}\u200b"))
     (problem,) = check(forged).problems
     assert problem == f"two names look alike: {names[0]!a} and '{names[0]}\\u200b'"
+    place = row_of(lines, "model")
+    added = {**json.loads(lines[place]), "model": "m0\u200b", "name": "Other"}
+    row = json.dumps(added, separators=(",", ":")).encode()
+    (problem,) = check(made_to_fit([*lines[: place + 1], row, *lines[place + 1 :]])).problems
+    assert problem == "two names look alike: 'm0' and 'm0\\u200b'"
 
 
 EDITS = 300
