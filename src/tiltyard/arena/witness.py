@@ -64,7 +64,7 @@ class WitnessWeights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """By receipt, how much of each of these votes counts: above 0 and below 1."""
 
 
-class Kept(msgspec.Struct, kw_only=True):
+class KeptProof(msgspec.Struct, kw_only=True):
     """What a reader kept of what is checked, somewhere else."""
 
     fingerprint: str = ""

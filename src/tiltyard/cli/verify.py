@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tiltyard.arena.heads import Head, HeadFile
-    from tiltyard.arena.witness import Finding, Kept
+    from tiltyard.arena.witness import Finding, KeptProof
 
 SHOWN = 20
 """Problems that are printed."""
@@ -77,7 +77,7 @@ def verify_command(
     compared (see --ratings-only).
     """
     from tiltyard.arena.heads import kept_heads, trusted_keys
-    from tiltyard.publish import Kept, check_folder, check_run
+    from tiltyard.publish import KeptProof, check_folder, check_run
 
     fingerprint = (fingerprint or "").strip().lower()
     if fingerprint and not SHA256.fullmatch(fingerprint):
@@ -85,7 +85,7 @@ def verify_command(
     with published_folder(source) as folder:
         outside, path = folder or Path(source), Path(source)
         heads, keys = kept_heads(_outside(head, outside)), trusted_keys(_outside(key, outside))
-        kept = Kept(fingerprint=fingerprint, heads=heads, keys=keys, receipts=receipt or [])
+        kept = KeptProof(fingerprint=fingerprint, heads=heads, keys=keys, receipts=receipt or [])
         if folder is not None:
             result = check_folder(folder, besides or [], kept)
             if is_address(source):
@@ -147,7 +147,7 @@ def is_address(source: str) -> bool:
     return source.startswith(("http://", "https://"))
 
 
-def _check_lines(source: str, kept: Kept) -> Finding:
+def _check_lines(source: str, kept: KeptProof) -> Finding:
     """What the lines of a witness file or of a site agree with, and the board at their end."""
     from tiltyard.arena.witness import check_witness
     from tiltyard.pages.figures import points

@@ -5,9 +5,9 @@
 or placement, and compares it.
 """
 
-from tiltyard.arena.witness import Finding, Kept
+from tiltyard.arena.witness import Finding, KeptProof
 from tiltyard.publish.checking import check_folder, check_run
 from tiltyard.publish.publication import PublishOptions
 from tiltyard.publish.sources import PublishedFolder, publish
 
-__all__ = ["Finding", "Kept", "PublishOptions", "PublishedFolder", "check_folder", "check_run", "publish"]
+__all__ = ["Finding", "KeptProof", "PublishOptions", "PublishedFolder", "check_folder", "check_run", "publish"]

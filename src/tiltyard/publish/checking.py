@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from tiltyard import __version__
-from tiltyard.arena.witness import Finding, Kept, check_witness
+from tiltyard.arena.witness import Finding, KeptProof, check_witness
 from tiltyard.battles.reading import read_battles
 from tiltyard.battles.writing import same_parquet
 from tiltyard.boards.leaderboard import EloReport
@@ -64,7 +64,7 @@ FAILURES = (TiltyardError, ValueError, TypeError, AttributeError, LookupError, A
 """What goes wrong where a folder says what no folder of ours says."""
 
 
-def check_folder(folder: Path, besides: Collection[str] = (), kept: Kept | None = None) -> Finding:
+def check_folder(folder: Path, besides: Collection[str] = (), kept: KeptProof | None = None) -> Finding:
     """Publish a folder again from its battles or its witness, and compare every file of it.
 
     Parameters:
@@ -72,7 +72,7 @@ def check_folder(folder: Path, besides: Collection[str] = (), kept: Kept | None 
         besides: Files in it, or folders, that the reader knows to be others', such as `CNAME`.
         kept: What the reader kept of it.
     """
-    kept = kept or Kept()
+    kept = kept or KeptProof()
     files, _ = files_of(folder)
     if MANIFEST not in files:
         raise TiltyardError(f"{folder} has no {MANIFEST}: it is no published board.")
@@ -119,7 +119,7 @@ def check_folder(folder: Path, besides: Collection[str] = (), kept: Kept | None 
     return result
 
 
-def _check_evidence(path: Path, made_from: str, kept: Kept) -> Finding:
+def _check_evidence(path: Path, made_from: str, kept: KeptProof) -> Finding:
     """What the witness of a published arena agrees with besides its battles: heads, boards, votes."""
     if made_from != "arena" or path.is_symlink() or not path.is_file():
         if kept.of_an_arena:
@@ -148,7 +148,7 @@ def _operators_words(manifest: PublishedManifest, site: StaticSite | None) -> li
     ]
 
 
-def _agreement(result: Finding, manifest: PublishedManifest, site: StaticSite, kept: Kept, *, ours: bool) -> str:
+def _agreement(result: Finding, manifest: PublishedManifest, site: StaticSite, kept: KeptProof, *, ours: bool) -> str:
     """What was compared with what, and whom one has to trust for the rest."""
     arena, part = manifest.source == "arena", bool(result.not_compared)
     battles = plural(round(site.table.n_battles), "battle") + (" of its witness" if arena else "")
