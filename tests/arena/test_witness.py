@@ -394,6 +394,27 @@ def test_a_key_must_have_signed_the_newest_signed_head(sqlite_url: str) -> None:
         assert problem.endswith(f"is by {new}, not by the key that was given")
 
 
+def test_whoever_trusts_a_key_trusts_the_key_that_it_names_as_the_next(sqlite_url: str) -> None:
+    clock, (first_pem, first), (second_pem, second), (third_pem, third) = Clock(), new_key(), new_key(), new_key()
+    with open_arena(sqlite_url, clock) as arena:
+        arena.append([*catalog(), e.PhaseChanged(phase=4)])
+        for pem, named in ((first_pem, second), (second_pem, third), (third_pem, "")):
+            play(arena, 3)
+            record_head(arena.store, state_head(arena.store, clock.now, pem=pem, next_key=named), clock.now)
+        lines, shown = lines_of(arena), [one.file for one in head_history(arena.store) if one.file is not None]
+    found = check_witness(lines, "it", [], shown, [first])
+    assert found.problems == []
+    assert any("signed by" in line and line.startswith("contains") and "as its next" in line for line in found.messages)
+    assert verify(sqlite_url, keys=[first]).clean
+    assert not verify(sqlite_url, keys=[third]).clean, "the first two heads are by keys that nobody gave"
+    _, _, last = sorted(shown, key=plain)
+    by_a_stranger = [
+        signed(msgspec.structs.replace(file.stated, next_key=third), new_key()[0]) for file in shown if file != last
+    ]
+    for beside in ([last], [*by_a_stranger, last]):
+        assert "not by the key that was given" in check_witness(lines, "it", [], beside, [first]).problems[0]
+
+
 def test_the_commands_from_a_key_to_a_verified_file(sqlite_url: str, tmp_path: Path, tiltyard: Run) -> None:
     with open_arena(sqlite_url) as arena:
         arena.append([*catalog(), e.PhaseChanged(phase=3)])

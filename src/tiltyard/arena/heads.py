@@ -61,6 +61,8 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The SHA-256 of the weights that the votes have there, as the last line of a witness; empty if all weigh 1."""
     state: str | msgspec.UnsetType = msgspec.UNSET
     """In a signed statement: the SHA-256 of the checkpoint that is kept there, from which `verify --since` begins."""
+    next_key: str | msgspec.UnsetType = msgspec.UNSET
+    """The public key that signs later heads: whoever trusts this one may trust that one."""
 
 
 class HeadFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -122,6 +124,16 @@ def trusted_keys(given: Iterable[str]) -> list[str]:
                 raise OptionError(f"{key[:80]!r} is not a public key. {example}.") from None
         keys += found
     return keys
+
+
+def with_successors(keys: Iterable[str], heads: Iterable[HeadFile]) -> list[str]:
+    """These keys, and those that their heads name as the next, one after the other."""
+    result = list(keys)
+    for file in sorted(heads, key=lambda file: (plain(file).rows, file.stated.at)):
+        named = file.stated.next_key
+        if named and file.key in result and not file.wrong():
+            result.append(named)
+    return result
 
 
 def read_named(name: str) -> str:

@@ -26,7 +26,7 @@ from tiltyard.arena import public_rows as rows
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, official_order
 from tiltyard.arena.chain import FIRST_HASH, link_line
 from tiltyard.arena.following.replay import published_ratings
-from tiltyard.arena.heads import Head, HeadFile, plain
+from tiltyard.arena.heads import Head, HeadFile, plain, with_successors
 from tiltyard.arena.policy import PHASES
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import HOUR
@@ -71,7 +71,7 @@ class KeptProof(msgspec.Struct, kw_only=True):
     """The SHA-256 of the manifest of a published folder."""
     heads: list[Head | HeadFile] = []
     keys: list[str] = []
-    """Public keys; one of them must have signed the newest signed head."""
+    """Public keys; one of them, or one that it named as the next, must have signed the newest signed head."""
     receipts: list[str] = []
     """Votes that must be there, each `ID` or `ID=CHOICE`."""
 
@@ -352,7 +352,7 @@ def check_witness(
         source: Its name, for errors.
         given: Heads that the reader kept.
         published: Heads that are shown beside it.
-        keys: Public keys; one of them must have signed the newest signed head.
+        keys: Public keys; one of them, or one that it named as the next, must have signed the newest signed head.
         receipts: Votes that must be there, each `ID` or `ID=CHOICE`.
     """
     stream = iter(lines)
@@ -364,7 +364,7 @@ def check_witness(
     _, result = read_witness(chain([first], stream), source, {head.rows for head in heads}, looks)
     problems = [*result.problems, *filter(None, (file.wrong() for file in signed)), *_missing_heads(result, heads)]
     newest = max((file for file in signed if file.signature), key=plain, default=None)
-    if keys and (newest is None or newest.key not in keys):
+    if keys and (newest is None or newest.key not in with_successors(keys, signed)):
         told = "no head is signed" if newest is None else f"the newest signed head ({plain(newest)}) is by {newest.key}"
         problems.append(f"{told}, not by the key that was given")
     compared, wrong = _compare_boards(result, signed)
@@ -376,7 +376,9 @@ def check_witness(
     if not problems:
         messages += [_since(result, head, "you kept") for head in kept]
         if newest is not None and plain(newest) not in kept:
-            messages.append(_since(result, plain(newest), f"signed by {newest.key} at {newest.stated.at}"))
+            by = f"signed by {newest.key} at {newest.stated.at}"
+            named = ", which the key that was given named as its next" if keys and newest.key not in keys else ""
+            messages.append(_since(result, plain(newest), by + named))
         if beside := len(heads.keys() - kept.keys()):
             messages.append(f"contains {plural(beside, 'head')} shown beside it")
         if compared:

@@ -16,7 +16,7 @@ import msgspec
 
 from tiltyard.arena.chain import FIRST_HASH, link_events
 from tiltyard.arena.events import Event, MatchupServed, decode_body, decode_events
-from tiltyard.arena.heads import Head, HeadFile, plain
+from tiltyard.arena.heads import Head, HeadFile, plain, with_successors
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.checkpoints import EVERY, decode_state, encode_state, keep_checkpoint, votes_at
@@ -95,7 +95,7 @@ def verify(
     Parameters:
         url: `sqlite:///path` or `postgresql://user@host/database`.
         heads: Heads that were kept elsewhere; the public rows must lead to each of them.
-        keys: Public keys: every signed head is by one of them, and each of them signed one.
+        keys: Public keys: every signed head is by one of them, or by one that it named as the next; each signed one.
         since: A signed head that was kept elsewhere, from which on to verify; there must be a checkpoint there.
         now: The time in microseconds, which says what is public; None: this moment.
     """
@@ -177,10 +177,11 @@ class _Check:
                     self.find("heads", f"event {one.seq}", "what was signed is another head, or another time")
         files = [*heads, *(one.file for of in self.published.values() for one in of)]
         signed = [file for file in files if isinstance(file, HeadFile) and file.signature]
+        trusted = with_successors(keys, signed)
         for file in signed:
             if wrong := file.wrong():
                 self.find("heads", str(plain(file)), wrong)
-            elif keys and file.key not in keys:
+            elif keys and file.key not in trusted:
                 self.find("heads", str(plain(file)), f"it is signed by {file.key}, which was not given")
         for key in keys:
             if key not in {file.key for file in signed}:

@@ -161,7 +161,7 @@ class NewHead(NamedTuple):
     """What it states, signed if there was a key."""
 
 
-def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = None) -> NewHead:
+def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = None, next_key: str = "") -> NewHead:
     """The head of the public rows, and a file that states it with the board there; with a key, signed.
 
     The board is the one that pages show. In phase 1, which shows nothing of the new ratings, there is none.
@@ -171,6 +171,7 @@ def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = N
         now: The time in microseconds.
         title: What the arena is called.
         pem: The private key with which to sign.
+        next_key: The public key that signs later heads.
     """
     with store.database.read() as connection:
         until = public_until(connection, now)
@@ -189,6 +190,7 @@ def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = N
         votes=len(votes),
         version=__version__,
         weights=hashlib.sha256(weights).hexdigest() if weights else "",
+        next_key=next_key or msgspec.UNSET,
     )
     if pem is not None:
         with store.database.write() as connection:
