@@ -61,11 +61,12 @@ def test_a_skipped_matchup_is_gone_and_an_undone_vote_counts_for_nothing(site: S
     assert client.get(f"/api/v1/matchups/{voted}").json()["status"] == "undone"
 
 
-def test_every_acknowledged_vote_is_in_the_battles_that_are_asked_for_next(site_anywhere: SmallSite) -> None:
+def test_every_acknowledged_vote_is_in_the_battles_that_are_published_next(site_anywhere: SmallSite) -> None:
     client = site_anywhere.client()
     for number in range(5):
         address = f"/api/v1/matchups/{served(client)['matchup_id']}/vote"
         receipt = client.post(address, json={"choice": ("A", "B", "TIE", "BOTH_BAD")[number % 4]}).json()
+        site_anywhere.observatory.refresh()
         rows = [json.loads(line) for line in client.get("/api/v1/battles.jsonl").text.splitlines()]
         assert len(rows) == number + 1
         assert (rows[-1]["model_a"], rows[-1]["model_b"]) == (receipt["model_a"], receipt["model_b"])

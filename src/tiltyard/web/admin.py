@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -21,7 +22,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.blindness import lost_blindness
 from tiltyard.arena.commands import AppendEvents
 from tiltyard.arena.importing import in_parts
-from tiltyard.arena.store.reading import latest_events, prompt_texts
+from tiltyard.arena.store.reading import latest_decision, latest_events, prompt_texts
 from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.web import admin_views, health
 from tiltyard.web.admin_cases import CaseKind, ReviewItem, Screener
@@ -57,6 +58,13 @@ def _desk(request: Request) -> _Desk:
     if not isinstance(result, _Desk):
         result = request.app.state.admin_desk = _Desk(site)
     return result
+
+
+def close(app: Starlette) -> None:
+    """Close what these pages opened."""
+    if (result := getattr(app.state, "admin_desk", None)) is not None:
+        result.cases.close()
+        app.state.admin_desk = None
 
 
 async def _session(request: Request) -> Login | None:
@@ -130,14 +138,13 @@ async def append(request: Request, bodies: Sequence[e.AnyBody]) -> None:
         _log.info("administrator at %s: %d %s", request.state.address, n, kind)
 
 
-async def followed(request: Request, *, rated: bool = False) -> None:
-    """Wait a little, until the published board shows what was written; with `rated`, until its ratings do."""
+async def followed(request: Request) -> None:
+    """Wait a little, until the published board shows what was decided."""
     site = site_of(request)
-    written = await site.engine.read(lambda state: state.seq)
+    decided = await asyncio.to_thread(latest_decision, site.engine.arena.store)
     ends = time.monotonic() + FOLLOWED_SECONDS
     while time.monotonic() < ends:
-        snapshot = site.observatory.snapshot
-        if (snapshot.study.seq if rated else snapshot.seq) >= written:
+        if site.observatory.snapshot.seq >= decided:
             return
         await asyncio.sleep(0.05)
 
@@ -335,7 +342,7 @@ async def decide(request: Request) -> Response:
     if body is None:
         return redirect(f"{HOME}/screening", "nothing")
     await append(request, [body])
-    await followed(request, rated=True)
+    await followed(request)
     return redirect(f"{HOME}/screening", "excluded" if verb == "exclude" else "restored")
 
 
