@@ -26,7 +26,7 @@ from tiltyard.arena.store.reading import latest_decision, latest_events, prompt_
 from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.web import admin_views, health
 from tiltyard.web.admin_cases import CaseKind, ReviewItem, Screener
-from tiltyard.web.admin_gate import COOKIE, GUESS_SECONDS, GUESSES, SESSION_SECONDS, Gate, Login
+from tiltyard.web.admin_gate import GUESS_SECONDS, GUESSES, SESSION_SECONDS, Gate, Login
 from tiltyard.web.bodies import choice_of, form_of
 from tiltyard.web.site import Site, site_of
 
@@ -70,7 +70,7 @@ def close(app: Starlette) -> None:
 async def _session(request: Request) -> Login | None:
     """The login of a request, if it is valid."""
     gate = _desk(request).gate
-    session = gate.session(request.cookies.get(COOKIE))
+    session = gate.session(request.cookies.get(gate.cookie))
     return None if session is None or await asyncio.to_thread(gate.left, session) else session
 
 
@@ -183,7 +183,7 @@ async def login(request: Request) -> Response:
         return _login(request, message, 403)
     answer = redirect(HOME)
     answer.set_cookie(
-        COOKIE,
+        gate.cookie,
         gate.written(session),
         max_age=SESSION_SECONDS,
         path=HOME,
@@ -199,7 +199,9 @@ async def logout(request: Request) -> Response:
     await posted(request)
     await asyncio.to_thread(_desk(request).gate.leave, request.state.admin_session)
     answer = redirect(LOGIN)
-    answer.delete_cookie(COOKIE, path=HOME, secure=request.state.is_https, httponly=True, samesite="strict")
+    answer.delete_cookie(
+        _desk(request).gate.cookie, path=HOME, secure=request.state.is_https, httponly=True, samesite="strict"
+    )
     return answer
 
 
