@@ -199,9 +199,8 @@ async def logout(request: Request) -> Response:
     await posted(request)
     await asyncio.to_thread(_desk(request).gate.leave, request.state.admin_session)
     answer = redirect(LOGIN)
-    answer.delete_cookie(
-        _desk(request).gate.cookie, path=HOME, secure=request.state.is_https, httponly=True, samesite="strict"
-    )
+    name = _desk(request).gate.cookie
+    answer.delete_cookie(name, path=HOME, secure=request.state.is_https, httponly=True, samesite="strict")
     return answer
 
 

@@ -1,7 +1,7 @@
 """Who may use `/admin`: anyone who knows the secret, for a while. Wrong guesses are counted and limited.
 
-A session is a cookie of one arena that its site signed, with the time of its end in it. Nothing about it is stored, except that
-logged-out sessions are remembered in the database: logging out at one worker or host applies to all of them.
+A session is a cookie of one arena that its site signed, with the time of its end in it. Nothing about it is stored,
+except that logged-out sessions are remembered in the database: logging out at one worker or host applies to all.
 """
 
 from __future__ import annotations
