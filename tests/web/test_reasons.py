@@ -83,6 +83,7 @@ def test_the_last_explanation_holds_and_the_operator_can_delete_a_comment(sqlite
     assert sql(sqlite_site.url, "SELECT count(*) FROM comments") == [(0,)]
     explain(client, where)
     assert verify(sqlite_site.url).clean
+    sqlite_site.observatory.refresh()
     assert "reasons" not in client.get("/api/v1/battles.jsonl").text
 
 

@@ -70,7 +70,7 @@ class Health:
     writer: TrialWrite
     board_seq: int | None
     board_age_seconds: float | None
-    """How old the published board is: 0 if it shows the end of the log, else the age of the last event it shows."""
+    """How long ago it was last looked, without an error, whether there is more to publish."""
     failures: tuple[ThreadHealth, ...]
     """What went wrong in the threads of the site."""
     refuses: bool = False
@@ -150,9 +150,8 @@ async def look_at(site: Site) -> Health:
         snapshot = site.observatory.snapshot
     except ArenaError:
         return Health(store, writer, None, None, failures, refuses, unreadable, shared, why)
-    behind = store is None or snapshot.seq < store.head_seq
-    age = max(0.0, (clock() - snapshot.at) / SECOND) if behind else 0.0
-    return Health(store, writer, snapshot.seq, round(age, 3), failures, refuses, unreadable, shared, why)
+    age = round(time.monotonic() - site.observatory.followed, 3)
+    return Health(store, writer, snapshot.seq, age, failures, refuses, unreadable, shared, why)
 
 
 async def _store(site: Site) -> tuple[Backlog | None, SharedBlock | None, bool, str]:
@@ -254,7 +253,7 @@ def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
     message = "Failures that a thread of the site has survived."
     yield from _by_label("tiltyard_thread_failures_total", message, "thread", thread_failures)
     if health.board_age_seconds is not None:
-        message = "Age of the published board: 0 while it shows the end of the log."
+        message = "How long ago it was last looked whether there is more to publish."
         yield from _figure("tiltyard_board_age_seconds", "gauge", message, health.board_age_seconds)
 
 

@@ -405,6 +405,7 @@ async def privacy(request: Request) -> Response:
         "privacy",
         lambda site, snapshot: {
             "operator": [part for part in site.settings.privacy.split("\n\n") if part],
+            "period": snapshot.policy.defences.publish_seconds,
             "kept": _kept(snapshot.policy, limited=site.settings.rate_limit),
         },
     )

@@ -109,6 +109,8 @@ class Observatory:
         """The event of the last checkpoint that is known here."""
         self._headed = time.monotonic()
         """When it was last looked at whether a head is due."""
+        self.followed = float("-inf")
+        """When it was last looked, without an error, whether there is more to publish."""
         self._recent_events = RecentEvents(WEEK_DAYS * DAY)
         self._snapshot: Snapshot | None = None
         self._studied = (0.0, 0.0)
@@ -179,6 +181,7 @@ class Observatory:
             self._catch_up()
             self._publish(self._study())
             self._parts.clear()
+        self.followed = time.monotonic()
         return self.snapshot
 
     def look(self, what: Callable[[ArenaState, VoteColumns], R], *key: object) -> R:
@@ -256,6 +259,7 @@ class Observatory:
         with self._moving:
             if self._catch_up() or self._snapshot is None:
                 self._publish(self._study())
+        self.followed = time.monotonic()
         self._keep_checkpoint()
         self._publish_head()
 
