@@ -14,6 +14,7 @@ from tests.arena.small_worlds import MINUTE, SECOND, Log, honest_chooser, new_lo
 from tests.web.board_fixtures import kept
 from tests.web.sites import QUICK
 from tiltyard.arena import events as e
+from tiltyard.arena import running as running_ratings
 from tiltyard.arena.events import Choice
 from tiltyard.arena.exporting import open_export
 from tiltyard.arena.following.observatory import Observatory
@@ -182,7 +183,12 @@ def assert_all_folded(arena: Arena) -> None:
         assert getattr(seen, name) == pytest.approx(getattr(expected, name), rel=1e-9)
 
 
-def test_lanes_choose_by_the_published_ratings_and_every_vote_since(url: str, clock: Clock) -> None:
+@pytest.mark.parametrize("step", [4, 1_024])
+def test_lanes_choose_by_the_published_ratings_and_every_vote_since(
+    url: str, clock: Clock, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few of the latest votes are kept, as long as those are that can be undone."""
+    monkeypatch.setattr(running_ratings, "STEP", step)
     with Arena(Store.open(url), now=clock) as arena, Arena(Store.open(url), now=clock) as other:
         start = arena.read(lambda state: state.seq) - 40
         arena.choose_by(published_after(arena, start), start)
@@ -195,7 +201,7 @@ def test_lanes_choose_by_the_published_ratings_and_every_vote_since(url: str, cl
             assert_all_folded(arena)
         arena.undo(served.matchup_id, "voter11")
         assert_all_folded(arena)
-        excluded = tuple(vote.matchup_id for vote in all_votes(arena)[-10:])
+        excluded = tuple(vote.matchup_id for vote in all_votes(arena)[-step:][-10:])
         arena.append([e.Excluded(matchup_ids=excluded, reason="test")])
         assert_all_folded(arena)
         arena.append([e.Restored(matchup_ids=excluded[:3], reason="test")])
