@@ -5,23 +5,21 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard import boards
 from tiltyard.battles.battle import OUTCOME_LABELS
 from tiltyard.battles.frames import columns_to_arrow, columns_to_frame, columns_to_pandas, columns_to_polars
 from tiltyard.battles.table import BattleTable
-from tiltyard.boards.charts import check_path, interval_chart, save_chart
-from tiltyard.boards.text import as_html, as_latex, as_table, json_text
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
-from tiltyard.files import write_text
+from tiltyard.files import json_text, write_text
 from tiltyard.options import check_choice
 from tiltyard.ratings.glicko2 import expected_score
-from tiltyard.ratings.ranks import kendall_tau, ranks, spearman_rho
 from tiltyard.ratings.tie_models import HALF, TIE_MODELS
 from tiltyard.types import Comparable
 
@@ -112,13 +110,13 @@ class Leaderboard(Comparable):
         raise KeyError(model)
 
     def __str__(self) -> str:
-        return as_table(self)
+        return boards.text.as_table(self)
 
     def __repr__(self) -> str:
         return f"<Leaderboard: {len(self)} models by {self.settings.get('method')}, {self.n_battles:,.0f} battles>"
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        return boards.text.as_html(self)
 
     @property
     def models(self) -> list[str]:
@@ -205,7 +203,7 @@ class Leaderboard(Comparable):
 
     def to_latex(self) -> str:
         """The table for a paper, for LaTeX with the package `booktabs`."""
-        return as_latex(self)
+        return boards.text.as_latex(self)
 
     def to_arrow(self) -> Any:
         """One row per model, best first, as an Arrow table."""
@@ -223,10 +221,10 @@ class Leaderboard(Comparable):
     def plot(self, path: str | Path | None = None) -> Any:
         """A dot-and-interval chart as an Altair object; with a path, saved there as SVG, PNG or HTML."""
         if path is not None:
-            check_path(Path(path))
-        chart = interval_chart(self)
+            boards.charts.check_path(Path(path))
+        chart = boards.charts.interval_chart(self)
         if path is not None:
-            save_chart(chart, Path(path))
+            boards.charts.save_chart(chart, Path(path))
         return chart
 
 
@@ -311,85 +309,6 @@ class EloReport:
         if not isinstance(contents, dict):
             raise BattleError(f"{path}: not a ratings file: expected one JSON object with `ratings`.")
         return cls.from_dict(contents)
-
-
-@dataclass(frozen=True, slots=True)
-class RankChange:
-    """One model's place on both boards, counted among the models that both have."""
-
-    model: str
-    rank_before: int
-    rank_after: int
-    rating_before: float
-    rating_after: float
-
-    @property
-    def places_gained(self) -> int:
-        """Positive when the model rose."""
-        return self.rank_before - self.rank_after
-
-
-@dataclass(frozen=True, slots=True)
-class BoardComparison:
-    """Kendall's tau-b, Spearman's rho and every model's move, over the models on both boards.
-
-    Parameters:
-        kendall_tau: Kendall's tau-b of the two orders.
-        spearman_rho: Spearman's rho of the two orders.
-        changes: Every model's place and rating on both boards.
-        only_before: Models that only the first board has.
-        only_after: Models that only the second board has.
-    """
-
-    kendall_tau: float
-    spearman_rho: float
-    changes: tuple[RankChange, ...]
-    only_before: tuple[str, ...]
-    only_after: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain values."""
-        changes = [{**asdict(change), "places_gained": change.places_gained} for change in self.changes]
-        return {
-            "kendall_tau": self.kendall_tau,
-            "spearman_rho": self.spearman_rho,
-            "only_before": list(self.only_before),
-            "only_after": list(self.only_after),
-            "changes": changes,
-        }
-
-
-def compare_boards(before: Leaderboard | EloReport, after: Leaderboard | EloReport) -> BoardComparison:
-    """Compare the orders of two boards, or ratings files; changes are listed in the order of the second.
-
-    Parameters:
-        before: The first board, or ratings file.
-        after: The second; changes are listed in its order.
-    """
-    old, new = _ratings(before), _ratings(after)
-    shared = [model for model in new if model in old]
-    if len(shared) < 2:
-        raise RatingError(f"the two boards share {len(shared)} models: at least 2 are needed to compare orders.")
-    left = np.array([old[model] for model in shared])
-    right = np.array([new[model] for model in shared])
-    rank_left, rank_right = ranks(left), ranks(right)
-    changes = tuple(
-        RankChange(model, int(rank_left[i]), int(rank_right[i]), old[model], new[model])
-        for i, model in enumerate(shared)
-    )
-    return BoardComparison(
-        kendall_tau=kendall_tau(left, right),
-        spearman_rho=spearman_rho(left, right),
-        changes=changes,
-        only_before=tuple(model for model in old if model not in new),
-        only_after=tuple(model for model in new if model not in old),
-    )
-
-
-def _ratings(board: Leaderboard | EloReport) -> dict[str, float]:
-    """Each model's rating, best first."""
-    entries = board.ratings if isinstance(board, EloReport) else board.entries
-    return {entry.model: entry.rating for entry in sorted(entries, key=lambda entry: entry.rank)}
 
 
 def entry_from_dict(row: dict[str, Any], place: int) -> RatingEntry:

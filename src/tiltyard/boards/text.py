@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.pages.tables import Cell, Kind, Table, TableColumn, markdown_text
-
-if TYPE_CHECKING:
-    from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 
 METHOD_NAMES = {
     "bt": "Bradley–Terry",
@@ -100,21 +96,6 @@ def boards_as_csv(column: str, boards: dict[str, Leaderboard]) -> str:
     return Table.of_records(
         {column: value, **entry.to_dict()} for value, board in boards.items() for entry in board
     ).csv()
-
-
-def json_text(value: Any) -> str:
-    """JSON as every file of ours has it: indented, not a number written as null."""
-    return json.dumps(_finite(value), indent=2, ensure_ascii=False) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
 
 
 EXTRA_COLUMNS = {

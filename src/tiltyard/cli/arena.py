@@ -19,6 +19,7 @@ from tiltyard.cli.arena_heads import (
     witness_command,
 )
 from tiltyard.cli.arena_moderation import invite_command, prompts_command, screen_command
+from tiltyard.cli.arena_operator import exclude_command, models_command, reports_command, restore_command
 from tiltyard.cli.arena_options import (
     DEFAULT_DB,
     DbOption,
@@ -462,6 +463,10 @@ app.command("head")(head_command)
 app.command("witness")(witness_command)
 app.command("backup")(backup_command)
 app.command("prompts")(prompts_command)
+app.command("models")(models_command)
+app.command("exclude")(exclude_command)
+app.command("restore")(restore_command)
+app.command("reports")(reports_command)
 app.command("forget")(forget_command)
 app.command("tidy")(tidy_command)
 app.command("new-secret")(new_secret_command)

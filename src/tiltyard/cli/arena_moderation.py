@@ -80,7 +80,7 @@ def prompts_command(
     from tiltyard.arena.events import PromptEnabled
     from tiltyard.arena.rotation import plan_rotation
     from tiltyard.arena.service import Arena
-    from tiltyard.boards.text import json_text
+    from tiltyard.files import json_text
 
     names = names or []
     if action in ("list", "rotate") and names:
@@ -223,8 +223,7 @@ def invite_command(
     from tiltyard.arena.store.checkpoints import load_state
     from tiltyard.arena.store.invitations import all_invitations, make_invitations, revoke_invitations
     from tiltyard.arena.units import DAY
-    from tiltyard.boards.text import json_text
-    from tiltyard.files import write_private
+    from tiltyard.files import json_text, write_private
     from tiltyard.web.settings import check_web_address
 
     if n is not None and revoke is not None:

@@ -160,6 +160,7 @@ def _text(boards: dict[str, Leaderboard], by: str | None, format: Format) -> str
     """One board, or one per value of a column, in a format."""
     from tiltyard.boards import text
     from tiltyard.boards.leaderboard import EloReport
+    from tiltyard.files import json_text
     from tiltyard.pages.tables import markdown_text
 
     if by is None:
@@ -169,7 +170,7 @@ def _text(boards: dict[str, Leaderboard], by: str | None, format: Format) -> str
         return render[format](boards[""])
     if format == "json":
         reports = {value: EloReport.of(board).to_dict() for value, board in boards.items()}
-        return text.json_text({"by": by, "boards": reports})
+        return json_text({"by": by, "boards": reports})
     if format == "csv":
         return text.boards_as_csv(by, boards)
     if format == "latex":

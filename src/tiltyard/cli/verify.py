@@ -191,7 +191,7 @@ def _verify_run(folder: Path, besides: list[str]) -> Finding:
 
 def _print(result: Finding, format: str) -> None:
     if format == "json":
-        from tiltyard.boards.text import json_text
+        from tiltyard.files import json_text
 
         agrees = "no" if result.problems else "in part" if result.in_part else "with itself"
         more = {"agrees": agrees, "conclusion": result.conclusion, "problems": result.problems}

@@ -27,7 +27,7 @@ from tiltyard.arena.votes import battle_rows, vote_table
 from tiltyard.arena.voting import MatchupStatus, NotYours, shows_names
 from tiltyard.arena.weights import vote_weights
 from tiltyard.bank import AnswerKind
-from tiltyard.boards.text import json_text
+from tiltyard.files import json_text
 from tiltyard.web.bodies import json_of, nothing_of
 from tiltyard.web.failures import Failure, busy
 from tiltyard.web.leaderboard import whole_board_values

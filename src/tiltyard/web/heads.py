@@ -16,7 +16,7 @@ from starlette.routing import Route
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.witnessing import PublishedHead, head_history, witness_lines
 from tiltyard.arena.witness import WitnessHeader
-from tiltyard.boards.text import json_text
+from tiltyard.files import json_text
 from tiltyard.web.api import pieces, written
 from tiltyard.web.openapi import Call, HeadsBody
 from tiltyard.web.site import Site, site_of

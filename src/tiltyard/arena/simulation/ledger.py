@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -18,9 +18,6 @@ from tiltyard.arena.store.matchups import NotedEvents
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.votes import VoteColumns
 from tiltyard.arena.waiting import WaitingPairs, again_for, shown_pair
-
-if TYPE_CHECKING:
-    from tiltyard.arena.simulation.run import SimulationSettings
 
 AT_ONCE = 5_000
 
@@ -144,11 +141,6 @@ class RecordingArena(MemoryArena):
         kept = list(bodies)
         super().append(kept, at)
         self.events += [Event(at, body) for body in kept]
-
-
-def recorder(settings: SimulationSettings) -> RecordingArena:
-    """An empty ledger for a simulation."""
-    return RecordingArena(settings.seed)
 
 
 def keep_log(events: Sequence[Event], url: str) -> None:
