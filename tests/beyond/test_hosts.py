@@ -24,6 +24,7 @@ from tests.forked import PATIENCE_SECONDS
 from tests.sizes import size
 from tests.web.sites import form_in, hidden_fields
 from tiltyard.arena import events as e
+from tiltyard.arena.policy import DefenceRules, Policy
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.reading import events_in_order
@@ -63,7 +64,8 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
         url = stack.enter_context(network_server(net))
         Store.create(url).close()
         with Arena.open(url) as arena:
-            arena.append([*large_catalog(), e.PhaseChanged(phase=3)])
+            often = Policy(defences=DefenceRules(publish_seconds=1))
+            arena.append([e.SettingsChanged(policy=often), *large_catalog(), e.PhaseChanged(phase=3)])
             site_texts.set_site_text(arena.store, "notice", NOTICE)
         public = f"https://{net.address(1)}:8443"
         hosts = (Host(net, "a", 11, url, public), Host(net, "b", 12, url, public))
