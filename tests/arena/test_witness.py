@@ -312,6 +312,8 @@ def test_a_head_is_what_its_shape_says_and_a_file_has_an_at_before_its_name(
     for wrong in ("kept.txt", "abc@7", f"{'A' * 64}@7"):
         with pytest.raises(OptionError, match="HASH@N"):
             kept_heads([wrong])
+    with pytest.raises(OptionError, match="a head of no rows says nothing"):
+        kept_heads([f"{'0' * 64}@0"])
     with pytest.raises(OptionError, match="cannot read nowhere"):
         kept_heads(["@nowhere"])
 
@@ -410,7 +412,7 @@ def test_the_commands_from_a_key_to_a_verified_file(sqlite_url: str, tmp_path: P
     assert tiltyard("arena", "witness", "--db", sqlite_url, "--out", str(file)).returncode == 0
     found = tiltyard("verify", str(file), "--head", f"@{head}", "--head", printed, "--key", public)
     assert (found.returncode, found.stderr) == (0, "")
-    assert "gives the board stated in heads" in found.stdout
+    assert "gives 1 board stated in heads" in found.stdout
     assert "Whether votes were invented or left out before, only their voters can tell" in found.stdout
     assert all(row in found.stdout for row in shown), "the numbers of the page"
     alone = tiltyard("verify", str(file))

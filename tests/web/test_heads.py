@@ -121,7 +121,7 @@ def test_verify_takes_the_address_of_a_site(sqlite_url: str, tiltyard: Run) -> N
         record_head(arena.store, new, arena.now())
         done = tiltyard("verify", address, "--head", str(new.head), "--key", public)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "gives the board stated in heads" in done.stdout
+        assert "gives 1 board stated in heads" in done.stdout
         other = tiltyard("verify", address, "--head", f"{'0' * 64}@{new.head.rows}")
         assert (other.returncode, "something up to it was changed" in other.stdout) == (3, True)
         assert tiltyard("verify", f"{address}/nowhere.jsonl").returncode == 1

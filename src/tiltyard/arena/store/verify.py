@@ -216,7 +216,6 @@ class _Check:
 
     def run(self) -> Verification:
         connection = self.connection
-        self._check_kept(Head(0, FIRST_HASH))
         self.checkpoints = dict(connection.rows("SELECT seq, state FROM checkpoints WHERE seq > ?", self.since))
         after = self.since
         while rows := connection.rows(_PAGE, after, log.PAGE):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -15,14 +16,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
 from tiltyard.arena.chain import FIRST_HASH, link_line
 from tiltyard.arena.heads import Head, HeadFile, Statement, signed
-from tiltyard.arena.public_rows import (
-    PublicPrompt,
-    VotedMatchup,
-    canonical,
-    prompt_row,
-    public_rows,
-    receipt_of,
-)
+from tiltyard.arena.public_rows import PublicPrompt, VotedMatchup, canonical, prompt_row, public_rows, receipt_of
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.checkpoints import keep_checkpoint, load_votes
 from tiltyard.arena.store.database import Connection
@@ -101,7 +95,12 @@ class PublicLog:
 
     def take(self, events: Sequence[e.Event]) -> tuple[list[bytes], list[Head]]:
         """The rows of the next events of the log, up to one like that, and the head after each."""
-        rows = public_rows(events, self.voted(_matchups_named(events)), self._prompts)
+        named = (
+            (body.matchup_id,) if isinstance(body, e.Voted) else body.matchup_ids
+            for body in (event.body for event in events)
+            if isinstance(body, e.Voted | e.Excluded | e.Restored)
+        )
+        rows = public_rows(events, self.voted(chain.from_iterable(named)), self._prompts)
         lines, heads = list(map(canonical, rows)), list[Head]()
         for line in lines:
             self.head = Head(self.head.rows + 1, link_line(self.head.hash, line))
@@ -128,15 +127,6 @@ class PublicLog:
             bodies = ((seq, e.decode_body(text)) for seq, text in rows)
             self._asked |= {seq: prompt_row(body) for seq, body in bodies if isinstance(body, e.PromptAdded)}
         return {seq: self._asked[seq] for seq in wanted if seq in self._asked}
-
-
-def _matchups_named(events: Iterable[e.Event]) -> Iterator[str]:
-    for event in events:
-        match event.body:
-            case e.Voted():
-                yield event.body.matchup_id
-            case e.Excluded() | e.Restored():
-                yield from event.body.matchup_ids
 
 
 def witness_lines(store: Store, now: int, title: str = "", until: int | None = None) -> Iterator[bytes]:
