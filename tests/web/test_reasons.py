@@ -73,6 +73,7 @@ def test_the_last_explanation_holds_and_the_operator_can_delete_a_comment(sqlite
     explain(client, where, **TAGS, comment="first")
     explain(client, where, **{"reason-1": "safer"}, comment="second")
     assert sql(sqlite_site.url, "SELECT comment FROM comments") == [("second",)]
+    sqlite_site.observatory.refresh()
     rows = [json.loads(line) for line in client.get("/api/v1/battles.jsonl").text.splitlines()]
     assert [row["reasons"] for row in rows] == [["safer"]]
     name = where.rpartition("/")[2]
@@ -82,6 +83,7 @@ def test_the_last_explanation_holds_and_the_operator_can_delete_a_comment(sqlite
     assert sql(sqlite_site.url, "SELECT count(*) FROM comments") == [(0,)]
     explain(client, where)
     assert verify(sqlite_site.url).clean
+    sqlite_site.observatory.refresh()
     assert "reasons" not in client.get("/api/v1/battles.jsonl").text
 
 

@@ -52,7 +52,7 @@ from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, files, log, matchups
 from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.database import Connection
-from tiltyard.arena.store.desk import keep_comment
+from tiltyard.arena.store.desk import keep_comment, note_withdrawn
 from tiltyard.arena.store.forgetting import tidy
 from tiltyard.arena.store.visitors import try_write
 from tiltyard.arena.thread_health import ThreadHealth
@@ -376,6 +376,12 @@ class _Group:
             command.refuse(voting.TooLate("somebody has this item to decide it, so your vote stays. Go on."))
             return
         decision = command.decide(ballot, self.now, self.state)
+        if isinstance(command, ExplainVote) and decision.refusal is None:
+            try:
+                note_withdrawn(self.writer._store, self.connection, ballot.id)
+            except StoreError as error:  # of the folder beside the database: others' votes are written
+                command.refuse(error)
+                return
         self._ballots[ballot.id] = decision.ballot
         if decision.body is not None:
             self._append(decision.body, self.now)

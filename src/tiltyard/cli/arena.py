@@ -357,8 +357,12 @@ def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, *
 
 
 @app.command("export")
-def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
-    """Write every vote as a battle row that `tiltyard rate` reads; voters are anonymous numbers.
+def export_command(
+    db: DbOption = DEFAULT_DB,
+    out: OutOption = None,
+    keys: Annotated[bool, typer.Option("--keys", help="Voters as the random keys of the log: not for others.")] = False,
+) -> None:
+    """Write every vote as a battle row that `tiltyard rate` reads; voters are numbers in order of appearance.
 
     `status` says whether it is counted or excluded, and `weight` how much of it counts (excluded: 0), so that rating
     the rows gives the published board. Votes that were undone, or still can be, are left out.
@@ -368,7 +372,7 @@ def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
     from tiltyard.arena.exporting import open_export
     from tiltyard.files import json_line, write_lines
 
-    with open_export(db) as export:
+    with open_export(db, keys=keys) as export:
         if out is not None:
             write_lines(out, export.rows, private=True)
             note(f"wrote {out}. Rate it: tiltyard rate {out} {export.rate_options}")

@@ -160,11 +160,11 @@ def _answers(state: ArenaState, model: int) -> dict[str, bool]:
 
 
 def _edges(votes: VoteTable, model: int) -> list[int]:
-    """The edges of equal periods from the model's first vote to its last."""
-    own = votes.at[(votes.model_a == model) | (votes.model_b == model)]
-    if not len(own):
+    """The edges of about equal periods from the hour of the model's first vote to that of its last."""
+    hours = votes.at[(votes.model_a == model) | (votes.model_b == model)] // HOUR
+    if not len(hours):
         return []
-    return [int(edge) for edge in np.linspace(int(own.min()), int(own.max()) + 1, PIECES + 1)]
+    return sorted({int(edge) * HOUR for edge in np.linspace(int(hours.min()), int(hours.max()) + 1, PIECES + 1)})
 
 
 def _offline_row(snapshot: Snapshot, name: str) -> OfflineRow | None:

@@ -24,6 +24,7 @@ from tiltyard.arena.store import Store
 from tiltyard.arena.store.desk import model_reasons
 from tiltyard.arena.store.files import files_of
 from tiltyard.arena.store.forgetting import kept_about
+from tiltyard.arena.store.matchups import final_votes
 from tiltyard.arena.store.texts import PastAnswer
 from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, kept_weeks, week_texts
 from tiltyard.arena.verdict import MODEL_VOTES
@@ -404,6 +405,7 @@ async def privacy(request: Request) -> Response:
         "privacy",
         lambda site, snapshot: {
             "operator": [part for part in site.settings.privacy.split("\n\n") if part],
+            "period": snapshot.policy.defences.publish_seconds,
             "kept": _kept(snapshot.policy, limited=site.settings.rate_limit),
         },
     )
@@ -419,7 +421,8 @@ async def me(request: Request) -> Response:
     """The visitor's own board and votes, private to them."""
     site, asked = site_of(request), request.query_params.get("page", "")
     voter, number = await site.visitors.known(request), int(asked) if PAGE_NUMBER.match(asked) else 0
-    votes = await asyncio.to_thread(site.observatory.votes_of, voter) if voter is not None else []
+    arena = site.engine.arena
+    votes = await asyncio.to_thread(final_votes, arena.store, voter, arena.now()) if voter is not None else []
     own, more = await asyncio.to_thread(own_votes, site, voter, number) if voter is not None else ((), False)
     view = {
         "page": own_page(site.observatory.snapshot, votes),

@@ -139,6 +139,12 @@ class Comment(NamedTuple):
     prompt_id: str
 
 
+def note_withdrawn(store: Store, connection: Connection, matchup_id: str) -> None:
+    """Note outside the database that the comment on a vote goes, by its salt: another one may come in its place."""
+    rows = connection.rows("SELECT salt FROM comments WHERE matchup_id = ?", matchup_id)
+    store.outside.note_deleted("comment", [salt for (salt,) in rows])
+
+
 def keep_comment(connection: Connection, command: ExplainVote, at: int) -> None:
     """Write the comment of an explanation in place of an earlier one; without one, delete that."""
     if not command.comment:

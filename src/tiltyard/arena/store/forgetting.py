@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tiltyard.arena.events import Flagged
+from tiltyard.arena.events import Flagged, MatchupServed, decode_body
+from tiltyard.arena.public_rows import receipt_of
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.database import Connection
-from tiltyard.arena.store.desk import forget_comment, tags_by_matchup
+from tiltyard.arena.store.desk import forget_comment, note_withdrawn, tags_by_matchup
 from tiltyard.arena.store.invitations import SHOWN_LETTERS
 from tiltyard.arena.store.log import EVERYTHING
 from tiltyard.arena.store.outside import ALL, deletion
@@ -101,8 +102,8 @@ def delete_comment(store: Store, matchup_id: str) -> bool:
     """Delete the comment on one vote. Whether there was one."""
     if "\x00" in matchup_id:
         return False
-    store.outside.note_deleted("comment", [matchup_id])
     with store.database.write() as connection:
+        note_withdrawn(store, connection, matchup_id)
         result = forget_comment(connection, matchup_id)
     store.database.purge_deleted()
     return result
@@ -119,7 +120,7 @@ def forget_again(store: Store) -> None:
             for kind, query in (
                 ("voter", "SELECT DISTINCT voter FROM voters"),
                 ("invitation", "SELECT name FROM invitations"),
-                ("comment", "SELECT matchup_id FROM comments"),
+                ("comment", "SELECT salt FROM comments"),
             )
         ]
         first = connection.value("SELECT min(created_at) FROM voters")
@@ -132,7 +133,7 @@ def forget_again(store: Store) -> None:
             _forget_until(connection, everybody)
         _forget(connection, voters)
         _forget_invitations(connection, invitations)
-        connection.execute("DELETE FROM comments WHERE matchup_id IN ??", comments)
+        connection.execute("DELETE FROM comments WHERE salt IN ??", comments)
     store.database.purge_deleted(*TABLES)
 
 
@@ -261,11 +262,11 @@ def kept_about(store: Store, cookie_hash: str, models: Sequence[str], now: int) 
             return {}
         voter, came, invitation = row
         matchups = connection.rows(
-            "SELECT id, a, b, status, choice, unrendered, served_at, closed_at, undo_until, counts, block, vote_block "
-            "FROM matchups WHERE voter = ? ORDER BY seq",
+            "SELECT id, a, b, status, choice, unrendered, served_at, closed_at, undo_until, counts, block, vote_block, "
+            "(SELECT body FROM events WHERE events.seq = matchups.seq) FROM matchups WHERE voter = ? ORDER BY seq",
             voter,
         )
-        ids, blocks = [one[0] for one in matchups], sorted({name for one in matchups for name in one[10:] if name})
+        ids, blocks = [one[0] for one in matchups], sorted({name for one in matchups for name in one[10:12] if name})
         invited = connection.rows("SELECT name, label FROM invitations WHERE name = ?", invitation)
         comments = connection.rows("SELECT matchup_id, comment, at FROM comments WHERE matchup_id IN ??", ids)
         reports = connection.rows("SELECT matchup_id, side, reason, at FROM reports WHERE matchup_id IN ??", ids)
@@ -300,15 +301,18 @@ def kept_about(store: Store, cookie_hash: str, models: Sequence[str], now: int) 
 
 
 def _matchup(row: Sequence[Any], models: Sequence[str], now: int) -> Mapping[str, Any]:
-    name, a, b, status, choice, unrendered, served, closed, undo_until, counts, block, vote_block = row
+    name, a, b, status, choice, unrendered, served_at, closed, undo_until, counts, block, vote_block, text = row
+    served = decode_body(text)
+    assert isinstance(served, MatchupServed)
     final = shows_names(MatchupStatus(status), undo_until, now)
     return {
         "matchup_id": name,
-        "served_at": _moment(served),
+        "served_at": _moment(served_at),
         "status": status,
         "closed_at": _moment(closed),
         "choice": choice,
         "unrendered": unrendered,
+        "receipt": receipt_of(served) if final else None,
         "counted": bool(counts) if final else None,
         "model_a": models[a] if final and a < len(models) else None,
         "model_b": models[b] if final and b < len(models) else None,

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tiltyard.arena.chain import FIRST_HASH, link_events
-from tiltyard.arena.events import AnyBody, Event, decode_body, decode_events, encode_body
+from tiltyard.arena.events import AnyBody, Event, SettingsChanged, decode_body, decode_events, encode_body
+from tiltyard.arena.policy import Policy
 from tiltyard.arena.store.database import Connection
 
 PAGE = 20_000
@@ -71,3 +72,22 @@ def of_kinds(connection: Connection, kinds: Sequence[str], until: int = EVERYTHI
         until,
     )
     return [(seq, at, decode_body(text)) for seq, at, text in rows]
+
+
+def policy(connection: Connection) -> Policy:
+    """The policy in force at the end of the log."""
+    text = connection.value(
+        f"SELECT body FROM events WHERE {RARE} AND kind = 'settings_changed' ORDER BY seq DESC LIMIT 1"
+    )
+    body = None if text is None else decode_body(text)
+    return body.policy if isinstance(body, SettingsChanged) else Policy()
+
+
+def latest_decision(connection: Connection, after: int, until: int) -> int | None:
+    """The last event there, in which the operator decided something: neither a visitor nor the clock."""
+    query = (
+        f"SELECT max(seq) FROM events WHERE {RARE} AND seq > ? AND seq <= ? AND kind NOT IN ('explained', 'flagged') "
+        "AND (kind <> 'head_published' OR body LIKE ?)"
+    )
+    seq: int | None = connection.value(query, after, until, '%"signature":%')
+    return seq

@@ -17,9 +17,6 @@ from tiltyard.arena.store.matchups import public_until
 from tiltyard.arena.voting import CLOCK_MARGIN, MatchupStatus
 from tiltyard.validity.voters import SessionActs
 
-LATEST = 1_000
-"""How many events are looked at to see whether a clock is wrong."""
-
 LATEST_VOTES = 500
 """How many votes are looked at to see whether most come from one block."""
 
@@ -129,8 +126,7 @@ class Backlog:
     """The log's last number, and how many matchups and reports are open.
 
     `reported_answers` are those that open reports are about. `head_at` and `signed_head_at` say when the latest head,
-    and the latest signed one, was published; None: never. `ahead` is by how many microseconds the latest events are
-    ahead of the time that was given: a clock was wrong then, or is now.
+    and the latest signed one, was published; None: never.
     """
 
     head_seq: int
@@ -139,13 +135,11 @@ class Backlog:
     signed_head_at: int | None = None
     open_reports: int = 0
     reported_answers: int = 0
-    ahead: int = 0
 
 
-def backlog(store: Store, now: int) -> Backlog:
+def backlog(store: Store) -> Backlog:
     """The current figures."""
     with store.database.read() as connection:
-        latest = connection.value("SELECT max(at) FROM (SELECT at FROM events ORDER BY seq DESC LIMIT ?) t", LATEST)
         return Backlog(
             log.head(connection)[0],
             int(connection.value("SELECT count(*) FROM matchups WHERE status = 'open'")),
@@ -154,8 +148,13 @@ def backlog(store: Store, now: int) -> Backlog:
                 f"SELECT max(at) FROM events WHERE {RARE} AND kind = 'head_published' AND body LIKE ?", '%"signature":%'
             ),
             *open_reports(connection),
-            max(0, (latest or 0) - now - CLOCK_MARGIN),
         )
+
+
+def latest_decision(store: Store) -> int:
+    """The last event in which the operator decided something."""
+    with store.database.read() as connection:
+        return log.latest_decision(connection, 0, log.EVERYTHING) or 0
 
 
 def events_ahead(store: Store, now: int) -> tuple[int, int]:

@@ -129,10 +129,13 @@ class PublicLog:
         return {seq: self._asked[seq] for seq in wanted if seq in self._asked}
 
 
-def witness_lines(store: Store, now: int, title: str = "") -> Iterator[bytes]:
-    """The lines of a witness file of the public rows, all from one moment; the first is the header."""
+def witness_lines(store: Store, now: int, title: str = "", until: int | None = None) -> Iterator[bytes]:
+    """The lines of a witness file of the public rows, all from one moment; the first is the header.
+
+    They end with the event `until`; without it before the first vote that can still be undone.
+    """
     with store.database.read() as connection:
-        until = public_until(connection, now)
+        until = public_until(connection, now) if until is None else until
         rows = PublicLog(connection)
         lines = list(rows.follow(until))
         latest = next((row.file for row in published_heads(connection) if row.file and row.body.until <= until), None)
@@ -216,13 +219,13 @@ def record_head(store: Store, new: NewHead, at: int) -> None:
         _record(connection, e.HeadPublished(head=str(new.head), until=new.until, file=file), at)
 
 
-def record_hourly(store: Store, now: int) -> None:
-    """Publish the current head, once in an hour and if there are rows since."""
+def record_hourly(store: Store, now: int, until: int | None = None) -> None:
+    """Publish the head of the rows, up to an event if one is given: once in an hour, and if there are rows since."""
     with store.database.read() as connection:
         newest = next(iter(published_heads(connection, 1)), None)
         if newest is not None and newest.at // HOUR >= now // HOUR:
             return
-        rows = PublicLog.to(connection, public_until(connection, now))
+        rows = PublicLog.to(connection, public_until(connection, now) if until is None else until)
     if not rows.head.rows or (newest is not None and rows.head.rows <= newest.head.rows):
         return
     with store.database.write(lock=True) as connection:
