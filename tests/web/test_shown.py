@@ -17,7 +17,8 @@ from tiltyard.arena.store.files import PART_BYTES, CleanFile
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import ArenaError, OptionError
 from tiltyard.web.settings import SiteSettings
-from tiltyard.web.shown import INERT, SANDBOX, ShownLinks, page_start
+from tiltyard.web.shown import INERT, SANDBOX, page_start
+from tiltyard.web.shown_links import ShownLinks
 
 
 def served(client: TestClient) -> dict[str, str]:

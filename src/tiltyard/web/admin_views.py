@@ -23,7 +23,8 @@ from tiltyard.arena.store.desk import (
 from tiltyard.arena.store.files import files_of
 from tiltyard.arena.store.forgetting import delete_comment
 from tiltyard.errors import OptionError
-from tiltyard.web.shown import PublicAnswer, ShownLinks
+from tiltyard.web.shown import PublicAnswer
+from tiltyard.web.shown_links import ShownLinks
 from tiltyard.web.text import rendered_answer
 
 EXCERPT = 160

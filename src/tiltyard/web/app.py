@@ -44,7 +44,7 @@ from tiltyard.web.openapi import openapi
 from tiltyard.web.page_cache import FITS_OF_ONE, FITS_WAITING, PageCache
 from tiltyard.web.rendering import static_files
 from tiltyard.web.settings import SiteSettings
-from tiltyard.web.shown import ShownLinks
+from tiltyard.web.shown_links import ShownLinks
 from tiltyard.web.site import ReviewDesk, Site, site_of
 from tiltyard.web.visitors import Visitors
 

@@ -158,7 +158,8 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> 
     texts = _prompt_texts(site, snapshot)
     beginnings = _first_words(texts)
     subjects = {facts.prompt_id: facts.subject for facts in snapshot.prompts if facts.subject}
-    against, left_out = charts.rival_grid(page, snapshot, beginnings)
+    public = {prompt for prompt, is_public in page.answers.items() if is_public}
+    against, left_out = charts.rival_grid(page.facts, page.detail, public, snapshot, beginnings)
     rated = page.detail.row.votes - page.detail.row.both_bad
     drawn = rated >= MODEL_VOTES
     return {
