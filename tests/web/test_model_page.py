@@ -320,7 +320,7 @@ def test_of_many_prompts_the_worst_and_the_best_are_seen_first(site: BoardSite) 
 def test_the_grid_shows_what_is_missing_and_won_and_lost_behind_it(site: BoardSite) -> None:
     page, snapshot = page_of(site, MODELS[0]), site.world.snapshot
     heatmap = page.detail.heatmap
-    grid, _ = charts.rival_grid(page, snapshot, {})
+    grid, _ = charts.rival_grid(page.facts, page.detail, (), snapshot, {})
     by_prompt = dict(grid.rows)
     seen = set()
     for prompt, counts in zip(heatmap.prompts, heatmap.decisive, strict=True):
