@@ -244,9 +244,7 @@ def _take(result: Witness, raw: bytes) -> None:
         case rows.PublicPrompt():
             _check_names(row.prompt)
             result.prompts[row.prompt] = row.text
-            apply(
-                e.PromptAdded(prompt_id=row.prompt, text="", subject=row.subject, tags=row.tags, language=row.language)
-            )
+            apply(e.PromptAdded(prompt_id=row.prompt, subject=row.subject, tags=row.tags, language=row.language))
         case rows.PublicExclusion() | rows.PublicRestoration():
             body = e.Excluded if isinstance(row, rows.PublicExclusion) else e.Restored
             if missing := set(row.receipts) - result.receipts:
@@ -254,9 +252,9 @@ def _take(result: Witness, raw: bytes) -> None:
             apply(body(matchup_ids=row.receipts, reason=""))
             result.counts["excluded" if body is e.Excluded else "restored"] += len(row.receipts)
         case rows.PublicModel():
-            _check_names(row.model, row.name or row.model)
-            result.counts[f"model {row.model} {'named anew' if state.catalog.has_model(row.model) else 'added'}"] += 1
-            apply(e.ModelAdded(model=row.model, display_name=row.name))
+            _check_names(row.model)
+            result.counts[f"model {row.model} {'changed' if state.catalog.has_model(row.model) else 'added'}"] += 1
+            apply(e.ModelAdded(model=row.model))
         case rows.PublicModelEnabled():
             apply(e.ModelEnabled(model=row.model))
             result.counts[f"model {row.model} enabled"] += 1

@@ -30,7 +30,7 @@ from tiltyard.publish.fetching import bounded_lines
 from tiltyard.publish.folder import MANIFEST, PublishedManifest, read_manifest, writer_hash
 from tiltyard.publish.pages import BOARD_CARD
 from tiltyard.publish.publication import PublishOptions, StaticSite, static_site
-from tiltyard.publish.site import PARQUET, PROMPTS, site_files
+from tiltyard.publish.site import NAMES, PARQUET, PROMPTS, site_files
 
 AGREE = 1e-9
 """How far, and by what share, numbers with decimals may differ: other processors round the last digits differently."""
@@ -75,6 +75,7 @@ class FolderCheck(msgspec.Struct):
         """What only its operator can know, a line each; nothing here can check it."""
         one = self.manifest
         texts = [] if self.site is None or not self.site.texts else [f"texts of prompts: {len(self.site.texts):,}"]
+        texts += [] if self.site is None or not self.site.names else [f"names of models: {len(self.site.names):,}"]
         made = [] if one.source in ("arena", "battles") else [f"made from: a {one.source}"]
         address = [f"address: {one.url}"] if one.url else []
         missing = [f"missing: {one.missing}"] if one.missing else []
@@ -204,7 +205,8 @@ def _again(folder: Path, files: set[str], manifest: PublishedManifest) -> Static
         data = (folder / WITNESS).read_bytes()
         salts = msgspec.json.decode((folder / SALTS).read_bytes(), type=dict[str, str]) if SALTS in files else {}
         asked = [(name, texts[name], salt) for name, salt in salts.items() if name in texts]
-        return witness_site(data, bounded_lines(io.BytesIO(data), WITNESS), options, asked)
+        names = msgspec.json.decode((folder / NAMES).read_bytes(), type=dict[str, str]) if NAMES in files else {}
+        return witness_site(data, bounded_lines(io.BytesIO(data), WITNESS), options, asked, names)
     if manifest.source not in ("battles", "run", "placement"):
         raise TiltyardError(f"nothing is published from {manifest.source[:40]!r}.")
     return static_site(

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from tiltyard.arena.board import raw_ratings
-from tiltyard.arena.events import Excluded, PhaseChanged, Restored, SettingsChanged
+from tiltyard.arena.events import Erased, Excluded, PhaseChanged, Restored, SettingsChanged
 from tiltyard.arena.following.evidence import findings_of
 from tiltyard.arena.following.parts import KeptParts, PartBoard, VotePart, counts_by
 from tiltyard.arena.following.recent_events import RecentEvents
@@ -59,7 +59,7 @@ KEPT_VALUES = 128
 TEXTS_AT_ONCE = 500
 """Answers that are read in one go when their style is measured; pages wait for one reading at most."""
 
-DECISIONS = (SettingsChanged, PhaseChanged, Excluded, Restored)
+DECISIONS = (SettingsChanged, PhaseChanged, Excluded, Restored, Erased)
 """What an operator does, and wants to see at once."""
 
 RARE_SECONDS = 3600
@@ -214,7 +214,8 @@ class Observatory:
     def _answer_styles(self) -> dict[tuple[int, int], tuple[int, ...]]:
         """The style of the current answers by model and prompt number; each text is read and measured once."""
         with self._state:
-            ids = dict(self._following().catalog.response_ids)
+            catalog = self._following().catalog
+            ids = {cell: name for cell, name in catalog.response_ids.items() if name not in catalog.withdrawn}
         missing = [name for name in ids.values() if name not in self._styles]
         for start in range(0, len(missing), TEXTS_AT_ONCE):
             texts = self.texts(("response", name) for name in missing[start : start + TEXTS_AT_ONCE])
@@ -318,6 +319,10 @@ class Observatory:
                 self._hash = page.head
                 self._decided = self._decided or any(isinstance(event.body, DECISIONS) for event in page.events)
                 self._recent_events.follow(page.events, page.first - 1, state.catalog)
+                if any(isinstance(event.body, Erased) for event in page.events):
+                    self._recent_events = RecentEvents(WEEK_DAYS * DAY)  # it may hold what was erased
+                    self._load(connection, until)
+                    break
         return True
 
     def _load(self, connection: Connection, until: int) -> None:
