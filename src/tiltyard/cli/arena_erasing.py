@@ -19,8 +19,8 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without a
 What = Literal["prompt", "answer", "model", "reason"]
 
 GOES: dict[What, str] = {
-    "prompt": "Gone for good: the prompt's text in every wording. It is not served any more. These stay: its id, subject, "
-    "tags and votes, and its answers, which may repeat what it said (--answers erases them too).",
+    "prompt": "Gone for good: the prompt's text in every wording. It is not served any more. These stay: its id, "
+    "subject, tags and votes, and its answers, which may repeat what it said (--answers erases them too).",
     "answer": "Gone for good: the answer's text and its file, and what flags quote of it. It is not served any more. "
     "These stay: its random id, its votes, and a file that another answer names too.",
     "model": "Gone for good: every title that the model had, its maker, licence, link and other names. These stay: its "
