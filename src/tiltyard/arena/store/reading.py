@@ -103,6 +103,14 @@ def texts_of_answers(store: Store) -> dict[str, str]:
     return {body.response_id: body.text for body in bodies if not is_erased(body)}
 
 
+def text_answers(store: Store) -> dict[tuple[str, str], str]:
+    """By prompt and model, the latest answer that is a text, without those that are erased."""
+    with store.database.read() as connection:
+        added = log.of_kinds(connection, ["response_added"])
+    bodies = (body for _, _, body in added if isinstance(body, ResponseAdded))
+    return {(body.prompt_id, body.model): body.text for body in bodies if not (body.file or is_erased(body))}
+
+
 def answers_shown(store: Store, names: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Both answers of every matchup that was voted on and showed one of these."""
     with store.database.read() as connection:
