@@ -19,7 +19,7 @@ from tests import within
 from tests.arena.engines import open_arena, play, sql
 from tests.arena.small_worlds import START, Log
 from tests.sizes import size
-from tests.web.administrators import at_the_desk
+from tests.web.administrators import at_the_desk, vote_often
 from tests.web.board_fixtures import MODELS, retire, week_of_votes
 from tests.web.sites import SmallSite, small_site
 from tests.web.test_forgetting import bytes_of, killed
@@ -286,6 +286,22 @@ def witness_of(url: str) -> list[bytes]:
         return list(witness_lines(store, clock()))[1:]
     finally:
         store.close()
+
+
+def test_a_running_site_forgets_a_reason_of_this_week_and_keeps_the_rest_of_its_report(sqlite_url: str) -> None:
+    with small_site(sqlite_url) as site:
+        first, second = (vote_often(site, voter, "AB")[0] for voter in ("ann", "bob"))
+        site.arena.append([e.Excluded(matchup_ids=(first,), reason="zqsecret")])
+        site.arena.append([e.Excluded(matchup_ids=(second,), reason="in plain sight")])
+        site.observatory.refresh()
+        before = site.client().get("/api/v1/validity").text
+        assert "zqsecret" in before
+        ((number,),) = sql(site.url, "SELECT min(seq) FROM events WHERE kind = 'excluded'")
+        erase(site.arena.store, [("reason", str(number))], clock())
+        site.observatory.refresh()
+        after = site.client().get("/api/v1/validity").text
+        assert "zqsecret" not in after
+        assert "in plain sight" in after
 
 
 # --- Kills and copies -------------------------------------------------------------------------------------------------
