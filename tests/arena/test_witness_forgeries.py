@@ -146,7 +146,7 @@ FORGERIES: dict[str, Callable[[Lines], Lines]] = {
     "another way to write it": spaced,
     "an unknown key": lambda lines: with_row(lines, row_of(lines, "vote"), more=1),
     "an unknown kind": lambda lines: with_row(lines, row_of(lines, "vote"), kind="skip"),
-    "a key is missing": lambda lines: [*lines[:2], lines[2].replace(b',"name":', b',"model_b":'), *lines[3:]],
+    "a key is missing": lambda lines: [*lines[:2], lines[2].replace(b'"model":', b'"name":'), *lines[3:]],
     "a line break in a name": split_name,
     "a control character in a model": lambda lines: with_row(lines, row_of(lines, "model"), model="m\x85"),
     "a control character in a prompt": lambda lines: with_row(lines, row_of(lines, "prompt"), prompt="p\u2028"),
@@ -269,7 +269,7 @@ def edited(lines: Lines, rng: random.Random) -> tuple[Lines, int]:
             at = rng.randrange(len(line))
             new = [*lines[:place], line[:at] + bytes([rng.randrange(32, 127)]) + line[at + 1 :], *rest]
         case _:
-            kinds = {"choice": rng.choice("AB"), "hour": 472_300, "voter": "v", "text": "0" * 64, "name": "N"}
+            kinds = {"choice": rng.choice("AB"), "hour": 472_300, "voter": "v", "text": "0" * 64}
             changed = {key: new for key, new in kinds.items() if key in value}
             new = [*lines[:place], json.dumps(value | changed, separators=(",", ":")).encode(), *rest]
     end = min(len(lines), len(new))

@@ -138,7 +138,7 @@ def test_forgetting_leaves_votes_and_nothing_else(site_with_limits: SmallSite) -
     forget_me(ann)
     for table in ("voters", "counters", "invitations", "site_texts"):
         assert ann.voter not in str(sql(site.url, f"SELECT * FROM {table}")), table
-    assert sql(site.url, "SELECT comment FROM comments") == [(COMMENT,)], "the other's"
+    assert sql(site.url, "SELECT text FROM texts WHERE kind = 'comment'") == [(COMMENT,)], "the other's"
     assert sorted(sql(site.url, "SELECT reason FROM reports")) == [("",), (REPORT,)]
     assert sql(site.url, "SELECT voter FROM voters") == [(bob.voter,)]
     assert verify(site.url).votes == 2
@@ -296,7 +296,7 @@ def test_a_restored_copy_forgets_again_whoever_was_forgotten_since(sqlite_url: s
         assert "so far" not in old.get("/me").text
         assert sql(copy, "SELECT voter FROM voters") == [(bob.voter,)]
         assert ann.traces[0].encode() not in bytes_of(copy)
-        assert len(sql(copy, "SELECT * FROM comments")) == 1
+        assert len(sql(copy, "SELECT * FROM texts WHERE kind = 'comment'")) == 1
 
 
 @pytest.mark.parametrize("instead", ["", "I meant the other one"])
@@ -324,7 +324,7 @@ def test_without_the_list_of_deletions_one_command_forgets_everybody(arena_url: 
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith("deleted: 2 links")
     sql(arena_url, "DELETE FROM counters WHERE key IN ('probe', 'keys changed')")
-    for table in ("voters", "comments", "counters", "address_blocks", "address_keys"):
+    for table in ("voters", "texts WHERE kind = 'comment'", "counters", "address_blocks", "address_keys"):
         assert sql(arena_url, f"SELECT * FROM {table}") == [], table
     assert {reason for (reason,) in sql(arena_url, "SELECT reason FROM reports")} == {""}
     if arena_url.startswith("sqlite"):
@@ -339,7 +339,7 @@ def test_what_was_said_after_everybody_was_forgotten_stays(sqlite_url: str) -> N
         somebody(site, HOME)
     Arena.open(sqlite_url).close()
     assert len(sql(sqlite_url, "SELECT * FROM voters")) == 1
-    assert len(sql(sqlite_url, "SELECT * FROM comments")) == 1
+    assert len(sql(sqlite_url, "SELECT * FROM texts WHERE kind = 'comment'")) == 1
 
 
 # --- The secret -------------------------------------------------------------------------------------------------------
@@ -448,7 +448,7 @@ def state_of(url: str) -> tuple[bool, ...]:
     """What is there of visitors, and of networks."""
     asked = (
         "SELECT count(*) FROM voters",
-        "SELECT count(*) FROM comments",
+        "SELECT count(*) FROM texts WHERE kind = 'comment'",
         "SELECT count(*) FROM reports WHERE reason <> ''",
         "SELECT count(*) FROM counters WHERE key LIKE '%session%' AND key NOT LIKE 'session:address%'",
     )

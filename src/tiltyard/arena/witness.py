@@ -279,18 +279,16 @@ def _take(result: Witness, raw: bytes) -> None:
         case rows.PublicPrompt():
             _check_names(row.prompt)
             result.prompts[row.prompt] = row.text
-            body = e.PromptAdded(
-                prompt_id=row.prompt, text="", subject=row.subject, tags=row.tags, language=row.language
-            )
+            body = e.PromptAdded(prompt_id=row.prompt, subject=row.subject, tags=row.tags, language=row.language)
         case rows.PublicExclusion() | rows.PublicRestoration():
             if missing := set(row.receipts) - result.receipts:
                 raise ValueError(f"there is no vote {min(missing)} before it")
             kind, what = (e.Excluded, "excluded") if isinstance(row, rows.PublicExclusion) else (e.Restored, "restored")
             body, number = kind(matchup_ids=row.receipts, reason=""), len(row.receipts)
         case rows.PublicModel():
-            _check_names(row.model, row.name or row.model)
-            what = f"model {row.model} {'named anew' if state.catalog.has_model(row.model) else 'added'}"
-            body = e.ModelAdded(model=row.model, display_name=row.name)
+            _check_names(row.model)
+            what = f"model {row.model} {'changed' if state.catalog.has_model(row.model) else 'added'}"
+            body = e.ModelAdded(model=row.model)
         case rows.PublicModelEnabled():
             body, what = e.ModelEnabled(model=row.model), f"model {row.model} enabled"
         case rows.PublicModelDisabled():

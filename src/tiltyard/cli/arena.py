@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from tiltyard.cli.arena_erasing import erase_command, retire_command, withdraw_command
 from tiltyard.cli.arena_heads import (
     backup_command,
     doctor_command,
@@ -467,6 +468,9 @@ app.command("models")(models_command)
 app.command("exclude")(exclude_command)
 app.command("restore")(restore_command)
 app.command("reports")(reports_command)
+app.command("retire")(retire_command)
+app.command("withdraw")(withdraw_command)
+app.command("erase")(erase_command)
 app.command("forget")(forget_command)
 app.command("tidy")(tidy_command)
 app.command("new-secret")(new_secret_command)

@@ -92,7 +92,7 @@ def _agreement(result: Verification, kept: int) -> Iterator[str]:
     log = "the log and all that follows from it agree"
     if result.since:
         log += f" since event {result.since:,}; what came before was not read again"
-    yield f"{log}: matchups, checkpoints, comments, files"
+    yield f"{log}: matchups, checkpoints, texts, files"
     if result.published:
         last, first = result.published[0], result.published[-1]
         signed = Counter(one.file.key for one in result.published if one.file is not None)

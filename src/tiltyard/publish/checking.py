@@ -36,7 +36,7 @@ from tiltyard.publish.fetching import bounded_lines
 from tiltyard.publish.folder import MANIFEST, PublishedManifest, read_manifest, writer_hash
 from tiltyard.publish.pages import BOARD_CARD
 from tiltyard.publish.publication import LONGEST_WORDS, PublishOptions, StaticSite, static_site
-from tiltyard.publish.site import PARQUET, PROMPTS, site_files
+from tiltyard.publish.site import NAMES, PARQUET, PROMPTS, site_files
 from tiltyard.report import write_report
 from tiltyard.tournament import remaking
 
@@ -221,7 +221,8 @@ def _again(folder: Path, files: set[str], manifest: PublishedManifest) -> Static
         data = (folder / WITNESS).read_bytes()
         salts = msgspec.json.decode((folder / SALTS).read_bytes(), type=dict[str, str]) if SALTS in files else {}
         asked = [(name, texts[name], salt) for name, salt in salts.items() if name in texts]
-        return witness_site(data, bounded_lines(folder / WITNESS), options, asked)
+        names = msgspec.json.decode((folder / NAMES).read_bytes(), type=dict[str, str]) if NAMES in files else {}
+        return witness_site(data, bounded_lines(folder / WITNESS), options, asked, names)
     if manifest.source not in ("battles", "run", "placement"):
         raise TiltyardError(f"nothing is published from {manifest.source[:40]!r}.")
     return static_site(

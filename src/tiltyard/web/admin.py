@@ -299,11 +299,15 @@ async def write_flags(request: Request) -> Response:
 
 
 async def switch_answer(request: Request) -> Response:
-    """Serve an answer again (a false alarm), or stop serving it."""
+    """Serve an answer again (a false alarm), stop serving it, or take it back for good."""
     form = await posted(request)
-    name, on = form.get("name", ""), choice_of(form, "to", "on", "off") == "on"
-    body = e.ResponseEnabled(response_id=name) if on else e.ResponseDisabled(response_id=name)
-    return await _switch(request, "screening", body, "answer", on=on)
+    name, to = form.get("name", ""), choice_of(form, "to", "on", "off", "withdrawn")
+    if to == "withdrawn":
+        await append(request, [e.ResponseWithdrawn(response_id=name)])
+        await followed(request)
+        return redirect(f"{HOME}/screening", "answer_withdrawn")
+    body = e.ResponseEnabled(response_id=name) if to == "on" else e.ResponseDisabled(response_id=name)
+    return await _switch(request, "screening", body, "answer", on=to == "on")
 
 
 async def answer_page(request: Request) -> Response:
@@ -311,8 +315,9 @@ async def answer_page(request: Request) -> Response:
     site, name = site_of(request), request.query_params.get("id", "")
     line, shown = await asyncio.to_thread(admin_views.one_answer, site.engine.arena.store, site.shown_links, name)
     withheld = await site.engine.read(admin_views.withheld_answers)
+    gone = await site.engine.read(lambda state: name in state.catalog.withdrawn)
     prompt = site.observatory.texts([("prompt", line.prompt_id)])[("prompt", line.prompt_id)]
-    context = {"line": line, "shown": shown, "prompt": prompt, "is_off": name in withheld}
+    context = {"line": line, "shown": shown, "prompt": prompt, "is_off": name in withheld, "gone": gone}
     return admin_page(request, "screening", context, template="admin_answer.html")
 
 

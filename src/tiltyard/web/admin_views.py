@@ -32,7 +32,8 @@ LIMIT_MOST = 1_000_000
 
 ACTIONS = (
     *("settings_changed", "phase_changed", "model_enabled", "model_disabled", "prompt_enabled", "prompt_disabled"),
-    *("prompt_reserved", "response_enabled", "response_disabled", "excluded", "restored", "flagged"),
+    *("prompt_reserved", "response_enabled", "response_disabled", "response_withdrawn", "erased"),
+    *("excluded", "restored", "flagged"),
 )
 """Kinds of events caused by administrators, without the hundreds of events of an import."""
 
@@ -191,10 +192,12 @@ def said_of(body: e.AnyBody) -> tuple[str, str]:
             return str(body.__struct_config__.tag), body.model
         case e.PromptEnabled() | e.PromptDisabled() | e.PromptReserved():
             return str(body.__struct_config__.tag), body.prompt_id
-        case e.ResponseEnabled() | e.ResponseDisabled():
+        case e.ResponseEnabled() | e.ResponseDisabled() | e.ResponseWithdrawn():
             return str(body.__struct_config__.tag), body.response_id
         case e.Excluded() | e.Restored():
             return str(body.__struct_config__.tag), f"{len(body.matchup_ids):,}: {body.reason}"
+        case e.Erased():
+            return "erased", f"{body.what} {body.subject_id}"
         case e.Flagged():
             return "flagged", f"{body.subject} {body.subject_id}: {body.flag}"
     return str(body.__struct_config__.tag), ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,12 +20,10 @@ from tiltyard.arena.offline import rate_options
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.reasons import ModelReasons
 from tiltyard.arena.rotation import OFTEN
-from tiltyard.arena.store import Store
 from tiltyard.arena.store.desk import model_reasons
 from tiltyard.arena.store.files import files_of
 from tiltyard.arena.store.forgetting import kept_about
 from tiltyard.arena.store.matchups import final_votes
-from tiltyard.arena.store.texts import PastAnswer
 from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, kept_weeks, week_texts
 from tiltyard.arena.verdict import MODEL_VOTES
 from tiltyard.decisions.records import EstimatedDifference
@@ -56,8 +54,6 @@ from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import rendered_answer
 
 FORGET = "forget"
-PAST_ANSWERS = 10
-"""The most answers to one prompt that a model's page shows, including the current one."""
 OWN = {"cache-control": "private, no-store"}
 """A page for one visitor alone."""
 PAGE_NUMBER = re.compile(r"[0-9]{1,6}\Z")
@@ -140,12 +136,6 @@ def page_of(site: Site, snapshot: Snapshot, name: str) -> ModelPage:
     )
 
 
-def past_answers(store: Store, model: str, prompt_id: str) -> Sequence[PastAnswer]:
-    """A model's answers to a prompt, latest first."""
-    with store.database.read() as connection:
-        return store.answers.of(connection, model, prompt_id)
-
-
 def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> dict[str, Any]:
     """What a model's template shows."""
     page = page_of(site, snapshot, name)
@@ -153,8 +143,7 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> 
     shown = page.facts.display_name
     prompt = chosen_prompt(page, asked)
     hidden = prompt is not None and not page.answers[prompt]
-    past = () if prompt is None or hidden else past_answers(site.engine.arena.store, name, prompt)[:PAST_ANSWERS]
-    text, answers = _texts(site, prompt, [answer.response_id for answer in past])
+    text, answers = _texts(site, prompt, [] if prompt is None or hidden else [page.answers[prompt]])
     texts = _prompt_texts(site, snapshot)
     beginnings = _first_words(texts)
     subjects = {facts.prompt_id: facts.subject for facts in snapshot.prompts if facts.subject}
@@ -183,7 +172,7 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> 
         "prompt_text": text,
         "hidden": hidden,
         "live_prompts": sum(not shown for shown in page.answers.values()),
-        "answers": list(zip(past, answers, strict=True)),
+        "answers": answers,
     }
 
 

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from tiltyard.arena.board import raw_ratings
+from tiltyard.arena.events import Erased
 from tiltyard.arena.following.evidence import findings_of
 from tiltyard.arena.following.parts import KeptParts, PartBoard, VotePart, counts_by
 from tiltyard.arena.following.recent_events import RecentEvents
@@ -209,7 +210,8 @@ class Observatory:
     def _answer_styles(self) -> dict[tuple[int, int], tuple[int, ...]]:
         """The style of the current answers by model and prompt number; each text is read and measured once."""
         with self._state:
-            ids = dict(self._following().catalog.response_ids)
+            catalog = self._following().catalog
+            ids = {cell: name for cell, name in catalog.response_ids.items() if name not in catalog.withdrawn}
         missing = [name for name in ids.values() if name not in self._styles]
         for start in range(0, len(missing), TEXTS_AT_ONCE):
             texts = self.texts(("response", name) for name in missing[start : start + TEXTS_AT_ONCE])
@@ -319,6 +321,10 @@ class Observatory:
                     state.apply(state.seq + 1, event)
                 self._hash = page.head
                 self._recent_events.follow(page.events, page.first - 1, state.catalog)
+                if any(isinstance(event.body, Erased) for event in page.events):
+                    self._recent_events = RecentEvents(WEEK_DAYS * DAY)  # it may hold what was erased
+                    self._load(connection, until)
+                    break
         return True
 
     def _public_end(self, connection: Connection) -> int:

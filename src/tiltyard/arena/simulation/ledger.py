@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -149,7 +149,7 @@ def keep_log(events: Sequence[Event], url: str) -> None:
     fill_log([_dated(event) for event in events], url)
 
 
-def fill_log(events: Sequence[Event], url: str) -> None:
+def fill_log(events: Sequence[Event], url: str, new_salt: Callable[[], str] = log.new_salt) -> None:
     """Write the events to an empty arena."""
     store = Store.open(url)
     state = ArenaState()
@@ -157,7 +157,7 @@ def fill_log(events: Sequence[Event], url: str) -> None:
         for start in range(0, len(events), AT_ONCE):
             part, rows = events[start : start + AT_ONCE], NotedEvents()
             with store.database.write(lock=True) as connection:
-                log.append_events(connection, part, *log.head(connection))
+                log.append_events(connection, part, *log.head(connection), new_salt)
                 for event in part:
                     rows.apply(state, event)
                 rows.write(connection)

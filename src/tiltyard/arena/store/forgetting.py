@@ -17,7 +17,8 @@ from tiltyard.arena.events import Flagged, MatchupServed, decode_body
 from tiltyard.arena.public_rows import receipt_of
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.database import Connection
-from tiltyard.arena.store.desk import forget_comment, note_withdrawn, tags_by_matchup
+from tiltyard.arena.store.desk import note_withdrawn, tags_by_matchup
+from tiltyard.arena.store.erasing import erase_again
 from tiltyard.arena.store.invitations import SHOWN_LETTERS
 from tiltyard.arena.store.log import EVERYTHING
 from tiltyard.arena.store.outside import ALL, deletion
@@ -26,7 +27,7 @@ from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.voting import MatchupStatus, shows_names
 from tiltyard.errors import OptionError
 
-TABLES = ("voters", "address_keys", "address_blocks", "invitations", "counters", "comments", "reports")
+TABLES = ("voters", "address_keys", "address_blocks", "invitations", "counters", "texts", "reports")
 """Where deleted rows leave traces on PostgreSQL until they are written anew."""
 
 POOL = "forgotten"
@@ -104,9 +105,9 @@ def delete_comment(store: Store, matchup_id: str) -> bool:
         return False
     with store.database.write() as connection:
         note_withdrawn(store, connection, matchup_id)
-        result = forget_comment(connection, matchup_id)
+        deleted = connection.execute("DELETE FROM texts WHERE kind = 'comment' AND id = ?", matchup_id) > 0
     store.database.purge_deleted()
-    return result
+    return deleted
 
 
 def forget_again(store: Store) -> None:
@@ -114,26 +115,25 @@ def forget_again(store: Store) -> None:
     hashes, everybody = store.outside.deletions()
     if not hashes and not everybody:
         return
+    erase_again(store, hashes)
     with store.database.read() as connection:
         found = [
             [name for (name,) in connection.rows(query) if deletion(kind, name) in hashes]
             for kind, query in (
                 ("voter", "SELECT DISTINCT voter FROM voters"),
                 ("invitation", "SELECT name FROM invitations"),
-                ("comment", "SELECT salt FROM comments"),
             )
         ]
         first = connection.value("SELECT min(created_at) FROM voters")
     is_old = first is not None and first <= everybody
     if not any(found) and not is_old:
         return
-    voters, invitations, comments = found
+    voters, invitations = found
     with store.database.write(lock=True) as connection:
         if is_old:
             _forget_until(connection, everybody)
         _forget(connection, voters)
         _forget_invitations(connection, invitations)
-        connection.execute("DELETE FROM comments WHERE salt IN ??", comments)
     store.database.purge_deleted(*TABLES)
 
 
@@ -142,7 +142,7 @@ def _forget_until(connection: Connection, until: int) -> Deleted:
     rows = connection.rows("SELECT DISTINCT voter FROM voters WHERE created_at <= ?", until)
     result = _forget(connection, [voter for (voter,) in rows])
     networks = drop_networks(connection)
-    comments = connection.execute("DELETE FROM comments WHERE at <= ?", until)
+    comments = connection.execute("DELETE FROM texts WHERE kind = 'comment' AND at <= ?", until)
     reports = connection.execute("UPDATE reports SET reason = '' WHERE at <= ? AND reason <> ''", until)
     return Deleted(
         result.voters,
@@ -172,7 +172,7 @@ def _forget(connection: Connection, voters: Sequence[str], invitations: Sequence
     """Delete whatever leads from these keys to somebody, or was written under them."""
     names = sorted(set(voters))
     served = [row[0] for row in connection.rows("SELECT id FROM matchups WHERE voter IN ??", names)]
-    comments = connection.execute("DELETE FROM comments WHERE matchup_id IN ??", served)
+    comments = connection.execute("DELETE FROM texts WHERE kind = 'comment' AND id IN ??", served)
     reports = connection.execute("UPDATE reports SET reason = '' WHERE reason <> '' AND matchup_id IN ??", served)
     # An invitation for one person leads to that person; one for many is theirs together.
     own = connection.rows(
@@ -240,7 +240,7 @@ def _forget_idle(store: Store, since: int) -> Deleted:
             since,
         )
         result = _forget(connection, [voter for (voter,) in rows]) if rows else Deleted()
-        comments = connection.execute("DELETE FROM comments WHERE at < ?", since)
+        comments = connection.execute("DELETE FROM texts WHERE kind = 'comment' AND at < ?", since)
         reports = connection.execute("UPDATE reports SET reason = '' WHERE at < ? AND reason <> ''", since)
         connection.execute(
             "DELETE FROM invitations WHERE (revoked_at < ? OR expires_at < ?) "
@@ -268,7 +268,7 @@ def kept_about(store: Store, cookie_hash: str, models: Sequence[str], now: int) 
         )
         ids, blocks = [one[0] for one in matchups], sorted({name for one in matchups for name in one[10:12] if name})
         invited = connection.rows("SELECT name, label FROM invitations WHERE name = ?", invitation)
-        comments = connection.rows("SELECT matchup_id, comment, at FROM comments WHERE matchup_id IN ??", ids)
+        comments = connection.rows("SELECT id, text, at FROM texts WHERE kind = 'comment' AND id IN ??", ids)
         reports = connection.rows("SELECT matchup_id, side, reason, at FROM reports WHERE matchup_id IN ??", ids)
         counts = connection.rows("SELECT key, slot, count, expires_at FROM counters WHERE key LIKE ?", f"%:{voter}%")
         known = connection.rows("SELECT key, expires_at FROM address_blocks WHERE key IN ??", blocks)

@@ -7,14 +7,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tiltyard.arena.blindness import public_prompts
-from tiltyard.arena.events import AnyBody, Event, Flagged, PromptAdded, ResponseAdded, decode_body
+from tiltyard.arena.events import (
+    AnyBody,
+    Event,
+    Excluded,
+    Flagged,
+    PromptAdded,
+    ResponseAdded,
+    Restored,
+    decode_body,
+)
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.desk import open_reports
 from tiltyard.arena.store.files import read_file
 from tiltyard.arena.store.log import RARE
 from tiltyard.arena.store.matchups import public_until
+from tiltyard.arena.store.texts import is_erased
 from tiltyard.arena.voting import CLOCK_MARGIN, MatchupStatus
+from tiltyard.pages.figures import day
 from tiltyard.validity.voters import SessionActs
 
 LATEST_VOTES = 500
@@ -29,20 +40,32 @@ def events_in_order(store: Store) -> Iterator[Event]:
 
 
 def prompt_texts(store: Store) -> dict[str, str]:
-    """The text of every prompt."""
+    """The text of every prompt, without those that are erased."""
     with store.database.read() as connection:
         added = log.of_kinds(connection, ["prompt_added"])
-    return {body.prompt_id: body.text for _, _, body in added if isinstance(body, PromptAdded)}
+    result = {body.prompt_id: body for _, _, body in added if isinstance(body, PromptAdded)}
+    return {name: body.text for name, body in result.items() if not is_erased(body)}
 
 
 def retired_prompts(store: Store, now: int) -> list[PromptAdded]:
-    """The prompts, in every wording, that nobody can be voting on any more; in an arena that is not blind, all."""
+    """The prompts, in every wording, that nobody can be voting on any more; in an arena that is not blind, all.
+
+    Those that are erased are left out.
+    """
     with store.database.read() as connection:
         state, _ = load_state(connection, public_until(connection, now))
         added = log.of_kinds(connection, ["prompt_added"], state.seq)
     catalog = state.catalog
     public = {catalog.prompts[n].prompt_id for n in public_prompts(state) if not catalog.prompt_reserved[n]}
-    return [body for _, _, body in added if isinstance(body, PromptAdded) and body.prompt_id in public]
+    bodies = (body for _, _, body in added if isinstance(body, PromptAdded) and body.prompt_id in public)
+    return [body for body in bodies if not is_erased(body)]
+
+
+def model_titles(store: Store) -> dict[str, str]:
+    """What models are called, by id, where that is not their id."""
+    with store.database.read() as connection:
+        models = load_state(connection)[0].catalog.models
+    return {model.model: model.display_name for model in models if model.display_name != model.model}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +88,24 @@ def texts_of(store: Store, names: Iterable[str]) -> Iterator[AnswerText]:
         assert isinstance(body, ResponseAdded)
         source = b"".join(read_file(store, body.file)) if body.answer_kind in ("svg", "html") else b""
         yield AnswerText(
-            body.response_id, body.model, asked[body.prompt_id], body.text, source.decode("utf-8", "replace")
+            body.response_id, body.model, asked.get(body.prompt_id, ""), body.text, source.decode("utf-8", "replace")
         )
 
 
 def texts_of_answers(store: Store) -> dict[str, str]:
-    """The text of every answer that was ever added, by id."""
+    """The text of every answer that was ever added, by id, without those that are erased."""
     with store.database.read() as connection:
         added = log.of_kinds(connection, ["response_added"])
-    return {body.response_id: body.text for _, _, body in added if isinstance(body, ResponseAdded)}
+    bodies = (body for _, _, body in added if isinstance(body, ResponseAdded))
+    return {body.response_id: body.text for body in bodies if not is_erased(body)}
+
+
+def text_answers(store: Store) -> dict[tuple[str, str], str]:
+    """By prompt and model, the latest answer that is a text, without those that are erased."""
+    with store.database.read() as connection:
+        added = log.of_kinds(connection, ["response_added"])
+    bodies = (body for _, _, body in added if isinstance(body, ResponseAdded))
+    return {(body.prompt_id, body.model): body.text for body in bodies if not (body.file or is_erased(body))}
 
 
 def answers_shown(store: Store, names: Iterable[str]) -> dict[str, tuple[str, str]]:
@@ -179,7 +211,7 @@ def latest_blocks(store: Store, most: int = LATEST_VOTES) -> list[tuple[str, str
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
-    """An event as it was written, and when, in microseconds."""
+    """An event with its text, as far as it is not erased, and when it was written, in microseconds."""
 
     seq: int
     at: int
@@ -191,7 +223,15 @@ def latest_events(store: Store, kinds: Iterable[str], most: int) -> list[LoggedE
     query = f"SELECT seq, at, body FROM events WHERE {RARE} AND kind IN ?? ORDER BY seq DESC LIMIT ?"
     with store.database.read() as connection:
         rows = connection.rows(query, list(kinds), most)
-    return [LoggedEvent(seq, at, decode_body(text)) for seq, at, text in rows]
+        bodies = log.filled(connection, [decode_body(text) for _, _, text in rows])
+    return [LoggedEvent(seq, at, body) for (seq, at, _), body in zip(rows, bodies, strict=True)]
+
+
+def latest_reasons(store: Store, most: int = 50) -> list[tuple[int, str, str]]:
+    """The latest reasons that operators gave: the number of the event, the day, and the reason."""
+    events = latest_events(store, ["excluded", "restored"], most)
+    given = ((event, event.body.reason) for event in events if isinstance(event.body, Excluded | Restored))
+    return [(event.seq, day(event.at), reason) for event, reason in given if reason]
 
 
 class KindCounts:

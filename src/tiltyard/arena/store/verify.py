@@ -21,7 +21,7 @@ from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.checkpoints import EVERY, decode_state, encode_state, keep_checkpoint, votes_at
 from tiltyard.arena.store.database import Connection, Row
-from tiltyard.arena.store.desk import changed_comments
+from tiltyard.arena.store.erasing import wrong_texts
 from tiltyard.arena.store.files import damaged_files
 from tiltyard.arena.store.matchups import (
     COLUMNS,
@@ -231,8 +231,8 @@ class _Check:
             self._report_matchups()
             for seq in sorted(self.checkpoints):
                 self.find("checkpoints", f"seq {seq}", "does not follow from the log")
-        for name in changed_comments(connection):
-            self.find("comments", name, "the comment is not the one that its event has the digest of")
+        for name, what in wrong_texts(connection):
+            self.find("texts", name, what)
         for name, what in damaged_files(connection):
             self.find("files", f"sha256 {name[:16]}…", what)
         tallies = self.state.tallies
