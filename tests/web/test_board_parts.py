@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from tests.web.board_fixtures import MODELS, BoardSite, board_site, week_of_votes
-from tiltyard.arena import events as e
 from tiltyard.arena.following import parts
 from tiltyard.arena.following.parts import KeptParts, VotePart, day_end, days_of, history, part_board, votes_in
 from tiltyard.arena.policy import Policy
@@ -255,18 +254,6 @@ def test_lines_of_a_part_and_of_the_whole_say_which_they_are(site: BoardSite) ->
     lines = board_lines(site.world.snapshot, BoardQuery(), None)
     assert all(line.then is None and line.scale is not None for line in lines)
     assert lines[-1].span is None or lines[-1].width is not None
-
-
-def test_prices_and_languages_are_in_the_log_only_where_they_are_given() -> None:
-    """Events of earlier versions keep their bytes, which are hashed."""
-    old = '{"kind":"model_added","model":"m","display_name":"M","provider":"","licence":"","link":""}'
-    assert e.encode_body(e.decode_body(old)) == old
-    assert e.encode_body(e.ModelAdded(model="m", display_name="M")) == old
-    prompt = '{"kind":"prompt_added","prompt_id":"p","text":"t","subject":null,"tags":[]}'
-    assert e.encode_body(e.decode_body(prompt)) == e.encode_body(e.PromptAdded(prompt_id="p", text="t")) == prompt
-    priced = e.ModelAdded(model="m", display_name="M", price=2.5, speed=80.0)
-    assert e.decode_body(e.encode_body(priced)) == priced
-    assert e.encode_body(priced).endswith('"price":2.5,"speed":80.0}')
 
 
 def test_every_setting_is_explained_in_its_group() -> None:

@@ -309,10 +309,10 @@ def test_a_restored_copy_brings_no_comment_back_that_was_withdrawn_or_replaced(
         assert explain(client, where, comment=COMMENT).status_code == 303
         copy = backup(site, tmp_path)
         assert explain(client, where, comment=instead).status_code == 303
-    assert sql(copy, "SELECT comment FROM comments") == [(COMMENT,)]
+    assert sql(copy, "SELECT text FROM texts WHERE kind = 'comment'") == [(COMMENT,)]
     for url, left in ((copy, []), (sqlite_url, [(instead,)] if instead else [])):
         Arena.open(url).close()
-        assert sql(url, "SELECT comment FROM comments") == left
+        assert sql(url, "SELECT text FROM texts WHERE kind = 'comment'") == left
     assert COMMENT.encode() not in bytes_of(copy)
 
 

@@ -12,6 +12,7 @@ import time
 from configparser import ConfigParser
 from dataclasses import replace
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 import yaml
@@ -19,6 +20,7 @@ import yaml
 from tests.arena.engines import sql
 from tests.cli.conftest import Run, tiltyard
 from tests.forked import PATIENCE_SECONDS
+from tests.processes import wait_until
 from tests.stand_in import program
 from tests.web.administrators import staffed_site
 from tests.web.sites import IDENTIFYING, QUICK, SCRAPER, SmallSite, live_site, said, vote_once
@@ -78,7 +80,7 @@ def test_a_site_that_runs_publishes_the_head_of_the_hour(
         while not (heads := sqlite_site.client().get("/api/v1/heads").json()["heads"]):
             assert time.monotonic() < until, "no head was published"
             time.sleep(0.02)
-    sqlite_site.observatory.refresh()
+            sqlite_site.observatory.refresh()
     answer = sqlite_site.client().get("/api/v1/witness.jsonl")
     assert [row["head"] for row in heads] == [answer.headers["x-log-head"]]
 
@@ -119,6 +121,7 @@ def test_verify_takes_the_address_of_a_site(sqlite_url: str, tiltyard: Run) -> N
         pem, public = new_key()
         new = state_head(arena.store, arena.now(), pem=pem)
         record_head(arena.store, new, arena.now())
+        wait_until(lambda: str(new.head) in urlopen(f"{address}/api/v1/heads").read().decode())
         done = tiltyard("verify", address, "--head", str(new.head), "--key", public)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "gives 1 board stated in heads" in done.stdout

@@ -367,9 +367,7 @@ def check_witness(
         problems.append(f"{told}, not by the key that was given")
     compared, wrong = _compare_boards(result, signed)
     votes, lost = _own_votes(result, receipts)
-    models = result.state.catalog.models
-    problems += [*wrong, *lost, *look_alikes(one.model for one in models)]
-    problems += look_alikes(one.display_name for one in models)
+    problems += [*wrong, *lost, *look_alikes(one.model for one in result.state.catalog.models)]
     messages = list(_summary(header.title, result))
     if not problems:
         messages += [_since(result, head, "you kept") for head in kept]
@@ -410,7 +408,7 @@ def _missing_heads(result: Witness, heads: Iterable[Head]) -> Iterator[str]:
     for head in sorted(heads):
         point = result.points.get(head.rows)
         if point is None:
-            yield f"it ends with row {result.head.rows}, before the head {head}: it was cut"
+            yield f"it ends with row {result.head.rows}, before the head {head}: it was cut, or written earlier"
         elif point.head != head:
             what = "something up to it was changed"
             yield f"row {head.rows} has the hash {point.head.hash}, not that of the head {head}: {what}"

@@ -71,8 +71,14 @@ class WitnessFiles:
 
 async def heads_json(request: Request) -> Response:
     """Every published head, newest first; a signed one with its statement, key and signature."""
-    history = await asyncio.to_thread(head_history, site_of(request).engine.arena.store)
+    history = await asyncio.to_thread(_public_history, site_of(request))
     return Response(json_text(values_of(history)), media_type="application/json", headers=CHECKED)
+
+
+def _public_history(site: Site) -> list[PublishedHead]:
+    """The heads to which the witness leads by now."""
+    until = site.observatory.snapshot.seq
+    return [one for one in head_history(site.engine.arena.store) if one.body.until <= until]
 
 
 def values_of(history: list[PublishedHead]) -> dict[str, Any]:
@@ -112,7 +118,7 @@ async def witness(request: Request) -> Response:
 async def heads_page(request: Request) -> Response:
     """The history of heads, for people."""
     site = site_of(request)
-    history = await asyncio.to_thread(head_history, site.engine.arena.store)
+    history = await asyncio.to_thread(_public_history, site)
     address = site.settings.public_url or str(request.base_url).rstrip("/")
     view = {"heads": history[:SHOWN], "total": len(history), "keys": keys_of(history), "address": address}
     return site.page("heads.html", view, here="data", headers=CHECKED)
