@@ -32,13 +32,14 @@ if TYPE_CHECKING:
         PermutationElo,
         RatingEntry,
         WinRate,
-        compare_boards,
         rate,
         rate_by,
     )
-    from tiltyard.decisions import Difference, RunComparison, compare_runs, difference
+    from tiltyard.decisions import Difference, GateResult, MetricsComparison, MetricsGate, RunComparison
     from tiltyard.errors import TiltyardError
     from tiltyard.report.tournaments import run_tournament
+    from tiltyard.verbs.compare import compare
+    from tiltyard.verbs.gate import gate
 
 __version__ = "1.0.0.dev0"
 
@@ -50,8 +51,11 @@ __all__ = [
     "Difference",
     "Elo",
     "EloReport",
+    "GateResult",
     "Glicko2",
     "Leaderboard",
+    "MetricsComparison",
+    "MetricsGate",
     "Outcome",
     "PermutationElo",
     "RatingEntry",
@@ -60,9 +64,8 @@ __all__ = [
     "TiltyardError",
     "WinRate",
     "battles_to_frame",
-    "compare_boards",
-    "compare_runs",
-    "difference",
+    "compare",
+    "gate",
     "rate",
     "rate_by",
     "read_battles",
@@ -90,13 +93,14 @@ _HOMES = {
         "PermutationElo",
         "RatingEntry",
         "WinRate",
-        "compare_boards",
         "rate",
         "rate_by",
     ),
-    "tiltyard.decisions": ("Difference", "RunComparison", "compare_runs", "difference"),
+    "tiltyard.decisions": ("Difference", "GateResult", "MetricsComparison", "MetricsGate", "RunComparison"),
     "tiltyard.errors": ("TiltyardError",),
     "tiltyard.report.tournaments": ("run_tournament",),
+    "tiltyard.verbs.compare": ("compare",),
+    "tiltyard.verbs.gate": ("gate",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -7,7 +7,7 @@ uses it.
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, partial, wraps
 from pathlib import Path
@@ -19,7 +19,6 @@ from typing import (
     Literal,
     NamedTuple,
     ParamSpec,
-    Self,
     TypeVar,
     get_args,
     get_origin,
@@ -70,6 +69,8 @@ class Help(NamedTuple):
     """Whether `--help` shows it; `--help-all` shows every option."""
     least: int | None = None
     """The smallest number that it may be."""
+    in_memory: bool = False
+    """Whether only functions have it: no word on a command line is such a value."""
 
 
 class Option(NamedTuple):
@@ -152,11 +153,23 @@ class Options:
         mine = {field.name for field in fields(self)}
         return kind(**{field.name: getattr(self, field.name) for field in fields(kind) if field.name in mine})
 
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
-        """The struct of the values among these that it has."""
-        mine = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in given.items() if name in mine})
+    def given(self) -> dict[str, Any]:
+        """The options that are not as they are by default."""
+        kind: Any = type(self)
+        values = {name: (getattr(self, name), option.default) for name, option in options_of(kind).items()}
+        return {name: value for name, (value, default) in values.items() if not _is_default(value, default)}
+
+    def refuse(self, names: Collection[str], *why: str | OptionValue) -> None:
+        """Refuse options that have no effect here: the message is the option's name, and why."""
+        for name in self.given():
+            if name in names:
+                raise OptionError(OptionValue(name, None), *why)
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if isinstance(value, tuple | list | dict) and not value:
+        return not default
+    return value is default or (isinstance(value, str | int | float | tuple) and value == default)
 
 
 Struct = TypeVar("Struct", bound=Options)
@@ -523,9 +536,34 @@ class ScoreBoardOptions(ReadingOptions, ScoreOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparisonOptions(BattleOptions, LevelOptions, ScoreOptions):
-    """What comparing two models and comparing two runs have in common."""
+class VerbOptions(Options):
+    """What every verb is handed."""
 
+    notify: Annotated[
+        Callable[[str], None] | None, Help("Called with what is worth saying while it works.", in_memory=True)
+    ] = None
+
+    def note(self, text: str) -> None:
+        """Say it to whoever asked for it."""
+        if self.notify is not None:
+            self.notify(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions(VerbOptions, BattleOptions, FitOptions, ScoreOptions):
+    """What comparing and a gate have in common."""
+
+    battles: Annotated[
+        Sequence[Any] | Any,
+        Help(
+            "Where the two models met: battle files, a run folder, a review, or an arena's database URL.",
+            default="none: two runs, two files of scores, or two boards are compared",
+            group=OTHER,
+            flag="--in",
+            metavar="PLACE",
+            daily=True,
+        ),
+    ] = None
     picked_from: Annotated[
         int | None,
         Help(
@@ -545,37 +583,92 @@ class ComparisonOptions(BattleOptions, LevelOptions, ScoreOptions):
         Help(
             "Matchups of a run that have no verdict, and answers without a score: left out; or with worst, what is "
             "claimed holds however they would have been decided.",
-            default="ignore; for a gate, worst",
         ),
     ] = "ignore"
     slot: Slot = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class DifferenceOptions(ComparisonOptions):
-    """Options of `difference`."""
-
     control: Control = None
-    by: Annotated[
-        Sequence[str] | None,
-        Help("Also by the values of this column.", default="dimension and category", metavar="COLUMN", daily=True),
-    ] = None
-    texts: Annotated[
-        Mapping[str, str] | None,
-        Help("Texts of prompts by id, shown with the prompts that decide it.", default="those of a run folder"),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunsOptions(ComparisonOptions):
-    """Options of `compare_runs`."""
-
     anyway: Annotated[bool, Help("Compare runs of different judges or rubrics too.", daily=True)] = False
     unchanged: Annotated[
         Sequence[str] | None,
         Help(
             "An entrant that is the same in both runs; changes are measured from these.",
             default="what the run folders say",
+            metavar="ENTRANT",
+        ),
+    ] = None
+    texts: Annotated[
+        Mapping[str, str] | None,
+        Help(
+            "Texts of prompts by id, shown with the prompts that decide it.",
+            default="those of a run folder",
+            in_memory=True,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(ComparisonOptions, LevelOptions):
+    """Options of `compare`."""
+
+    by: Annotated[
+        Sequence[str] | None,
+        Help("Also by the values of this column.", default="dimension and category", metavar="COLUMN", daily=True),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateRule(Options):
+    """The rule of a gate over a difference."""
+
+    margin: Annotated[
+        str | float | None,
+        Help(
+            "By how much the new one may be worse: rating points (30 is about 54 : 46), 2pp of shares, or a number in "
+            "the unit of the scores, with scale log 1.1x.",
+            default="30, or 2pp",
+            group=OTHER,
+            metavar="N",
+            daily=True,
+        ),
+    ] = None
+    alpha: Annotated[
+        float, Help("Error rate: how often equal models may be called better or worse.", group=OTHER, daily=True)
+    ] = 0.05
+    by: Annotated[
+        str | None,
+        Help(
+            "Judge each value of this column too: one that is worse fails.", group=OTHER, metavar="COLUMN", daily=True
+        ),
+    ] = None
+    missing: Annotated[
+        MissingRule,
+        Help(
+            "Matchups of a run that have no verdict, and answers without a score: with worst the verdict holds however "
+            "they would have been decided, or it is `unknown`; with ignore they are left out.",
+            daily=True,
+        ),
+    ] = "worst"
+    pool_dimensions: Annotated[
+        bool,
+        Help(
+            "One verdict on all dimensions together; otherwise each has its own where there are several, and one that "
+            "is worse fails.",
+            group=OTHER,
+            daily=True,
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOptions(GateRule, ComparisonOptions):
+    """Options of `gate`."""
+
+    model: Annotated[
+        str | None,
+        Help(
+            "Which entrant, where two runs are compared.",
+            default="the one with new answers",
+            group=OTHER,
             metavar="ENTRANT",
         ),
     ] = None

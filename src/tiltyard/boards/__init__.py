@@ -2,7 +2,7 @@
 
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.building import WinRate
-from tiltyard.boards.leaderboard import BoardComparison, EloReport, Leaderboard, RatingEntry, compare_boards
+from tiltyard.boards.leaderboard import BoardComparison, EloReport, Leaderboard, RatingEntry
 from tiltyard.boards.rating import METHODS, make_estimator, rate, rate_by
 from tiltyard.boards.selection import Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
@@ -21,7 +21,6 @@ __all__ = [
     "RatingEntry",
     "Selection",
     "WinRate",
-    "compare_boards",
     "make_estimator",
     "rate",
     "rate_by",

@@ -75,8 +75,46 @@ class RatingEntry:
         return {**row, **self.extra, **({} if self.note is None else {"note": self.note})}
 
 
+class RankedModels:
+    """A board, or its ratings file: models by rank, and how they moved since an earlier one."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[RatingEntry]:
+        raise NotImplementedError
+
+    @property
+    def by_model(self) -> dict[str, float]:
+        """Each model's rating, best first."""
+        return {entry.model: entry.rating for entry in sorted(self, key=lambda entry: entry.rank)}
+
+    def changes_since(self, earlier: RankedModels) -> BoardComparison:
+        """How the order differs from that of an earlier board, or ratings file; changes are in the order of this one.
+
+        Parameters:
+            earlier: The board, or ratings file, to compare with.
+        """
+        old, new = earlier.by_model, self.by_model
+        shared = [model for model in new if model in old]
+        if len(shared) < 2:
+            raise RatingError(f"the two boards share {len(shared)} models: at least 2 are needed to compare orders.")
+        left = np.array([old[model] for model in shared])
+        right = np.array([new[model] for model in shared])
+        rank_left, rank_right = ranks(left), ranks(right)
+        return BoardComparison(
+            kendall_tau=kendall_tau(left, right),
+            spearman_rho=spearman_rho(left, right),
+            changes=tuple(
+                RankChange(model, int(rank_left[i]), int(rank_right[i]), old[model], new[model])
+                for i, model in enumerate(shared)
+            ),
+            only_before=tuple(model for model in old if model not in new),
+            only_after=tuple(model for model in new if model not in old),
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Leaderboard(Comparable):
+class Leaderboard(RankedModels, Comparable):
     """Rated models, best first.
 
     Parameters:
@@ -231,7 +269,7 @@ class Leaderboard(Comparable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EloReport:
+class EloReport(RankedModels):
     """What a ratings file holds: which arena, which model under test, which judge, and the ratings.
 
     Unknown fields are kept, so files of a later version load here.
@@ -253,6 +291,9 @@ class EloReport:
     seed: int = 0
     ratings: tuple[RatingEntry, ...]
     details: dict[str, Any] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[RatingEntry]:
+        return iter(self.ratings)
 
     @classmethod
     def of(
@@ -357,39 +398,6 @@ class BoardComparison:
             "only_after": list(self.only_after),
             "changes": changes,
         }
-
-
-def compare_boards(before: Leaderboard | EloReport, after: Leaderboard | EloReport) -> BoardComparison:
-    """Compare the orders of two boards, or ratings files; changes are listed in the order of the second.
-
-    Parameters:
-        before: The first board, or ratings file.
-        after: The second; changes are listed in its order.
-    """
-    old, new = _ratings(before), _ratings(after)
-    shared = [model for model in new if model in old]
-    if len(shared) < 2:
-        raise RatingError(f"the two boards share {len(shared)} models: at least 2 are needed to compare orders.")
-    left = np.array([old[model] for model in shared])
-    right = np.array([new[model] for model in shared])
-    rank_left, rank_right = ranks(left), ranks(right)
-    changes = tuple(
-        RankChange(model, int(rank_left[i]), int(rank_right[i]), old[model], new[model])
-        for i, model in enumerate(shared)
-    )
-    return BoardComparison(
-        kendall_tau=kendall_tau(left, right),
-        spearman_rho=spearman_rho(left, right),
-        changes=changes,
-        only_before=tuple(model for model in old if model not in new),
-        only_after=tuple(model for model in new if model not in old),
-    )
-
-
-def _ratings(board: Leaderboard | EloReport) -> dict[str, float]:
-    """Each model's rating, best first."""
-    entries = board.ratings if isinstance(board, EloReport) else board.entries
-    return {entry.model: entry.rating for entry in sorted(entries, key=lambda entry: entry.rank)}
 
 
 def entry_from_dict(row: dict[str, Any], place: int) -> RatingEntry:

@@ -19,18 +19,15 @@ from tiltyard.cli.output import note
 from tiltyard.errors import MissingExtra, OptionError, OptionValue, RunFolderError, TiltyardError
 from tiltyard.options import (
     BattleOptions,
-    DifferenceOptions,
+    CompareOptions,
     Option,
     RateOptions,
-    RunsOptions,
     ScoreBoardOptions,
     options_of,
 )
 
 if TYPE_CHECKING:
     from mcp.server import Server
-
-    from tiltyard.decisions import Difference, RunComparison
 
 
 MOST_ENTRIES = 20_000
@@ -218,32 +215,21 @@ def rate_tool(root: FileRoot, asked: RateArguments, given: dict[str, Any]) -> To
 
 def compare_tool(root: FileRoot, asked: CompareArguments, given: dict[str, Any]) -> ToolAnswer:
     """The difference of two models or runs."""
-    from tiltyard.cli.compare import answer_text
+    from tiltyard.verbs.compare import compare
 
-    answer = _difference(root, asked, given)
-    text = answer.sentence if asked.prompts == 0 else answer_text(answer, "table", asked.prompts)
+    answer = compare(*_two(root, asked), **given, battles=asked.battles and root.files(asked.battles))
+    text = answer.sentence if asked.prompts == 0 else answer.render("table", asked.prompts)
     return ToolAnswer(text, _fewer_prompts(answer.to_dict(), asked.prompts))
 
 
 def gate_tool(root: FileRoot, asked: GateArguments, given: dict[str, Any]) -> ToolAnswer:
     """The verdict of a gate."""
-    from tiltyard.cli.scores import score_answers
-    from tiltyard.decisions import RunComparison, judge_metrics
-    from tiltyard.decisions.gate_words import as_table
+    from tiltyard.options import GateRule
+    from tiltyard.verbs.gate import gate
 
-    options = {"level": 1.0 - asked.alpha, **given}
-    if asked.by is not None and asked.battles:
-        options["by"] = [asked.by]
-    scored = None
-    if asked.battles is not None:
-        scored = score_answers(asked.new, asked.old, tuple(root.files(asked.battles)), options)
-    if scored is None:
-        answer = _difference(root, asked, options)
-        scored = [answer.subject if isinstance(answer, RunComparison) else answer]
-    result = judge_metrics(
-        scored, margin=asked.margin, alpha=asked.alpha, by=asked.by, pool_dimensions=asked.pool_dimensions
-    )
-    return ToolAnswer(as_table(result), _fewer_prompts(result.to_dict(), SHOWN_PROMPTS))
+    rule = {name: getattr(asked, name) for name in options_of(GateRule) if hasattr(asked, name)}
+    result = gate(*_two(root, asked), **given, **rule, battles=asked.battles and root.files(asked.battles))
+    return ToolAnswer(result.render(), _fewer_prompts(result.to_dict(), SHOWN_PROMPTS))
 
 
 def plan_tool(root: FileRoot, asked: PlanArguments, given: dict[str, Any]) -> ToolAnswer:
@@ -356,17 +342,14 @@ def _status_lines(name: str, values: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _difference(root: FileRoot, asked: TwoArguments, given: dict[str, Any]) -> Difference | RunComparison:
-    """Two models of the same battles, two runs, or two ratings files."""
-    from tiltyard.cli.compare import two_models, two_runs
-
+def _two(root: FileRoot, asked: TwoArguments) -> list[str]:
+    """Two models of the same battles; else the paths of two runs, two files of scores, or two ratings files."""
     if asked.battles is not None:
-        return two_models(root.files(asked.battles), asked.new, asked.old, given)
+        return [asked.new, asked.old]
     try:
-        new, old = root.files([asked.new, asked.old])
+        return root.files([asked.new, asked.old])
     except OptionError as error:
         raise OptionError(f"{error} To compare two models, say in `battles` where they met.") from None
-    return two_runs(new, old, given, (asked.new, asked.old))
 
 
 def _fewer_prompts(values: dict[str, Any], n: int) -> dict[str, Any]:
@@ -458,8 +441,7 @@ TOOLS = {
             CompareArguments,
             compare_tool,
             _offered(
-                DifferenceOptions,
-                RunsOptions,
+                CompareOptions,
                 names=("level", "anyway", "picked_from", "score", "bounds", "cluster", "slot"),
             ),
         ),
@@ -470,9 +452,7 @@ TOOLS = {
             "(more prompts are needed). Report `unknown` as such, never as a pass.",
             GateArguments,
             gate_tool,
-            _offered(
-                DifferenceOptions, RunsOptions, names=("anyway", "picked_from", "score", "bounds", "cluster", "slot")
-            ),
+            _offered(CompareOptions, names=("anyway", "picked_from", "score", "bounds", "cluster", "slot")),
         ),
         ToolSpec(
             "plan",
@@ -481,7 +461,7 @@ TOOLS = {
             "of a pilot.",
             PlanArguments,
             plan_tool,
-            _offered(DifferenceOptions, names=("cluster", "slot")),
+            _offered(CompareOptions, names=("cluster", "slot")),
         ),
         ToolSpec(
             "judge_check",

@@ -134,7 +134,9 @@ def with_options(
 
     `daily` are those that `--help` shows, where they are not those of the structs.
     """
-    known = [option for name, option in options_of(*structs).items() if name not in leave_out]
+    known = [
+        option for name, option in options_of(*structs).items() if not option.help.in_memory and name not in leave_out
+    ]
     shown = {option.name for option in known if option.help.daily} if daily is None else set(daily)
     known.sort(key=lambda option: (GROUPS.index(option.help.group), option.name not in shown))
     options = {option.name: option for option in known}
@@ -189,9 +191,9 @@ def _named(option: str) -> str:
 
 
 def _bare(kind: Any) -> Any:
-    """A type without None and without what it holds."""
+    """A type without None and without what it holds; of several, the first."""
     parts = [part for part in get_args(kind) if part is not type(None)]
-    inner = parts[0] if get_origin(kind) in (Union, UnionType) and len(parts) == 1 else kind
+    inner = parts[0] if get_origin(kind) in (Union, UnionType) else kind
     return get_origin(inner) or inner
 
 

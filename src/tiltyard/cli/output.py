@@ -11,7 +11,7 @@ from typing import Literal
 
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
 from tiltyard.files import write_text
-from tiltyard.options import RateOptions, options_of
+from tiltyard.options import GateOptions, RateOptions, options_of
 
 THE_ANSWER_IS_NO = 3
 """Exit code of a command that succeeded with a negative result."""
@@ -77,7 +77,7 @@ def deliver(text: str, out: Path | None, *, exact: bool = False) -> None:
 
 def as_flag(choice: OptionValue) -> str:
     """An option of a message as it is typed: `on_bad="skip"` is `--on-bad skip`."""
-    option = options_of(RateOptions).get(choice.option)
+    option = options_of(RateOptions, GateOptions).get(choice.option)
     name = (option and option.help.flag) or f"--{choice.option.replace('_', '-')}"
     if isinstance(choice.value, dict):
         return " ".join(f"{name} {shlex.quote(f'{ours}={theirs}')}" for ours, theirs in choice.value.items())

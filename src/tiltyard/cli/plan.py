@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tiltyard.cli.asking import PricesOption
-from tiltyard.cli.compare import read_places
 from tiltyard.cli.options import rare, with_options
 from tiltyard.cli.output import as_flag, deliver, note
 from tiltyard.cli.scores import are_scores, read_score_files, two_names, with_flags
@@ -187,10 +186,11 @@ def plan_command(
         plan = plan_difference(assumptions, people=people, goal=goal, differences=points, sizes=sizes, price=price)
     else:
         from tiltyard.decisions import plan_from_battles, plan_top
+        from tiltyard.options import CompareOptions
+        from tiltyard.verbs.places import open_battles
 
-        data, more = read_places(tuple(battles))
-        more.pop("texts", None)
-        given = {**more, **given}
+        data, opened = open_battles(battles, CompareOptions(notify=note, cluster=given.get("cluster")))
+        given = {**given, "cluster": opened.cluster}
         if top is not None:
             strange = [f"--{name}" for name, value in (("difference", difference), ("prompts", prompts)) if value]
             if strange:

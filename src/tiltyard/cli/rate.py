@@ -150,9 +150,9 @@ def _say_cost(estimator: Estimator, table: BattleTable) -> None:
 
 def _compared(board: Leaderboard, path: Path) -> Leaderboard:
     """The board with how it differs from a ratings file."""
-    from tiltyard.boards import EloReport, compare_boards
+    from tiltyard.boards import EloReport
 
-    comparison = {"with": str(path), **compare_boards(EloReport.read(path), board).to_dict()}
+    comparison = {"with": str(path), **board.changes_since(EloReport.read(path)).to_dict()}
     return replace(board, details={**board.details, "comparison": comparison})
 
 

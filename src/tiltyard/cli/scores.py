@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tiltyard.cli.output import Format, as_flag
 from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
-from tiltyard.options import DifferenceOptions, ScoreBoardOptions, options_of
+from tiltyard.options import CompareOptions, ScoreBoardOptions, options_of
 
 if TYPE_CHECKING:
-    from tiltyard.decisions import Difference
     from tiltyard.decisions.score_board import ScoreBoard
     from tiltyard.scores import ScoreTable
+
+
+def _of(kind: type, given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name in options_of(kind)}
 
 
 def are_scores(data: Sequence[str], given: dict[str, Any]) -> bool:
@@ -24,16 +25,16 @@ def are_scores(data: Sequence[str], given: dict[str, Any]) -> bool:
 
     if any(place.startswith(("sqlite:", "postgresql:", "postgres:")) for place in data):
         return False
-    return holds_scores(list(data), ReadScoresOptions.of(given))
+    return holds_scores(list(data), ReadScoresOptions(**_of(ReadScoresOptions, given)))
 
 
-def read_score_files(data: Sequence[str], given: dict[str, Any]) -> tuple[list[ScoreTable], DifferenceOptions]:
+def read_score_files(data: Sequence[str], given: dict[str, Any]) -> tuple[list[ScoreTable], CompareOptions]:
     """The scores by metric, with the options of a comparison."""
     from tiltyard.decisions.scores import check_no_battles, read_to_compare_scores
 
-    options = DifferenceOptions.of(given)
-    check_no_battles(options, given)
-    strange = [name for name in given if name not in options_of(DifferenceOptions)]
+    options = CompareOptions(**_of(CompareOptions, given))
+    check_no_battles(options)
+    strange = [name for name in given if name not in options_of(CompareOptions)]
     if strange:
         raise OptionError(OptionValue(strange[0], None), " says nothing about scores: leave it out.")
     return read_to_compare_scores(list(data), options), options
@@ -53,45 +54,9 @@ def two_names(tables: Sequence[ScoreTable], new: str, old: str) -> tuple[str, st
     return names[0], names[1]
 
 
-def score_answers(new: str, old: str, places: tuple[str, ...], given: dict[str, Any]) -> list[Difference] | None:
-    """The difference of two models by every metric; None where the data are no scores."""
-    from tiltyard.decisions.scores import difference_of_scores
-
-    files = places or (new, old)
-    if not places and not all(Path(name).exists() for name in files):
-        return None
-    if not are_scores(files, given):
-        return None
-    tables, options = read_score_files(files, given)
-    if not places:
-        new, old = two_names(tables, new, old)
-    answers = [difference_of_scores(table, new, old, options) for table in tables]
-    return [replace(one, remarks=with_flags(one.remarks)) for one in answers]
-
-
 def with_flags(notes: Sequence[str]) -> tuple[str, ...]:
     """Notes with their options spelled as on the command line."""
     return tuple(one.spelled(as_flag) if isinstance(one, Message) else one for one in notes)
-
-
-def answers_text(answers: Sequence[Difference], shape: Literal["table", "json", "md", "html"], prompts: int) -> str:
-    """The answers in a format: several metrics one after the other."""
-    from tiltyard.decisions.words import as_markdown, as_table
-
-    if shape == "json":
-        if len(answers) == 1:
-            return answers[0].to_json()
-        return json.dumps({"metrics": [one.to_dict() for one in answers]}, indent=2, ensure_ascii=False) + "\n"
-    if shape == "html":
-        from tiltyard.report.comparison import score_page
-
-        return score_page(answers)
-    render = as_markdown if shape == "md" else as_table
-    texts = [render(one, prompts) for one in answers]
-    if len(answers) == 1:
-        return texts[0]
-    titled = [f"{one.scores.metric if one.scores else ''}\n\n{text}" for one, text in zip(answers, texts, strict=True)]
-    return "\n\n".join(titled)
 
 
 def boards_of_files(files: Sequence[str], given: dict[str, Any]) -> list[ScoreBoard]:

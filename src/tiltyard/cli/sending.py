@@ -19,7 +19,7 @@ from tiltyard.errors import MissingExtra, OptionError, TiltyardError
 if TYPE_CHECKING:
     from tiltyard.boards import Leaderboard
     from tiltyard.boards.leaderboard import EloReport
-    from tiltyard.decisions import Difference, GateResult, RunComparison
+    from tiltyard.decisions import Difference, GateResult, MetricsComparison, RunComparison
     from tiltyard.decisions.gate import MetricsGate
     from tiltyard.decisions.score_board import ScoreBoard
 
@@ -57,8 +57,17 @@ def _of_difference(one: Difference, within: str = "") -> dict[str, float]:
     return _known(numbers, within)
 
 
+def figures_of_comparison(answer: Difference | MetricsComparison | RunComparison) -> Figures:
+    """Those of `compare`: of two models by one metric or several, or of each entrant of two runs."""
+    from tiltyard.decisions import Difference, RunComparison
+
+    if isinstance(answer, RunComparison):
+        return figures_of_runs(answer)
+    return figures_of_differences([answer] if isinstance(answer, Difference) else list(answer.metrics.values()))
+
+
 def figures_of_differences(answers: Sequence[Difference]) -> Figures:
-    """Those of `compare`: one difference, or one for each metric."""
+    """Those of one difference, or one for each metric."""
     numbers: dict[str, float] = {}
     for one in answers:
         metric = one.scores.metric if one.scores is not None and len(answers) > 1 else ""
@@ -69,7 +78,7 @@ def figures_of_differences(answers: Sequence[Difference]) -> Figures:
 
 
 def figures_of_runs(answer: RunComparison) -> Figures:
-    """Those of `compare` of two runs: the change of each entrant."""
+    """Those of two runs: the change of each entrant."""
     numbers: dict[str, float] = {}
     for change in answer.changes:
         numbers |= _of_difference(change.difference, f"{change.entrant}/")
@@ -79,9 +88,9 @@ def figures_of_runs(answer: RunComparison) -> Figures:
 
 def figures_of_gate(result: GateResult | MetricsGate) -> Figures:
     """Those of `gate`: each difference, and whether it passed."""
-    from tiltyard.decisions.gate import MetricsGate
+    from tiltyard.decisions import GateResult
 
-    metrics = result.metrics if isinstance(result, MetricsGate) else {"": result}
+    metrics = {"": result} if isinstance(result, GateResult) else result.metrics
     one = figures_of_differences([each.difference for each in metrics.values()])
     gate = _known({"passed": float(result.passed)})
     for metric, each in metrics.items():
@@ -94,11 +103,9 @@ def figures_of_gate(result: GateResult | MetricsGate) -> Figures:
 
 def figures_of_boards(boards: Mapping[str, Leaderboard | EloReport]) -> Figures:
     """Those of `rate` and `run`: the rating of each model, by dimension or value of a column."""
-    from tiltyard.boards.leaderboard import EloReport
-
     numbers: dict[str, float] = {}
     for value, board in boards.items():
-        for entry in board.ratings if isinstance(board, EloReport) else board:
+        for entry in board:
             known = {"rating": entry.rating, "ci_low": entry.ci_low, "ci_high": entry.ci_high, "rank": entry.rank}
             numbers |= _known(known, f"{value}/{entry.model}/" if value else f"{entry.model}/")
     return Figures("ratings", numbers)

@@ -6,10 +6,9 @@ them.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tiltyard import decisions
@@ -20,15 +19,18 @@ from tiltyard.decisions.missing import Missing, MissingScores, ends_with_missing
 from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.options import MissingRule
+from tiltyard.options import GateRule, takes
 from tiltyard.ratings.score_differences import MOST_SKEWED, MOST_SKEWED_ANYTIME, Doubt, ScoreEstimate
 from tiltyard.scores.table import DirectionFrom
-from tiltyard.types import Comparable
+from tiltyard.types import Comparable, Result
 
 if TYPE_CHECKING:
     from tiltyard.decisions import GateResult
 
-ALPHA = 0.05
+SHOWN = 5
+"""Prompts in each list of a text."""
+
+Page = Callable[[Any], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +236,7 @@ class ScoreFacts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Difference(Comparable):
+class Difference(Result):
     """How a new model differs from an old one, and how sure that is.
 
     Parameters:
@@ -262,6 +264,7 @@ class Difference(Comparable):
         dimensions: The dimensions whose battles are taken together, where there are several.
         picked_from: Of how many candidates the new one was picked as the best, so that `level` is higher.
         best_of: How many candidates are here, where the new one has the best estimate of several; else None.
+        page: What makes a page of it, with the prompts behind it; None: HTML is a short piece for notebooks.
     """
 
     new: str
@@ -288,6 +291,7 @@ class Difference(Comparable):
     dimensions: tuple[str, ...] = ()
     picked_from: int = 1
     best_of: int | None = None
+    page: Page | None = field(default=None, compare=False, repr=False)
 
     @property
     def unit(self) -> Unit:
@@ -338,30 +342,10 @@ class Difference(Comparable):
         """The answer in one sentence."""
         return decisions.words.sentence(self)
 
-    def gate(
-        self,
-        *,
-        margin: float | str | None = None,
-        alpha: float = ALPHA,
-        by: str | None = None,
-        missing: MissingRule = "worst",
-        pool_dimensions: bool = False,
-    ) -> GateResult:
-        """Whether the new model is better, not worse than a margin, worse, or none of these for sure.
-
-        Parameters:
-            margin: By how much the new one may be worse: rating points (default 30), `"2pp"` of a share (default), or
-                a number in the unit of the scores.
-            alpha: The error rate: how often equal models may be called better or worse.
-            by: A column whose values are judged too: one that is worse makes the verdict worse.
-            missing: `worst`: the verdict holds with every matchup without a verdict counted against it, or it is
-                `unknown`. `ignore`: they are left out, as if they had been lost at random.
-            pool_dimensions: One verdict on all dimensions together; otherwise each has its own where there are
-                several, and one that is worse makes the verdict worse.
-        """
-        return decisions.gate.judge_difference(
-            self, margin=margin, alpha=alpha, by=by, missing=missing, pool_dimensions=pool_dimensions
-        )
+    @takes(GateRule)
+    def gate(self, options: GateRule) -> GateResult:
+        """Whether the new model is better, not worse than a margin, worse, or none of these for sure."""
+        return decisions.gate.judge_difference(self, options)
 
     def to_dict(self) -> dict[str, Any]:
         """The difference as plain values: what `--format json` prints."""
@@ -446,18 +430,42 @@ class Difference(Comparable):
             "remarks": list(self.remarks),
         }
 
-    def to_json(self) -> str:
-        """The difference as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
-    def __str__(self) -> str:
-        return decisions.words.as_table(self)
-
-    def __repr__(self) -> str:
-        return f"<Difference: {self.sentence}>"
+    def render(self, format: str = "table", prompts: int = SHOWN) -> str:
+        """The answer as `table`, `json`, `md` or `html`, with so many prompts of each kind."""
+        return decisions.words.render(self, format, prompts)
 
     def _repr_html_(self) -> str:
         return decisions.words.as_html(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MetricsComparison(Result):
+    """How a new model differs from an old one by several metrics.
+
+    Parameters:
+        metrics: The difference by each metric.
+        page: What makes a page of them; None: there is none.
+    """
+
+    metrics: Mapping[str, Difference]
+    page: Page | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def sentence(self) -> str:
+        """The answers, one after the other."""
+        return " ".join(one.sentence for one in self.metrics.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The differences as plain values."""
+        return {"metrics": [one.to_dict() for one in self.metrics.values()]}
+
+    def render(self, format: str = "table", prompts: int = SHOWN) -> str:
+        """The answers as `table`, `json`, `md` or `html`, with so many prompts of each kind."""
+        return decisions.words.render(self, format, prompts)
+
+    def spelled(self, spell: Callable[[OptionValue], str]) -> MetricsComparison:
+        """The same, with options in the remarks of each spelled as a front end does."""
+        return replace(self, metrics={name: one.spelled(spell) for name, one in self.metrics.items()})
 
 
 def covering(
@@ -537,7 +545,7 @@ class EntrantChange(Comparable):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RunComparison(Comparable):
+class RunComparison(Result):
     """Two runs, and what moved between them.
 
     Parameters:
@@ -548,6 +556,7 @@ class RunComparison(Comparable):
         n_prompts: Prompts that both runs have; None where prompts are unknown.
         level: Confidence level.
         notes: How the runs differ besides: judge, rubrics, bank, entrants, prompts.
+        page: What makes a page of it; None: HTML is a short piece for notebooks.
     """
 
     new: str
@@ -557,6 +566,7 @@ class RunComparison(Comparable):
     n_prompts: int | None
     level: float
     notes: tuple[str, ...]
+    page: Page | None = field(default=None, compare=False, repr=False)
 
     def __getitem__(self, entrant: str) -> Difference:
         for change in self.changes:
@@ -601,15 +611,9 @@ class RunComparison(Comparable):
             "changes": [change.to_dict() for change in self.changes],
         }
 
-    def to_json(self) -> str:
-        """The comparison as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
-    def __str__(self) -> str:
-        return decisions.words.changes_table(self, "table")
-
-    def __repr__(self) -> str:
-        return f"<RunComparison: {self.sentence}>"
+    def render(self, format: str = "table", prompts: int = SHOWN) -> str:
+        """The answer as `table`, `json`, `md` or `html`, with so many prompts of each kind."""
+        return decisions.words.render(self, format, prompts)
 
     def _repr_html_(self) -> str:
         return decisions.words.changes_table(self, "html")

@@ -7,9 +7,10 @@ and whose score they lack, is said.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from tiltyard.decisions.records import (
 )
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
-from tiltyard.options import DifferenceOptions, MissingRule, Options, options_of
+from tiltyard.options import CompareOptions, MissingRule, Options
 from tiltyard.ratings.score_differences import (
     FEWEST,
     RepeatNoise,
@@ -158,6 +159,36 @@ def _difference_of(table: ScoreTable, differences: Floats, codes: Ints | None, s
     return score_difference(means, spread, sizes=sizes, range_of_scores=table.reach, bounded=table.bounded)
 
 
+def compare_scores(data: Any, new: Any, old: Any, options: CompareOptions) -> dict[str, Difference]:
+    """How the scores of two models differ, by metric; without data (None), those of two sources of one model each."""
+    check_no_battles(options)
+    if data is None:
+        paths = isinstance(new, str | Path) and isinstance(old, str | Path)
+        tables = read_to_compare_scores([new, old] if paths else {"new": new, "old": old}, options)
+        new, old = _models_of_sources(tables[0], new, old)
+    else:
+        tables = read_to_compare_scores(data, options)
+    return {table.metric: difference_of_scores(table, new, old, options) for table in tables}
+
+
+def _models_of_sources(table: ScoreTable, *sources: Any) -> list[str]:
+    """The models of two sources, of which each holds one."""
+    names = []
+    for source, kind, models in zip(sources, ("new", "old"), table.sources, strict=True):
+        where = str(source) if isinstance(source, str | Path) else kind
+        if not models:
+            raise ScoreError(f"{where} has no row with a score. Check what wrote it.")
+        if len(models) != 1:
+            raise OptionError(
+                f"{where} holds scores of {len(models)} models ({', '.join(models[:6])}): name two of them, such as "
+                f"{models[-1]} and {models[0]}, with ",
+                OptionValue("battles", where),
+                ".",
+            )
+        names.append(models[0])
+    return names
+
+
 def one_metric(tables: Sequence[ScoreTable]) -> ScoreTable:
     """The only table; several metrics are several questions."""
     if len(tables) == 1:
@@ -168,7 +199,7 @@ def one_metric(tables: Sequence[ScoreTable]) -> ScoreTable:
     )
 
 
-def read_to_compare_scores(data: Any, options: DifferenceOptions) -> list[ScoreTable]:
+def read_to_compare_scores(data: Any, options: CompareOptions) -> list[ScoreTable]:
     """The scores with every column that a difference looks at."""
     more = [*(options.by or ())]
     if options.cluster not in (None, PROMPT, "question_id", "none"):
@@ -179,22 +210,15 @@ def read_to_compare_scores(data: Any, options: DifferenceOptions) -> list[ScoreT
     return [structs.replace(table, against=against) for table in tables]
 
 
-def check_no_battles(options: Options, given: Collection[str] = ()) -> None:
-    """Refuse options that only battles have: those that differ from their defaults, and any other that was given."""
-    kind: Any = type(options)
-    changed = {name for name, option in options_of(kind).items() if getattr(options, name) not in (option.default, ())}
-    for name in (*ABOUT_BATTLES, "dimension"):
-        if name not in {*changed, *given}:
-            continue
-        if name == "dimension":
-            score = OptionValue("score", getattr(options, name))
-            raise OptionError(
-                OptionValue(name), " is about battles, and these are scores: ", score, " names the metric."
-            )
-        raise OptionError(OptionValue(name, None), " is about battles, and these are scores: leave it out.")
+def check_no_battles(options: Options) -> None:
+    """Refuse options that only battles have."""
+    options.refuse(ABOUT_BATTLES, " is about battles, and these are scores: leave it out.")
+    if "dimension" in options.given():
+        named = OptionValue("score", options.given()["dimension"])
+        options.refuse(["dimension"], " is about battles, and these are scores: ", named, " names the metric.")
 
 
-def difference_of_scores(table: ScoreTable, new: str, old: str, options: DifferenceOptions) -> Difference:
+def difference_of_scores(table: ScoreTable, new: str, old: str, options: CompareOptions) -> Difference:
     """How the mean score of a new model differs from that of an old one, and how sure that is."""
     result = _of_two(table, new, old, replace(options, level=level_for(options)))
     against = (*table.against, *result.obstacles)
@@ -215,7 +239,7 @@ def _best_of(table: ScoreTable, new: str, old: str) -> int | None:
     return candidates(gains, names.index(new), None)
 
 
-def _of_two(table: ScoreTable, new: str, old: str, options: DifferenceOptions) -> Difference:
+def _of_two(table: ScoreTable, new: str, old: str, options: CompareOptions) -> Difference:
     """The difference, whyever the new one was picked."""
     if new == old:
         raise OptionError(f"{new!r} is compared with itself: give two different models, the new one first.")
@@ -364,7 +388,7 @@ def _unit(table: ScoreTable, result: ScoreEstimate, level: float) -> Unit:
     return unit_of(table, None if low is None or high is None else (high - low) / 2)
 
 
-def _unpaired(table: ScoreTable, new: str, old: str, level: float, options: DifferenceOptions) -> Difference:
+def _unpaired(table: ScoreTable, new: str, old: str, level: float, options: CompareOptions) -> Difference:
     """The difference where nothing says which answers are to the same prompt."""
     for name in ("by", "cluster"):
         if getattr(options, name) not in (None, (), [], "none"):
@@ -475,7 +499,7 @@ def _missing(
 
 
 def _parts(
-    everything: PairedScores, names: tuple[str, str], cluster: str | None, options: DifferenceOptions, level: float
+    everything: PairedScores, names: tuple[str, str], cluster: str | None, options: CompareOptions, level: float
 ) -> list[PartDifference]:
     """The difference within each value of the columns asked for, or of those that look like categories."""
     parts = []

@@ -10,12 +10,18 @@ from typing import Literal
 from tiltyard.boards.text import CLUSTER_NAMES, percent
 from tiltyard.decisions.missing import MissingScores, ends_with_missing
 from tiltyard.decisions.prompts import PromptScore
-from tiltyard.decisions.records import Difference, EntrantChange, EstimatedDifference, RunComparison
+from tiltyard.decisions.records import (
+    SHOWN,
+    Difference,
+    EntrantChange,
+    EstimatedDifference,
+    MetricsComparison,
+    RunComparison,
+)
 from tiltyard.decisions.units import POINTS
+from tiltyard.options import check_choice
 from tiltyard.pages.tables import Table, TableColumn, markdown_text
 
-SHOWN = 5
-"""Prompts in each list of a table."""
 TEXT_WIDTH = 60
 
 Side = Literal["better", "worse", "unclear"]
@@ -139,6 +145,22 @@ def sample(difference: Difference, *, pooled: bool = True) -> str:
     if met == 0:
         return f"{text}, none between the two"
     return text if met >= difference.n_battles else f"{text}, {met:,.0f} of them between the two"
+
+
+def render(answer: Difference | MetricsComparison | RunComparison, format: str, shown: int) -> str:
+    """A comparison as `table`, `json`, `md` or `html`, with so many prompts of each kind."""
+    check_choice("format", format, ("table", "json", "md", "html"))
+    if format == "json":
+        return answer.to_json()
+    if format == "html" and answer.page is not None:
+        return answer.page(answer)
+    if isinstance(answer, MetricsComparison):
+        return "\n\n".join(f"{name}\n\n{render(one, format, shown)}" for name, one in answer.metrics.items())
+    if isinstance(answer, RunComparison):
+        return changes_table(answer, format, shown)
+    if format == "html":
+        return as_html(answer)
+    return as_markdown(answer, shown) if format == "md" else as_table(answer, shown)
 
 
 def as_table(difference: Difference, shown: int = SHOWN) -> str:
@@ -353,9 +375,6 @@ def prompt_score(value: float | None) -> str:
     return "–" if value is None or math.isnan(value) else f"{value:.4g}".replace("-", "−")
 
 
-Shape = Literal["table", "md", "html"]
-
-
 def run_sentence(runs: RunComparison) -> str:
     """What moved: the only entrant with new answers, or everyone who moved by more than noise."""
     if len(runs.changed) == 1:
@@ -375,7 +394,7 @@ def run_sentence(runs: RunComparison) -> str:
     return f"{len(moved)} of {len(runs.changes)} entrants moved by more than noise{on}: {some}{rest}."
 
 
-def changes_table(runs: RunComparison, shape: Shape, shown: int = SHOWN) -> str:
+def changes_table(runs: RunComparison, shape: str, shown: int = SHOWN) -> str:
     """The comparison for people, as plain text, Markdown or HTML."""
     heads = ["entrant", "then", "now", "change", percent(runs.level), "better", "place", "answers", ""]
     titled = [(f"{runs.new} against {runs.old}", Table.of(heads, [_row(change) for change in runs.changes]))]
