@@ -213,6 +213,11 @@ class takes(Generic[P, Struct]):  # noqa: N801 - a decorator
         return called
 
 
+def callable_alone(function: Callable[..., R]) -> Callable[..., R]:
+    """The same function; type checkers know what it returns, and not that its first arguments may be left out."""
+    return function
+
+
 def explained(text: str | None, options: Mapping[str, Option]) -> str:
     """A docstring with a list of parameters, to which options are added that it does not have yet."""
     text = inspect.cleandoc(text or "")
@@ -550,20 +555,59 @@ class VerbOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparisonOptions(VerbOptions, BattleOptions, FitOptions, ScoreOptions):
-    """What comparing and a gate have in common."""
+class BoardOptions(VerbOptions, RateOptions, ScoreBoardOptions):
+    """Options of the verb `rate`: those of boards of ratings, and of boards of mean scores."""
 
-    battles: Annotated[
-        Sequence[Any] | Any,
+    by: Annotated[
+        str | None,
         Help(
-            "Where the two models met: battle files, a run folder, a review, or an arena's database URL.",
-            default="none: two runs, two files of scores, or two boards are compared",
+            "One leaderboard per value of this column; a value that cannot be rated is named and left out.",
             group=OTHER,
-            flag="--in",
-            metavar="PLACE",
+            metavar="COLUMN",
             daily=True,
         ),
     ] = None
+    pool: Annotated[
+        bool,
+        Help(
+            "With by: pull each board's ratings towards the model's over all values, by as much as the results say: "
+            "for values with few battles.",
+            of="bt",
+            group=OTHER,
+        ),
+    ] = False
+    compare: Annotated[
+        Any,
+        Help("Compare with this ratings file: agreement of the orders, and who moved.", group=OTHER, metavar="FILE"),
+    ] = None
+    as_battles: Annotated[
+        bool,
+        Help(
+            "Of scores: make battles, in which the higher score wins, and rate these. Right for grades without a unit; "
+            "it forgets by how much one is better.",
+            group=OTHER,
+        ),
+    ] = False
+
+
+Battles = Annotated[
+    Sequence[Any] | Any,
+    Help(
+        "Where the models met: battle files, a run folder, a review, or an arena's database URL; or a file of scores.",
+        default="none: what stands first is two runs, files of scores or boards; a plan is made from assumptions",
+        group=OTHER,
+        flag="--in",
+        metavar="PLACE",
+        daily=True,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions(VerbOptions, BattleOptions, FitOptions, ScoreOptions):
+    """What comparing and a gate have in common."""
+
+    battles: Battles = None
     picked_from: Annotated[
         int | None,
         Help(
@@ -578,13 +622,6 @@ class ComparisonOptions(VerbOptions, BattleOptions, FitOptions, ScoreOptions):
     anytime: Annotated[
         bool, Help("Intervals that hold however often you look while battles come in; wider.", group=INTERVALS)
     ] = False
-    missing: Annotated[
-        MissingRule,
-        Help(
-            "Matchups of a run that have no verdict, and answers without a score: left out; or with worst, what is "
-            "claimed holds however they would have been decided.",
-        ),
-    ] = "ignore"
     slot: Slot = None
     control: Control = None
     anyway: Annotated[bool, Help("Compare runs of different judges or rubrics too.", daily=True)] = False
@@ -610,6 +647,13 @@ class ComparisonOptions(VerbOptions, BattleOptions, FitOptions, ScoreOptions):
 class CompareOptions(ComparisonOptions, LevelOptions):
     """Options of `compare`."""
 
+    missing: Annotated[
+        MissingRule,
+        Help(
+            "Matchups of a run that have no verdict, and answers without a score: left out; or with worst, what is "
+            "claimed holds however they would have been decided.",
+        ),
+    ] = "ignore"
     by: Annotated[
         Sequence[str] | None,
         Help("Also by the values of this column.", default="dimension and category", metavar="COLUMN", daily=True),
@@ -660,7 +704,7 @@ class GateRule(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GateOptions(GateRule, ComparisonOptions):
+class GateOptions(ComparisonOptions, GateRule):
     """Options of `gate`."""
 
     model: Annotated[
@@ -672,6 +716,104 @@ class GateOptions(GateRule, ComparisonOptions):
             metavar="ENTRANT",
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoalOptions(Options):
+    """What a plan is to show, and how surely."""
+
+    power: Annotated[float, Help("The chance of the wanted verdict, if the difference is as assumed.", group=GOAL)] = (
+        0.8
+    )
+    alpha: Annotated[float, Help("The error rate: how often equal models may be called different.", group=GOAL)] = 0.05
+    one_sided: Annotated[bool, Help("Look for `better` only. (--margin is one-sided anyway)", group=GOAL)] = False
+    margin: Annotated[
+        str | float | None,
+        Help(
+            "Plan for a gate: the new model is to pass as not worse by more than this: points, 2pp of shares, or a "
+            "number in the unit of the scores.",
+            group=GOAL,
+            metavar="N",
+        ),
+    ] = None
+    anytime: Annotated[bool, Help("Plan for intervals that hold however often you look; more data.", group=GOAL)] = (
+        False
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssumedOptions(Options):
+    """What is assumed where there are no battles."""
+
+    people: Annotated[bool, Help("People vote; no judge is asked.", group=ASSUMED)] = False
+    tie_rate: Annotated[float | None, Help("Share of battles that equal models tie.", "0.15", group=ASSUMED)] = None
+    flip_rate: Annotated[
+        float | None,
+        Help(
+            "Share of verdicts that change with the order of the answers, and become ties.",
+            "0.15; people: none",
+            group=ASSUMED,
+        ),
+    ] = None
+    spread: Annotated[
+        float | None,
+        Help(
+            "How much a model's strength varies from prompt to prompt: standard deviation in logits.",
+            "1",
+            group=ASSUMED,
+        ),
+    ] = None
+    repeats: Annotated[
+        int | None, Help("Verdicts of each pair on each prompt, or votes of each voter on it.", "1", group=ASSUMED)
+    ] = None
+    models: Annotated[int | None, Help("Models that all meet each other on every prompt.", "2", group=ASSUMED)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceOptions(Options):
+    """What a call of the judge costs."""
+
+    judge: Annotated[str | None, Help("The judge, for its price.", "that of the run folder", group=PRICE)] = None
+    prompt_tokens: Annotated[int | None, Help("Tokens of a prompt.", "150", group=PRICE)] = None
+    answer_tokens: Annotated[int | None, Help("Tokens of one answer; a call has two.", "400", group=PRICE)] = None
+    rubric_tokens: Annotated[int | None, Help("Tokens of the rubric.", "500", group=PRICE)] = None
+    reply_tokens: Annotated[
+        int | None, Help("Tokens of the judge's reply.", "250; a run folder knows all four", group=PRICE)
+    ] = None
+    prices: Annotated[
+        Path | None,
+        Help(
+            "A price file (JSON or YAML) that adds models to those whose price is known.", group=OTHER, metavar="FILE"
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(
+    VerbOptions, GoalOptions, BattleOptions, FitOptions, SideOptions, ScoreOptions, AssumedOptions, PriceOptions
+):
+    """Options of `plan`."""
+
+    battles: Battles = None
+    top: Annotated[
+        int | None,
+        Help("How many more battles it takes to separate this many models at the top.", group=OTHER, daily=True),
+    ] = None
+    differences: Annotated[
+        Sequence[str | float] | None,
+        Help(
+            "A true difference in rating points, 2pp of shares, or a number in the unit of the scores.",
+            default="5, 10, 20, 50; 1pp to 10pp; 0 with a margin",
+            group=OTHER,
+            flag="--difference",
+            metavar="N",
+            daily=True,
+        ),
+    ] = None
+    prompts: Annotated[
+        Sequence[int],
+        Help("Also say which difference this many prompts (or voters) show.", group=OTHER, metavar="N"),
+    ] = ()
 
 
 explains()(InputOptions)

@@ -130,7 +130,7 @@ class Result(Comparable):
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
-        raise NotImplementedError
+        return self.render().splitlines()[0]
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as plain values: what `--format json` prints."""
@@ -145,16 +145,18 @@ class Result(Comparable):
         raise NotImplementedError
 
     def spelled(self, spell: Callable[[OptionValue], str]) -> Self:
-        """The same, with options in its remarks spelled as a front end does."""
+        """The same, with options in its remarks, and in those of what it holds, spelled as a front end does."""
+
+        def again(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return {name: again(one) for name, one in value.items()}
+            return value.spelled(spell) if isinstance(value, Message | Result) else value
+
         of: Any = self
-        changed = {
-            field.name: tuple(
-                one.spelled(spell) if isinstance(one, Message) else one for one in getattr(self, field.name)
-            )
-            for field in fields(of)
-            if field.name in ("remarks", "notes")
-        }
-        spelled: Self = replace(of, **changed)
+        changed = {name: getattr(of, name) for name in ("difference", "metrics") if name in of.__slots__}
+        changed = {name: again(value) for name, value in changed.items()}
+        listed = {name: getattr(of, name) for name in ("remarks", "notes") if name in of.__slots__}
+        spelled: Self = replace(of, **changed, **{name: tuple(map(again, some)) for name, some in listed.items()})
         return spelled
 
     def __str__(self) -> str:
@@ -162,6 +164,11 @@ class Result(Comparable):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.sentence}>"
+
+
+def named(record: Any, names: str) -> dict[str, Any]:
+    """Some values of a record by name; the names stand in one text."""
+    return {name: getattr(record, name) for name in names.split()}
 
 
 def same_values(one: object, other: object) -> bool:

@@ -277,6 +277,6 @@ def test_scores_make_boards_and_say_their_direction(home: Path) -> None:
         TOOLS["gate"].answer(root, two)
     told = TOOLS["compare"].answer(root, {**two, "score": ["latency_s:lower"]})
     assert "v2 is better than v1" in told.text
-    for tool, asked in (("rate", {"battles": [BIRDS], "missing": "worst"}), ("rate", {**where, "method": "elo"})):
+    for tool, asked in (("rate", {"battles": [BIRDS], "missing": "ignore"}), ("rate", {**where, "method": "elo"})):
         with pytest.raises(OptionError, match="is about"):
             TOOLS[tool].answer(root, asked)

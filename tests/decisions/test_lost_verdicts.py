@@ -120,7 +120,7 @@ def test_missing_matchups_against_others_count_too(tmp_path: Path) -> None:
         ]
     found = ty.compare("v2", "v1", battles=run_folder(tmp_path / "run", rows))
     assert found.missing is not None
-    assert found.missing.by_entrant == {"v2": 30, "v1": 0}
+    assert found.missing.by_name == {"v2": 30, "v1": 0}
     worst = found.missing.worst()
     assert worst.against.points < found.difference < worst.in_favour.points
     decided = [(p, a, b, winner or "base") for p, a, b, winner in rows]

@@ -12,9 +12,7 @@ import pytest
 
 import tiltyard as ty
 from tiltyard.decisions.gate_words import as_junit
-from tiltyard.decisions.sample_size import Goal
 from tiltyard.decisions.score_board import score_board
-from tiltyard.decisions.score_plan import plan_from_scores
 from tiltyard.decisions.units import POINTS, SHARES, Unit
 from tiltyard.errors import OptionError, ScoreError
 from tiltyard.scores import read_scores
@@ -318,7 +316,7 @@ def test_on_a_logarithmic_scale_margins_are_ratios() -> None:
     board = score_board(read_scores(rows(v2=slow, v1=fast), scale="log")[0])
     assert f"{np.exp(np.log(slow).mean()):.4g}" in str(board)
     (table,) = read_scores(data, scale="log")
-    plan = plan_from_scores(table, "v2", "v1", goal=Goal(), differences=["1.1x"])
+    plan = ty.plan("v2", "v1", battles=table, differences=["1.1x"])
     assert plan.rows[0].difference == pytest.approx(np.log(1.1))
     assert plan.sentence.startswith("to see 1.100 × takes about 30 prompts")
 
@@ -349,16 +347,16 @@ def test_compare_is_its_own_mirror_whatever_the_order_of_rows() -> None:
 
 def test_a_plan_never_ends_below_what_a_gate_takes_and_knows_the_error_at_the_margin() -> None:
     (shares,) = read_scores(rows(v2=[1] * 50, v1=[0] * 50))
-    assert plan_from_scores(shares, "v2", "v1", goal=Goal(), differences=["100pp"]).rows[0].prompts == 10
+    assert ty.plan("v2", "v1", battles=shares, differences=["100pp"]).rows[0].prompts == 10
     (alike,) = read_scores(rows(v2=[1] * 99 + [0], v1=[1] * 99 + [1]))
     # They differ on 1 % of prompts, but at a margin of 10 points scores vary by .1 · .9 at least: n ≥ .09 (z/.1)².
-    needed = plan_from_scores(alike, "v2", "v1", goal=Goal(), margin="10pp").rows[0].prompts
+    needed = ty.plan("v2", "v1", battles=alike, margin="10pp").rows[0].prompts
     assert needed is not None
     assert needed > 0.09 * (1.645 / 0.1) ** 2
     gaps = [row | {"page": None if row["id"] == 3 else row["id"]} for row in rows(v2=V2, v1=V1)]
     (table,) = read_scores(gaps, columns=["page"])
     with pytest.raises(ScoreError, match="1 prompts have no page"):
-        plan_from_scores(table, "v2", "v1", goal=Goal(), cluster="page")
+        ty.plan("v2", "v1", battles=table, cluster="page")
 
 
 def test_one_common_prompt_gives_no_interval_and_none_is_an_error() -> None:
@@ -433,17 +431,17 @@ def test_the_board_orders_by_mean_and_tells_apart_what_it_can() -> None:
 
 def test_a_plan_from_scores_counts_prompts() -> None:
     (table,) = read_scores(rows(v2=V2, v1=V1))
-    plan = plan_from_scores(table, "v2", "v1", goal=Goal(), differences=["9pp", "2pp"])
+    plan = ty.plan("v2", "v1", battles=table, differences=["9pp", "2pp"])
     assert plan.rows[0].prompts is not None
     assert 120 <= plan.rows[0].prompts <= 150  # ψ .14 lies between .1 (105) and .2 (193)
     assert plan.rows[1].prompts is not None
     assert plan.rows[1].prompts > 10 * plan.rows[0].prompts
     assert plan.sentence.startswith("to see +9.0 percentage points takes about")
-    passing = plan_from_scores(table, "v2", "v1", goal=Goal(), margin="5pp")
+    passing = ty.plan("v2", "v1", battles=table, margin="5pp")
     assert passing.rows[0].difference == 0.0
     assert "pass a margin of 5.0 percentage points" in passing.sentence
     with pytest.raises(OptionError, match="one look"):
-        plan_from_scores(table, "v2", "v1", goal=Goal(anytime=True))
+        ty.plan("v2", "v1", battles=table, anytime=True)
 
 
 def test_repeats_are_said_and_what_they_are_worth() -> None:
@@ -499,7 +497,7 @@ def test_a_gate_asks_which_way_is_better_where_a_name_only_suggests_it() -> None
     (table,) = read_scores(seconds)
     assert "as the name latency_s suggests" in score_board(table).notes[-1]
     assert score_board(table).entries[0].model == "v2"
-    plan = plan_from_scores(table, "v2", "v1", goal=Goal())
+    plan = ty.plan("v2", "v1", battles=table, margin=0.1)
     assert "as the name latency_s suggests" in plan.notes[-1]
 
 

@@ -2,7 +2,7 @@
 
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.building import WinRate
-from tiltyard.boards.leaderboard import BoardComparison, EloReport, Leaderboard, RatingEntry
+from tiltyard.boards.leaderboard import BoardComparison, BoardsByValue, EloReport, Leaderboard, RatingEntry
 from tiltyard.boards.rating import METHODS, make_estimator, rate, rate_by
 from tiltyard.boards.selection import Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
@@ -11,6 +11,7 @@ from tiltyard.options import InputOptions
 __all__ = [
     "METHODS",
     "BoardComparison",
+    "BoardsByValue",
     "BradleyTerry",
     "Elo",
     "EloReport",

@@ -16,14 +16,24 @@ from tiltyard.battles.battle import OUTCOME_LABELS
 from tiltyard.battles.frames import columns_to_arrow, columns_to_frame, columns_to_pandas, columns_to_polars
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.charts import check_path, interval_chart, save_chart
-from tiltyard.boards.text import as_html, as_latex, as_table, json_text
+from tiltyard.boards.text import (
+    FORMATS,
+    as_csv,
+    as_html,
+    as_latex,
+    as_markdown,
+    as_table,
+    boards_as_csv,
+    json_text,
+)
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.files import write_text
 from tiltyard.options import check_choice
+from tiltyard.pages.tables import markdown_text
 from tiltyard.ratings.glicko2 import expected_score
 from tiltyard.ratings.ranks import kendall_tau, ranks, spearman_rho
 from tiltyard.ratings.tie_models import HALF, TIE_MODELS
-from tiltyard.types import Comparable
+from tiltyard.types import Result
 
 Floats = NDArray[np.float64]
 
@@ -114,7 +124,7 @@ class RankedModels:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Leaderboard(RankedModels, Comparable):
+class Leaderboard(RankedModels, Result):
     """Rated models, best first.
 
     Parameters:
@@ -149,8 +159,12 @@ class Leaderboard(RankedModels, Comparable):
                 return entry
         raise KeyError(model)
 
-    def __str__(self) -> str:
-        return as_table(self)
+    def render(self, format: str = "table") -> str:
+        """The board as `table`, `json`, `csv`, `md` or `latex`."""
+        check_choice("format", format, FORMATS)
+        if format == "json":
+            return self.to_json()
+        return {"table": as_table, "csv": as_csv, "md": as_markdown, "latex": as_latex}[format](self)
 
     def __repr__(self) -> str:
         return f"<Leaderboard: {len(self)} models by {self.settings.get('method')}, {self.n_battles:,.0f} battles>"
@@ -368,6 +382,63 @@ class RankChange:
     def places_gained(self) -> int:
         """Positive when the model rose."""
         return self.rank_before - self.rank_after
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoardsByValue(Result):
+    """A leaderboard for each value of a column.
+
+    Parameters:
+        by: The column.
+        boards: The boards by value.
+        remarks: Why a value has no board.
+    """
+
+    by: str
+    boards: Mapping[str, Leaderboard]
+    remarks: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The boards as ratings files."""
+        return {"by": self.by, "boards": {value: EloReport.of(one).to_dict() for value, one in self.boards.items()}}
+
+    def to_json(self) -> str:
+        """The boards as JSON text."""
+        return json_text(self.to_dict())
+
+    def render(self, format: str = "table") -> str:
+        """The boards as `table`, `json`, `csv`, `md` or `latex`."""
+        check_choice("format", format, FORMATS)
+        if format == "json":
+            return self.to_json()
+        if format == "csv":
+            return boards_as_csv(self.by, self.boards)
+        texts = {value: board.render(format) for value, board in self.boards.items()}
+        if format == "latex":
+            return "\n".join(f"% {self.by}: {' '.join(value.split())}\n{text}" for value, text in texts.items())
+        if format == "md":
+            parts = [f"## {markdown_text(f'{self.by}: {value}')}\n\n{text}" for value, text in texts.items()]
+            return "\n".join([*parts, *self._not_joint()])
+        parts = [f"{self.by}: {value}\n{text}" for value, text in texts.items()]
+        return "\n\n".join([*parts, *self._not_joint()])
+
+    def _not_joint(self) -> list[str]:
+        """That the intervals of several boards do not hold together; nothing for one board, or without intervals."""
+        if len(self.boards) < 2 or all(entry.ci_low is None for board in self.boards.values() for entry in board):
+            return []
+        return [
+            f"Intervals and ranks are those of each board alone. They do not hold for all {len(self.boards)} boards at "
+            "once: among many boards, some will be wrong by chance."
+        ]
+
+    def plot(self, path: str | Path) -> list[Path]:
+        """Draw each board, to a file with its value in the name."""
+        paths = []
+        for value, board in self.boards.items():
+            name = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in value)
+            paths.append(Path(path).with_stem(f"{Path(path).stem}-{name}") if value else Path(path))
+            board.plot(paths[-1])
+        return paths
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ TIE_NAMES = {
     "drop": "ties left out",
 }
 CLUSTER_NAMES = {"question_id": "prompt"}
+FORMATS = ("table", "json", "csv", "md", "latex")
 STRIP_WIDTH = 25
 MARKS = "†‡§¶"
 
@@ -95,7 +96,7 @@ def as_csv(board: Leaderboard) -> str:
     return Table.of_records(entry.to_dict() for entry in board).csv()
 
 
-def boards_as_csv(column: str, boards: dict[str, Leaderboard]) -> str:
+def boards_as_csv(column: str, boards: Mapping[str, Leaderboard]) -> str:
     """Several boards in one CSV, told apart by the value of a column."""
     return Table.of_records(
         {column: value, **entry.to_dict()} for value, board in boards.items() for entry in board

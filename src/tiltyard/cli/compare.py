@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tiltyard.cli.options import with_options
-from tiltyard.cli.output import as_flag, deliver, note, working
+from tiltyard.cli.output import as_flag, choose_shape, deliver, note, working
 from tiltyard.cli.sending import ToOption, check_trackers, figures_of_comparison, send
-from tiltyard.errors import OptionError
 from tiltyard.options import CompareOptions
 
 Shape = Literal["table", "json", "md", "html"]
@@ -53,7 +52,7 @@ def compare_command(
     from tiltyard.verbs.compare import compare
 
     check_trackers(to)
-    shape = choose_shape(format, out)
+    shape = choose_shape(format, out, SHAPES, "a comparison")
     with working("comparing …"):
         answer = compare(new, old, **with_places(given, more), notify=note).spelled(as_flag)
     deliver(answer.render(shape, prompts), out, exact=shape in ("md", "html"))
@@ -63,12 +62,3 @@ def compare_command(
 def with_places(given: dict[str, Any], more: list[str] | None) -> dict[str, Any]:
     """The options, with further places among those of the battles."""
     return {**given, "battles": [*given.get("battles", ()), *more]} if more else given
-
-
-def choose_shape(asked: Shape | None, out: Path | None) -> Shape:
-    """The requested format, else the one of the file's suffix; a table on the screen."""
-    if asked is not None or out is None or not out.suffix:
-        return asked or "table"
-    if out.suffix.lower() not in SHAPES:
-        raise OptionError(f"--out {out.name}: a comparison is written as {', '.join(SHAPES)}, or say --format.")
-    return SHAPES[out.suffix.lower()]

@@ -8,16 +8,14 @@ how they read. Imports point one way, in this order; a record that is printed as
 from tiltyard.decisions import gate_words as gate_words
 from tiltyard.decisions import plan_words as plan_words
 from tiltyard.decisions import words as words
-from tiltyard.decisions.gate import GateResult, MetricsGate, judge_difference, judge_metrics
+from tiltyard.decisions.gate import GateResult, MetricsGate
 from tiltyard.decisions.plan import BoardPlan, CallPrice, SamplePlan, plan_difference, plan_from_battles, plan_top
 from tiltyard.decisions.records import Difference, MetricsComparison, RunComparison
 from tiltyard.decisions.sample_size import Assumptions, Goal
-from tiltyard.decisions.scores import compare_scores
+from tiltyard.decisions.score_board import ScoreBoard, ScoreBoards
+from tiltyard.decisions.score_plan import ScorePlan
 from tiltyard.decisions.sources import is_run_folder as is_run_folder
 from tiltyard.decisions.sources import open_source as open_source
-from tiltyard.decisions.two_boards import compare_ratings
-from tiltyard.decisions.two_models import compare_models
-from tiltyard.decisions.two_runs import compare_runs
 
 __all__ = [
     "Assumptions",
@@ -30,12 +28,9 @@ __all__ = [
     "MetricsGate",
     "RunComparison",
     "SamplePlan",
-    "compare_models",
-    "compare_ratings",
-    "compare_runs",
-    "compare_scores",
-    "judge_difference",
-    "judge_metrics",
+    "ScoreBoard",
+    "ScoreBoards",
+    "ScorePlan",
     "plan_difference",
     "plan_from_battles",
     "plan_top",

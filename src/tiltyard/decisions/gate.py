@@ -10,7 +10,7 @@ claim, unless they are to be ignored: it holds as it is and with all of them dec
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from tiltyard.decisions.units import POINTS
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import GateRule, MissingRule
 from tiltyard.ratings.score_differences import ScoreEstimate
-from tiltyard.types import Result
+from tiltyard.types import Result, named
 
 Decision = Literal["better", "not_worse", "worse", "unknown"]
 """`better`, `not_worse`, `worse` or `unknown`."""
@@ -142,20 +142,12 @@ class GateResult(Result):
         if missing is not None:
             missing["verdict_if_ignored"] = self.if_ignored
         return {
-            "verdict": self.verdict,
-            "passed": self.passed,
+            **named(self, "verdict passed"),
             "verdict_if_picked": self.if_picked,
-            "by_dimension": self.by_dimension,
-            "sentence": self.sentence,
-            "margin": self.margin,
+            **named(self, "by_dimension sentence margin"),
             "unit": self.difference.unit.name,
             "margin_win_rate": even_odds(-self.margin) if self.difference.scores is None else None,
-            "alpha": self.alpha,
-            "anytime": self.anytime,
-            "level": self.level,
-            "low": self.low,
-            "high": self.high,
-            "bound": self.bound,
+            **named(self, "alpha anytime level low high bound"),
             "needed_times": self.needed,
             "needed_prompts": self.needed_prompts,
             "missing": missing,
@@ -167,10 +159,6 @@ class GateResult(Result):
     def render(self, format: str = "table") -> str:
         """The verdict as `table`, `json`, `md` or `junit`."""
         return decisions.gate_words.render(self, format)
-
-    def spelled(self, spell: Callable[[OptionValue], str]) -> GateResult:
-        """The same, with options in the remarks of the difference spelled as a front end does."""
-        return replace(self, difference=self.difference.spelled(spell))
 
 
 def judge_difference(result: Difference, rule: GateRule) -> GateResult:
@@ -231,21 +219,12 @@ class MetricsGate(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The verdicts as plain values."""
-        return {
-            "verdict": self.verdict,
-            "passed": self.passed,
-            "sentence": self.sentence,
-            "alpha": self.alpha,
-            "metrics": {name: one.to_dict() for name, one in self.metrics.items()},
-        }
+        metrics = {name: one.to_dict() for name, one in self.metrics.items()}
+        return {**named(self, "verdict passed sentence alpha"), "metrics": metrics}
 
     def render(self, format: str = "table") -> str:
         """The verdicts as `table`, `json`, `md` or `junit`."""
         return decisions.gate_words.render(self, format)
-
-    def spelled(self, spell: Callable[[OptionValue], str]) -> MetricsGate:
-        """The same, with options in the remarks of the differences spelled as a front end does."""
-        return replace(self, metrics={name: one.spelled(spell) for name, one in self.metrics.items()})
 
 
 def _check_metrics(answers: Sequence[Difference]) -> None:

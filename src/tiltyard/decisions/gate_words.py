@@ -10,7 +10,7 @@ from tiltyard.boards.selection import DIMENSION
 from tiltyard.boards.text import percent
 from tiltyard.decisions.contrast import even_odds
 from tiltyard.decisions.gate import PASSES, GateResult, MetricsGate, PartVerdict
-from tiltyard.decisions.missing import Missing, MissingScores
+from tiltyard.decisions.missing import Missing
 from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.decisions.words import as_markdown as difference_markdown
 from tiltyard.decisions.words import footnotes, if_picked, plain, sample, share, size_of
@@ -133,7 +133,7 @@ def _turned(result: GateResult) -> str:
     return f"{missing.sentence}, and counted {way} {found.new} {could}; {missing.advice}, or pass --missing ignore"
 
 
-def _counted_against(missing: Missing | MissingScores, result: GateResult, *, for_new: bool) -> tuple[str, str | None]:
+def _counted_against(missing: Missing, result: GateResult, *, for_new: bool) -> tuple[str, str | None]:
     """Which way matchups without a verdict count against a claim, and the difference that way; None: no rating."""
     way, one = ("for", missing.worst().in_favour) if for_new else ("against", missing.worst().against)
     if one is None:

@@ -15,14 +15,14 @@ from tiltyard import decisions
 from tiltyard.boards.leaderboard import whole
 from tiltyard.boards.selection import DIMENSION
 from tiltyard.decisions.contrast import AnyContrast
-from tiltyard.decisions.missing import Missing, MissingScores, ends_with_missing
+from tiltyard.decisions.missing import Missing, ends_with_missing
 from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import GateRule, takes
 from tiltyard.ratings.score_differences import MOST_SKEWED, MOST_SKEWED_ANYTIME, Doubt, ScoreEstimate
 from tiltyard.scores.table import DirectionFrom
-from tiltyard.types import Comparable, Result
+from tiltyard.types import Comparable, Result, named
 
 if TYPE_CHECKING:
     from tiltyard.decisions import GateResult
@@ -120,7 +120,7 @@ class PartDifference:
     estimate: EstimatedDifference | None
     contrast: AnyContrast | None = None
     reason: str | None = None
-    missing: Missing | MissingScores | None = None
+    missing: Missing | None = None
     means: tuple[float, float] | None = None
     obstacles: tuple[str, ...] = ()
 
@@ -235,8 +235,21 @@ class ScoreFacts:
         return [(title, [one for _, one in some[:n]]) for title, some in titled.items() if some[:n]]
 
 
+class Comparison(Result):
+    """What `compare` returns; it shows itself in a notebook."""
+
+    __slots__ = ()
+
+    def render(self, format: str = "table", prompts: int = SHOWN) -> str:
+        """The answer as `table`, `json`, `md` or `html`, with so many prompts of each kind."""
+        return decisions.words.render(self, format, prompts)
+
+    def _repr_html_(self) -> str:
+        return decisions.words.render(self, "html", SHOWN, paged=False)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Difference(Result):
+class Difference(Comparison):
     """How a new model differs from an old one, and how sure that is.
 
     Parameters:
@@ -272,20 +285,20 @@ class Difference(Result):
     estimate: EstimatedDifference
     contrast: AnyContrast
     level: float
-    direct: HeadToHead | None
-    parts: tuple[PartDifference, ...]
-    prompts: tuple[PromptScore, ...]
-    n_battles: float
-    n_prompts: int | None
-    n_voters: int | None
     interval: Mapping[str, Any]
-    left_out: Mapping[str, float]
-    remarks: tuple[str, ...]
+    direct: HeadToHead | None = None
+    parts: tuple[PartDifference, ...] = ()
+    prompts: tuple[PromptScore, ...] = ()
+    n_battles: float = 0
+    n_prompts: int | None = None
+    n_voters: int | None = None
+    left_out: Mapping[str, float] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
     anytime: bool = False
     then_and_now: bool = False
     only_for: OnlyFor | None = None
     obstacles: tuple[str, ...] = ()
-    missing: Missing | MissingScores | None = None
+    missing: Missing | None = None
     first_side: float | None = None
     scores: ScoreFacts | None = None
     dimensions: tuple[str, ...] = ()
@@ -351,23 +364,14 @@ class Difference(Result):
         """The difference as plain values: what `--format json` prints."""
         if self.scores is not None:
             return self._score_values(self.scores)
+        estimate, missing = self.estimate, self.missing
         return {
-            "new": self.new,
-            "old": self.old,
-            "sentence": self.sentence,
-            "difference": self.difference,
+            **named(self, "new old sentence difference"),
             "unit": self.unit.name,
-            "low": self.low,
-            "high": self.high,
-            "level": self.level,
-            "anytime": self.anytime,
-            "probability_better": self.probability_better,
-            "win_rate": self.estimate.win_rate,
-            "win_rate_low": self.estimate.win_rate_low,
-            "win_rate_high": self.estimate.win_rate_high,
+            **named(self, "low high level anytime probability_better"),
+            **named(estimate, "win_rate win_rate_low win_rate_high"),
             "n_battles": whole(self.n_battles),
-            "n_prompts": self.n_prompts,
-            "n_voters": self.n_voters,
+            **named(self, "n_prompts n_voters"),
             "dimensions": list(self.dimensions),
             **self._picking(),
             "clusters": list(self.interval.get("clusters", ())),
@@ -376,13 +380,11 @@ class Difference(Result):
             "obstacles": list(self.obstacles),
             "first_side": self.first_side,
             "direct": None if self.direct is None else self.direct.to_dict(),
-            "field": self.estimate.to_dict(),
+            "field": estimate.to_dict(),
             "parts": [part.to_dict() for part in self.parts],
             "prompts": [prompt.to_dict() for prompt in self.prompts],
             "left_out": {reason: whole(count) for reason, count in self.left_out.items()},
-            "missing": None
-            if self.missing is None
-            else self.missing.to_dict(self.level, self.missing.rule, anytime=self.anytime),
+            "missing": None if missing is None else missing.to_dict(self.level, missing.rule, anytime=self.anytime),
             "remarks": list(self.remarks),
         }
 
@@ -396,50 +398,31 @@ class Difference(Result):
         """A difference of scores as plain values."""
         missing = self.missing
         return {
-            "new": self.new,
-            "old": self.old,
-            "sentence": self.sentence,
+            **named(self, "new old sentence"),
             "metric": facts.metric,
             "unit": facts.unit.name,
-            "lower_is_better": facts.lower_is_better,
-            "direction": facts.direction,
-            "difference": self.difference,
-            "low": self.low,
-            "high": self.high,
-            "level": self.level,
-            "anytime": self.anytime,
-            "probability_better": self.probability_better,
-            "ratio": None if facts.ratio is None else {name: getattr(facts.ratio, name) for name in Ratio.__slots__},
+            **named(facts, "lower_is_better direction"),
+            **named(self, "difference low high level anytime probability_better"),
+            "ratio": None if facts.ratio is None else named(facts.ratio, "value low high"),
             "scale": "log" if facts.log else "linear",
             "obstacles": list(self.obstacles),
             "new_mean": math.exp(facts.new_mean) if facts.log else facts.new_mean,
             "old_mean": math.exp(facts.old_mean) if facts.log else facts.old_mean,
-            "n_prompts": facts.n_prompts,
-            "n_answers": facts.n_answers,
+            **named(facts, "n_prompts n_answers"),
             **self._picking(),
             "repeats": list(facts.repeats),
             "clusters": list(self.interval.get("clusters", ())),
             "interval": dict(self.interval),
             "parts": [part.to_dict() for part in self.parts],
-            "prompts": [
-                {"prompt": one.prompt, "new_score": one.new_score, "old_score": one.old_score, "change": one.change}
-                for one in self.prompts
-            ],
+            "prompts": [named(one, "prompt new_score old_score change") for one in self.prompts],
             "left_out": dict(self.left_out),
             "missing": None if missing is None else missing.to_dict(self.level, missing.rule, anytime=self.anytime),
             "remarks": list(self.remarks),
         }
 
-    def render(self, format: str = "table", prompts: int = SHOWN) -> str:
-        """The answer as `table`, `json`, `md` or `html`, with so many prompts of each kind."""
-        return decisions.words.render(self, format, prompts)
-
-    def _repr_html_(self) -> str:
-        return decisions.words.as_html(self)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MetricsComparison(Result):
+class MetricsComparison(Comparison):
     """How a new model differs from an old one by several metrics.
 
     Parameters:
@@ -459,19 +442,11 @@ class MetricsComparison(Result):
         """The differences as plain values."""
         return {"metrics": [one.to_dict() for one in self.metrics.values()]}
 
-    def render(self, format: str = "table", prompts: int = SHOWN) -> str:
-        """The answers as `table`, `json`, `md` or `html`, with so many prompts of each kind."""
-        return decisions.words.render(self, format, prompts)
-
-    def spelled(self, spell: Callable[[OptionValue], str]) -> MetricsComparison:
-        """The same, with options in the remarks of each spelled as a front end does."""
-        return replace(self, metrics={name: one.spelled(spell) for name, one in self.metrics.items()})
-
 
 def covering(
     estimate: EstimatedDifference | None,
     one: AnyContrast | None,
-    lost: Missing | MissingScores | None,
+    lost: Missing | None,
     level: float,
     *,
     anytime: bool,
@@ -497,7 +472,10 @@ def with_missing(result: Difference, whole: Missing, of_part: Callable[[str, str
         parts.append(replace(part, estimate=estimate, missing=lost))
     for column in dict.fromkeys(part.column for part in result.parts):
         shown = {part.value for part in result.parts if part.column == column}
-        lost_at = (m.dimension if column == DIMENSION else m.columns.get(column) for m in whole.verdicts.matchups)
+        lost_at = (
+            m.dimension if column == DIMENSION else m.columns.get(column)
+            for m in (whole.verdicts.matchups if whole.verdicts else ())
+        )
         for value in sorted({value for value in lost_at if value is not None} - shown):
             unseen = replace(result.parts[0], column=column, value=value, estimate=None, contrast=None)
             why = "no battle: no matchup has a verdict"
@@ -540,12 +518,12 @@ class EntrantChange(Comparable):
 
     def to_dict(self) -> dict[str, Any]:
         """The change as plain values."""
-        own = {name: getattr(self, name) for name in self.__slots__ if name != "difference"}
+        own = named(self, "entrant rating_new rating_old rank_new rank_old answers_changed beyond_noise")
         return {**own, **self.difference.to_dict()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RunComparison(Result):
+class RunComparison(Comparison):
     """Two runs, and what moved between them.
 
     Parameters:
@@ -610,10 +588,3 @@ class RunComparison(Result):
             "notes": list(self.notes),
             "changes": [change.to_dict() for change in self.changes],
         }
-
-    def render(self, format: str = "table", prompts: int = SHOWN) -> str:
-        """The answer as `table`, `json`, `md` or `html`, with so many prompts of each kind."""
-        return decisions.words.render(self, format, prompts)
-
-    def _repr_html_(self) -> str:
-        return decisions.words.changes_table(self, "html")

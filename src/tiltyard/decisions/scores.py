@@ -19,7 +19,7 @@ from msgspec import structs
 from tiltyard.battles.missing_verdicts import no_go
 from tiltyard.boards.estimator import check_level
 from tiltyard.boards.text import percent
-from tiltyard.decisions.missing import MissingScores, WorstCase, worst_case
+from tiltyard.decisions.missing import Missing, WorstCase, worst_case
 from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.records import (
@@ -33,7 +33,7 @@ from tiltyard.decisions.records import (
 )
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
-from tiltyard.options import CompareOptions, MissingRule, Options
+from tiltyard.options import CompareOptions, MissingRule, Options, ScoreBoardOptions
 from tiltyard.ratings.score_differences import (
     FEWEST,
     RepeatNoise,
@@ -161,17 +161,21 @@ def _difference_of(table: ScoreTable, differences: Floats, codes: Ints | None, s
 
 def compare_scores(data: Any, new: Any, old: Any, options: CompareOptions) -> dict[str, Difference]:
     """How the scores of two models differ, by metric; without data (None), those of two sources of one model each."""
-    check_no_battles(options)
-    if data is None:
-        paths = isinstance(new, str | Path) and isinstance(old, str | Path)
-        tables = read_to_compare_scores([new, old] if paths else {"new": new, "old": old}, options)
-        new, old = _models_of_sources(tables[0], new, old)
-    else:
-        tables = read_to_compare_scores(data, options)
+    tables, new, old = scores_of_two(data, new, old, options)
     return {table.metric: difference_of_scores(table, new, old, options) for table in tables}
 
 
-def _models_of_sources(table: ScoreTable, *sources: Any) -> list[str]:
+def scores_of_two(data: Any, new: Any, old: Any, options: CompareOptions) -> tuple[list[ScoreTable], str, str]:
+    """The scores by metric, and the two models; without data (None), those of two sources of one model each."""
+    check_no_battles(options)
+    if data is not None:
+        return read_to_compare_scores(data, options), new, old
+    paths = isinstance(new, str | Path) and isinstance(old, str | Path)
+    tables = read_to_compare_scores([new, old] if paths else {"new": new, "old": old}, options)
+    return tables, *_models_of_sources(tables[0], new, old)
+
+
+def _models_of_sources(table: ScoreTable, *sources: Any) -> tuple[str, str]:
     """The models of two sources, of which each holds one."""
     names = []
     for source, kind, models in zip(sources, ("new", "old"), table.sources, strict=True):
@@ -186,7 +190,7 @@ def _models_of_sources(table: ScoreTable, *sources: Any) -> list[str]:
                 ".",
             )
         names.append(models[0])
-    return names
+    return names[0], names[1]
 
 
 def one_metric(tables: Sequence[ScoreTable]) -> ScoreTable:
@@ -201,13 +205,16 @@ def one_metric(tables: Sequence[ScoreTable]) -> ScoreTable:
 
 def read_to_compare_scores(data: Any, options: CompareOptions) -> list[ScoreTable]:
     """The scores with every column that a difference looks at."""
-    more = [*(options.by or ())]
-    if options.cluster not in (None, PROMPT, "question_id", "none"):
-        more.append(str(options.cluster))
+    more = filter(None, [*(options.by or ()), cluster_of(options)])
     reading = replace(options.part(ReadScoresOptions), columns=tuple(more))
     tables = read_scores(data, **{name: getattr(reading, name) for name in reading.__dataclass_fields__})
     against = no_go(data)
     return [structs.replace(table, against=against) for table in tables]
+
+
+def cluster_of(options: CompareOptions | ScoreBoardOptions) -> str | None:
+    """The column of prompts that depend on each other; None: each stands for itself."""
+    return None if options.cluster in (None, PROMPT, "question_id", "none") else options.cluster
 
 
 def check_no_battles(options: Options) -> None:
@@ -247,7 +254,7 @@ def _of_two(table: ScoreTable, new: str, old: str, options: CompareOptions) -> D
     level = 0.95 if options.level is None else options.level
     check_level(level)
     table = table.only(new, old)
-    cluster = None if options.cluster in (None, PROMPT, "question_id", "none") else options.cluster
+    cluster = cluster_of(options)
     check_same_unit(table, new, old)
     if not table.prompts:
         return _unpaired(table, new, old, level, options)
@@ -278,12 +285,9 @@ def _of_two(table: ScoreTable, new: str, old: str, options: CompareOptions) -> D
         estimate=estimate,
         contrast=result,
         level=level,
-        direct=None,
         parts=tuple(parts),
         prompts=_deciding(pairs),
-        n_battles=0,
         n_prompts=len(pairs.prompts),
-        n_voters=None,
         interval={
             "level": level,
             "method": "plus two",
@@ -419,7 +423,7 @@ def _unpaired(table: ScoreTable, new: str, old: str, level: float, options: Comp
     missing = None
     if any(lost.values()):
         cases = _cases(table.bounds, filled)
-        missing = MissingScores(
+        missing = Missing.of_scores(
             lost, sum(lost.values()), n_answers + sum(lost.values()), "answers", cases, options.missing
         )
     ratio = None
@@ -455,12 +459,6 @@ def _unpaired(table: ScoreTable, new: str, old: str, level: float, options: Comp
         estimate=shown,
         contrast=result,
         level=level,
-        direct=None,
-        parts=(),
-        prompts=(),
-        n_battles=0,
-        n_prompts=None,
-        n_voters=None,
         interval={"level": level, "method": "plus one on each side", "clusters": []},
         left_out=table.skipped,
         remarks=(note, *_tails(table, result), *table.reading_notes),
@@ -483,7 +481,7 @@ def _cases(bounds: Bounds | None, filled: Callable[[Bounds, bool], ScoreEstimate
 
 def _missing(
     everything: PairedScores, names: tuple[str, str], cluster: str | None, rule: MissingRule
-) -> MissingScores | None:
+) -> Missing | None:
     """The answers without a score, and the prompts to which one of the two has no answer; None where there are none."""
     lost = everything.unscored
     if not lost.any():
@@ -493,9 +491,9 @@ def _missing(
         everything.table.bounds, lambda bounds, against: everything.filled(bounds, against=against).estimate(cluster)
     )
     if everything.rows.max() > 1:
-        return MissingScores(by_model, int(lost.sum()), int(everything.rows.sum()), "answers", cases, rule)
+        return Missing.of_scores(by_model, int(lost.sum()), int(everything.rows.sum()), "answers", cases, rule)
     prompts = int(lost.any(axis=0).sum())
-    return MissingScores(by_model, prompts, len(everything.prompts), "prompts", cases, rule)
+    return Missing.of_scores(by_model, prompts, len(everything.prompts), "prompts", cases, rule)
 
 
 def _parts(

@@ -146,7 +146,7 @@ def _with_missing(
             return contrast(sides.solved, new, old)
 
         by_entrant = {name: some.by_entrant.get(name, 0) for name in (new, old)}
-        return Missing(some, by_entrant, worst_case(fit), rule)
+        return Missing.of_verdicts(some, by_entrant, worst_case(fit), rule)
 
     def of_part(column: str, value: str) -> Missing | None:
         some = in_part(lost, table, column, value)

@@ -147,7 +147,7 @@ def _change_with_missing(
             return fits.contrast(fits.models.index(name))
 
         counts = {title: len(one) for title, one in zip((result.new, result.old), some, strict=True)}
-        return Missing(together(some), counts, worst_case(fit), rule)
+        return Missing.of_verdicts(together(some), counts, worst_case(fit), rule)
 
     def of_part(column: str, value: str) -> Missing | None:
         some = [in_part(one, table, column, value) for one, table in zip(lost, tables, strict=True)]
@@ -466,14 +466,12 @@ def _difference(
         estimate=estimate_of(one, fits.new, level, n_battles, anytime=anytime),
         contrast=one,
         level=level,
-        direct=None,
         parts=parts,
         prompts=prompts,
         n_battles=n_battles,
         n_prompts=len(prompts) if PROMPT in tables[0].columns and PROMPT in tables[1].columns else None,
         n_voters=voters,
         interval={"level": level, "cluster": ",".join(fits.new.fit_input.clusters) or None, "clusters": clusters},
-        left_out={},
         remarks=(*fits.remarks, *few_clusters(fits.new, (name,)), *few_clusters(fits.old, (name,))),
         anytime=anytime,
         then_and_now=True,

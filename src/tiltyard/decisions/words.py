@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from tiltyard.boards.text import CLUSTER_NAMES, percent
-from tiltyard.decisions.missing import MissingScores, ends_with_missing
+from tiltyard.decisions.missing import ends_with_missing
 from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.records import (
     SHOWN,
@@ -147,15 +147,17 @@ def sample(difference: Difference, *, pooled: bool = True) -> str:
     return text if met >= difference.n_battles else f"{text}, {met:,.0f} of them between the two"
 
 
-def render(answer: Difference | MetricsComparison | RunComparison, format: str, shown: int) -> str:
-    """A comparison as `table`, `json`, `md` or `html`, with so many prompts of each kind."""
+def render(answer: Any, format: str, shown: int, *, paged: bool = True) -> str:
+    """A comparison as `table`, `json`, `md` or `html` (a page, or a piece), with so many prompts of each kind."""
     check_choice("format", format, ("table", "json", "md", "html"))
     if format == "json":
-        return answer.to_json()
-    if format == "html" and answer.page is not None:
-        return answer.page(answer)
+        return str(answer.to_json())
+    if format == "html" and paged and answer.page is not None:
+        return str(answer.page(answer))
     if isinstance(answer, MetricsComparison):
-        return "\n\n".join(f"{name}\n\n{render(one, format, shown)}" for name, one in answer.metrics.items())
+        return "\n\n".join(
+            f"{name}\n\n{render(one, format, shown, paged=paged)}" for name, one in answer.metrics.items()
+        )
     if isinstance(answer, RunComparison):
         return changes_table(answer, format, shown)
     if format == "html":
@@ -243,7 +245,7 @@ def footnotes(difference: Difference, *, missing: bool = True) -> list[str]:
     left = [f"left out: {count:,.0f} × {reason}" for reason, count in difference.left_out.items() if count]
     gone = difference.missing
     lost = [f"{gone.sentence}{gone.done}"] if missing and gone is not None else []
-    if difference.scores is not None and isinstance(gone, MissingScores):
+    if difference.scores is not None and gone is not None:
         cases = gone.cases(difference.new, difference.unit, difference.level, anytime=difference.anytime)
         lost = [f"{line}; {cases}" for line in lost]
     return [how, *lost, *difference.remarks, *left]

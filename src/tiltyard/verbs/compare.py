@@ -9,15 +9,11 @@ from typing import Any
 
 from tiltyard.battles.frames import rereadable
 from tiltyard.boards import EloReport, Leaderboard
-from tiltyard.decisions import (
-    Difference,
-    MetricsComparison,
-    RunComparison,
-    compare_models,
-    compare_ratings,
-    compare_runs,
-    compare_scores,
-)
+from tiltyard.decisions import Difference, MetricsComparison, RunComparison
+from tiltyard.decisions.scores import compare_scores
+from tiltyard.decisions.two_boards import compare_ratings
+from tiltyard.decisions.two_models import compare_models
+from tiltyard.decisions.two_runs import compare_runs
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import CompareOptions, takes
 from tiltyard.scores import ReadScoresOptions, holds_scores
@@ -47,11 +43,11 @@ def compare(new: Any, old: Any, options: CompareOptions) -> Difference | Any:
         if isinstance(one, str | Path) and not Path(one).exists() and "*" not in str(one):
             where = OptionValue("battles", "battles.jsonl")
             raise OptionError(f"there is no file or folder {one}. To compare two models, say where they met: ", where)
-    if all(holds_scores(one, reading) for one in (new, old)):
-        return _by_scores(compare_scores(None, new, old, options))
     now, then = _board(new, "new board"), _board(old, "old board")
     if now is not None and then is not None:
         return replace(compare_ratings(now, then, options), page=partial(_page_of_runs, new, old))
+    if all(holds_scores(one, reading) for one in (new, old)):
+        return _by_scores(compare_scores(None, new, old, options))
     return replace(compare_runs(new, old, options), page=partial(_page_of_runs, new, old))
 
 
